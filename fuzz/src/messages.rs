@@ -13,8 +13,13 @@ use crate::known::{DOCUMENT, secrets, stranger, verifier};
 /// A time after that of the seeds.
 pub const NOW: u32 = 1_740_000_000;
 
-/// Content of one input.
-const LIMITS: ReadLimits = ReadLimits { expansion: 1100, expansion_free_bytes: 1 << 20, argon2_mib: 0 };
+/// Limits on the content of one input.
+fn limits() -> ReadLimits {
+    let mut limits = ReadLimits::default();
+    limits.expansion_free_bytes = 1 << 20;
+    limits.argon2_mib = 0;
+    limits
+}
 
 /// A message for the session key in its first 32 octets, or for known keys. Every way of reading gives
 /// the same content or the same kind of error, and version 1 releases nothing before the integrity check.
@@ -28,7 +33,9 @@ pub fn decrypted(bytes: &[u8]) {
         };
         let mut spool = || Err(std::io::Error::other("no message here is that long"));
         let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
-        let options = DecryptOptions { release, limits: LIMITS, threads };
+        let mut options = DecryptOptions::new(release);
+        options.limits = limits();
+        options.threads = threads;
         let mut plain = Vec::new();
         let done = decrypt(&mut &*message, &mut plain, &mut secrets, &verifier(), options);
         (plain, done.map(|decrypted| decrypted.aead.is_none()))
@@ -98,7 +105,9 @@ fn recognised(bytes: &[u8]) {
     assert_eq!(message.kind(), whole.kind);
     let _ = message.start();
     let spools = || Ok(Box::new(std::io::Cursor::new(Vec::new())) as Box<dyn Spool>);
-    let options = ReadOptions { limits: LIMITS, threads: 1, ..ReadOptions::new(&spools) };
+    let mut options = ReadOptions::new(&spools);
+    options.limits = limits();
+    options.threads = 1;
     let mut secrets = Secrets::default();
     let mut out = Vec::new();
     let read = read_message(message, &mut out, &mut secrets, &stranger(), &options);

@@ -34,11 +34,9 @@ pub(crate) fn open(
     let failed = |source| BackupError::Message { name: name.into(), source };
     let message = Message::new(bytes).map_err(failed)?;
     let mut text = Vec::new();
-    let limits = ReadLimits {
-        expansion: 2,
-        expansion_free_bytes: DOCUMENT_BYTES_MAX,
-        ..ReadLimits::default()
-    };
+    let mut limits = ReadLimits::default();
+    limits.expansion = 2;
+    limits.expansion_free_bytes = DOCUMENT_BYTES_MAX;
     if message.kind() != MessageKind::Encrypted {
         let mut packets = message.into_packets().map_err(failed)?;
         let (_, signatures) =
@@ -46,8 +44,10 @@ pub(crate) fn open(
         return Ok(Document { text, signatures, profile: None });
     }
     let no_spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(io::Cursor::new(Vec::new()))) };
-    let options =
-        ReadOptions { disposable: true, limits, threads: 1, ..ReadOptions::new(&no_spool) };
+    let mut options = ReadOptions::new(&no_spool);
+    options.disposable = true;
+    options.limits = limits;
+    options.threads = 1;
     let received = read_message(message, &mut text, secrets, verifier, &options).map_err(failed)?;
     let Parts::Decrypted(decrypted) = received.parts else {
         return Err(BackupError::damaged(name, "it is not encrypted"));

@@ -106,13 +106,11 @@ impl EpochKey {
             Use::Data => "data",
             Use::Index => "index",
         };
-        let options = GenerateOptions {
-            user_ids: vec![format!("talaria backup {repository} epoch {epoch} {purpose}")],
-            profile: match profile {
-                EpochProfile::Rfc9580 => KeyProfile::Rfc9580,
-                _ => KeyProfile::Rfc4880,
-            },
-            ..GenerateOptions::default()
+        let mut options = GenerateOptions::default();
+        options.user_ids = vec![format!("talaria backup {repository} epoch {epoch} {purpose}")];
+        options.profile = match profile {
+            EpochProfile::Rfc9580 => KeyProfile::Rfc9580,
+            _ => KeyProfile::Rfc4880,
         };
         let failed = |why: String| {
             BackupError::Refused(format!("the keys of epoch {epoch} cannot be made: {why}"))
@@ -152,15 +150,13 @@ impl Sealing {
                 return Err(BackupError::Refused("the epoch has no certificate".into()));
             }
         };
-        let options = EncryptOptions {
-            profile: profile.packets(),
-            cipher: Some(Cipher::Aes256),
-            aead: Some(Aead::Ocb),
-            chunk: ChunkSize::from_bytes(AEAD_CHUNK_BYTES).expect("a power of two"),
-            compression: Compression::None,
-            threads: 1,
-            ..EncryptOptions::default()
-        };
+        let mut options = EncryptOptions::default();
+        options.profile = profile.packets();
+        options.cipher = Some(Cipher::Aes256);
+        options.aead = Some(Aead::Ocb);
+        options.chunk = ChunkSize::from_bytes(AEAD_CHUNK_BYTES).expect("a power of two");
+        options.compression = Compression::None;
+        options.threads = 1;
         Ok(Self { recipients, options })
     }
 
@@ -173,7 +169,8 @@ impl Sealing {
         now: u32,
     ) -> Result<Vec<u8>> {
         let mut sealed = Vec::with_capacity(sealed_bytes_max(plain.len() as u64));
-        let options = EncryptOptions { size: Some(plain.len() as u64), ..self.options.clone() };
+        let mut options = self.options.clone();
+        options.size = Some(plain.len() as u64);
         let signers = signer.map_or(&mut [][..], std::slice::from_mut);
         let done = match &self.recipients {
             None => pack(plain, &mut sealed, signers, &options, now),

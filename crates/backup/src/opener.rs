@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use talaria_message::{
-    DecryptOptions, DecryptionKey, MessageError, OpenedBy, RangeOpener, ReadLimits, Release,
-    Secrets, Verifier, decrypt, literal_start, policy,
+    DecryptOptions, DecryptionKey, MessageError, OpenedBy, RangeOpener, Release, Secrets, Verifier,
+    decrypt, literal_start, policy,
 };
 
 use crate::backend::Backend;
@@ -155,12 +155,9 @@ impl PackOpener {
             }
             Err(MessageError::Unsupported(_)) if self.has(EpochProfile::Rfc4880) => {
                 let mut content = Vec::with_capacity(object.len());
-                let options = DecryptOptions {
-                    // After an error, nothing of it is used.
-                    release: Release::Streamed,
-                    limits: ReadLimits::default(),
-                    threads: 1,
-                };
+                // After an error, nothing of it is used.
+                let mut options = DecryptOptions::new(Release::Streamed);
+                options.threads = 1;
                 let nobody = Verifier::new(Box::new(|_| Vec::new()), policy(), 0);
                 let done = decrypt(&mut &*object, &mut content, &mut secrets, &nobody, options)
                     .map_err(failed)?;

@@ -712,11 +712,9 @@ impl Repository {
         let failed = |source| BackupError::Message { name: name.into(), source };
         let mut recipients = Recipients::default();
         recipients.add(to, policy(), now).map_err(failed)?;
-        let options = EncryptOptions {
-            size: Some(plain.len() as u64),
-            threads: 1,
-            ..EncryptOptions::default()
-        };
+        let mut options = EncryptOptions::default();
+        options.size = Some(plain.len() as u64);
+        options.threads = 1;
         let mut sealed = Vec::new();
         encrypt(plain, &mut sealed, &recipients, &mut [], &options, now).map_err(failed)?;
         match self.backend.put(name, &[&sealed]) {
@@ -774,7 +772,8 @@ impl Repository {
         let text = config.text(self.id);
         let name = RepositoryConfig::name(config.number);
         let mut message = Vec::new();
-        let options = EncryptOptions { size: Some(text.len() as u64), ..EncryptOptions::default() };
+        let mut options = EncryptOptions::default();
+        options.size = Some(text.len() as u64);
         pack(text.as_bytes(), &mut message, std::slice::from_mut(signer), &options, now)
             .map_err(|source| BackupError::Message { name: name.clone(), source })?;
         // A configuration that nobody can read would lock everybody out.

@@ -213,7 +213,8 @@ impl People {
     pub(crate) fn new() -> Self {
         let person = |name: &str| {
             let user_ids = vec![format!("{name} <{name}@example.org>")];
-            let options = GenerateOptions { user_ids, ..GenerateOptions::default() };
+            let mut options = GenerateOptions::default();
+            options.user_ids = user_ids;
             generate(&options, &Protection::Unprotected, NOW - 86_400).unwrap().cert
         };
         let place =

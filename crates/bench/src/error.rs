@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use talaria_log::LogError;
 use talaria_store::StoreError;
 
 /// Why a measurement could not be made.
@@ -102,6 +103,9 @@ pub enum BenchError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A log refused.
+    #[error(transparent)]
+    Log(LogError),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -9,6 +9,7 @@ mod error;
 mod generate;
 pub mod keydb;
 pub mod keyserver;
+pub mod log;
 mod lookups;
 mod measure;
 pub mod messages;

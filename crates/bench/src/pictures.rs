@@ -25,6 +25,8 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
         "keyserver-gossip" => vec![("", server_gossip(table))],
         "messages-bulk" => vec![("", messages(table))],
         "messages-small" | "messages-signatures" => vec![("", rates(name, table))],
+        "log-updates" => vec![("", log_updates(table))],
+        "log-apart" => vec![("", log_apart(table))],
         "trust-listing" => {
             vec![("", trust(table, "Listing 500 certificates with trust on first use"))]
         }
@@ -669,6 +671,37 @@ fn rates(name: &str, table: &Table) -> Option<Picture> {
     let subtitle =
         "Per CPU second; more is better. talaria in this process, gpg a process for each.";
     Some(single(title, subtitle, ranked(rows, Unit::Named("/s"))))
+}
+
+fn log_updates(table: &Table) -> Option<Picture> {
+    milliseconds(
+        table,
+        "CPU ms both",
+        "Signed updates: made, stored, verified and read back",
+        "CPU time of both nodes together; less is better.",
+    )
+}
+
+fn log_apart(table: &Table) -> Option<Picture> {
+    milliseconds(table, "CPU ms", "Before the first update", "CPU time; less is better.")
+}
+
+/// Bars of a column in milliseconds, the shortest first.
+fn milliseconds(table: &Table, column: &str, title: &str, subtitle: &str) -> Option<Picture> {
+    let times = table.column(column)?;
+    let mut rows: Vec<(String, f64, bool)> = places(table)
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, name)| {
+            let ours = name.starts_with("talaria");
+            Some((name, times[at]? / 1000.0, ours))
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    rows.sort_by(|a, b| a.1.total_cmp(&b.1));
+    Some(single(title, subtitle, ranked(rows, Unit::Seconds)))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::table::{Cell, Table};
 use crate::{BenchError, pictures, results};
 
 /// The measurements in the order of the page, each with the command that makes them.
-const ORDER: [(&str, &str); 19] = [
+const ORDER: [(&str, &str); 21] = [
     ("keydb", "talaria bench keydb"),
     ("scale", "talaria bench scale"),
     ("storage", "talaria bench storage"),
@@ -22,6 +22,8 @@ const ORDER: [(&str, &str); 19] = [
     ("messages-bulk", "talaria bench messages"),
     ("messages-small", "talaria bench messages"),
     ("messages-signatures", "talaria bench messages"),
+    ("log-updates", "talaria bench log"),
+    ("log-apart", "talaria bench log"),
     ("backup-many", "talaria bench backup"),
     ("backup-one", "talaria bench backup"),
     ("backup-tree", "talaria bench backup --tree FOLDER"),

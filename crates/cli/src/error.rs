@@ -681,7 +681,7 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         LogError::Damaged { .. } | LogError::Stored { .. } => {
             "Nothing was changed. Import the export of another node into a new folder, or restore a backup."
         }
-        LogError::Failed => "Run the command again.",
+        LogError::Failed | LogError::InUse { .. } => "Run the command again.",
         LogError::Draft(DraftError::Refused(refusal)) => return hint_for_refusal(refusal),
         LogError::Draft(DraftError::Links) => {
             "Each entry links to the newest entries of up to 8 devices. Put any change first, then do it again."

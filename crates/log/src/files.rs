@@ -3,21 +3,26 @@
 //! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who wait share one sync.
 //! Opening a log reads the segments up to the last whole group, and checks no signature again.
 
+mod announce;
 mod exchange;
 mod folder;
 mod instance;
 mod put;
+mod read;
 mod segment;
+mod witness;
 
 use std::io;
 use std::path::PathBuf;
 
+pub use announce::EVENTS_OCTETS_MAX;
 pub use exchange::{
     EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
 };
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, scan};
+pub use witness::{WitnessError, WitnessFolder, make_note_key, read_note_key, write_note_key};
 
 use crate::certificate::SignerError;
 use crate::log::{DraftError, GenesisError, UpdateError};
@@ -107,6 +112,18 @@ pub enum LogError {
     /// A certificate is not fit to sign entries.
     #[error(transparent)]
     Signer(#[from] SignerError),
+    /// An entry has no form on disk.
+    #[error("an entry cannot be written: {source}")]
+    Unwritable {
+        /// The reason.
+        source: Malformed,
+    },
+    /// Another process has the log open.
+    #[error("another process has the log in {} open", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log again.
     #[error("an earlier write to the log failed")]
     Failed,

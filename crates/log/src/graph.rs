@@ -2,7 +2,7 @@
 //!
 //! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entry::Entry;
@@ -20,14 +20,29 @@ pub(crate) struct Node {
     pub(crate) id: EntryId,
     pub(crate) entry: Entry,
     pub(crate) chain: u32,
-    branch: u32,
+    pub(crate) branch: u32,
     /// The last entries of other chains in the past.
-    others: Arc<LastEntries>,
+    pub(crate) others: Arc<LastEntries>,
     first_child: Option<Number>,
     /// The sum of the octets of the chain up to here.
     pub(crate) chain_octets: u64,
     /// Whether the entry counts, as of the last settlement.
     pub(crate) honoured: bool,
+    /// The place of the octets in the segments of a folder. `None` until the entry is on disk.
+    pub(crate) location: Option<Location>,
+}
+
+/// The place of an entry in the segments of a folder. Offsets count from the start of the segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Location {
+    pub(crate) segment: u32,
+    /// The start of the frame.
+    pub(crate) frame: u32,
+    /// The start of the record, behind its length.
+    pub(crate) record: u32,
+    /// The start of the octets of the entry, and their number.
+    pub(crate) entry: u32,
+    pub(crate) octets: u32,
 }
 
 impl Node {
@@ -50,9 +65,21 @@ pub(crate) struct Fork {
     pub(crate) children: Vec<Number>,
 }
 
-/// A part of a chain without forks. It hangs on the entry with the sequence `at` of another branch.
-struct Branch {
-    parent: Option<(u32, u64)>,
+/// A part of a chain without forks. It hangs on the entry with a sequence of another branch.
+pub(crate) struct Branch {
+    pub(crate) parent: Option<(u32, u64)>,
+    /// The sequence of the first entry.
+    pub(crate) start: u64,
+    /// The entries, in order.
+    numbers: Vec<Number>,
+}
+
+impl Branch {
+    /// The entry with a sequence, if it is on this branch.
+    pub(crate) fn at(&self, sequence: u64) -> Option<Number> {
+        let at = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
+        self.numbers.get(at).copied()
+    }
 }
 
 /// The past of an entry, without the entry.
@@ -77,7 +104,7 @@ pub(crate) struct Graph {
     by_id: HashMap<EntryId, Number>,
     pub(crate) chains: Vec<Chain>,
     by_name: HashMap<ChainName, u32>,
-    branches: Vec<Branch>,
+    pub(crate) branches: Vec<Branch>,
     forks: Vec<Fork>,
     fork_after: HashMap<(u32, Option<Number>), u32>,
 }
@@ -139,6 +166,12 @@ impl Graph {
         Past { previous, others }
     }
 
+    /// The past of an admitted entry.
+    pub(crate) fn past_of(&self, number: Number) -> Past {
+        let node = self.node(number);
+        Past { previous: self.number(&node.entry.previous), others: Arc::clone(&node.others) }
+    }
+
     fn add_tip(&self, known: &mut LastEntries, chain: u32, tip: Number) {
         let tips = known.entry(chain).or_default();
         if !tips.iter().any(|&other| self.is_up_to(tip, other)) {
@@ -162,6 +195,39 @@ impl Graph {
                 .others
                 .get(&self.node(number).chain)
                 .is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(number, tip)))
+    }
+
+    /// Whether an entry is in the past of another.
+    pub(crate) fn precedes(&self, a: Number, b: Number) -> bool {
+        if a == b || b == 0 {
+            return false;
+        }
+        let (tips, chain) = (&self.node(b).others, self.node(a).chain);
+        a == 0
+            || self.is_up_to(a, b)
+            || tips.get(&chain).is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(a, tip)))
+    }
+
+    /// The entries in a past that are not in the past of `known`, in no particular order. The cost is that of what is
+    /// found, and of the number of chains.
+    pub(crate) fn beyond(&self, past: &Past, known: Option<Number>) -> Vec<Number> {
+        let is_known = |number| known.is_some_and(|known| self.precedes(number, known));
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let tips = past.previous.iter().chain(past.others.values().flatten()).copied();
+        // Genesis is in every past, also of entries without a link.
+        for tip in tips.chain([0]) {
+            let mut next = Some(tip);
+            while let Some(number) = next.filter(|&number| !is_known(number)) {
+                // Branches of one chain have a common beginning.
+                if !seen.insert(number) {
+                    break;
+                }
+                found.push(number);
+                next = self.number(&self.node(number).entry.previous);
+            }
+        }
+        found
     }
 
     /// The number of the chains of an author in a past.
@@ -190,6 +256,59 @@ impl Graph {
         &self.forks
     }
 
+    /// The entry before an entry in its chain.
+    pub(crate) fn previous(&self, number: Number) -> Option<Number> {
+        self.number(&self.node(number).entry.previous)
+    }
+
+    /// The entries right behind an entry in its chain: more than one at a fork.
+    pub(crate) fn children(&self, number: Number) -> impl Iterator<Item = Number> {
+        self.children_at(self.node(number).chain, Some(number))
+    }
+
+    /// The entries right behind a place of a chain; those at its start for `None`.
+    fn children_at(&self, chain: u32, number: Option<Number>) -> impl Iterator<Item = Number> {
+        let of = &self.chains[chain as usize];
+        let first = match number {
+            Some(number) => self.node(number).first_child,
+            None => of.first,
+        };
+        // Most chains have no fork.
+        let fork = if of.forks.is_empty() { None } else { self.fork_after.get(&(chain, number)) };
+        let all = fork.map(|&at| &self.forks[at as usize].children[..]);
+        let alone = if all.is_some() { None } else { first };
+        all.unwrap_or_default().iter().copied().chain(alone)
+    }
+
+    /// Appends the entries of a chain that are not one of `known` or before it.
+    pub(crate) fn behind(&self, chain: usize, known: &[Number], out: &mut Vec<Number>) {
+        let of = &self.chains[chain];
+        let number = u32::try_from(chain).expect("fewer than 2^32 chains");
+        let is_known = |entry: Number| known.iter().any(|&one| self.is_up_to(entry, one));
+        let mut starts: Vec<Number> = Vec::new();
+        if known.is_empty() {
+            starts.extend(self.children_at(number, None));
+        } else {
+            let behind = known.iter().flat_map(|&one| self.children(one));
+            let beside = of.forks.iter().flat_map(|&at| self.forks[at as usize].children.iter());
+            starts.extend(behind.chain(beside.copied()).filter(|&one| !is_known(one)));
+        }
+        if of.forks.is_empty() {
+            while let Some(entry) = starts.pop() {
+                out.push(entry);
+                starts.extend(self.node(entry).first_child);
+            }
+        } else {
+            let mut seen = std::collections::HashSet::new();
+            while let Some(entry) = starts.pop() {
+                if seen.insert(entry) {
+                    out.push(entry);
+                    starts.extend(self.children(entry));
+                }
+            }
+        }
+    }
+
     /// Adds an entry with its past. Returns its number and whether it makes a fork.
     pub(crate) fn add(
         &mut self,
@@ -212,9 +331,11 @@ impl Graph {
         let branch = if let (None, Some((branch, _))) = (before, parent) {
             branch
         } else {
-            self.branches.push(Branch { parent });
+            let start = entry.sequence;
+            self.branches.push(Branch { parent, start, numbers: Vec::new() });
             u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
         };
+        self.branches[branch as usize].numbers.push(number);
         let mut is_fork = false;
         match before {
             None => match previous {
@@ -248,6 +369,7 @@ impl Graph {
             first_child: None,
             chain_octets,
             honoured: false,
+            location: None,
         });
         (number, is_fork)
     }

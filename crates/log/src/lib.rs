@@ -39,7 +39,7 @@
 //! drop(log);
 //!
 //! let log = LogFolder::open(&path)?;
-//! let red = log.read(|log| log.state().field(object, "color"));
+//! let red = log.read(|log| log.state().field(object, "color"))?;
 //! assert_eq!(red, Some(Content::LastWriter(Value::String("red".to_owned()))));
 //! assert!(log.verify()?.failed.is_empty());
 //! # Ok(())
@@ -48,42 +48,59 @@
 
 mod action;
 mod certificate;
+mod checkpoint;
 mod clock;
 mod entry;
 mod files;
 mod genesis;
 mod graph;
+mod listen;
 mod log;
 mod merge;
 mod merkle;
 mod name;
+mod node;
+mod note;
 mod octets;
 mod record;
 mod refusal;
 mod signature;
 mod state;
+mod sync;
 mod value;
+mod witness;
 
 pub use action::{
     Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
     REPLACED_MAX, Revocation, Side, Target,
 };
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
+pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
-    EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError, LogFolder, ProofFiles,
-    PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified,
-    read_export, scan,
+    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
+    LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
+    Tail, Verified, WitnessError, WitnessFolder, make_note_key, read_export, read_note_key, scan,
+    write_note_key,
 };
-pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
+pub use genesis::{
+    GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
+};
+pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
-    AHEAD_MS, DraftError, Edit, ForkEvidence, GenesisError, Log, Maker, Offered, Outcome, Standing,
-    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
+    GenesisError, Known, Log, Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX,
+    WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
-pub use merkle::{is_included, root};
+pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use node::{NODES_MAX, NodeKey};
+pub use note::{
+    KEY_NAME_OCTETS_MAX, NOTE_LINES_MAX, NOTE_OCTETS_MAX, NotANoteKey, Note, NoteKey, NoteKind,
+    NoteLine, NoteSecret, TreeHead, origin,
+};
 pub use octets::Malformed;
 pub use record::{
     BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,
@@ -92,4 +109,11 @@ pub use record::{
 pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
 pub use state::{ObjectInfo, State};
+pub use sync::{
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
+    Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,
+    LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, Replica, SEND_MS, Session,
+    SessionReport, SyncError, Taken, Took, WANT_MAX, begin, piece,
+};
 pub use value::{Float, Value};
+pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

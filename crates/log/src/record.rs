@@ -1,5 +1,6 @@
 //! Records: entries with what proves them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
@@ -222,6 +223,23 @@ pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
 
 /// Longest entries of a batch that become one record, in octets: a record fits into a frame.
 pub(crate) const BATCH_OCTETS_MAX: usize = 3 << 20;
+
+/// The places of the entries in the octets of a record.
+pub(crate) fn places(octets: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
+    let mut fields = Fields(octets);
+    let next = |fields: &mut Fields<'_>| {
+        let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+        let end = octets.len() - fields.0.len();
+        Ok(end - entry.len()..end)
+    };
+    if fields.u8()? != 2 {
+        return Ok(vec![next(&mut fields)?]);
+    }
+    let count = Statement::read(&mut fields)?.count;
+    StoredSignature::read(&mut fields)?;
+    fields.u32()?;
+    (0..count).map(|_| next(&mut fields)).collect()
+}
 
 /// The entries of a record.
 ///

@@ -73,6 +73,12 @@ impl State {
             .filter(move |object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name))
     }
 
+    /// The name of an object that was created, deleted or not.
+    #[must_use]
+    pub fn name(&self, id: ObjectId) -> Option<&str> {
+        self.objects.get(&id)?.named.as_ref().map(|(name, _)| name.as_str())
+    }
+
     /// An object that is not deleted.
     #[must_use]
     pub fn object(&self, id: ObjectId) -> Option<ObjectInfo> {

@@ -50,6 +50,15 @@ impl Float {
 }
 
 impl Value {
+    /// The octets of the value in memory, without the type itself.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(octets) => octets.len(),
+            _ => 0,
+        }
+    }
+
     /// Appends the octets of the value.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {

@@ -30,7 +30,8 @@ pub enum Release<'a> {
     Streamed,
 }
 
-/// Options for decryption.
+/// Options for decryption. Programs set the fields of [`Self::new`].
+#[non_exhaustive]
 pub struct DecryptOptions<'a> {
     /// The moment at which the plaintext of version 1 messages is released.
     pub release: Release<'a>,
@@ -38,6 +39,15 @@ pub struct DecryptOptions<'a> {
     pub limits: ReadLimits,
     /// The number of threads.
     pub threads: usize,
+}
+
+impl<'a> DecryptOptions<'a> {
+    /// The default limits, and a thread for each CPU.
+    #[must_use]
+    pub fn new(release: Release<'a>) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { release, limits: ReadLimits::default(), threads }
+    }
 }
 
 /// The result of a decryption that read the whole message and found it unchanged.

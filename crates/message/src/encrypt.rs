@@ -144,8 +144,9 @@ impl Recipients {
     }
 }
 
-/// Options for encryption.
+/// Options for encryption. Programs set the fields of [`Self::default`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EncryptOptions {
     /// The packet format; `None` for the newest that all recipients have announced: RFC 9580, else GnuPG's
     /// AEAD, else RFC 4880.

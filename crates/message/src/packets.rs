@@ -10,8 +10,9 @@ use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, Length, tag};
 
-/// Limits on the size of the content and on the cost of passphrases.
+/// Limits on the size of the content and on the cost of passphrases. Programs set the fields of [`Self::default`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ReadLimits {
     /// The maximum ratio of content to message, for content beyond [`Self::expansion_free_bytes`]. DEFLATE
     /// expands one octet to at most 1,032; bzip2 expands zeros more.

@@ -22,7 +22,8 @@ use crate::verify::{SignatureReport, Verifier};
 /// encrypted.
 pub type Spools<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync);
 
-/// Options for reading a message.
+/// Options for reading a message. Programs set the fields of [`Self::new`].
+#[non_exhaustive]
 pub struct ReadOptions<'a> {
     /// The certificates or keys that must have made a good signature. With `None` any signer is accepted, and
     /// encrypted messages need no signature.

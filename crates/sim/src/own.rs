@@ -301,7 +301,8 @@ impl Key {
     fn generate(root: &Path, name: &str) -> Result<String, Why> {
         let (keys, mut stores) = Self::open(root)?;
         let user_ids = vec![format!("{name}@example.org")];
-        let options = GenerateOptions { user_ids, ..GenerateOptions::default() };
+        let mut options = GenerateOptions::default();
+        options.user_ids = user_ids;
         let new = keys.generate(&options, &Protection::Unprotected, &mut stores, NOW)?;
         let revocation = Packet::from(new.generated().revocation.clone());
         let written = || {

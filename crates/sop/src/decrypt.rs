@@ -10,8 +10,7 @@ use sop::ops::{self, Verification};
 use sop::{Password, SessionKey};
 use talaria_message::openpgp::Cert;
 use talaria_message::{
-    ArmorInput, Cipher, DecryptOptions, ReadLimits, Release, Secrets, Spool, decrypt,
-    decryption_keys,
+    ArmorInput, Cipher, DecryptOptions, Release, Secrets, Spool, decrypt, decryption_keys,
 };
 use zeroize::Zeroizing;
 
@@ -152,11 +151,7 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
             .map_err(error::of_message)?;
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
         let mut spool = || -> io::Result<Box<dyn Spool>> { Ok(Box::new(tempfile::tempfile()?)) };
-        let options = DecryptOptions {
-            release: Release::Checked(&mut spool),
-            limits: ReadLimits::default(),
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-        };
+        let options = DecryptOptions::new(Release::Checked(&mut spool));
         let verifier = acceptance.verifier(sop);
         let decrypted =
             decrypt(&mut input, &mut sink, &mut secrets, &verifier, options).map_err(|error| {

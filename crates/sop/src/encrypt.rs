@@ -126,15 +126,13 @@ impl ops::Ready<Option<SessionKey>> for EncryptThis<'_, '_> {
             plaintext,
         } = *self;
         let text = mode == EncryptAs::Text;
-        let options = EncryptOptions {
-            profile: match profile {
-                // The newest that all recipients have announced.
-                SopProfile::Rfc9580 => None,
-                SopProfile::Rfc4880 => Some(talaria_message::Profile::Rfc4880),
-            },
-            literal: Literal { text, ..Literal::default() },
-            ..EncryptOptions::default()
+        let mut options = EncryptOptions::default();
+        options.profile = match profile {
+            // The newest that all recipients have announced.
+            SopProfile::Rfc9580 => None,
+            SopProfile::Rfc4880 => Some(talaria_message::Profile::Rfc4880),
         };
+        options.literal = Literal { text, ..Literal::default() };
         let input = text::input(plaintext, text);
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
         let encrypted = if armor {

@@ -24,8 +24,8 @@ pub(crate) struct GenerateKey<'s> {
 
 impl<'s> GenerateKey<'s> {
     pub(crate) fn new(sop: &'s Talaria) -> Self {
-        let options =
-            GenerateOptions { profile: key_profile(SopProfile::default()), ..Default::default() };
+        let mut options = GenerateOptions::default();
+        options.profile = key_profile(SopProfile::default());
         Self { sop, options, protection: Protection::Unprotected }
     }
 }

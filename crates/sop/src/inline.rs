@@ -134,7 +134,8 @@ impl ops::Ready<Vec<Verification>> for VerifyThis<'_, '_> {
         let InlineVerify { sop, acceptance } = &self.verify;
         let verifier = acceptance.verifier(sop);
         let mut held = Held::new(Box::new(spool));
-        let options = ReadOptions { disposable: true, ..ReadOptions::new(&spool) };
+        let mut options = ReadOptions::new(&spool);
+        options.disposable = true;
         let received = verify_message(message(self.data)?, &mut held, &verifier, &options)
             .map_err(|error| match error {
                 MessageError::OtherKind { found: MessageKind::Packed, .. } => {
@@ -214,10 +215,8 @@ impl ops::Ready for SignThis<'_, '_> {
         let text = mode != InlineSignAs::Binary;
         let input = text::input(data, text);
         let mut sink = BufWriter::with_capacity(WRITE_BYTES, sink);
-        let options = EncryptOptions {
-            literal: Literal { text, ..Literal::default() },
-            ..EncryptOptions::default()
-        };
+        let mut options = EncryptOptions::default();
+        options.literal = Literal { text, ..Literal::default() };
         let signed = if mode == InlineSignAs::ClearSigned {
             let mut input = BufReader::with_capacity(READ_BYTES, input);
             sign_cleartext(&mut input, &mut sink, &mut signers, sop.now)

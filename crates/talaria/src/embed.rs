@@ -52,7 +52,9 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
         recipients.add(&cert, policy(), now())?;
     }
     passwords(passphrases).into_iter().for_each(|password| recipients.add_password(password));
-    let options = EncryptOptions { profile, threads: 1, ..EncryptOptions::default() };
+    let mut options = EncryptOptions::default();
+    options.profile = profile;
+    options.threads = 1;
     Ok(Sealer::new(&recipients, options)?)
 }
 

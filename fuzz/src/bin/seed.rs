@@ -330,20 +330,19 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
             (Profile::LibrePgp, None),
             (Profile::Rfc4880, None),
         ] {
-            let options = EncryptOptions {
-                profile: Some(profile),
-                aead,
-                chunk: ChunkSize::from_bytes(64).unwrap_or_default(),
-                compression,
-                size: (number % 2 == 0).then_some(text.len() as u64),
-                ..EncryptOptions::default()
-            };
+            let mut options = EncryptOptions::default();
+            options.profile = Some(profile);
+            options.aead = aead;
+            options.chunk = ChunkSize::from_bytes(64).unwrap_or_default();
+            options.compression = compression;
+            options.size = (number % 2 == 0).then_some(text.len() as u64);
             let mut message = Vec::new();
             let key = encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
             write(folder, "decrypt", number, &[&key.session_key[..], &message].concat())?;
             number += 1;
         }
-        let options = EncryptOptions { compression, ..EncryptOptions::default() };
+        let mut options = EncryptOptions::default();
+        options.compression = compression;
         let mut message = Vec::new();
         pack(&text[..], &mut message, &mut signers, &options, NOW)?;
         write(folder, "verify", number, &[&[0], &message[..]].concat())?;
@@ -378,7 +377,8 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     use talaria_message::openpgp::serialize::MarshalInto as _;
     use talaria_message::{policy, signing_key};
 
-    let options = GenerateOptions { uses: KeyUses::Sign, ..GenerateOptions::default() };
+    let mut options = GenerateOptions::default();
+    options.uses = KeyUses::Sign;
     let cert = generate(&options, &Protection::Unprotected, NOW - 1000)?.cert;
     let certificate = Certificate::minimal(&cert.to_vec()?)?;
     let mut key = signing_key(&cert, policy(), NOW, &mut |_, _| None)?;

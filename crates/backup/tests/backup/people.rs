@@ -20,10 +20,8 @@ pub(crate) const NOW: u32 = 1_795_381_506;
 
 /// A new key of somebody, made a day before [`NOW`].
 pub(crate) fn person(name: &str) -> Cert {
-    let options = GenerateOptions {
-        user_ids: vec![format!("{name} <{name}@example.org>")],
-        ..GenerateOptions::default()
-    };
+    let mut options = GenerateOptions::default();
+    options.user_ids = vec![format!("{name} <{name}@example.org>")];
     generate(&options, &Protection::Unprotected, NOW - 86_400).unwrap().cert
 }
 

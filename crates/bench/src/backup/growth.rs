@@ -96,10 +96,8 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
     };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX));
-    let person = GenerateOptions {
-        user_ids: vec!["Backup <backup@example.org>".into()],
-        ..GenerateOptions::default()
-    };
+    let mut person = GenerateOptions::default();
+    person.user_ids = vec!["Backup <backup@example.org>".into()];
     let owner = generate(&person, &Protection::Unprotected, now - 60);
     let owner = owner.map_err(|error| failed("a key")(&error))?.cert;
     let key = work.join("owner.pgp");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    CorpusProfile, Generate, backup, file_names, generate, generate_files, keydb, keyserver,
+    CorpusProfile, Generate, backup, file_names, generate, generate_files, keydb, keyserver, log,
     messages, report, scale, storage, trust,
 };
 
@@ -124,6 +124,24 @@ enum What {
         /// Also measure the memory of repositories with these numbers of chunks
         #[arg(long, value_name = "N", value_delimiter = ',')]
         chunks: Vec<u64>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Measure signed updates at two nodes, beside popen(gpg), libsodium and git
+    ///
+    /// Repeats the report on libdinemic (2018): updates are made, signed, stored, verified by a second node, and read back. The
+    /// loop over libsodium needs a C compiler and libsodium's headers.
+    Log {
+        /// Number of updates in each run
+        #[arg(long, value_name = "N", default_value_t = 1000,
+              value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        updates: u32,
+        /// Number of runs of gpg and git, which take half a minute each
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        slow_runs: usize,
+        /// The gpg to compare with
+        #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
+        gpg: PathBuf,
         #[command(flatten)]
         common: Common,
     },
@@ -281,6 +299,18 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 results: common.results.clone(),
             };
             backup::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Log { updates, slow_runs, gpg, common } => {
+            let options = log::LogOptions {
+                updates: usize::try_from(*updates).unwrap_or(usize::MAX),
+                runs: common.runs,
+                slow_runs: *slow_runs,
+                gpg: gpg.clone(),
+                program: std::env::current_exe()?,
+                scratch: common.scratch(),
+                results: common.results.clone(),
+            };
+            log::run(&options, &mut out).map_err(failed)?;
         }
         What::Trust { keyring, quick, growth, gpg, common } => {
             let options = trust::TrustOptions {

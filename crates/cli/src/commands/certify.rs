@@ -95,13 +95,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "the expiry date of a certification must be in the future".into(),
         ));
     }
-    let says = CertifyOptions {
-        local: args.local,
-        introduction: args
-            .depth
-            .map(|depth| Introduction { depth, amount: args.amount.unwrap_or(120) }),
-        expires,
-    };
+    let mut says = CertifyOptions::default();
+    says.local = args.local;
+    says.introduction =
+        args.depth.map(|depth| Introduction { depth, amount: args.amount.unwrap_or(120) });
+    says.expires = expires;
     let what = stores.certifiable(&args.cert, &args.user_id, cx.policy(), cx.now)?;
     let certifier = args.keys.certifier(args.with.as_deref(), args.passphrase.given()?, cx)?;
     let by = certifier.cert.fingerprint().to_hex();

@@ -116,18 +116,13 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let verifier = Verifier::new(lookup, cx.policy(), cx.now);
     let mut target = args.output.open(false)?;
-    let options = ReadOptions {
-        expected: expected.clone(),
-        // An output file that is deleted after an error needs no second pass.
-        disposable: target.is_held(),
-        streamed: args.stream_unverified,
-        limits: ReadLimits {
-            expansion: args.max_expansion,
-            argon2_mib: args.max_argon2,
-            ..ReadLimits::default()
-        },
-        ..ReadOptions::new(&spool)
-    };
+    let mut options = ReadOptions::new(&spool);
+    options.expected.clone_from(&expected);
+    // An output file that is deleted after an error needs no second pass.
+    options.disposable = target.is_held();
+    options.streamed = args.stream_unverified;
+    options.limits.expansion = args.max_expansion;
+    options.limits.argon2_mib = args.max_argon2;
     let unfinished = target.unfinished();
     let mut start = None;
     let received = watched(cx, size, &unfinished, |watch| {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::message::{
-    Aead, ArmorWriter, Compression, EncryptOptions, Label, Literal, Profile, Recipients, encrypt,
+    Aead, ArmorWriter, Compression, EncryptOptions, Label, Profile, Recipients, encrypt,
 };
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
@@ -215,17 +215,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // With --symmetric the passphrases are those of the message, not of the signing keys.
     let unlocking = if args.symmetric { Vec::new() } else { given };
     let mut signers = signers(&args.sign_with, &unlocking, &args.keys, &mut report, cx)?;
-    let options = EncryptOptions {
-        profile: args.profile.map(Into::into),
-        aead: args.aead.map(|aead| match aead {
-            AeadArg::Gcm => Aead::Gcm,
-            AeadArg::Ocb => Aead::Ocb,
-        }),
-        compression,
-        literal: Literal::default(),
-        size: source.size,
-        ..EncryptOptions::default()
-    };
+    let mut options = EncryptOptions::default();
+    options.profile = args.profile.map(Into::into);
+    options.aead = args.aead.map(|aead| match aead {
+        AeadArg::Gcm => Aead::Gcm,
+        AeadArg::Ocb => Aead::Ocb,
+    });
+    options.compression = compression;
+    options.size = source.size;
     let mut target = args.output.open(!args.armor)?;
     let unfinished = target.unfinished();
     let encrypted = watched(cx, source.size, &unfinished, |watch| {

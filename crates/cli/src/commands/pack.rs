@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use talaria::message::{ArmorWriter, EncryptOptions, Label, Literal, pack};
+use talaria::message::{ArmorWriter, EncryptOptions, Label, pack};
 
 use super::encrypt::CompressArgs;
 use crate::context::Context;
@@ -32,12 +32,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     args.output.check(args.input.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
-    let options = EncryptOptions {
-        compression: args.compress.parsed()?,
-        literal: Literal::default(),
-        size,
-        ..EncryptOptions::default()
-    };
+    let mut options = EncryptOptions::default();
+    options.compression = args.compress.parsed()?;
+    options.size = size;
     let mut target = args.output.open(!args.armor)?;
     let now = cx.now;
     let unfinished = target.unfinished();

@@ -92,12 +92,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     let size = source.size;
-    let options = EncryptOptions {
-        compression: args.compress.parsed()?,
-        literal: Literal { text: args.text, ..Literal::default() },
-        size,
-        ..EncryptOptions::default()
-    };
+    let mut options = EncryptOptions::default();
+    options.compression = args.compress.parsed()?;
+    options.literal = Literal { text: args.text, ..Literal::default() };
+    options.size = size;
     let mut target = args.output.open(!args.armor && !args.cleartext)?;
     let now = cx.now;
     let unfinished = target.unfinished();

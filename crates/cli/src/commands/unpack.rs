@@ -35,7 +35,8 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let mut target = args.output.open(false)?;
-    let limits = ReadLimits { expansion: args.max_expansion, ..ReadLimits::default() };
+    let mut limits = ReadLimits::default();
+    limits.expansion = args.max_expansion;
     let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
     let unfinished = target.unfinished();
     let signatures = watched(cx, size, &unfinished, |watch| {

@@ -127,8 +127,9 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             Some(target) => target,
             None => &mut nowhere,
         };
-        let options =
-            ReadOptions { expected: expected.clone(), disposable, ..ReadOptions::new(&spool) };
+        let mut options = ReadOptions::new(&spool);
+        options.expected.clone_from(&expected);
+        options.disposable = disposable;
         let received = verify_message(message, output, &verifier, &options)?;
         Ok(Checked {
             signatures: received.signatures().to_vec(),

@@ -321,9 +321,10 @@ fn attacks_are_refused_by_their_kind() {
     let own = read(&site.at("bob.tlg")).pop().unwrap();
     let (id, drafts) = {
         let log = LogFolder::open(&alice.folder()).unwrap();
-        let object = log.read(|log| log.find_object("server-1")).unwrap();
-        let make =
-            |chain, grant, field| log.read(|log| draft(log, chain, grant, set(object, field, "x")));
+        let object = log.read(|log| log.find_object("server-1")).unwrap().unwrap();
+        let make = |chain, grant, field| {
+            log.read(|log| draft(log, chain, grant, set(object, field, "x"))).unwrap()
+        };
         let drafts = [
             make(bob_chain, grant, "note"),
             make(bob_chain, grant, "color"),
@@ -599,7 +600,8 @@ fn a_grant_holds_no_key_that_may_not_sign() {
         let wanted = valid.keys().filter(may).count();
         assert!(wanted < valid.keys().count(), "the key has one for encryption");
         assert_eq!(names.len(), wanted);
-    });
+    })
+    .unwrap();
 }
 
 /// `kill -9` at random moments: whatever a command has reported as stored is there.

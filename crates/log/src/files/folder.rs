@@ -1,21 +1,27 @@
 //! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::announce::Announcer;
+use super::read::FrameEntries;
 use super::segment::{
     FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
 };
 use super::{LogError, instance};
+use crate::graph::Location;
 use crate::log::Log;
 use crate::name::EntryId;
-use crate::octets::{Fields, write_part};
-use crate::record::{RECORD_OCTETS_MAX, Signed, read_record, to_records};
+use crate::octets::{Fields, Malformed, write_part};
+use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record, to_records};
 use crate::refusal::Refusal;
 
 /// A log in a folder. One process has it open at a time; its threads share it.
@@ -24,7 +30,10 @@ pub struct LogFolder {
     id: EntryId,
     instance: [u8; 16],
     memory: Mutex<Memory>,
+    /// The frame that was read last, for entries that are read in a row.
+    pub(super) last_frame: Mutex<Option<FrameEntries>>,
     disk: Mutex<Disk>,
+    pub(super) announcer: Announcer,
     recovered: Recovered,
     _lock: File,
 }
@@ -59,16 +68,16 @@ pub enum Recovered {
     Torn,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
+pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = path.to_owned();
     move |source| LogError::Io { action, path, source }
 }
 
-fn segment_path(folder: &Path, number: u64) -> PathBuf {
+pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}"))
 }
 
@@ -94,14 +103,34 @@ impl LogFolder {
         Self::open(folder)
     }
 
-    /// Opens a log, and waits until no other process has it open.
+    /// Opens a log.
     ///
     /// Signatures are not checked again: they were before the entries were written.
     ///
     /// # Errors
     ///
-    /// [`LogError::NotALog`], [`LogError::Damaged`], [`LogError::Stored`] or [`LogError::Io`].
+    /// [`LogError::InUse`] if another process has the log open; [`LogError::NotALog`], [`LogError::Damaged`],
+    /// [`LogError::Stored`] or [`LogError::Io`].
     pub fn open(folder: &Path) -> Result<Self, LogError> {
+        Self::open_with(folder, || Err(LogError::InUse { path: folder.to_owned() }))
+    }
+
+    /// Opens a log as soon as no other process has it open. Calls `waits` once before it waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`], without [`LogError::InUse`].
+    pub fn open_when_free(folder: &Path, waits: impl FnOnce()) -> Result<Self, LogError> {
+        Self::open_with(folder, || {
+            waits();
+            Ok(())
+        })
+    }
+
+    fn open_with(
+        folder: &Path,
+        in_use: impl FnOnce() -> Result<(), LogError>,
+    ) -> Result<Self, LogError> {
         let not_a_log = || LogError::NotALog { path: folder.to_owned() };
         if !segment_path(folder, 0).is_file() {
             return Err(not_a_log());
@@ -109,9 +138,12 @@ impl LogFolder {
         let lock_path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(io("open", &lock_path))?;
-        lock.lock().map_err(io("lock", &lock_path))?;
+        if !is_locked_soon(&lock).map_err(io("lock", &lock_path))? {
+            in_use()?;
+            lock.lock().map_err(io("lock", &lock_path))?;
+        }
         let mut log: Option<Log> = None;
-        let (end, recovered) = each_record(folder, |path, signed| {
+        let (end, recovered) = each_record(folder, |path, signed, location| {
             match &mut log {
                 None => log = Some(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
                 Some(log) => log.restore(&signed).map_err(|refusal| LogError::Stored {
@@ -119,6 +151,9 @@ impl LogFolder {
                     id: signed.id,
                     refusal: Box::new(refusal),
                 })?,
+            }
+            if let Some(log) = &mut log {
+                log.stored(&signed.id, location);
             }
             Ok(())
         })?;
@@ -137,7 +172,9 @@ impl LogFolder {
             id: log.id(),
             instance: instance::instance(folder)?,
             memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
+            last_frame: Mutex::new(None),
             disk: Mutex::new(disk),
+            announcer: Announcer::default(),
             recovered,
             _lock: lock,
         })
@@ -180,9 +217,18 @@ impl LogFolder {
         disk.segment * SEGMENT_OCTETS as u64 + disk.offset
     }
 
-    /// Reads the log in memory. It may have entries that other threads have not brought to disk yet.
-    pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> T {
-        read(&lock(&self.memory).log)
+    /// Reads the log. It may have entries that other threads have not brought to disk yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] if a part of the log cannot be read from disk.
+    pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> Result<T, LogError> {
+        Ok(read(&lock(&self.memory).log))
+    }
+
+    /// Changes what the log in memory does for its users, and none of its entries.
+    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
+        change(&mut lock(&self.memory).log);
     }
 
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
@@ -207,6 +253,8 @@ impl LogFolder {
                 Ok((entries, result)) => {
                     memory.pending.extend(entries);
                     memory.appended += 1;
+                    let events = memory.log.take_turns();
+                    self.announcer.add(memory.appended, events);
                     (memory.appended, result)
                 }
                 Err(error) => {
@@ -216,24 +264,39 @@ impl LogFolder {
                 }
             }
         };
+        let done = self.write_upto(ticket)?;
+        self.announcer.deliver(done);
+        Ok(result)
+    }
+
+    /// Brings the entries of an append to disk, and those of all appends that wait. Returns the last append on disk.
+    fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
         let mut disk = lock(&self.disk);
         // The thread that had the disk before may have written for this one.
         if disk.done >= ticket {
-            return Ok(result);
+            return Ok(disk.done);
         }
         let (pending, upto) = {
             let mut memory = lock(&self.memory);
             if memory.failed {
-                return Err(LogError::Failed.into());
+                return Err(LogError::Failed);
             }
             (std::mem::take(&mut memory.pending), memory.appended)
         };
-        if let Err(error) = disk.write(&self.folder, self.id, &pending) {
-            lock(&self.memory).failed = true;
-            return Err(error.into());
+        match disk.write(&self.folder, self.id, &pending) {
+            Ok(locations) => {
+                let mut memory = lock(&self.memory);
+                for (signed, location) in pending.iter().zip(locations) {
+                    memory.log.stored(&signed.id, location);
+                }
+            }
+            Err(error) => {
+                lock(&self.memory).failed = true;
+                return Err(error);
+            }
         }
         disk.done = upto;
-        Ok(result)
+        Ok(upto)
     }
 
     /// Reads the entries on disk again, with what proves them, in their order.
@@ -246,8 +309,39 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, |_, signed| see(signed)).map(|_| ())
+        each_record(&self.folder, |_, signed, _| see(signed)).map(|_| ())
     }
+}
+
+/// The places of the entries of the record at `at` of a segment, in the frame at `frame`.
+fn locations(
+    segment: u64,
+    frame: usize,
+    at: usize,
+    record: &[u8],
+) -> Result<Vec<Location>, Malformed> {
+    // A segment has 16 MiB, and a log fewer than 2^32 of them.
+    let short = |number: usize| u32::try_from(number).map_err(|_| Malformed::Field("place"));
+    let segment = u32::try_from(segment).map_err(|_| Malformed::Field("number of a segment"))?;
+    let (frame, at) = (short(frame)?, at);
+    let place = |entry: Range<usize>| {
+        let (octets, entry) = (short(entry.len())?, short(at + entry.start)?);
+        Ok(Location { segment, frame, record: short(at)?, entry, octets })
+    };
+    places(record)?.into_iter().map(place).collect()
+}
+
+/// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it
+/// runs its program, so a lock that was just given up can seem taken for a moment.
+fn is_locked_soon(file: &File) -> io::Result<bool> {
+    for pause_ms in [1, 4, 16, 64, 0] {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(pause_ms)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
 }
 
 /// The end of the last whole frame.
@@ -261,7 +355,7 @@ struct End {
 /// Calls a function with each entry on disk.
 fn each_record(
     folder: &Path,
-    mut see: impl FnMut(&Path, Signed) -> Result<(), LogError>,
+    mut see: impl FnMut(&Path, Signed, Location) -> Result<(), LogError>,
 ) -> Result<(End, Recovered), LogError> {
     let mut end = End { segment: 0, offset: 0, frame: 0, log: None };
     let mut recovered = Recovered::Clean;
@@ -296,10 +390,14 @@ fn each_record(
         for frame in &scan.frames {
             let mut fields = Fields(&octets[frame.payload.clone()]);
             while !fields.0.is_empty() {
-                let record = fields.part(4, RECORD_OCTETS_MAX, "record");
-                let entries = record.and_then(read_record);
                 // The checksum is right, so this was written by another program or version.
-                for signed in entries.map_err(|_| damaged(frame.payload.start))? {
+                let wrong = |_| damaged(frame.payload.start);
+                let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(wrong)?;
+                let at = frame.payload.end - fields.0.len() - record.len();
+                let start = frame.payload.start - FRAME_HEADER_OCTETS;
+                let locations = locations(number, start, at, record).map_err(wrong)?;
+                let entries = read_record(record).map_err(wrong)?;
+                for (signed, location) in entries.into_iter().zip(locations) {
                     if signed.log() != scan.log {
                         let refusal = Box::new(Refusal::OtherLog);
                         return Err(LogError::Stored {
@@ -308,7 +406,7 @@ fn each_record(
                             refusal,
                         });
                     }
-                    see(&path, signed)?;
+                    see(&path, signed, location)?;
                 }
             }
         }
@@ -341,11 +439,19 @@ impl Disk {
     }
 
     /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
-    /// their own.
-    fn write(&mut self, folder: &Path, log: EntryId, entries: &[Signed]) -> Result<(), LogError> {
+    /// their own. Gives the place of each entry.
+    fn write(
+        &mut self,
+        folder: &Path,
+        log: EntryId,
+        entries: &[Signed],
+    ) -> Result<Vec<Location>, LogError> {
+        let mut places = Vec::with_capacity(entries.len());
         if entries.is_empty() {
-            return Ok(());
+            return Ok(places);
         }
+        // Only a bug could write a record that has no places.
+        let unplaced = |source| LogError::Unwritable { source };
         let mut records = Vec::new();
         to_records(entries, &mut records);
         let mut payloads: Vec<Vec<u8>> = Vec::new();
@@ -372,10 +478,19 @@ impl Disk {
                 (group, at) = (self.frame, self.offset);
                 octets.clear();
             }
+            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
+            let mut fields = Fields(&payload);
+            while !fields.0.is_empty() {
+                let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(unplaced)?;
+                let behind = payload.len() - fields.0.len() - record.len();
+                let at = start + FRAME_HEADER_OCTETS + behind;
+                places.extend(locations(self.segment, start, at, record).map_err(unplaced)?);
+            }
             octets.extend(frame(log, self.segment, self.frame, group, &payload));
             self.frame += 1;
         }
-        self.put(at, &octets)
+        self.put(at, &octets)?;
+        Ok(places)
     }
 
     fn put(&mut self, at: u64, octets: &[u8]) -> Result<(), LogError> {

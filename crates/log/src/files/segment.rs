@@ -124,7 +124,7 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
 }
 
 /// The whole frame at a place.
-fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
+pub(super) fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
     let rest = octets.get(at..)?;
     let mut fields = Fields(rest);
     if fields.array().ok()? != FRAME_MAGIC {

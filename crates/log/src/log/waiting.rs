@@ -25,6 +25,9 @@ pub(super) struct Waiting {
     /// The lengths of the entries, by the hash of their records: a copy with a forged signature must not keep
     /// away a copy with a good one.
     known: HashMap<EntryId, usize>,
+    /// The missing entry, by the identity of an entry that waits for it; [`EntryId::NONE`] for the clock. The copies of an
+    /// entry wait for the same.
+    waits_for: HashMap<EntryId, EntryId>,
     octets: usize,
     /// Entries that were refused for good, as far as there is room. Those behind them are refused too, and do not wait.
     refused: HashSet<EntryId>,
@@ -38,6 +41,20 @@ impl Waiting {
     /// The number of entries that wait for the clock.
     pub(super) fn ahead(&self) -> usize {
         self.for_clock.len()
+    }
+
+    /// Whether an entry waits for the clock, or for an entry that does. Who forges a copy of an entry behind such a one delays it
+    /// only while it could not be admitted anyway.
+    pub(super) fn is_ahead(&self, id: &EntryId) -> bool {
+        let mut at = *id;
+        // The graph of missing entries has no circles, since identities are hashes.
+        while let Some(missing) = self.waits_for.get(&at) {
+            if missing.is_none() {
+                return true;
+            }
+            at = *missing;
+        }
+        false
     }
 
     /// Whether the same entry waits with the same proof.
@@ -57,6 +74,7 @@ impl Waiting {
 
     fn drop_known(&mut self, trial: &Trial) {
         self.octets -= self.known.remove(&record_hash(&trial.signed)).unwrap_or(0);
+        self.waits_for.remove(&trial.signed.id);
     }
 
     /// Keeps an entry until the entry `missing` is here.
@@ -64,6 +82,7 @@ impl Waiting {
         if !self.keep(&trial) {
             return Outcome::NotKept;
         }
+        self.waits_for.insert(trial.signed.id, missing);
         self.for_past.entry(missing).or_default().push(trial);
         Outcome::WaitsForPast
     }
@@ -73,12 +92,12 @@ impl Waiting {
         if !self.keep(&trial) {
             return Outcome::NotKept;
         }
+        let id = trial.signed.id;
         // Two copies with different proofs are both good here.
-        if let Some(other) =
-            self.for_clock.insert((trial.signed.entry.clock, trial.signed.id), trial)
-        {
+        if let Some(other) = self.for_clock.insert((trial.signed.entry.clock, id), trial) {
             self.drop_known(&other);
         }
+        self.waits_for.insert(id, EntryId::NONE);
         Outcome::WaitsForClock
     }
 

@@ -95,10 +95,11 @@ fn no_acknowledged_entry_is_lost_by_kill_9() {
             let lost = acknowledged.iter().filter(|id| log.entry(id).is_none()).count();
             assert_eq!(lost, 0, "of {} in round {round}", acknowledged.len());
             assert!(log.forks().is_empty());
-        });
+        })
+        .unwrap();
     }
     let log = LogFolder::open(&path).unwrap();
     let verified = log.verify().unwrap();
     assert_eq!(verified.failed, []);
-    assert_eq!(verified.state_hash, log.read(Log::state_hash));
+    assert_eq!(verified.state_hash, log.read(Log::state_hash).unwrap());
 }

@@ -12,8 +12,9 @@ use sequoia_openpgp as openpgp;
 use super::{MakeError, Result, after, alive, at, primary};
 use crate::keys::AskForKey;
 
-/// The optional parts of a certification.
+/// The optional parts of a certification. Programs set the fields of [`Self::default`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub struct CertifyOptions {
     /// The certification is local: it is for its maker only and is not meant to leave his stores.
     pub local: bool,

@@ -9,8 +9,9 @@ use sequoia_openpgp as openpgp;
 
 use super::{MakeError, Protection, Result, at, protected};
 
-/// Options for a new key.
+/// Options for a new key. Programs set the fields of [`Self::default`].
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct GenerateOptions {
     /// User IDs, the primary one first.
     pub user_ids: Vec<String>,

@@ -12,7 +12,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (policy, now) = (talaria_message::policy(), 1_800_000_000);
 //! let key = |name: &str| {
-//!     let options = GenerateOptions { user_ids: vec![name.to_owned()], ..Default::default() };
+//!     let mut options = GenerateOptions::default();
+//!     options.user_ids = vec![name.to_owned()];
 //!     make::generate(&options, &Protection::Unprotected, now)
 //! };
 //! let (alice, bob) = (key("<alice@example.org>")?.cert, key("<bob@example.org>")?.cert);

@@ -15,8 +15,9 @@ use super::protect::lock;
 use super::{KeyAlgorithm, MakeError, Result, at, primary, valid};
 use crate::keys::AskForKey;
 
-/// Options for a new subkey.
+/// Options for a new subkey. Programs set the fields of [`Self::default`].
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct SubkeyOptions {
     /// The purpose of the subkey.
     pub uses: SubkeyUse,

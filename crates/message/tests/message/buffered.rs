@@ -4,16 +4,16 @@ use std::io::BufReader;
 
 use proptest::prelude::*;
 use talaria_message::{
-    Aead, ChunkSize, DecryptOptions, EncryptOptions, Literal, MessageError, Profile, ReadLimits,
-    Recipients, Release, Verifier, decrypt, encrypt_buffered, pack, policy,
+    Aead, ChunkSize, DecryptOptions, EncryptOptions, Literal, MessageError, Profile, Recipients,
+    Release, Verifier, decrypt, encrypt_buffered, pack, policy,
 };
 
 use crate::common::{NOW, Parties};
 
 fn opened(message: &[u8], parties: &Parties) -> Vec<u8> {
     let mut content = Vec::new();
-    let options =
-        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads: 1 };
+    let mut options = DecryptOptions::new(Release::Streamed);
+    options.threads = 1;
     let nobody = Verifier::new(Box::new(|_| Vec::new()), policy(), NOW);
     decrypt(&mut &message[..], &mut content, &mut parties.secrets(), &nobody, options).unwrap();
     content
@@ -34,13 +34,11 @@ proptest! {
         let parties = Parties::new();
         let mut recipients = Recipients::default();
         recipients.add(&parties.certs[1], policy(), NOW).unwrap();
-        let options = EncryptOptions {
-            profile: Some(profile),
-            aead: Some(aead),
-            chunk: ChunkSize::from_bytes(64).unwrap(),
-            literal: Literal { name, ..Literal::default() },
-            ..EncryptOptions::default()
-        };
+        let mut options = EncryptOptions::default();
+options.profile = Some(profile);
+options.aead = Some(aead);
+options.chunk = ChunkSize::from_bytes(64).unwrap();
+options.literal = Literal { name, ..Literal::default() };
         let plain: Vec<u8> = (0..=250).cycle().take(bytes).collect();
         let length = bytes as u64;
         let input = || BufReader::with_capacity(piece, &plain[..]);
@@ -63,7 +61,8 @@ proptest! {
         // Without recipients it is the literal packet that others write.
         let end = encrypt_buffered(input(), length, &mut out, None, &options).unwrap();
         let mut packed = Vec::new();
-        let sized = EncryptOptions { size: Some(length), ..options.clone() };
+        let mut sized = options.clone();
+sized.size = Some(length);
         pack(&plain[..], &mut packed, &mut [], &sized, NOW).unwrap();
         prop_assert_eq!(&out[..end], &packed[..]);
         let short = encrypt_buffered(input(), length, &mut out[..end - 1], None, &options);
@@ -74,10 +73,8 @@ proptest! {
 #[test]
 fn text_and_nobody_are_refused() {
     let mut out = [0; 1000];
-    let text = EncryptOptions {
-        literal: Literal { text: true, ..Literal::default() },
-        ..EncryptOptions::default()
-    };
+    let mut text = EncryptOptions::default();
+    text.literal = Literal { text: true, ..Literal::default() };
     let refused = encrypt_buffered(&b"text"[..], 4, &mut out, None, &text);
     assert!(matches!(refused, Err(MessageError::Usage(_))), "{refused:?}");
     let (nobody, options) = (Recipients::default(), EncryptOptions::default());

@@ -24,8 +24,8 @@ use talaria_message::openpgp::types::{
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, Issuer, NotCounted, Outcome, ReadLimits, Release, Secrets, SignatureReport,
-    Verifier, decrypt, decryption_keys,
+    DecryptOptions, Issuer, NotCounted, Outcome, Release, Secrets, SignatureReport, Verifier,
+    decrypt, decryption_keys,
 };
 
 /// The creation time of certificates: 400 days before now.
@@ -287,11 +287,8 @@ fn a_signed_message_for_another_recipient_does_not_count() {
     let opened = |message: &[u8], by: &Cert| {
         let ask = std::sync::Arc::new(std::sync::Mutex::new(|_: usize, _: &_| None));
         let mut secrets = Secrets { keys: decryption_keys(by, &ask), ..Secrets::default() };
-        let options = DecryptOptions {
-            release: Release::Streamed,
-            limits: ReadLimits::default(),
-            threads: 1,
-        };
+        let mut options = DecryptOptions::new(Release::Streamed);
+        options.threads = 1;
         let (mut plain, from) = (Vec::new(), verifier(std::slice::from_ref(&alice)));
         let opened = decrypt(&mut &message[..], &mut plain, &mut secrets, &from, options).unwrap();
         assert_eq!(plain, DOCUMENT);

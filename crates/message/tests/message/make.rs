@@ -34,8 +34,9 @@ where
 }
 
 fn key(name: &str, profile: KeyProfile) -> Cert {
-    let user_ids = vec![format!("{name} <{name}@example.org>")];
-    let options = GenerateOptions { user_ids, profile, ..GenerateOptions::default() };
+    let mut options = GenerateOptions::default();
+    options.user_ids = vec![format!("{name} <{name}@example.org>")];
+    options.profile = profile;
     make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert
 }
 
@@ -70,7 +71,8 @@ fn forged_certifications_change_no_date_and_never_count() {
     let bob = bob.insert_packets([made]).unwrap().0;
     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 5));
     // A certification with other subpackets is a new one, and the latest one counts.
-    let local = CertifyOptions { local: true, ..says };
+    let mut local = says;
+    local.local = true;
     assert!(!make::is_certified(&bob, &user_id, &alice, &local, policy(), NOW + 5));
     let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 6)));
@@ -82,8 +84,10 @@ fn a_certification_has_the_requested_subpackets() {
         let (alice, bob) = (key("alice", profile), key("bob", profile));
         let user_id = UserID::from("bob <bob@example.org>");
         let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
-        let introduction = Some(Introduction { depth: 2, amount: 60 });
-        let says = CertifyOptions { local: true, introduction, expires: Some(NOW + DAY) };
+        let mut says = CertifyOptions::default();
+        says.local = true;
+        says.introduction = Some(Introduction { depth: 2, amount: 60 });
+        says.expires = Some(NOW + DAY);
         let made = make::certify(&bob, &user_id, &mut signer, &says, NOW).unwrap();
         assert_eq!(made.exportable_certification(), Some(false));
         assert_eq!(made.trust_signature(), Some((2, 60)));
@@ -94,7 +98,7 @@ fn a_certification_has_the_requested_subpackets() {
         let bob = bob.insert_packets([made]).unwrap().0;
         assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW));
         assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + DAY));
-        let says = CertifyOptions { expires: Some(NOW), ..says };
+        says.expires = Some(NOW);
         let refused = make::certify(&bob, &user_id, &mut signer, &says, NOW);
         assert!(matches!(refused, Err(MakeError::EndsTooEarly)), "{refused:?}");
     }
@@ -173,7 +177,9 @@ fn a_new_subkey_has_its_flags_and_is_bound_to_one_key() {
             (SubkeyUse::Authenticate, false, false, true),
             (SubkeyUse::SignAndAuthenticate, true, false, true),
         ] {
-            let options = SubkeyOptions { uses, validity_seconds: Some(DAY), ..Default::default() };
+            let mut options = SubkeyOptions::default();
+            options.uses = uses;
+            options.validity_seconds = Some(DAY);
             let made = make::add_subkey(&alice, &options, &mut open, policy(), NOW + 9).unwrap();
             let changed = alice.clone().insert_packets(made).unwrap().0;
             let valid = changed.with_policy(policy(), at(NOW + 9)).unwrap();
@@ -197,7 +203,8 @@ fn a_new_subkey_has_its_flags_and_is_bound_to_one_key() {
 fn a_new_subkey_has_the_passphrase_of_its_key() {
     for profile in PROFILES {
         let password = Password::from("correct horse");
-        let options = GenerateOptions { profile, ..GenerateOptions::default() };
+        let mut options = GenerateOptions::default();
+        options.profile = profile;
         let protection = Protection::Passphrase(password.clone());
         let alice = make::generate(&options, &protection, NOW).unwrap().cert;
         let add = |ask: &mut talaria_message::AskForKey<'_>| {
@@ -283,13 +290,11 @@ fn a_new_user_id_copies_only_the_preferences() {
 #[test]
 fn renew_extends_expired_keys_and_leaves_valid_ones() {
     for profile in PROFILES {
-        let options = GenerateOptions {
-            user_ids: vec!["alice <alice@example.org>".into()],
-            profile,
-            uses: make::KeyUses::Sign,
-            validity_seconds: Some(10 * DAY),
-            ..GenerateOptions::default()
-        };
+        let mut options = GenerateOptions::default();
+        options.user_ids = vec!["alice <alice@example.org>".into()];
+        options.profile = profile;
+        options.uses = make::KeyUses::Sign;
+        options.validity_seconds = Some(10 * DAY);
         let alice = make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert;
         let renew = |cert: &Cert, options, time| {
             make::renew(cert, options, &mut open, policy(), time).unwrap()

@@ -41,7 +41,8 @@ fn sealed(passwords: &[&str], profile: Profile) -> Vec<u8> {
 }
 
 fn seal(recipients: &Recipients, profile: Profile) -> Vec<u8> {
-    let options = EncryptOptions { profile: Some(profile), ..EncryptOptions::default() };
+    let mut options = EncryptOptions::default();
+    options.profile = Some(profile);
     let mut sealed = Vec::new();
     encrypt(Cursor::new(PLAIN), &mut sealed, recipients, &mut [], &options, NOW).unwrap();
     sealed
@@ -57,7 +58,9 @@ fn open(
     let mut plain = Vec::new();
     let mut spool = || Err(io::Error::other("no message here is that long"));
     let release = if streamed { Release::Streamed } else { Release::Checked(&mut spool) };
-    let options = DecryptOptions { release, limits, threads: 1 };
+    let mut options = DecryptOptions::new(release);
+    options.limits = limits;
+    options.threads = 1;
     let done = decrypt(sealed, &mut plain, secrets, &no_certs(), options)?;
     Ok((plain, done.by))
 }
@@ -97,7 +100,8 @@ fn the_argon2_limit_covers_all_tries_together() {
     };
     // Three passes over 64 MiB each.
     for (argon2_mib, opens) in [(3 * 192, true), (3 * 192 - 1, false), (0, false)] {
-        let limits = ReadLimits { argon2_mib, ..ReadLimits::default() };
+        let mut limits = ReadLimits::default();
+        limits.argon2_mib = argon2_mib;
         match open(&mut &right[..], &mut secrets(), limits, true) {
             Ok((plain, by)) => {
                 assert!(opens && plain == PLAIN && by == OpenedBy::Password(2), "{argon2_mib}");

@@ -13,18 +13,17 @@ use talaria_message::{
 use crate::common::{NOW, Parties, with_session_key};
 
 fn options(profile: Profile, chunk: usize) -> EncryptOptions {
-    EncryptOptions {
-        profile: Some(profile),
-        aead: Some(Aead::Ocb),
-        chunk: ChunkSize::from_bytes(chunk).unwrap(),
-        threads: 1,
-        ..EncryptOptions::default()
-    }
+    let mut options = EncryptOptions::default();
+    options.profile = Some(profile);
+    options.aead = Some(Aead::Ocb);
+    options.chunk = ChunkSize::from_bytes(chunk).unwrap();
+    options.threads = 1;
+    options
 }
 
 /// A message with a session key of its own, and the secrets that open it.
-fn sealed(plain: &[u8], options: EncryptOptions) -> (Vec<u8>, Secrets) {
-    let options = EncryptOptions { size: Some(plain.len() as u64), ..options };
+fn sealed(plain: &[u8], mut options: EncryptOptions) -> (Vec<u8>, Secrets) {
+    options.size = Some(plain.len() as u64);
     let mut recipients = Recipients::default();
     recipients.add(&Parties::new().certs[1], talaria_message::policy(), NOW).unwrap();
     let mut message = Vec::new();
@@ -53,9 +52,9 @@ proptest! {
     ) {
         let plain: Vec<u8> = (0..=250).cycle().take(bytes).collect();
         let profile = if newer { Profile::Rfc9580 } else { Profile::LibrePgp };
-        let literal = Literal { name, ..Literal::default() };
-        let (mut message, mut secrets) =
-            sealed(&plain, EncryptOptions { literal, ..options(profile, 64) });
+        let mut named = options(profile, 64);
+        named.literal = Literal { name, ..Literal::default() };
+        let (mut message, mut secrets) = sealed(&plain, named);
         let opener = RangeOpener::new(&message, message.len() as u64, &mut secrets).unwrap();
         prop_assert_eq!(opener.profile(), profile);
         prop_assert_eq!(opener.content_bytes(), plain.len() as u64);
@@ -87,10 +86,9 @@ proptest! {
 #[test]
 fn the_start_of_a_large_message_is_enough() {
     let plain = vec![5; 1 << 20];
-    let (message, parties) = with_session_key(
-        &plain,
-        &EncryptOptions { size: Some(1 << 20), ..options(Profile::LibrePgp, 64 << 10) },
-    );
+    let mut options = options(Profile::LibrePgp, 64 << 10);
+    options.size = Some(1 << 20);
+    let (message, parties) = with_session_key(&plain, &options);
     let start = &message[..67_000];
     let opener = RangeOpener::new(start, message.len() as u64, &mut parties.secrets()).unwrap();
     let part = read(&message, &opener, 777_777..777_787).unwrap();
@@ -137,7 +135,8 @@ fn a_message_that_has_to_be_read_as_a_whole_is_named() {
     let (message, _) = sealed(&[1; 100], options(Profile::Rfc4880, 64));
     let what = unsupported(&message, &mut Parties::new().secrets());
     assert!(what.contains("version 1"), "{what}");
-    let zip = EncryptOptions { compression: Compression::Zlib(6), ..options(Profile::Rfc9580, 64) };
+    let mut zip = options(Profile::Rfc9580, 64);
+    zip.compression = Compression::Zlib(6);
     let (message, mut secrets) = sealed(&vec![1; 100_000], zip);
     let what = unsupported(&message, &mut secrets);
     assert!(what.contains("compressed") || what.contains("partial"), "{what}");

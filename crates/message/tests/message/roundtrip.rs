@@ -35,8 +35,8 @@ fn seal(plain: &[u8], options: &EncryptOptions) -> Vec<u8> {
 
 fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::MessageError> {
     let mut plain = Vec::new();
-    let options =
-        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads };
+    let mut options = DecryptOptions::new(Release::Streamed);
+    options.threads = threads;
     let mut secrets = password_secrets("correct horse");
     decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options)?;
     Ok(plain)
@@ -59,14 +59,12 @@ fn messages_of_sizes_around_every_boundary_read_back() {
         for known in [true, false] {
             for &size in &sizes {
                 let plain = octets(size);
-                let options = EncryptOptions {
-                    profile: Some(profile),
-                    aead,
-                    chunk: ChunkSize::from_bytes(chunk).unwrap(),
-                    size: known.then_some(size as u64),
-                    threads: 1 + size % 3,
-                    ..EncryptOptions::default()
-                };
+                let mut options = EncryptOptions::default();
+                options.profile = Some(profile);
+                options.aead = aead;
+                options.chunk = ChunkSize::from_bytes(chunk).unwrap();
+                options.size = known.then_some(size as u64);
+                options.threads = 1 + size % 3;
                 let (sealed, key) = common::with_session_key(&plain, &options);
                 let opened = common::open_with(&sealed, key, 1 + size % 2).unwrap();
                 assert!(opened == plain, "{profile:?} {aead:?} {size} {known}");
@@ -78,7 +76,9 @@ fn messages_of_sizes_around_every_boundary_read_back() {
 #[test]
 fn messages_with_passphrases_read_back() {
     for (profile, aead) in KINDS {
-        let options = EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
+        let mut options = EncryptOptions::default();
+        options.profile = Some(profile);
+        options.aead = aead;
         let sealed = seal(b"attack at dawn", &options);
         assert_eq!(open(&sealed, 2).unwrap(), b"attack at dawn");
     }
@@ -94,8 +94,9 @@ fn messages_with_recipients_and_signers_read_back() {
         for size in [0, 100, 300_000] {
             let plain = octets(size);
             let mut signers = parties.signers();
-            let options =
-                EncryptOptions { profile: Some(profile), aead, ..EncryptOptions::default() };
+            let mut options = EncryptOptions::default();
+            options.profile = Some(profile);
+            options.aead = aead;
             let mut sealed = Vec::new();
             encrypt(
                 Cursor::new(plain.clone()),
@@ -107,11 +108,8 @@ fn messages_with_recipients_and_signers_read_back() {
             )
             .unwrap();
             let mut opened = Vec::new();
-            let options = DecryptOptions {
-                release: Release::Streamed,
-                limits: ReadLimits::default(),
-                threads: 2,
-            };
+            let mut options = DecryptOptions::new(Release::Streamed);
+            options.threads = 2;
             let verifier = parties.verifier();
             let decrypted = decrypt(
                 &mut Cursor::new(&sealed),
@@ -139,8 +137,10 @@ fn the_right_one_of_several_session_keys_is_found() {
             recipients.add_password(Password::from("correct horse"));
             let (mut sealed, mut opened) = (Vec::new(), Vec::new());
             let chunk = ChunkSize::from_bytes(1 << 12).unwrap();
-            let options =
-                EncryptOptions { profile: Some(profile), aead, chunk, ..EncryptOptions::default() };
+            let mut options = EncryptOptions::default();
+            options.profile = Some(profile);
+            options.aead = aead;
+            options.chunk = chunk;
             let input = Cursor::new(plain.clone());
             let made =
                 encrypt(input, &mut sealed, &recipients, &mut [], &options, common::NOW).unwrap();
@@ -149,11 +149,8 @@ fn the_right_one_of_several_session_keys_is_found() {
             let session_keys = keys.into_iter().map(|key| (Some(made.cipher), key.into()));
             let mut secrets =
                 Secrets { session_keys: session_keys.collect(), ..Secrets::default() };
-            let options = DecryptOptions {
-                release: Release::Streamed,
-                limits: ReadLimits::default(),
-                threads: 2,
-            };
+            let mut options = DecryptOptions::new(Release::Streamed);
+            options.threads = 2;
             let mut input = Cursor::new(&sealed);
             decrypt(&mut input, &mut opened, &mut secrets, &no_certs(), options).unwrap();
             assert!(opened == plain, "{profile:?} {aead:?} {size}");
@@ -165,11 +162,9 @@ fn the_right_one_of_several_session_keys_is_found() {
 fn text_messages_have_crlf_inside() {
     let parties = Parties::new();
     let text = b"one\ntwo\r\nthree\n".repeat(50_000);
-    let options = EncryptOptions {
-        literal: Literal { text: true, ..Literal::default() },
-        size: Some(text.len() as u64),
-        ..EncryptOptions::default()
-    };
+    let mut options = EncryptOptions::default();
+    options.literal = Literal { text: true, ..Literal::default() };
+    options.size = Some(text.len() as u64);
     let (mut packed, mut shown) = (Vec::new(), Vec::new());
     let mut signers = parties.signers();
     pack(Cursor::new(text.clone()), &mut packed, &mut signers, &options, common::NOW).unwrap();
@@ -190,7 +185,8 @@ fn compressed_messages_read_back() {
     for compression in
         [Compression::Zip(6), Compression::Zlib(1), Compression::Bzip2(9), Compression::Auto]
     {
-        let options = EncryptOptions { compression, ..EncryptOptions::default() };
+        let mut options = EncryptOptions::default();
+        options.compression = compression;
         let sealed = seal(&plain, &options);
         assert!(sealed.len() < plain.len() / 10, "{compression:?}");
         assert_eq!(open(&sealed, 2).unwrap(), plain);
@@ -201,7 +197,8 @@ fn compressed_messages_read_back() {
         aws_lc_rs::rand::fill(&mut noise).unwrap();
         noise
     };
-    let options = EncryptOptions { compression: Compression::Auto, ..EncryptOptions::default() };
+    let mut options = EncryptOptions::default();
+    options.compression = Compression::Auto;
     let sealed = seal(&noise, &options);
     assert!(sealed.len() > noise.len());
     assert_eq!(open(&sealed, 2).unwrap(), noise);
@@ -220,14 +217,12 @@ proptest! {
     ) {
         let (profile, aead) = KINDS[kind];
         let plain = octets(size);
-        let options = EncryptOptions {
-            profile: Some(profile),
-            aead,
-            chunk: ChunkSize::from_bytes(1 << log).unwrap(),
-            size: known.then_some(size as u64),
-            threads,
-            ..EncryptOptions::default()
-        };
+        let mut options = EncryptOptions::default();
+options.profile = Some(profile);
+options.aead = aead;
+options.chunk = ChunkSize::from_bytes(1 << log).unwrap();
+options.size = known.then_some(size as u64);
+options.threads = threads;
         let (sealed, key) = common::with_session_key(&plain, &options);
         prop_assert!(common::open_with(&sealed, key, threads).unwrap() == plain);
     }

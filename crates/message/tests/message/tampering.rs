@@ -18,13 +18,11 @@ const KINDS: [(Profile, Option<Aead>); 4] = [
 
 fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>) {
     let plain: Vec<u8> = (0..200u8).collect();
-    let options = EncryptOptions {
-        profile: Some(profile),
-        aead,
-        chunk: ChunkSize::from_bytes(64).unwrap(),
-        size: known.then_some(200),
-        ..EncryptOptions::default()
-    };
+    let mut options = EncryptOptions::default();
+    options.profile = Some(profile);
+    options.aead = aead;
+    options.chunk = ChunkSize::from_bytes(64).unwrap();
+    options.size = known.then_some(200);
     (common::with_session_key(&plain, &options).0, plain)
 }
 
@@ -32,11 +30,8 @@ fn small(profile: Profile, aead: Option<Aead>, known: bool) -> (Vec<u8>, Vec<u8>
 fn open(sealed: &[u8]) -> (Vec<u8>, Result<(), MessageError>) {
     let mut plain = Vec::new();
     let mut spool = || tempfile::tempfile().map(|file| Box::new(file) as _);
-    let options = DecryptOptions {
-        release: Release::Checked(&mut spool),
-        limits: ReadLimits::default(),
-        threads: 2,
-    };
+    let mut options = DecryptOptions::new(Release::Checked(&mut spool));
+    options.threads = 2;
     let mut secrets = Parties::new().secrets();
     let done = decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options);
     (plain, done.map(drop))
@@ -215,7 +210,8 @@ fn compression_bombs_and_deep_nesting_are_refused() {
     let once = pack(&literal);
     assert!(inline(&once, ReadLimits::default()).is_ok());
     let twice = pack(&once);
-    let tight = ReadLimits { expansion_free_bytes: 1 << 20, ..ReadLimits::default() };
+    let mut tight = ReadLimits::default();
+    tight.expansion_free_bytes = 1 << 20;
     assert!(inline(&once, tight).is_ok(), "no more than DEFLATE can do");
     let done = inline(&twice, tight);
     assert!(matches!(done, Err(MessageError::TooLarge { .. })), "{done:?}");

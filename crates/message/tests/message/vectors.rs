@@ -22,8 +22,8 @@ fn open(name: &str, secrets: &mut Secrets) -> (Vec<u8>, Decrypted) {
     let bytes = vector(name);
     let mut input = ArmorInput::new(BufReader::new(Cursor::new(bytes))).unwrap();
     let mut plain = Vec::new();
-    let options =
-        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads: 2 };
+    let mut options = DecryptOptions::new(Release::Streamed);
+    options.threads = 2;
     let decrypted = decrypt(&mut input, &mut plain, secrets, &no_certs(), options).expect(name);
     (plain, decrypted)
 }

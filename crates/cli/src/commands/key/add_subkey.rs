@@ -47,16 +47,15 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let keys = cx.keys()?;
     let mut stores = writable(cx)?;
-    let options = SubkeyOptions {
-        uses: match (args.sign, args.authenticate) {
-            (true, true) => SubkeyUse::SignAndAuthenticate,
-            (true, false) => SubkeyUse::Sign,
-            (false, true) => SubkeyUse::Authenticate,
-            (false, false) => SubkeyUse::Encrypt,
-        },
-        algorithm: args.algorithm.into(),
-        validity_seconds: args.expires.seconds(cx.now)?,
+    let mut options = SubkeyOptions::default();
+    options.uses = match (args.sign, args.authenticate) {
+        (true, true) => SubkeyUse::SignAndAuthenticate,
+        (true, false) => SubkeyUse::Sign,
+        (false, true) => SubkeyUse::Authenticate,
+        (false, false) => SubkeyUse::Encrypt,
     };
+    options.algorithm = args.algorithm.into();
+    options.validity_seconds = args.expires.seconds(cx.now)?;
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;

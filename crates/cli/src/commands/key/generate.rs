@@ -99,16 +99,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     let mut stores = writable(cx)?;
     let validity_seconds = args.expires.seconds(cx.now)?;
-    let options = GenerateOptions {
-        user_ids: args.user_ids.clone(),
-        profile: match args.profile {
-            ProfileArg::Rfc4880 => KeyProfile::Rfc4880,
-            ProfileArg::Rfc9580 => KeyProfile::Rfc9580,
-        },
-        algorithm: args.algorithm.into(),
-        validity_seconds,
-        ..GenerateOptions::default()
+    let mut options = GenerateOptions::default();
+    options.user_ids.clone_from(&args.user_ids);
+    options.profile = match args.profile {
+        ProfileArg::Rfc4880 => KeyProfile::Rfc4880,
+        ProfileArg::Rfc9580 => KeyProfile::Rfc9580,
     };
+    options.algorithm = args.algorithm.into();
+    options.validity_seconds = validity_seconds;
     let protection =
         new_protection(&args.passphrase, args.no_passphrase, "New passphrase of the key")?;
     let new = keys.generate(&options, &protection, &mut stores, cx.now)?;

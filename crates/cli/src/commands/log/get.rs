@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             }
         };
         Ok::<_, UpdateError>((id, info.named.map(|(name, _)| name), fields))
-    })?;
+    })??;
     drop(log);
     if args.raw {
         return raw(&args.part.object, &fields, cx);

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
     let (allowed, threshold) =
-        log.read(|log| (log.genesis().algorithms.clone(), log.genesis().threshold));
+        log.read(|log| (log.genesis().algorithms.clone(), log.genesis().threshold))?;
     if !certificate.algorithms().any(|algorithm| allowed.contains(&algorithm)) {
         return Err(CliError::Missing(format!(
             "{} has no signing key with an algorithm that this log allows; most keys of today have one: talaria key generate",
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         )));
     }
     let object = match &args.object {
-        Some(name) => log.read(|log| log.find_object(name))?,
+        Some(name) => log.read(|log| log.find_object(name))??,
         None => ObjectId::NONE,
     };
     let (name, user_id) = (certificate.name(), certificate.user_id().unwrap_or_default());

@@ -32,6 +32,7 @@ fn word(standing: Standing) -> &'static str {
         Standing::Revoked => "revoked",
         Standing::Forked => "forked",
         Standing::GrantEnded => "grant-ended",
+        Standing::Expired => "expired",
     }
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             });
         }
         Ok::<_, talaria_log::UpdateError>(lines)
-    })?;
+    })??;
     drop(log);
     let mut out = args.pager.open(!cx.json);
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;

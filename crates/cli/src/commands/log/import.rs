@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         let (made, imported) = imported?;
         if let Some(made) = made {
             if args.expect.is_none() && !cx.json {
-                first_use(&made, folder, cx);
+                first_use(&made, folder, cx)?;
             }
             log = Some(made);
         }
@@ -71,14 +71,16 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     Ok(ExitCode::from(status))
 }
 
-fn first_use(log: &LogFolder, folder: &Path, cx: &Context) {
+fn first_use(log: &LogFolder, folder: &Path, cx: &Context) -> Result<(), CliError> {
+    let owners = log.read(owners)?;
     cx.status(format_args!(
         "Made a copy of the log {} in {}.\n  Owners: {}\n  Ask an owner whether this is the log: anybody can make one with \
          other keys.",
         log.id(),
         folder.display(),
-        log.read(owners)
+        owners
     ));
+    Ok(())
 }
 
 fn report(

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
-    let lines = log.read(|log| if args.grants { grants(log, cx) } else { objects(log, cx) });
+    let lines = log.read(|log| if args.grants { grants(log, cx) } else { objects(log, cx) })?;
     drop(log);
     let mut out = args.pager.open(!cx.json);
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;

@@ -151,9 +151,11 @@ impl Author {
     }
 }
 
-/// Opens the log in a folder, and waits until no other process has it open.
+/// Opens the log in a folder. While another process has it open, says so and waits.
 fn open(folder: &Path, cx: &Context) -> Result<LogFolder, CliError> {
-    let log = LogFolder::open(folder)?;
+    let log = LogFolder::open_when_free(folder, || {
+        cx.status(format_args!("Another process has {} open. Waiting for it.", folder.display()));
+    })?;
     if log.recovered() == Recovered::Torn {
         cx.status(format_args!(
             "The last write to {} was cut off, and was never reported as stored. It is removed.",
@@ -173,7 +175,7 @@ fn put_about(
 ) -> Result<ExitCode, CliError> {
     let mut author = sign.author(cx)?;
     let log = open(folder, cx)?;
-    if log.read(|log| log.entry(&entry).is_none()) {
+    if log.read(|log| log.entry(&entry).is_none())? {
         return Err(CliError::Missing(format!(
             "no entry {entry} is in this log; import it first: talaria log import FILE"
         )));

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let is_file = read.is_some();
     let updates = match read {
         Some(updates) => updates,
-        None => vec![log.read(|log| given(args, log))?],
+        None => vec![log.read(|log| given(args, log))??],
     };
     let signing = if args.batch { Signing::Together } else { Signing::Each };
     let before = log.syncs();

@@ -31,11 +31,11 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
             "forked": log.forks().len(), "bytes": bytes, "latest": log.latest().ms() / 1000,
             "state": EntryId(log.state_hash()).to_string(),
         })
-    });
+    })?;
     if cx.json {
         return cx.report(Content::Elsewhere, &json).map(|()| ExitCode::SUCCESS);
     }
-    let owners = log.read(owners);
+    let owners = log.read(owners)?;
     let number = |name: &str| grouped(json[name].as_u64().unwrap_or_default());
     let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
     let mut out = cx.stdout();

@@ -24,7 +24,7 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
     let verified = cx.step("Checking the log", || log.verify())?;
-    let (forks, held) = log.read(|log: &Log| (log.forks(), log.state_hash()));
+    let (forks, held) = log.read(|log: &Log| (log.forks(), log.state_hash()))?;
     let failed = verified.failed.len() as u64 + verified.more_failed;
     // What this process shows must be what the entries on disk give.
     let is_good = failed == 0 && verified.state_hash == held;

@@ -8,8 +8,8 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, EncryptOptions, Issuer, MessageError, ReadLimits, Recipients, Release, Secrets,
-    SigningKey, Verifier, decrypt, decryption_keys, encrypt, signing_key,
+    DecryptOptions, EncryptOptions, Issuer, MessageError, Recipients, Release, Secrets, SigningKey,
+    Verifier, decrypt, decryption_keys, encrypt, signing_key,
 };
 
 /// Now, in seconds since 1970.
@@ -103,8 +103,8 @@ pub(crate) fn open_with(
     threads: usize,
 ) -> Result<Vec<u8>, MessageError> {
     let mut plain = Vec::new();
-    let options =
-        DecryptOptions { release: Release::Streamed, limits: ReadLimits::default(), threads };
+    let mut options = DecryptOptions::new(Release::Streamed);
+    options.threads = threads;
     let mut secrets = parties.secrets();
     decrypt(&mut Cursor::new(sealed), &mut plain, &mut secrets, &no_certs(), options)?;
     Ok(plain)

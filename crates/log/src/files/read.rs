@@ -1,0 +1,183 @@
+//! Reading entries on disk again, with what proves them: by identity, along a branch, or as far as a peer lacks them.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use super::folder::{io, lock, segment_path};
+use super::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
+use super::{LogError, LogFolder};
+use crate::graph::{Location, Number};
+use crate::log::{CatchUp, Log};
+use crate::name::EntryId;
+use crate::octets::Fields;
+use crate::record::{RECORD_OCTETS_MAX, Signed, read_record};
+
+/// The entries of a frame, by their places.
+#[derive(Clone)]
+pub(super) struct FrameEntries {
+    segment: u32,
+    frame: u32,
+    /// The start of each record, and its entries.
+    records: Arc<Vec<(u32, Vec<Signed>)>>,
+}
+
+impl FrameEntries {
+    fn find(&self, id: &EntryId, location: Location) -> Option<&Signed> {
+        let at = self.records.binary_search_by_key(&location.record, |(start, _)| *start).ok()?;
+        self.records[at].1.iter().find(|signed| signed.id == *id)
+    }
+}
+
+impl LogFolder {
+    /// An entry with what proves it, from disk. `None` if the log does not have it, or not on disk yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] or [`LogError::Damaged`].
+    pub fn signed(&self, id: &EntryId) -> Result<Option<Signed>, LogError> {
+        let location = self.read(|log| log.number(id).and_then(|number| log.location(number)))?;
+        let signed = location.map(|location| self.signed_at(*id, location)).transpose()?;
+        Ok(signed)
+    }
+
+    /// The place for a peer that has the entries `heads` and their past; for one that has nothing without heads. Heads that
+    /// are not here are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn catch_up(&self, heads: &[EntryId]) -> Result<CatchUp, LogError> {
+        self.read(|log| log.catch_up(heads))
+    }
+
+    /// Takes the next entries that the peer lacks, each behind its past: at least one, and no more when they have
+    /// `octets_max` octets. None if the peer has all that is on disk; later there can be more.
+    ///
+    /// The entries of a batch that stand together on disk stay together, so that one record can have them. A batch has at
+    /// most 3 MiB.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] or [`LogError::Damaged`]; then `place` is where it was.
+    pub fn next_lacking(
+        &self,
+        place: &mut CatchUp,
+        octets_max: usize,
+    ) -> Result<Vec<Signed>, LogError> {
+        let (entries, next) = self.read(|log| {
+            let mut next = place.clone();
+            let entries = self.piece(log, log.lacking_from(place), octets_max);
+            entries.iter().for_each(|(number, ..)| next.pass(log, *number));
+            (entries, next)
+        })?;
+        let signed = self.signed_all(entries)?;
+        *place = next;
+        Ok(signed)
+    }
+
+    /// The entries of the branch that ends with `tip`, behind the sequence `behind`, ascending; from the first one without it.
+    /// At least one if there is one, and no more when they have `octets_max` octets. None if `tip` is not here.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] or [`LogError::Damaged`].
+    pub fn branch_behind(
+        &self,
+        tip: &EntryId,
+        behind: Option<u64>,
+        octets_max: usize,
+    ) -> Result<Vec<Signed>, LogError> {
+        let entries = self.read(|log| {
+            let parts = log.branch_behind(tip, behind).into_iter();
+            let numbers = parts.flat_map(|(branch, first, last)| {
+                (first..=last).filter_map(move |sequence| log.at_place(branch, sequence))
+            });
+            self.piece(log, numbers, octets_max)
+        })?;
+        self.signed_all(entries)
+    }
+
+    /// The next of `numbers` that are on disk, until they have enough octets.
+    #[expect(clippy::unused_self, reason = "the places are those of this folder")]
+    fn piece(
+        &self,
+        log: &Log,
+        numbers: impl Iterator<Item = Number>,
+        octets_max: usize,
+    ) -> Vec<(Number, EntryId, Location)> {
+        let mut piece: Vec<(Number, EntryId, Location)> = Vec::new();
+        let mut octets = 0;
+        for number in numbers {
+            let Some(location) = log.location(number) else { break };
+            let is_together = piece.last().is_some_and(|(_, _, last)| {
+                (last.segment, last.record) == (location.segment, location.record)
+            });
+            if octets >= octets_max && !is_together && !piece.is_empty() {
+                break;
+            }
+            octets += location.octets as usize;
+            piece.push((number, log.id_of(number), location));
+        }
+        piece
+    }
+
+    fn signed_all(
+        &self,
+        entries: Vec<(Number, EntryId, Location)>,
+    ) -> Result<Vec<Signed>, LogError> {
+        entries.into_iter().map(|(_, id, location)| self.signed_at(id, location)).collect()
+    }
+
+    fn signed_at(&self, id: EntryId, location: Location) -> Result<Signed, LogError> {
+        let mut last = lock(&self.last_frame);
+        let known = last
+            .take()
+            .filter(|known| (known.segment, known.frame) == (location.segment, location.frame));
+        let frame = match known {
+            Some(frame) => frame,
+            None => self.frame(location)?,
+        };
+        let found = frame.find(&id, location).cloned();
+        *last = Some(frame);
+        found.ok_or_else(|| self.damaged(location))
+    }
+
+    fn damaged(&self, location: Location) -> LogError {
+        let path = segment_path(self.path(), u64::from(location.segment));
+        LogError::Damaged { path, offset: u64::from(location.frame) }
+    }
+
+    /// Reads the frame of an entry again, with its checksum.
+    fn frame(&self, location: Location) -> Result<FrameEntries, LogError> {
+        let path = segment_path(self.path(), u64::from(location.segment));
+        let file = File::open(&path).map_err(io("open", &path))?;
+        let mut octets = vec![0; FRAME_HEADER_OCTETS];
+        let start = u64::from(location.frame);
+        file.read_exact_at(&mut octets, start).map_err(io("read", &path))?;
+        let length: [u8; 4] = octets[4..8].try_into().unwrap_or_default();
+        let length = u32::from_be_bytes(length) as usize;
+        if length > FRAME_OCTETS_MAX {
+            return Err(self.damaged(location));
+        }
+        octets.resize(FRAME_HEADER_OCTETS + length, 0);
+        let payload = &mut octets[FRAME_HEADER_OCTETS..];
+        let behind = start + FRAME_HEADER_OCTETS as u64;
+        file.read_exact_at(payload, behind).map_err(io("read", &path))?;
+        let damaged = |_| self.damaged(location);
+        let is_whole = frame_at(&octets, 0, self.id(), u64::from(location.segment)).is_some();
+        if !is_whole {
+            return Err(self.damaged(location));
+        }
+        let mut fields = Fields(&octets[FRAME_HEADER_OCTETS..]);
+        let mut records = Vec::new();
+        while !fields.0.is_empty() {
+            let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(damaged)?;
+            let at = octets.len() - fields.0.len() - record.len();
+            let at = location.frame.saturating_add(u32::try_from(at).unwrap_or(u32::MAX));
+            records.push((at, read_record(record).map_err(damaged)?));
+        }
+        let records = Arc::new(records);
+        Ok(FrameEntries { segment: location.segment, frame: location.frame, records })
+    }
+}

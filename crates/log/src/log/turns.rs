@@ -1,0 +1,69 @@
+//! Changes that begin or cease to count, for listeners.
+
+use super::Log;
+use crate::action::{Action, DataAction};
+use crate::graph::Number;
+use crate::listen::{Before, Event, Interest, Proposal, Turn};
+use crate::name::KeyName;
+
+use super::DraftError;
+
+/// Those who listen, and what they were not told yet.
+#[derive(Default)]
+pub(super) struct Listening {
+    before: Vec<(Interest, Before)>,
+    /// The changes that turned, in order, and whether they count now. `None` if nobody wants to know.
+    turned: Option<Vec<(Number, bool)>>,
+}
+
+impl Log {
+    pub(crate) fn ask_before(&mut self, interest: Interest, check: Before) {
+        self.listening.before.push((interest, check));
+    }
+
+    /// Notes from now on which changes turn.
+    pub(crate) fn note_turns(&mut self) {
+        self.listening.turned.get_or_insert_default();
+    }
+
+    /// Notes whether a change counts from now on. The node has the state of before.
+    pub(super) fn note_turn(&mut self, number: Number, counts: bool) {
+        let Some(turned) = &mut self.listening.turned else { return };
+        let node = self.graph.node(number);
+        if node.honoured != counts && matches!(node.entry.action, Action::Data(_)) {
+            turned.push((number, counts));
+        }
+    }
+
+    /// The changes that turned since the last call, in the order of admission.
+    pub(crate) fn take_turns(&mut self) -> Vec<Event> {
+        let turned = self.listening.turned.as_mut().map(std::mem::take).unwrap_or_default();
+        let event = |(number, counts): (Number, bool)| {
+            let node = self.graph.node(number);
+            let Action::Data(data) = &node.entry.action else { return None };
+            let turn = if counts { Turn::Applied } else { Turn::Undone(self.standing_of(number)) };
+            Some(Event {
+                turn,
+                entry: node.id,
+                author: node.entry.author(),
+                clock: node.entry.clock,
+                object: data.object,
+                name: self.state.name(data.object).map(str::to_owned),
+                change: data.change.clone(),
+            })
+        };
+        turned.into_iter().filter_map(event).collect()
+    }
+
+    /// Asks those who listen before a change is signed.
+    pub(super) fn ask(&self, author: KeyName, data: &DataAction) -> Result<(), DraftError> {
+        let name = self.state.name(data.object);
+        for (interest, check) in &self.listening.before {
+            if interest.wants(data.object, name, &data.change) {
+                let proposal = Proposal { log: self, author, data };
+                check(&proposal).map_err(DraftError::Rejected)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,840 @@
+//! One side of an exchange, as a state machine.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use super::frame::{Farewell, Frame, HEADER_OCTETS, Took, content_max, kind, write_id_frames};
+use super::replica::{Fetching, Replica};
+use super::{
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
+    HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, REPEAT_MS, SEND_MS,
+    WANT_MAX,
+};
+use crate::log::Known;
+use crate::name::EntryId;
+use crate::octets::Malformed;
+use crate::record::{Signed, read_record, to_records};
+use crate::refusal::Refusal;
+
+/// When a session ends by itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// When each side has what the other one had at the beginning, or cannot get it now.
+    Once,
+    /// Never: new entries are exchanged as they come.
+    Stay,
+}
+
+/// What a session did so far.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SessionReport {
+    /// Entries from the peer that were new.
+    pub added: u64,
+    /// Entries from the peer that were here.
+    pub known: u64,
+    /// Entries from the peer that wait for others, or were not kept since too many do.
+    pub waiting: u64,
+    /// Entries from the peer that wait for the clock of this node.
+    pub ahead: u64,
+    /// Entries from the peer that were refused, by kind.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Heads that the peer announced and that are lacking, as of the last look.
+    pub lacking: u64,
+    /// Entries that were sent.
+    pub sent: u64,
+    /// What the peer said about them: the sums of its reports.
+    pub peer: Took,
+}
+
+/// The reason why a session ended before its time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError<E> {
+    /// A frame or a record is not one that the format allows.
+    #[error("the peer sent what the protocol does not allow: {0}")]
+    Malformed(#[from] Malformed),
+    /// A frame came out of order.
+    #[error("the peer sent a frame out of order: {0}")]
+    Unexpected(&'static str),
+    /// The peer has another log.
+    #[error("the peer has another log, {0}")]
+    OtherLog(EntryId),
+    /// The peer sent an entry that it cannot have admitted.
+    #[error("the peer sent the entry {id}, which is refused: {refusal}")]
+    Refused {
+        /// The entry.
+        id: EntryId,
+        /// The reason.
+        refusal: Box<Refusal>,
+    },
+    /// The peer did not do something in time.
+    #[error("the peer is too slow: {0}")]
+    Slow(&'static str),
+    /// The peer sends too many frames.
+    #[error("the peer sends more than {FRAMES_MAX} frames in a second")]
+    Flood,
+    /// The peer announces more heads than a session keeps.
+    #[error("the peer announces more than {HEADS_KEPT_MAX} heads")]
+    Heads,
+    /// The peer announces entries and does not send them.
+    #[error("the peer announces entries and does not send them")]
+    Promise,
+    /// The peer ended the session.
+    #[error("the peer ended the exchange: {}{}{told}", reason.kind(), if told.is_empty() { "" } else { ": " })]
+    Bye {
+        /// The reason.
+        reason: Farewell,
+        /// Its text.
+        told: String,
+    },
+    /// The copy of the log cannot be read or written.
+    #[error("the log cannot be read or written")]
+    Replica(E),
+}
+
+impl<E> SyncError<E> {
+    /// Whether an honest peer cannot have caused it.
+    #[must_use]
+    pub fn is_fault_of_peer(&self) -> bool {
+        !matches!(self, Self::Replica(_) | Self::Bye { .. } | Self::OtherLog(_) | Self::Slow(_))
+    }
+
+    /// The kind, one word.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Bye { reason, .. } => reason.kind(),
+            other => other.farewell().kind(),
+        }
+    }
+
+    fn farewell(&self) -> Farewell {
+        match self {
+            Self::Malformed(_) | Self::Unexpected(_) => Farewell::Protocol,
+            Self::OtherLog(_) => Farewell::OtherLog,
+            Self::Refused { .. } => Farewell::Refused,
+            Self::Slow(_) => Farewell::Slow,
+            Self::Flood | Self::Heads => Farewell::Flood,
+            Self::Promise => Farewell::Promise,
+            Self::Replica(_) => Farewell::Failed,
+            Self::Bye { reason, .. } => *reason,
+        }
+    }
+}
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    /// The peer has not said hello.
+    Greeting,
+    /// Both sides announce, want and answer.
+    Open,
+    /// The session has ended. Output may remain.
+    Over,
+}
+
+/// One side of one connection between two nodes.
+#[derive(Debug)]
+pub struct Session {
+    log: EntryId,
+    number: u64,
+    mode: Mode,
+    stage: Stage,
+    began_ms: u64,
+    input: Vec<u8>,
+    /// The time at which the frame in `input` began.
+    frame_ms: u64,
+    output: Vec<u8>,
+    /// The time at which the peer last took output, or at which there was none.
+    drained_ms: u64,
+    received_ms: u64,
+    queued_ms: u64,
+    /// The frames of the current second.
+    second: (u64, u32),
+    theirs: Theirs,
+    want: Want,
+    ours: Ours,
+    serving: Serving,
+    report: SessionReport,
+}
+
+/// What the peer has.
+#[derive(Debug, Default)]
+struct Theirs {
+    /// The number of the last whole announcement, and whether another one has begun.
+    number: u64,
+    begun: bool,
+    /// Its heads, and entries of its wants, that are here.
+    have: HashSet<EntryId>,
+    /// The length of `have` after it was last made short.
+    kept: usize,
+    /// Its heads that are not here.
+    unknown: HashSet<EntryId>,
+    /// The heads among them that do not wait for the clock.
+    lacking: Vec<EntryId>,
+    /// Whether `lacking` must be found again.
+    stale: bool,
+    /// The end of the own copy at the last look.
+    seen: u64,
+    /// What to report, and the number of the announcement that was last reported.
+    took: Took,
+}
+
+/// A want of this side.
+#[derive(Debug, Default)]
+struct Want {
+    /// The time of the last frame of the answer, if one is open.
+    open_ms: Option<u64>,
+    /// New entries of the open answer, entries that were not kept, and octets since the claims were renewed.
+    added: u64,
+    not_kept: u64,
+    octets: usize,
+    /// The next want is not before this time.
+    retry_ms: u64,
+    fruitless: u32,
+}
+
+/// The announcements of this side.
+#[derive(Debug, Default)]
+struct Ours {
+    number: u64,
+    /// The place up to which heads are announced.
+    announced: u64,
+    announced_ms: u64,
+    /// Whether there are heads to announce.
+    waits: bool,
+    /// The place up to which the peer took everything.
+    acknowledged: u64,
+    /// The places of announcements that the peer has not reported.
+    open: VecDeque<(u64, u64)>,
+}
+
+/// The most announcements that are remembered until the peer reports them.
+const OPEN_ANNOUNCEMENTS_MAX: usize = 64;
+
+/// The wants of the peer.
+#[derive(Debug, Default)]
+struct Serving {
+    /// Identities of a want that has begun.
+    ids: usize,
+    /// A whole want that is not answered yet.
+    wanted: bool,
+    /// The places that the answer still has to send.
+    answer: Option<Answer>,
+    /// The end of the own copy at the last answer, whether there was more, and its time.
+    end: u64,
+    more: bool,
+    answered_ms: u64,
+}
+
+#[derive(Debug)]
+struct Answer {
+    places: Vec<u64>,
+    at: usize,
+    more: bool,
+}
+
+impl Session {
+    /// A session about the log `log`. `number` is different for each session of a node.
+    #[must_use]
+    pub fn new(log: EntryId, number: u64, mode: Mode, now_ms: u64) -> Self {
+        let mut output = Vec::new();
+        Frame::Hello(log).write(&mut output);
+        Self {
+            log,
+            number,
+            mode,
+            stage: Stage::Greeting,
+            began_ms: now_ms,
+            input: Vec::new(),
+            frame_ms: now_ms,
+            output,
+            drained_ms: now_ms,
+            received_ms: now_ms,
+            queued_ms: now_ms,
+            second: (0, 0),
+            theirs: Theirs::default(),
+            want: Want::default(),
+            ours: Ours { announced_ms: now_ms, ..Ours::default() },
+            serving: Serving { answered_ms: now_ms, ..Serving::default() },
+            report: SessionReport::default(),
+        }
+    }
+
+    /// The octets to send now.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// Says that the first `octets` of the output were sent.
+    pub fn sent(&mut self, octets: usize, now_ms: u64) {
+        self.output.drain(..octets.min(self.output.len()));
+        if octets > 0 {
+            self.drained_ms = now_ms;
+        }
+        if self.output.is_empty() {
+            // A large piece is not kept as empty room.
+            self.output = Vec::new();
+        }
+    }
+
+    /// Whether the session has ended. Output may remain.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Whether the peer has said hello, and the session has not ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn report(&self) -> &SessionReport {
+        &self.report
+    }
+
+    /// The octets that the session holds, about.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity();
+        let places = self.serving.answer.as_ref().map_or(0, |answer| answer.places.capacity() * 8);
+        self.input.capacity() + self.output.capacity() + ids * 40 + places
+    }
+
+    /// Whether each side has what the other one had at the beginning of the session, as far as it can get it now.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.stage == Stage::Open
+            && self.theirs.took.number > 0
+            && self.report.peer.number > 0
+            && self.want.open_ms.is_none()
+            && self.serving.answer.is_none()
+            && !self.serving.wanted
+    }
+
+    /// Ends the session with a reason, unless it has ended.
+    pub fn end(&mut self, reason: Farewell, told: &str, fetching: &mut Fetching) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        // The peer cannot read a farewell in the middle of a frame, so the rest of the output stays.
+        Frame::Bye(reason, told.to_owned()).write(&mut self.output);
+        self.close(fetching);
+    }
+
+    fn close(&mut self, fetching: &mut Fetching) {
+        self.stage = Stage::Over;
+        self.input = Vec::new();
+        self.serving.answer = None;
+        fetching.release(self.number);
+    }
+
+    /// Takes octets from the peer, and goes on. `wall_ms` is the time of day, by which the clocks of entries are judged.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError`], after which the session is over. Octets that come later are ignored.
+    pub fn receive<R: Replica>(
+        &mut self,
+        octets: &[u8],
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+        wall_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        let mut rest = octets;
+        while !rest.is_empty() && self.stage != Stage::Over {
+            let taken = self.fill(&mut rest, now_ms).and_then(|is_whole| {
+                if !is_whole {
+                    return Ok(());
+                }
+                let frame = std::mem::take(&mut self.input);
+                self.frame(frame[0], &frame[HEADER_OCTETS..], replica, fetching, now_ms, wall_ms)
+            });
+            if let Err(error) = taken {
+                return Err(self.fail(error, fetching));
+            }
+        }
+        self.advance(replica, fetching, now_ms)
+    }
+
+    /// Moves octets into the frame that comes in. Says whether it is whole.
+    fn fill<E>(&mut self, rest: &mut &[u8], now_ms: u64) -> Result<bool, SyncError<E>> {
+        if self.input.is_empty() {
+            self.frame_ms = now_ms;
+        }
+        let mut move_to = |input: &mut Vec<u8>, length: usize| {
+            let (now, later) = rest.split_at(length.saturating_sub(input.len()).min(rest.len()));
+            input.extend_from_slice(now);
+            *rest = later;
+            input.len() == length
+        };
+        if self.input.len() < HEADER_OCTETS && !move_to(&mut self.input, HEADER_OCTETS) {
+            return Ok(false);
+        }
+        let of = self.input[0];
+        let limit = content_max(of).ok_or(Malformed::Field("kind of a frame"))?;
+        if self.stage == Stage::Greeting && !matches!(of, kind::HELLO | kind::BYE) {
+            return Err(SyncError::Unexpected("hello is due"));
+        }
+        let length =
+            self.input[1..HEADER_OCTETS].iter().fold(0, |a, &octet| a << 8 | usize::from(octet));
+        if length > limit {
+            let (found, limit) = (length as u64, limit as u64);
+            return Err(Malformed::Limit { what: "frame", found, limit }.into());
+        }
+        Ok(move_to(&mut self.input, HEADER_OCTETS + length))
+    }
+
+    fn fail<E>(&mut self, error: SyncError<E>, fetching: &mut Fetching) -> SyncError<E> {
+        match &error {
+            SyncError::Bye { .. } => self.close(fetching),
+            SyncError::Refused { id, refusal } => {
+                self.end(Farewell::Refused, &format!("{id}: {refusal}"), fetching);
+            }
+            other => self.end(other.farewell(), "", fetching),
+        }
+        error
+    }
+
+    /// Takes a whole frame.
+    fn frame<R: Replica>(
+        &mut self,
+        of: u8,
+        content: &[u8],
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+        wall_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        self.received_ms = now_ms;
+        if self.second.0 != now_ms / 1000 {
+            self.second = (now_ms / 1000, 0);
+        }
+        self.second.1 += 1;
+        if self.second.1 > FRAMES_MAX {
+            return Err(SyncError::Flood);
+        }
+        match (self.stage, Frame::read(of, content)?) {
+            (Stage::Greeting, Frame::Hello(log)) => {
+                if log != self.log {
+                    return Err(SyncError::OtherLog(log));
+                }
+                self.stage = Stage::Open;
+                Ok(())
+            }
+            (_, Frame::Bye(Farewell::Done | Farewell::Stopping, _)) => {
+                self.close(fetching);
+                Ok(())
+            }
+            (_, Frame::Bye(reason, told)) => Err(SyncError::Bye { reason, told }),
+            (Stage::Open, Frame::Heads { number, is_last, ids }) => {
+                self.heads(number, is_last, &ids, replica)
+            }
+            (Stage::Open, Frame::Want { is_last, ids }) => self.wanted(is_last, &ids, replica),
+            (Stage::Open, Frame::Entries(records)) => {
+                self.entries(&records, content.len(), replica, fetching, now_ms, wall_ms)
+            }
+            (Stage::Open, Frame::End { more }) => self.answered(more, fetching, now_ms),
+            (Stage::Open, Frame::Took(took)) => self.took(took),
+            (Stage::Open, Frame::Alive) => Ok(()),
+            _ => Err(SyncError::Unexpected("a second hello")),
+        }
+    }
+
+    fn heads<R: Replica>(
+        &mut self,
+        number: u64,
+        is_last: bool,
+        ids: &[EntryId],
+        replica: &mut R,
+    ) -> Result<(), SyncError<R::Error>> {
+        let theirs = &mut self.theirs;
+        if theirs.number.checked_add(1) != Some(number) {
+            return Err(SyncError::Unexpected("number of an announcement"));
+        }
+        for id in ids {
+            match replica.knows(id) {
+                Known::Here => theirs.have.insert(*id),
+                Known::Ahead | Known::Lacking => theirs.unknown.insert(*id),
+            };
+        }
+        theirs.begun = !is_last;
+        theirs.stale = true;
+        if is_last {
+            theirs.number = number;
+        }
+        self.bound_heads(replica)
+    }
+
+    /// Keeps few identities for the peer.
+    fn bound_heads<R: Replica>(&mut self, replica: &mut R) -> Result<(), SyncError<R::Error>> {
+        let theirs = &mut self.theirs;
+        let is_long = theirs.have.len() + theirs.unknown.len() > HEADS_KEPT_MAX;
+        if is_long || theirs.have.len() > 2 * theirs.kept + 64 {
+            replica.keep_last(&mut theirs.have);
+            theirs.kept = theirs.have.len();
+        }
+        if theirs.have.len() + theirs.unknown.len() > HEADS_KEPT_MAX {
+            return Err(SyncError::Heads);
+        }
+        Ok(())
+    }
+
+    fn wanted<R: Replica>(
+        &mut self,
+        is_last: bool,
+        ids: &[EntryId],
+        replica: &mut R,
+    ) -> Result<(), SyncError<R::Error>> {
+        if self.serving.wanted || self.serving.answer.is_some() || self.theirs.number == 0 {
+            return Err(SyncError::Unexpected("want"));
+        }
+        self.serving.ids += ids.len();
+        if self.serving.ids > WANT_MAX {
+            return Err(SyncError::Heads);
+        }
+        let here = ids.iter().filter(|id| replica.knows(id) == Known::Here);
+        self.theirs.have.extend(here);
+        if is_last {
+            self.serving.ids = 0;
+            self.serving.wanted = true;
+        }
+        self.bound_heads(replica)
+    }
+
+    fn entries<R: Replica>(
+        &mut self,
+        records: &[&[u8]],
+        octets: usize,
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+        wall_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        let Some(open_ms) = &mut self.want.open_ms else {
+            return Err(SyncError::Unexpected("entries that nobody wanted"));
+        };
+        *open_ms = now_ms;
+        let mut entries: Vec<Signed> = Vec::new();
+        for record in records {
+            entries.extend(read_record(record)?);
+        }
+        let taken = replica.take(entries, wall_ms).map_err(SyncError::Replica)?;
+        let report = &mut self.report;
+        report.added += taken.added;
+        report.known += taken.known;
+        report.waiting += taken.waiting + taken.not_kept;
+        report.ahead += taken.ahead;
+        let took = &mut self.theirs.took;
+        let add = |sum: &mut u32, more: u64| {
+            *sum = sum.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        };
+        add(&mut took.added, taken.added);
+        add(&mut took.known, taken.known);
+        add(&mut took.waiting, taken.waiting + taken.not_kept);
+        add(&mut took.ahead, taken.ahead);
+        self.theirs.stale = true;
+        self.want.added += taken.added;
+        self.want.not_kept += taken.not_kept;
+        if taken.added > 0 {
+            self.want.octets += octets;
+        }
+        if self.want.octets >= 64 << 10 {
+            self.want.octets = 0;
+            fetching.renew(self.number, now_ms + LEASE_MS);
+        }
+        for (_, refusal) in &taken.refused {
+            *report.refused.entry(refusal.kind()).or_default() += 1;
+        }
+        // A peer admits what it sends, and everybody admits the same.
+        match taken.refused.into_iter().next() {
+            Some((id, refusal)) => Err(SyncError::Refused { id, refusal: Box::new(refusal) }),
+            None => Ok(()),
+        }
+    }
+
+    /// The peer has answered a want.
+    fn answered<E>(
+        &mut self,
+        more: bool,
+        fetching: &mut Fetching,
+        now_ms: u64,
+    ) -> Result<(), SyncError<E>> {
+        if self.want.open_ms.take().is_none() {
+            return Err(SyncError::Unexpected("the end of no answer"));
+        }
+        fetching.release(self.number);
+        self.theirs.stale = true;
+        let want = &mut self.want;
+        if want.added > 0 || (more && want.not_kept > 0) {
+            want.fruitless = 0;
+            want.retry_ms = now_ms;
+        } else {
+            want.fruitless += u32::from(want.not_kept == 0);
+            let doubled = 1000 << want.fruitless.min(8);
+            want.retry_ms = now_ms + if want.not_kept > 0 { 30_000 } else { doubled };
+        }
+        (want.added, want.not_kept, want.octets) = (0, 0, 0);
+        Ok(())
+    }
+
+    fn took<E>(&mut self, took: Took) -> Result<(), SyncError<E>> {
+        if took.number > self.ours.number || took.number <= self.report.peer.number {
+            return Err(SyncError::Unexpected("a report about no announcement"));
+        }
+        let peer = &mut self.report.peer;
+        *peer = Took {
+            number: took.number,
+            lacking: took.lacking,
+            added: peer.added.saturating_add(took.added),
+            known: peer.known.saturating_add(took.known),
+            waiting: peer.waiting.saturating_add(took.waiting),
+            ahead: peer.ahead.saturating_add(took.ahead),
+        };
+        while let Some(&(number, place)) = self.ours.open.front() {
+            if number > took.number {
+                break;
+            }
+            if number == took.number && took.lacking == 0 {
+                self.ours.acknowledged = place;
+            }
+            self.ours.open.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Does what is due: deadlines, announcements, wants, reports, and the next piece of an answer.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError`], after which the session is over.
+    pub fn advance<R: Replica>(
+        &mut self,
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        if self.stage == Stage::Over {
+            return Ok(());
+        }
+        let before = self.output.len();
+        let done = self.go_on(replica, fetching, now_ms);
+        if self.output.len() > before {
+            self.queued_ms = now_ms;
+        }
+        if before == 0 {
+            self.drained_ms = now_ms;
+        }
+        done.map_err(|error| self.fail(error, fetching))?;
+        if self.mode == Mode::Once && self.is_settled() {
+            self.end(Farewell::Done, "", fetching);
+        }
+        Ok(())
+    }
+
+    fn go_on<R: Replica>(
+        &mut self,
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        for (deadline, what) in self.deadlines() {
+            if now_ms >= deadline {
+                return Err(SyncError::Slow(what));
+            }
+        }
+        if self.stage != Stage::Open {
+            return Ok(());
+        }
+        let end = replica.end().map_err(SyncError::Replica)?;
+        let theirs = &mut self.theirs;
+        if theirs.stale || end != theirs.seen {
+            (theirs.stale, theirs.seen) = (false, end);
+            theirs.lacking.clear();
+            theirs.unknown.retain(|id| match replica.knows(id) {
+                Known::Here => {
+                    theirs.have.insert(*id);
+                    false
+                }
+                Known::Ahead => true,
+                Known::Lacking => {
+                    theirs.lacking.push(*id);
+                    true
+                }
+            });
+            self.report.lacking = theirs.lacking.len() as u64;
+            self.bound_heads(replica)?;
+        }
+        let is_first = self.ours.number == 0;
+        self.ours.waits = is_first || end > self.ours.announced;
+        if is_first || (self.ours.waits && now_ms >= self.ours.announced_ms + ANNOUNCE_MS) {
+            self.announce(end, replica, now_ms);
+        }
+        self.ask(end, replica, fetching, now_ms)?;
+        self.serve(end, replica, now_ms)?;
+        if now_ms >= self.queued_ms + ALIVE_MS {
+            Frame::Alive.write(&mut self.output);
+        }
+        Ok(())
+    }
+
+    fn announce<R: Replica>(&mut self, end: u64, replica: &mut R, now_ms: u64) {
+        let ours = &mut self.ours;
+        let heads = replica.heads(ours.announced, end);
+        ours.number += 1;
+        (ours.announced, ours.announced_ms, ours.waits) = (end, now_ms, false);
+        if ours.open.len() == OPEN_ANNOUNCEMENTS_MAX {
+            ours.open.pop_front();
+        }
+        ours.open.push_back((ours.number, end));
+        let number = ours.number;
+        write_id_frames(&heads, &mut self.output, |is_last, ids| Frame::Heads {
+            number,
+            is_last,
+            ids,
+        });
+    }
+
+    /// Wants what is lacking, or reports that nothing more is wanted.
+    fn ask<R: Replica>(
+        &mut self,
+        end: u64,
+        replica: &mut R,
+        fetching: &mut Fetching,
+        now_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        let theirs = &mut self.theirs;
+        if self.want.open_ms.is_some() || theirs.number == 0 || theirs.begun {
+            return Ok(());
+        }
+        let is_ready = now_ms >= self.want.retry_ms;
+        if !theirs.lacking.is_empty() && is_ready {
+            if self.want.fruitless >= FRUITLESS_MAX {
+                return Err(SyncError::Promise);
+            }
+            let is_free = |id: &&EntryId| fetching.is_free(self.number, id, now_ms);
+            let free: Vec<EntryId> = theirs.lacking.iter().filter(is_free).copied().collect();
+            if free.is_empty() {
+                return Ok(());
+            }
+            fetching.claim(self.number, &free, now_ms + LEASE_MS, now_ms);
+            // The peer must know what is here now.
+            if self.ours.waits {
+                self.announce(end, replica, now_ms);
+            }
+            let places = replica.places((self.ours.acknowledged, end), &self.theirs.have);
+            write_id_frames(&places, &mut self.output, |is_last, ids| Frame::Want { is_last, ids });
+            self.want.open_ms = Some(now_ms);
+            return Ok(());
+        }
+        if theirs.took.number < theirs.number {
+            theirs.took.number = theirs.number;
+            theirs.took.lacking = u32::try_from(theirs.lacking.len()).unwrap_or(u32::MAX);
+            Frame::Took(theirs.took).write(&mut self.output);
+            theirs.took = Took { number: theirs.number, ..Took::default() };
+        }
+        Ok(())
+    }
+
+    fn serve<R: Replica>(
+        &mut self,
+        end: u64,
+        replica: &mut R,
+        now_ms: u64,
+    ) -> Result<(), SyncError<R::Error>> {
+        let serving = &mut self.serving;
+        let is_new = end > serving.end || serving.more || serving.end == 0;
+        if serving.wanted && (is_new || now_ms >= serving.answered_ms + REPEAT_MS) {
+            serving.wanted = false;
+            let mut places = replica.lacking(&self.theirs.have);
+            let more = places.len() == LACKING_MAX;
+            // Those behind are not on disk.
+            places.truncate(places.partition_point(|&place| place < end));
+            (serving.end, serving.more) = (end, more);
+            serving.answer = Some(Answer { places, at: 0, more });
+        }
+        while self.output.len() < OUTPUT_LOW
+            && let Some(answer) = &mut self.serving.answer
+        {
+            let rest = &answer.places[answer.at..];
+            if rest.is_empty() {
+                Frame::End { more: answer.more }.write(&mut self.output);
+                self.serving.answer = None;
+                self.serving.answered_ms = now_ms;
+                break;
+            }
+            let entries = replica.read(rest).map_err(SyncError::Replica)?;
+            answer.at += entries.len().max(1);
+            self.report.sent += entries.len() as u64;
+            let mut records = Vec::new();
+            to_records(&entries, &mut records);
+            write_records(&records, &mut self.output);
+        }
+        Ok(())
+    }
+
+    /// The deadlines, with the peer's failing if they pass.
+    fn deadlines(&self) -> impl Iterator<Item = (u64, &'static str)> {
+        let hello = (self.stage == Stage::Greeting).then_some(self.began_ms + HELLO_MS);
+        let frame = (!self.input.is_empty()).then(|| {
+            let length = self.input.get(1..HEADER_OCTETS);
+            let length =
+                length.map_or(0, |length| length.iter().fold(0, |a, &o| a << 8 | u64::from(o)));
+            self.frame_ms + FRAME_MS + length / 16
+        });
+        let send = (!self.output.is_empty()).then_some(self.drained_ms + SEND_MS);
+        // A frame that comes in has a deadline of its own.
+        let answer = self.want.open_ms.filter(|_| self.input.is_empty());
+        let answer = answer.map(|open_ms| open_ms + ANSWER_MS);
+        [
+            (hello, "it does not say hello"),
+            (frame, "a frame takes too long"),
+            (send, "it does not read"),
+            (answer, "it does not answer"),
+            (Some(self.received_ms + IDLE_MS), "it says nothing"),
+        ]
+        .into_iter()
+        .filter_map(|(at, what)| at.map(|at| (at, what)))
+    }
+
+    /// The time at which [`Self::advance`] must be called at the latest.
+    #[must_use]
+    pub fn next_ms(&self, fetching: &Fetching) -> u64 {
+        let mut next = self.deadlines().map(|(at, _)| at).min().unwrap_or(u64::MAX);
+        if self.stage == Stage::Open {
+            next = next.min(self.queued_ms + ALIVE_MS);
+            if self.ours.waits {
+                next = next.min(self.ours.announced_ms + ANNOUNCE_MS);
+            }
+            if self.serving.wanted {
+                next = next.min(self.serving.answered_ms + REPEAT_MS);
+            }
+            if self.want.open_ms.is_none() && !self.theirs.lacking.is_empty() {
+                let claims = self.theirs.lacking.iter();
+                let free = claims.map(|id| fetching.until(id).unwrap_or(0)).min().unwrap_or(0);
+                next = next.min(free.max(self.want.retry_ms));
+            }
+        }
+        next
+    }
+}
+
+/// Records as frames.
+fn write_records(records: &[Vec<u8>], out: &mut Vec<u8>) {
+    let mut rest = records;
+    while !rest.is_empty() {
+        let mut octets = 0;
+        let fits = |record: &&Vec<u8>| {
+            octets += record.len() + 4;
+            octets <= ENTRIES_OCTETS_MAX
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (now, later) = rest.split_at(count);
+        Frame::Entries(now.iter().map(Vec::as_slice).collect()).write(out);
+        rest = later;
+    }
+}
