@@ -67,7 +67,7 @@ pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::{Limits, PossibleIssuer};
-pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet};
+pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use revoker::{DesignatedRevocation, RevokerState};
 pub use served::Serving;
 pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};

@@ -132,8 +132,8 @@ pub(crate) fn write_length(out: &mut Vec<u8>, len: usize, two_octets: usize) {
     }
 }
 
-/// Iterates over the packets of a buffer that is known to be framed correctly.
-pub(crate) fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Result<PacketRef<'_>, Reason>> {
+/// Iterates over the packets of a buffer. The first one that is not framed correctly is an error, and the last item.
+pub fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Result<PacketRef<'_>, Reason>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;

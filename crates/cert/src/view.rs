@@ -19,11 +19,13 @@ pub enum View {
     Sks,
     /// The packets that Hockeypuck 2.2.1 to 2.3.3 keep.
     Hockeypuck23,
+    /// The packets that Hockeypuck 2.1 keeps: it announces the filters of SKS, and cannot read some packets.
+    Hockeypuck21,
 }
 
 /// The name is not that of a [`View`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("unknown view \"{name}\"; the views are {}", View::ALL.map(View::name).join(" and "))]
+#[error("unknown view \"{name}\"; the views are {}", View::ALL.map(View::name).join(", "))]
 pub struct UnknownView {
     /// The requested name.
     pub name: String,
@@ -31,7 +33,7 @@ pub struct UnknownView {
 
 impl View {
     /// All views, by number.
-    pub const ALL: [Self; 2] = [Self::Sks, Self::Hockeypuck23];
+    pub const ALL: [Self; 3] = [Self::Sks, Self::Hockeypuck23, Self::Hockeypuck21];
 
     /// The number of the view in a store. It never changes.
     #[must_use]
@@ -39,6 +41,7 @@ impl View {
         match self {
             Self::Sks => 0,
             Self::Hockeypuck23 => 1,
+            Self::Hockeypuck21 => 2,
         }
     }
 
@@ -54,6 +57,7 @@ impl View {
         match self {
             Self::Sks => "sks",
             Self::Hockeypuck23 => "hockeypuck-2.3",
+            Self::Hockeypuck21 => "hockeypuck-2.1",
         }
     }
 
@@ -62,7 +66,7 @@ impl View {
     #[must_use]
     pub fn filters(self) -> &'static str {
         match self {
-            Self::Sks => "yminsky.dedup,yminsky.merge",
+            Self::Sks | Self::Hockeypuck21 => "yminsky.dedup,yminsky.merge",
             Self::Hockeypuck23 => {
                 "drop:UAT,drop:hardRevokedCruft,drop:implausible,drop:invalidSelfSig,\
                  drop:structuralMartian,drop:unbound,drop:unparseable,\
@@ -79,12 +83,9 @@ impl View {
         match self {
             Self::Sks => Some(cert.sks_digest()),
             Self::Hockeypuck23 => {
-                let kept = hockeypuck::kept(cert, verdicts)?;
-                let packets = cert.packets().zip(kept);
-                let packets: Vec<PacketRef<'_>> =
-                    packets.filter_map(|(packet, kept)| kept.then_some(packet)).collect();
-                Some(sks_digest(packets))
+                hockeypuck::kept(cert, verdicts).map(|kept| digest_of(cert, &kept))
             }
+            Self::Hockeypuck21 => hockeypuck::kept_by_2_1(cert).map(|kept| digest_of(cert, &kept)),
         }
     }
 
@@ -97,8 +98,20 @@ impl View {
                 let kept = hockeypuck::kept(cert, verdicts)?;
                 Some(cert.retain(|at, _| kept[at]))
             }
+            Self::Hockeypuck21 => {
+                let kept = hockeypuck::kept_by_2_1(cert)?;
+                Some(cert.retain(|at, _| kept[at]))
+            }
         }
     }
+}
+
+/// The digest over the kept packets of a certificate.
+fn digest_of(cert: &Cert, kept: &[bool]) -> [u8; 16] {
+    let packets = cert.packets().zip(kept);
+    let packets: Vec<PacketRef<'_>> =
+        packets.filter_map(|(packet, kept)| kept.then_some(packet)).collect();
+    sks_digest(packets)
 }
 
 impl FromStr for View {
@@ -124,7 +137,7 @@ mod tests {
             tokens.sort_unstable();
             assert_eq!(tokens, as_written, "peers compare the sorted list as text");
         }
-        assert_eq!(View::from_number(2), None);
+        assert_eq!(View::from_number(3), None);
     }
 
     #[test]
@@ -132,7 +145,7 @@ mod tests {
         let error = "hagrid".parse::<View>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown view \"hagrid\"; the views are sks and hockeypuck-2.3"
+            "unknown view \"hagrid\"; the views are sks, hockeypuck-2.3, hockeypuck-2.1"
         );
     }
 }

@@ -149,3 +149,71 @@ proptest! {
         }
     }
 }
+
+/// A packet with a header in the OpenPGP format.
+fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    [&[0xc0 | tag, 0xff][..], &length, body].concat()
+}
+
+/// An RSA key of 1,024 bits with this exponent, as the body of a packet.
+fn rsa(exponent: &[u8]) -> Vec<u8> {
+    let bits = |number: &[u8]| {
+        let zeros = number[0].leading_zeros();
+        u16::try_from(number.len() * 8).unwrap() - u16::try_from(zeros).unwrap()
+    };
+    let modulus = [0xab; 128];
+    let mut body = vec![4, 0x4f, 0, 0, 0, 1];
+    for number in [&modulus[..], exponent] {
+        body.extend(bits(number).to_be_bytes());
+        body.extend(number);
+    }
+    body
+}
+
+#[test]
+fn hockeypuck_2_1_loses_large_packets_and_keys_that_go_cannot_read() {
+    let usual = [1, 0, 1];
+    // That of old smartcards for authentication.
+    let long = [0x01, 0x00, 0x00, 0x01];
+    let signature = [&[4, 0x18, 1, 8, 0, 0, 0, 0, 0, 0][..], &[0, 1, 1]].concat();
+    let user_id = packet(13, b"Alice <alice@example.org>");
+    let cert = |primary: &[u8], subkey: &[u8], photo: usize| {
+        let mut raw = packet(6, &rsa(primary));
+        raw.extend(&user_id);
+        raw.extend(packet(2, &signature));
+        raw.extend(packet(17, &vec![1; photo]));
+        raw.extend(packet(2, &signature));
+        raw.extend(packet(14, &rsa(subkey)));
+        raw.extend(packet(2, &signature));
+        Cert::parse(&raw).unwrap()
+    };
+    let seen = |cert: &Cert| View::Hockeypuck21.cert(cert, &[]);
+    let plain = cert(&usual, &usual, 100);
+    assert_eq!(seen(&plain).as_ref(), Some(&plain));
+    assert_eq!(View::Hockeypuck21.digest(&plain, &[]), Some(plain.sks_digest()));
+    let tags = |cert: &Cert| cert.packets().map(|packet| packet.tag).collect::<Vec<_>>();
+    // The subkey goes with the signature on it, and so does the photo.
+    let without_subkey = seen(&cert(&usual, &long, 100)).unwrap();
+    assert!(!tags(&without_subkey).contains(&Tag::PUBLIC_SUBKEY));
+    assert_eq!(without_subkey.packets().len(), plain.packets().len() - 2);
+    let without_photo = seen(&cert(&usual, &usual, 8193)).unwrap();
+    assert!(!tags(&without_photo).contains(&Tag::USER_ATTRIBUTE));
+    assert_eq!(without_photo.packets().len(), plain.packets().len() - 2);
+    assert_eq!(seen(&cert(&usual, &usual, 8192)).unwrap().packets().len(), plain.packets().len());
+    assert_eq!(seen(&cert(&long, &usual, 100)), None);
+}
+
+/// Four of the certificates that differed between SKS and Hockeypuck 2.1.2 are in Debian's keyring of 2022.
+#[test]
+fn hockeypuck_2_1_sees_nearly_all_real_certificates_as_sks_does() {
+    let Ok(ring) = std::fs::read("/usr/share/keyrings/debian-keyring.gpg") else {
+        eprintln!("skipped: needs debian-keyring");
+        return;
+    };
+    let all = certs(&ring);
+    let differs =
+        |cert: &&Cert| View::Hockeypuck21.digest(cert, &[]) != View::Sks.digest(cert, &[]);
+    assert!(all.len() > 800);
+    assert_eq!(all.iter().filter(differs).count(), 4);
+}

@@ -79,6 +79,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "admin list",
+        &[
+            ("List what a keyserver keeps out", "talaria admin list"),
+            ("The same as JSON, one object per line", "talaria --json admin list"),
+        ],
+    ),
+    (
         "admin redact",
         &[
             (

@@ -1,5 +1,7 @@
 //! Paths for an operator's programs: readiness and metrics.
 
+pub(crate) mod orders;
+
 use std::io::Read as _;
 use std::sync::Arc;
 
@@ -100,6 +102,7 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
     for view in state.trees.views() {
         let name = match view {
             View::Sks => "digests_sks",
+            View::Hockeypuck21 => "digests_hockeypuck21",
             View::Hockeypuck23 => "digests_hockeypuck23",
         };
         let len = state.trees.with(view, talaria_recon::PrefixTree::len).unwrap_or(0);

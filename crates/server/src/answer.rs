@@ -96,12 +96,24 @@ pub(crate) enum Refusal {
     /// The submission is malformed.
     #[error("{0}")]
     Malformed(String),
+    /// A secret key was sent, which nobody else should have.
+    #[error(
+        "this is a secret key: it was not kept, but it has left your computer; send only the public \
+         certificate (gpg --armor --export ADDRESS), and make a new key if somebody else could read it"
+    )]
+    SecretKey,
     /// The method is not for this path.
     #[error("method {method} is not allowed here; allowed: {allow}")]
     Method { method: String, allow: &'static str },
+    /// The method could be for this path, but is not here.
+    #[error("not allowed here (allowed: {allow}): {why}")]
+    Closed { allow: &'static str, why: &'static str },
     /// Too much was sent or would have to be given.
     #[error("{0}")]
     TooLarge(String),
+    /// The path and the query are too long.
+    #[error("the path and the query of a request may have at most {max} bytes")]
+    LongTarget { max: usize },
     /// Too often.
     #[error("too many requests from your network; try again in {seconds} s")]
     TooMany { seconds: u64 },
@@ -143,9 +155,10 @@ impl Refusal {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
-            Self::Malformed(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Malformed(_) | Self::SecretKey => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Method { .. } | Self::Closed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::LongTarget { .. } => StatusCode::URI_TOO_LONG,
             Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
@@ -167,7 +180,7 @@ impl Refusal {
     pub(crate) fn decorate(&self, mut answer: Answer) -> Answer {
         let headers = answer.headers_mut();
         match self {
-            Self::Method { allow, .. } => {
+            Self::Method { allow, .. } | Self::Closed { allow, .. } => {
                 headers.insert(header::ALLOW, HeaderValue::from_static(allow));
             }
             Self::TooMany { seconds } => {

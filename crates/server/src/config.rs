@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use talaria_cert::{Limits, Serving, View};
+use talaria_cert::{Address, Limits, Serving, View};
+use talaria_store::LINK_SECONDS_MAX;
 
 /// All settings.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -159,6 +160,9 @@ pub struct Policy {
     pub results: usize,
     /// Accept uploads from anybody.
     pub uploads: bool,
+    /// Accept from clients only certificates with an address at one of these domains, and new parts of certificates
+    /// that are here. If empty, all certificates are accepted.
+    pub upload_domains: Vec<String>,
     /// Let owners delete and replace their certificates with signed requests.
     pub owner_requests: bool,
 }
@@ -181,6 +185,7 @@ impl Default for Policy {
             word_search: true,
             results: 500,
             uploads: true,
+            upload_domains: Vec::new(),
             owner_requests: true,
         }
     }
@@ -213,6 +218,13 @@ impl Policy {
             .saturating_mul(2)
             .saturating_add(of(self.served_foreign_signatures))
             .saturating_add(self.packet_bytes)
+    }
+
+    /// Whether uploads with this address are accepted, if uploads are limited to domains.
+    pub(crate) fn is_upload_domain(&self, email: &Address) -> bool {
+        self.upload_domains
+            .iter()
+            .any(|domain| email.domain().eq_ignore_ascii_case(domain.as_bytes()))
     }
 
     /// The selection of the served part of a certificate.
@@ -321,9 +333,13 @@ pub struct GossipPeer {
     pub port: u16,
     /// The HKP port of the peer; by default the port that the peer announces.
     pub http_port: Option<u16>,
-    /// The data set (view) of the peer: `sks` or `hockeypuck-2.3`.
+    /// The data set (view) of the peer: `sks`, `hockeypuck-2.1` or `hockeypuck-2.3`.
     #[serde(default = "view_name", deserialize_with = "known_view")]
     pub view: String,
+    /// The filters to announce instead of those of the view, for a peer whose software has the same rules under another
+    /// list of names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filters: Option<String>,
 }
 
 fn recon_port() -> u16 {
@@ -539,6 +555,10 @@ impl Config {
                     what: error.to_string(),
                 });
             }
+        }
+        let link_seconds = 60..=u64::from(LINK_SECONDS_MAX);
+        if !link_seconds.contains(&self.vks.token_s) {
+            return value("vks.token_s", "it must be 60 to 2,592,000 (30 days)");
         }
         if !matches!(self.vks.smtp_security.as_str(), "none" | "starttls" | "tls") {
             return value("vks.smtp_security", "it must be one of none, starttls and tls");

@@ -5,6 +5,7 @@
 //! Gossip follows the change log through prefix trees in memory (`trees`).
 
 mod admin;
+mod admission;
 mod answer;
 mod budget;
 mod clock;
@@ -19,6 +20,7 @@ mod listen;
 mod log;
 mod mail;
 mod metrics;
+mod notify;
 mod outgoing;
 mod owner;
 mod page;
@@ -27,6 +29,7 @@ mod push;
 mod reader;
 mod request;
 mod search;
+mod secret;
 mod service;
 mod state;
 mod submission;
@@ -325,7 +328,9 @@ impl Server {
             tasks.spawn(tally(Arc::clone(&state), down.subscribe()));
             tasks.spawn(tidy(Arc::clone(&state), down.subscribe()));
             tokio::spawn(signals(handle));
+            notify::say("READY=1");
             while tasks.join_next().await.is_some() {}
+            state.mails.close().await;
             // Other tasks may still hold the state. The writer refuses their requests from here on.
             state.writer.close().await;
         });
@@ -365,6 +370,7 @@ async fn signals(handle: ServerHandle) {
         }
     }
     tracing::info!("shutting down");
+    notify::say("STOPPING=1");
     handle.shut_down();
 }
 
@@ -388,6 +394,7 @@ async fn watch_store(state: Arc<State>, handle: ServerHandle) {
             handle.shut_down();
             return;
         }
+        notify::say("WATCHDOG=1");
     }
 }
 

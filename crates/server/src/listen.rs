@@ -34,6 +34,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use crate::answer::{Content, Refusal};
 use crate::budget::{Budget, Room};
 use crate::config::Http;
+use crate::hkp;
 use crate::limiter::Network;
 use crate::metrics::count;
 use crate::outgoing::Outgoing;
@@ -389,7 +390,7 @@ impl Asker {
             }
             Err(refusal) => {
                 count(&self.state.metrics.memory_refused, 1);
-                refusal.text()
+                hkp::v1::open_to_all(refusal.text())
             }
         };
         let (parts, content) = answer.into_parts();
@@ -412,7 +413,7 @@ impl Asker {
             }
             Err(refusal) => {
                 count(&self.state.metrics.memory_refused, 1);
-                let (parts, _) = refusal.text().into_parts();
+                let (parts, _) = hkp::v1::open_to_all(refusal.text()).into_parts();
                 // Without a body, it needs no room.
                 let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), open);
                 (http::Response::from_parts(parts, ()), outgoing)

@@ -2,6 +2,7 @@
 //! the mail server.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -9,39 +10,54 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lettre::message::Mailbox;
-use lettre::message::header::{ContentType, HeaderName, HeaderValue};
+use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
+use lettre::transport::smtp::PoolConfig;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
 use talaria_cert::Fingerprint;
+use tokio::sync::Semaphore;
 
 use crate::answer::Refusal;
-use crate::config::Config;
+use crate::config::{Config, Vks};
+use crate::limiter::Network;
 
 /// Mails to one address within [`WINDOW`].
-const MAILS_MAX: usize = 4;
+const ADDRESS_MAILS_MAX: usize = 4;
+
+/// Mails about one certificate within [`WINDOW`]. Nearly all certificates have fewer addresses.
+const CERT_MAILS_MAX: usize = 20;
+
+/// Mails that one network asks for within [`WINDOW`]. Anybody can make certificates with addresses of others.
+const NETWORK_MAILS_MAX: usize = 60;
 
 /// The time in which mails are counted.
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// Addresses that are remembered. If more are asked for within [`WINDOW`], no further mail is sent:
-/// to forget some would lift their limit.
-const ADDRESSES_MAX: usize = 65_536;
+/// Addresses, certificates and networks that are remembered. If more are asked for within [`WINDOW`], no further mail
+/// is sent: to forget some would lift their limit.
+const REMEMBERED_MAX: usize = 65_536;
 
 /// The time limit of the mail server.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The time for which the connection to the mail server is kept without a mail.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Octets of the random part of a Message-ID.
+const MESSAGE_ID_BYTES: usize = 16;
+
 /// Why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MailError {
-    /// It is no address that mail can be sent to.
+    /// It is no address that mail can be sent to, or the mail server does not take mail for it.
     #[error("mail cannot be sent to {0}")]
     Address(String),
-    /// The address got its mails for now.
-    #[error("{address} got {MAILS_MAX} mails within an hour; use one of them, or try again later")]
-    TooMany { address: String, seconds: u64 },
-    /// Too many addresses got mails.
+    /// Somebody got their mails for now.
+    #[error("no more mails for {who} within this hour; use one that was sent, or try again later")]
+    TooMany { who: Payer, seconds: u64 },
+    /// Too many got mails.
     #[error("too many mails were requested within the last hour; try again later")]
     Busy,
     /// The settings cannot be used.
@@ -74,43 +90,163 @@ impl From<MailError> for Refusal {
     }
 }
 
-/// The times of the mails that were sent, by address.
+/// Whose number of mails is limited.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Payer {
+    Address(String),
+    Cert(Fingerprint),
+    Network(Network),
+}
+
+impl fmt::Display for Payer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => f.write_str(address),
+            Self::Cert(fingerprint) => write!(f, "the certificate {fingerprint}"),
+            Self::Network(_) => f.write_str("your network"),
+        }
+    }
+}
+
+/// The times of the mails that were sent.
 #[derive(Debug, Default)]
-pub(crate) struct Quota(Mutex<HashMap<String, VecDeque<Instant>>>);
+struct Quota(Mutex<HashMap<Payer, VecDeque<Instant>>>);
 
 impl Quota {
-    /// Takes the place of one mail, which [`Self::give_back`] frees if the mail was not sent.
-    fn take(&self, address: &str, now: Instant) -> Result<(), MailError> {
+    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees it if the mail was not
+    /// sent.
+    fn take(&self, payers: &[(Payer, usize)], now: Instant) -> Result<(), MailError> {
         let recent = |sent: &Instant| now.saturating_duration_since(*sent) < WINDOW;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= ADDRESSES_MAX && !all.contains_key(address) {
+        let new = payers.iter().filter(|(payer, _)| !all.contains_key(payer)).count();
+        if all.len() + new > REMEMBERED_MAX {
             all.retain(|_, sent| sent.back().is_some_and(recent));
-            if all.len() >= ADDRESSES_MAX {
+            let new = payers.iter().filter(|(payer, _)| !all.contains_key(payer)).count();
+            if all.len() + new > REMEMBERED_MAX {
                 return Err(MailError::Busy);
             }
         }
-        let sent = all.entry(address.to_owned()).or_default();
-        while sent.front().is_some_and(|sent| !recent(sent)) {
-            sent.pop_front();
+        for (payer, max) in payers {
+            let Some(sent) = all.get_mut(payer) else { continue };
+            while sent.front().is_some_and(|sent| !recent(sent)) {
+                sent.pop_front();
+            }
+            if let (true, Some(first)) = (sent.len() >= *max, sent.front()) {
+                let wait = WINDOW.saturating_sub(now.saturating_duration_since(*first));
+                let who = payer.clone();
+                return Err(MailError::TooMany { who, seconds: wait.as_secs() + 1 });
+            }
         }
-        if let (true, Some(first)) = (sent.len() >= MAILS_MAX, sent.front()) {
-            let wait = WINDOW.saturating_sub(now.saturating_duration_since(*first));
-            let address = address.to_owned();
-            return Err(MailError::TooMany { address, seconds: wait.as_secs() + 1 });
+        for (payer, _) in payers {
+            all.entry(payer.clone()).or_default().push_back(now);
         }
-        sent.push_back(now);
         Ok(())
     }
 
-    fn give_back(&self, address: &str) {
+    fn give_back(&self, payers: &[(Payer, usize)]) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sent) = all.get_mut(address) {
+        for (payer, _) in payers {
+            let Some(sent) = all.get_mut(payer) else { continue };
             sent.pop_back();
             if sent.is_empty() {
-                all.remove(address);
+                all.remove(payer);
             }
         }
     }
+}
+
+/// The mails of a server: their limits, and the one connection to the mail server.
+pub(crate) struct Mails {
+    quota: Quota,
+    /// The connection, with the settings and the password it was made with.
+    connection: Mutex<Option<Connection>>,
+    turn: Semaphore,
+}
+
+struct Connection {
+    vks: Vks,
+    hostname: String,
+    password: String,
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+}
+
+impl Default for Mails {
+    fn default() -> Self {
+        Self { quota: Quota::default(), connection: Mutex::default(), turn: Semaphore::new(1) }
+    }
+}
+
+impl Mails {
+    /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail is with the mail server when this
+    /// returns.
+    pub(crate) async fn send(
+        &self,
+        config: &Config,
+        network: Option<Network>,
+        letter: &Letter<'_>,
+    ) -> Result<(), MailError> {
+        let message = message(config, letter)?;
+        let transport = self.transport(config)?;
+        let mut payers = vec![
+            (Payer::Address(letter.address.to_owned()), ADDRESS_MAILS_MAX),
+            (Payer::Cert(letter.fingerprint), CERT_MAILS_MAX),
+        ];
+        if let Some(network) = network {
+            let share = match network {
+                Network::Onion => config.rates.onion_share as usize,
+                Network::Net(_) => 1,
+            };
+            payers.push((Payer::Network(network), NETWORK_MAILS_MAX.saturating_mul(share)));
+        }
+        self.quota.take(&payers, Instant::now())?;
+        let send = async {
+            // One connection is enough, and the mail server sees one client.
+            let turn = tokio::time::timeout(TIMEOUT, self.turn.acquire()).await;
+            let _turn = turn.map_err(|_| MailError::Busy)?.map_err(|_| MailError::Busy)?;
+            transport.send(message).await.map(drop).map_err(|error| refused(error, letter.address))
+        };
+        send.await.inspect_err(|_| self.quota.give_back(&payers))
+    }
+
+    /// Ends the connection, which must happen while the runtime is there.
+    pub(crate) async fn close(&self) {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = connection {
+            connection.transport.shutdown().await;
+        }
+    }
+
+    /// The connection, or a new one if the settings are others now.
+    fn transport(&self, config: &Config) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
+        let vks = &config.vks;
+        let password = match &vks.smtp_password_file {
+            Some(path) if !vks.smtp_user.is_empty() => fs::read_to_string(path)
+                .map_err(|source| MailError::Password { path: path.clone(), source })?,
+            _ => String::new(),
+        };
+        let hostname = &config.server.hostname;
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*connection
+            && (&known.vks, &known.hostname, &known.password) == (vks, hostname, &password)
+        {
+            return Ok(known.transport.clone());
+        }
+        let transport = transport(config, &password)?;
+        let (vks, hostname) = (vks.clone(), hostname.clone());
+        *connection = Some(Connection { vks, hostname, password, transport: transport.clone() });
+        Ok(transport)
+    }
+}
+
+/// The reason why the mail server did not take a mail: the address, if it says so (RFC 5321, section 4.2.3), or if it takes
+/// only ASCII.
+fn refused(error: lettre::transport::smtp::Error, address: &str) -> MailError {
+    let of_address = matches!(error.status().map(u16::from), Some(550 | 551 | 553));
+    if of_address || error.is_client() && !address.is_ascii() {
+        tracing::info!(%error, "the mail server takes no mail for an address");
+        return MailError::Address(address.to_owned());
+    }
+    MailError::Server(error)
 }
 
 /// The language of a mail.
@@ -211,21 +347,6 @@ impl Letter<'_> {
     }
 }
 
-/// Sends a mail. It is with the mail server when this returns.
-pub(crate) async fn send(
-    quota: &Quota,
-    config: &Config,
-    letter: &Letter<'_>,
-) -> Result<(), MailError> {
-    let message = message(config, letter)?;
-    let transport = transport(config)?;
-    quota.take(letter.address, Instant::now())?;
-    transport.send(message).await.map(drop).map_err(|error| {
-        quota.give_back(letter.address);
-        MailError::Server(error)
-    })
-}
-
 fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
     let unusable =
         |key, what: &dyn std::fmt::Display| MailError::Config { key, what: what.to_string() };
@@ -235,11 +356,16 @@ fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
     let server = &config.server.hostname;
     let (subject, text) = letter.text(server, config.vks.token_s.div_ceil(3600));
     let name = HeaderName::new_from_ascii_str("Auto-Submitted");
+    let mut random = [0; MESSAGE_ID_BYTES];
+    aws_lc_rs::rand::fill(&mut random).map_err(|error| unusable("enabled", &error))?;
+    let id = format!("<{:032x}@{}>", u128::from_be_bytes(random), without_port(server));
     Message::builder()
         .from(from)
         .to(Mailbox::new(None, to))
         .subject(subject)
         .date_now()
+        .message_id(Some(id))
+        .header(MIME_VERSION_1_0)
         // No answers of programs to a program (RFC 3834).
         .raw_header(HeaderValue::new(name, "auto-generated".to_owned()))
         .header(ContentType::TEXT_PLAIN)
@@ -247,7 +373,15 @@ fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
         .map_err(|error| unusable("from", &error))
 }
 
-fn transport(config: &Config) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
+/// A host name without its port.
+fn without_port(hostname: &str) -> &str {
+    hostname.split(':').next().unwrap_or_default()
+}
+
+fn transport(
+    config: &Config,
+    password: &str,
+) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
     let vks = &config.vks;
     let unusable = |key, what: String| MailError::Config { key, what };
     let (host, port) = vks
@@ -265,18 +399,14 @@ fn transport(config: &Config) -> Result<AsyncSmtpTransport<Tokio1Executor>, Mail
         "starttls" => Tls::Required(parameters()?),
         _ => Tls::None,
     };
-    let name = config.server.hostname.split(':').next().unwrap_or_default();
+    let name = without_port(&config.server.hostname);
     let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
         .port(port)
         .timeout(Some(TIMEOUT))
         .hello_name(ClientId::Domain(name.to_owned()))
+        .pool_config(PoolConfig::new().max_size(1).idle_timeout(IDLE))
         .tls(tls);
     if !vks.smtp_user.is_empty() {
-        let password = match &vks.smtp_password_file {
-            Some(path) => fs::read_to_string(path)
-                .map_err(|source| MailError::Password { path: path.clone(), source })?,
-            None => String::new(),
-        };
         let password = password.trim_end_matches(['\r', '\n']).to_owned();
         builder = builder.credentials(Credentials::new(vks.smtp_user.clone(), password));
     }
@@ -285,33 +415,69 @@ fn transport(config: &Config) -> Result<AsyncSmtpTransport<Tokio1Executor>, Mail
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+
+    /// The payers of a mail.
+    fn payers(address: &str, cert: u8, network: u8) -> Vec<(Payer, usize)> {
+        let network = IpAddr::from([192, 0, 2, network]).into();
+        vec![
+            (Payer::Address(address.to_owned()), ADDRESS_MAILS_MAX),
+            (Payer::Cert(Fingerprint::V4([cert; 20])), CERT_MAILS_MAX),
+            (Payer::Network(Network::Net(network)), NETWORK_MAILS_MAX),
+        ]
+    }
 
     #[test]
     fn an_address_gets_a_limited_number_of_mails_per_hour() {
         let (quota, start) = (Quota::default(), Instant::now());
-        let take = |address, s| quota.take(address, start + Duration::from_secs(s)).is_ok();
-        for n in 0..MAILS_MAX {
+        let take =
+            |address, s| quota.take(&payers(address, 1, 1), start + Duration::from_secs(s)).is_ok();
+        for n in 0..ADDRESS_MAILS_MAX {
             assert!(take("a@example.org", n as u64));
         }
         assert!(!take("a@example.org", 10) && take("b@example.org", 10));
         // A mail that was not sent does not count.
-        quota.give_back("a@example.org");
+        quota.give_back(&payers("a@example.org", 1, 1));
         assert!(take("a@example.org", 11) && !take("a@example.org", 12));
         // The first mail no longer counts after an hour.
         assert!(!take("a@example.org", 3599) && take("a@example.org", 3600));
     }
 
     #[test]
+    fn a_certificate_and_a_network_have_limits_of_their_own() {
+        let (quota, start) = (Quota::default(), Instant::now());
+        let take = |address: usize, cert, network| {
+            quota.take(&payers(&format!("{address}@example.org"), cert, network), start)
+        };
+        let who = |result: Result<(), MailError>| match result {
+            Err(MailError::TooMany { who, .. }) => who,
+            other => panic!("{other:?}"),
+        };
+        for n in 0..CERT_MAILS_MAX {
+            take(n, 1, 1).unwrap();
+        }
+        assert!(matches!(who(take(99, 1, 2)), Payer::Cert(_)));
+        for n in CERT_MAILS_MAX..NETWORK_MAILS_MAX {
+            take(n, u8::try_from(n).unwrap(), 1).unwrap();
+        }
+        assert!(matches!(who(take(99, 99, 1)), Payer::Network(_)));
+        // What was refused took nothing from the others.
+        take(99, 99, 2).unwrap();
+    }
+
+    #[test]
     fn requests_for_many_addresses_reset_no_limit() {
         let (quota, start) = (Quota::default(), Instant::now());
-        for n in 0..ADDRESSES_MAX {
-            quota.take(&format!("{n}@example.org"), start).unwrap();
+        let one = |n: usize| [(Payer::Address(format!("{n}@example.org")), ADDRESS_MAILS_MAX)];
+        for n in 0..REMEMBERED_MAX {
+            quota.take(&one(n), start).unwrap();
         }
-        assert!(matches!(quota.take("new@example.org", start), Err(MailError::Busy)));
-        assert!(quota.take("7@example.org", start).is_ok());
-        assert!(quota.take("new@example.org", start + WINDOW).is_ok());
-        assert!(quota.0.lock().unwrap().len() <= ADDRESSES_MAX);
+        assert!(matches!(quota.take(&one(REMEMBERED_MAX), start), Err(MailError::Busy)));
+        assert!(quota.take(&one(7), start).is_ok());
+        assert!(quota.take(&one(REMEMBERED_MAX), start + WINDOW).is_ok());
+        assert!(quota.0.lock().unwrap().len() <= REMEMBERED_MAX);
     }
 
     #[test]

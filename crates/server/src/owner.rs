@@ -297,7 +297,7 @@ fn carry_out(
             Wish::Delete => {
                 store.atomically(|store| {
                     for email in store.published(cert.fingerprint())? {
-                        store.unpublish(cert.fingerprint(), &email)?;
+                        store.unpublish(cert.fingerprint(), &email, now.into())?;
                     }
                     store.delete(&[cert.fingerprint()], Return::Blocked, now.into())
                 })?;

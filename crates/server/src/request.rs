@@ -84,6 +84,11 @@ impl Parameters {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a name.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
     /// Whether a switch is on: `name=on`, as HKP has it.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| matches!(value, "on" | "yes" | "1" | "true"))

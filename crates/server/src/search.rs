@@ -248,14 +248,18 @@ pub(crate) fn pieces(
 }
 
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
-/// it is revoked either.
+/// it is revoked either, unless an operator or its owner removed the names.
 pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
     let cert = if config.vks.only_confirmed {
         confirmed(store, row.id)?
     } else {
         selected(store, row.id, config.policy.serving())?
     };
-    Ok(cert.filter(|cert| is_useful(cert, &row.summary)))
+    let Some(cert) = cert else { return Ok(None) };
+    // Whoever has a certificate whose user IDs were removed still gets its subkeys and revocations.
+    let is_served =
+        is_useful(&cert, &row.summary) || store.is_redacted(row.summary.fingerprint())?;
+    Ok(is_served.then_some(cert))
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.

@@ -21,6 +21,9 @@ const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src
     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
+/// Bytes of the path and the query of a request. Requests whose head is above 16 KiB in all never get here.
+const TARGET_BYTES_MAX: usize = 8192;
+
 /// One line of the table of routes: the handler of a path, its methods, and its cost.
 struct Route {
     path: &'static str,
@@ -46,6 +49,8 @@ enum Handler {
     Health,
     Ready,
     Metrics,
+    Stats,
+    Admin,
     Page,
 }
 
@@ -54,13 +59,16 @@ const WRITES: &str = "POST, OPTIONS";
 const BOTH: &str = "GET, HEAD, POST, OPTIONS";
 
 /// All routes. The first one that fits is taken; the last one fits all.
-const ROUTES: [Route; 15] = [
+const ROUTES: [Route; 18] = [
     Route::new("/pks/lookup", READS, lookup_cost, Handler::Lookup),
     Route::new("/pks/add", BOTH, |_, r| by_method(r, RequestKind::Add), Handler::Add),
     Route::new("/pks/hashquery", WRITES, |_, _| HASH_QUERY, Handler::HashQuery),
     Route::new("/pks/delete", WRITES, |_, _| OWNER, Handler::Owner),
     Route::new("/pks/replace", WRITES, |_, _| OWNER, Handler::Owner),
     Route::new("/pks/health", READS, |_, _| FREE, Handler::Health),
+    Route::new("/pks/stats", READS, |_, _| (RequestKind::Index, SEARCH), Handler::Stats),
+    Route::new("/pks/v2", "GET, HEAD, POST, PUT, OPTIONS", version2_cost, Handler::Version2),
+    Route::below("/admin/", "GET, HEAD, POST", |_, _| FREE, Handler::Admin),
     Route::below("/pks/v2/", "GET, HEAD, POST, PUT, OPTIONS", version2_cost, Handler::Version2),
     Route::below("/vks/", BOTH, |_, r| by_method(r, RequestKind::Vks), Handler::Vks),
     Route::below(wkd::ROOT, READS, |_, _| (RequestKind::Wkd, LOOKUP), Handler::Wkd),
@@ -191,6 +199,10 @@ fn admit(
             })?;
         }
     }
+    let target = request.parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target > TARGET_BYTES_MAX {
+        return Err(Refusal::LongTarget { max: TARGET_BYTES_MAX });
+    }
     if route.allows(request.method()) {
         return Ok(());
     }
@@ -218,6 +230,8 @@ async fn dispatch(state: &Arc<State>, request: &Request, route: &Route) -> Resul
         Handler::Health => Ok(ok(media::TEXT, "ok\n")),
         Handler::Ready => admin::ready(state),
         Handler::Metrics => admin::metrics(state, request),
+        Handler::Stats => hkp::v1::statistics(state).await.map(hkp::v1::open_to_all),
+        Handler::Admin => admin::orders::handle(state, request).await,
         Handler::Page => match page::route(state, request).await {
             Some(answer) => answer,
             None => Err(Refusal::NotFound("no such page".into())),
@@ -231,6 +245,7 @@ fn refuse(state: &Arc<State>, request: &Request, kind: RequestKind, refusal: &Re
         && (request.query().option("mr") || request.query().option("json"));
     let answer = match kind {
         RequestKind::V2 | RequestKind::Vks => refusal.json(),
+        _ if request.path().starts_with("/admin/") => return refusal.json(),
         _ if request.wants_page() && !machine => page::refusal(state, request, refusal),
         _ => refusal.text(),
     };
@@ -342,6 +357,9 @@ mod tests {
             ("/pks/lookup/x", Handler::Page),
             ("/pks/add", Handler::Add),
             ("/pks/v2/certs/by-keyid/x", Handler::Version2),
+            ("/pks/v2", Handler::Version2),
+            ("/pks/stats", Handler::Stats),
+            ("/admin/list", Handler::Admin),
             ("/vks/v1/upload", Handler::Vks),
             ("/.well-known/openpgpkey/hu/x", Handler::Wkd),
             ("/pks/health", Handler::Health),

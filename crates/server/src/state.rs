@@ -15,7 +15,7 @@ use crate::answer::Refusal;
 use crate::config::Config;
 use crate::limiter::Limiter;
 use crate::listen::Memory;
-use crate::mail::Quota;
+use crate::mail::Mails;
 use crate::metrics::{Metrics, count};
 use crate::page::Figures;
 use crate::reader::Readers;
@@ -56,8 +56,8 @@ pub(crate) struct State {
     pub(crate) secret: Vec<u8>,
     /// The new certificates, to be pushed.
     pub(crate) news: broadcast::Sender<Arc<News>>,
-    /// The mails that were sent.
-    pub(crate) mails: Quota,
+    /// The mails to owners of addresses.
+    pub(crate) mails: Mails,
     /// Counts of requests to the web key directories.
     pub(crate) directories: Directories,
     /// The state of the peers.
@@ -127,7 +127,7 @@ impl State {
             figures: Figures::default(),
             secret,
             news: broadcast::channel(256).0,
-            mails: Quota::default(),
+            mails: Mails::default(),
             directories: Directories::default(),
             peers: Mutex::default(),
             tallied: Mutex::default(),

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use talaria_cert::{Address, Fingerprint};
 
 /// Goes first into every code: the secret of the store may come to be used for something else.
-const CONTEXT: &[u8] = b"talaria token 1\0";
+const CONTEXT: &[u8] = b"talaria token 2\0";
 
 /// Bytes of a code (HMAC-SHA-256).
 const CODE_BYTES: usize = 32;
@@ -24,9 +24,20 @@ pub(crate) enum Token {
     /// For the uploader of a certificate: requests mails to its addresses.
     Upload(Fingerprint),
     /// For the reader of mail to an address: confirms the address.
-    Confirm(Fingerprint, Address),
+    Confirm(Link),
     /// For the reader of mail to a confirmed address: withdraws confirmations of that certificate.
-    Manage(Fingerprint),
+    Manage(Link),
+}
+
+/// The subject of a link in a mail.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Link {
+    pub(crate) fingerprint: Fingerprint,
+    /// The address that the mail went to.
+    pub(crate) email: Address,
+    /// The generation of links in which it was made: when the address is confirmed or taken back, a new one
+    /// begins, and the links of those before have ended.
+    pub(crate) generation: u32,
 }
 
 /// Why a token is not taken.
@@ -38,20 +49,26 @@ pub(crate) enum TokenError {
     /// It was, and its time is over.
     #[error("it has expired")]
     Expired,
+    /// The address was confirmed or taken back since.
+    #[error("it was used, or the address was taken back")]
+    Ended,
 }
 
 impl Token {
     /// The token as text, which holds until `expires` (seconds since 1970).
     pub(crate) fn seal(&self, secret: &[u8], expires: u32) -> String {
-        let (kind, fingerprint, email) = match self {
-            Self::Upload(fingerprint) => (b'u', fingerprint, &b""[..]),
-            Self::Confirm(fingerprint, email) => (b'c', fingerprint, email.as_bytes()),
-            Self::Manage(fingerprint) => (b'm', fingerprint, &b""[..]),
+        let (kind, fingerprint, link) = match self {
+            Self::Upload(fingerprint) => (b'u', fingerprint, None),
+            Self::Confirm(link) => (b'c', &link.fingerprint, Some(link)),
+            Self::Manage(link) => (b'm', &link.fingerprint, Some(link)),
         };
         let mut bytes = vec![kind];
         bytes.extend(expires.to_be_bytes());
         bytes.extend(fingerprint.to_stored());
-        bytes.extend(email);
+        if let Some(link) = link {
+            bytes.extend(link.generation.to_be_bytes());
+            bytes.extend(link.email.as_bytes());
+        }
         let mut context = hmac::Context::with_key(&key(secret));
         context.update(CONTEXT);
         context.update(&bytes);
@@ -76,18 +93,22 @@ impl Token {
     fn parse(bytes: &[u8], now: u32) -> Result<Self, TokenError> {
         let (&kind, rest) = bytes.split_first().ok_or(TokenError::Unknown)?;
         let (expires, rest) = rest.split_first_chunk::<4>().ok_or(TokenError::Unknown)?;
-        let (fingerprint, email) = Fingerprint::from_stored(rest).ok_or(TokenError::Unknown)?;
+        let (fingerprint, rest) = Fingerprint::from_stored(rest).ok_or(TokenError::Unknown)?;
         if now >= u32::from_be_bytes(*expires) {
             return Err(TokenError::Expired);
         }
+        let link = || {
+            let (generation, email) = rest.split_first_chunk::<4>()?;
+            let email = Address::of_mailbox(email)?;
+            Some(Link { fingerprint, email, generation: u32::from_be_bytes(*generation) })
+        };
         match kind {
-            b'u' => Ok(Self::Upload(fingerprint)),
-            b'c' => Address::of_mailbox(email)
-                .map(|email| Self::Confirm(fingerprint, email))
-                .ok_or(TokenError::Unknown),
-            b'm' => Ok(Self::Manage(fingerprint)),
-            _ => Err(TokenError::Unknown),
+            b'u' => Some(Self::Upload(fingerprint)),
+            b'c' => link().map(Self::Confirm),
+            b'm' => link().map(Self::Manage),
+            _ => None,
         }
+        .ok_or(TokenError::Unknown)
     }
 }
 
@@ -102,12 +123,16 @@ mod tests {
     const SECRET: &[u8] = b"a secret of a store";
     const FINGERPRINT: Fingerprint = Fingerprint::V4([7; 20]);
 
+    fn link(fingerprint: Fingerprint, email: &str, generation: u32) -> Link {
+        Link { fingerprint, email: email.parse().unwrap(), generation }
+    }
+
     fn all() -> [Token; 4] {
         [
             Token::Upload(FINGERPRINT),
-            Token::Confirm(FINGERPRINT, "alice@example.org".parse().unwrap()),
-            Token::Manage(FINGERPRINT),
-            Token::Confirm(Fingerprint::V6([9; 32]), "ü@example.org".parse().unwrap()),
+            Token::Confirm(link(FINGERPRINT, "alice@example.org", 0)),
+            Token::Manage(link(FINGERPRINT, "alice@example.org", u32::MAX)),
+            Token::Confirm(link(Fingerprint::V6([9; 32]), "ü@example.org", 7)),
         ]
     }
 

@@ -22,14 +22,15 @@ use crate::clock;
 use crate::config::Config;
 use crate::hkp;
 use crate::hkp::v1::open_to_all;
-use crate::mail::{self, Language, Letter, MailError, Purpose};
+use crate::mail::{Language, Letter, MailError, Payer, Purpose};
 use crate::metrics::count;
 use crate::page;
 use crate::request::Request;
 use crate::search;
+use crate::secret;
 use crate::state::{State, blocking};
 use crate::submission;
-use crate::token::{Token, TokenError};
+use crate::token::{Link, Token, TokenError};
 
 /// Addresses that one request asks mails for.
 const ADDRESSES_MAX: usize = 50;
@@ -241,12 +242,14 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
     let Upload { keytext } = parse(&request.body)?;
     let submission = blocking(move || {
         if keytext.contains("-----BEGIN") {
+            secret::refuse(keytext.as_bytes())?;
             return submission::read(keytext.as_bytes());
         }
         let digits: String = keytext.split_whitespace().collect();
         let bytes = STANDARD
             .decode(digits)
             .map_err(|_| Refusal::BadRequest("keytext is neither ASCII armor nor base64".into()))?;
+        secret::refuse(&bytes)?;
         submission::read(&bytes)
     })
     .await
@@ -274,6 +277,7 @@ async fn upload(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal
 fn bad(refusal: Refusal) -> Refusal {
     match refusal {
         Refusal::Malformed(why) | Refusal::TooLarge(why) => Refusal::BadRequest(why),
+        Refusal::SecretKey => Refusal::BadRequest(refusal.to_string()),
         other => other,
     }
 }
@@ -286,7 +290,33 @@ fn parse<T: for<'a> Deserialize<'a>>(body: &Bytes) -> Result<T, Refusal> {
 /// Answers `request-verify`: sends a mail with a link to each of the addresses.
 async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let RequestVerify { token, addresses, locale } = parse(&request.body)?;
-    let fingerprint = match Token::open(&token, &state.secret, clock::now()) {
+    let language = Language::first_of(locale.iter().map(String::as_str));
+    let asked = ask_to_confirm(state, request, &token, &addresses, language).await?;
+    Ok(uploaded(state, asked.fingerprint, asked.status))
+}
+
+/// The result of a request for links that confirm addresses.
+struct Asked {
+    fingerprint: Fingerprint,
+    /// All addresses; those to which a mail is on its way are pending.
+    status: Statuses,
+    /// Addresses to which no mail was sent, and why.
+    failed: Vec<(Address, Failure)>,
+}
+
+/// Sends a mail with a link to each of `addresses` that is not confirmed yet.
+///
+/// # Errors
+///
+/// The first error if no mail could be sent at all.
+async fn ask_to_confirm(
+    state: &Arc<State>,
+    request: &Request,
+    token: &str,
+    addresses: &[String],
+    language: Language,
+) -> Result<Asked, Refusal> {
+    let fingerprint = match Token::open(token, &state.secret, clock::now()) {
         Ok(Token::Upload(fingerprint)) => fingerprint,
         Ok(_) => return Err(bad_token(TokenError::Unknown)),
         Err(error) => return Err(bad_token(error)),
@@ -299,7 +329,7 @@ async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer,
     let gone = || Refusal::BadRequest("the certificate is no longer on this server".into());
     let mut status = read_statuses(state, fingerprint).await?.ok_or_else(gone)?;
     let mut wanted = Vec::new();
-    for text in &addresses {
+    for text in addresses {
         let email = address(text)?;
         match status.get(&email) {
             None => {
@@ -312,49 +342,84 @@ async fn request_verify(state: &Arc<State>, request: &Request) -> Result<Answer,
             Some(_) => {}
         }
     }
-    let language = Language::first_of(locale.iter().map(String::as_str));
-    let mut refused = None;
-    let mut sent = 0;
-    for email in &wanted {
-        let token = Token::Confirm(fingerprint, email.clone());
-        match write_to(state, Purpose::Confirm, language, email, fingerprint, &token).await {
-            Ok(()) => {
-                sent += 1;
-                status.insert(email.clone(), Status::Pending);
+    let mut failed = Vec::new();
+    let asked_for = wanted.len();
+    for email in wanted {
+        match write_to(state, request, Purpose::Confirm, language, &email, fingerprint).await {
+            Ok(()) => drop(status.insert(email, Status::Pending)),
+            Err(error) => {
+                let is_for_all = !error.is_about_address();
+                failed.push((email, error));
+                if is_for_all {
+                    break;
+                }
             }
-            Err(error @ MailError::TooMany { .. }) => refused = Some(error),
-            Err(error) => return Err(error.into()),
         }
     }
-    match refused {
-        Some(error) if sent == 0 => Err(error.into()),
-        _ => Ok(uploaded(state, fingerprint, status)),
+    let none_sent = asked_for > 0 && !status.values().any(|status| *status == Status::Pending);
+    if none_sent && !failed.is_empty() {
+        return Err(failed.remove(0).1.into());
     }
+    Ok(Asked { fingerprint, status, failed })
 }
 
 fn bad_token(error: TokenError) -> Refusal {
     Refusal::BadRequest(format!("the token is not valid: {error}; upload the certificate again"))
 }
 
-/// Sends a mail with a link that has `token` in it.
+/// Why a link was not sent.
+#[derive(Debug)]
+enum Failure {
+    Mail(MailError),
+    Refused(Refusal),
+}
+
+impl Failure {
+    /// Whether mails to other addresses can still be sent.
+    fn is_about_address(&self) -> bool {
+        matches!(
+            self,
+            Self::Mail(MailError::Address(_) | MailError::TooMany { who: Payer::Address(_), .. })
+        )
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Mail(error) => error.into(),
+            Failure::Refused(refusal) => refusal,
+        }
+    }
+}
+
+/// Sends a mail with a link.
 async fn write_to(
     state: &State,
+    request: &Request,
     purpose: Purpose,
     language: Language,
-    address: &Address,
+    email: &Address,
     fingerprint: Fingerprint,
-    token: &Token,
-) -> Result<(), MailError> {
+) -> Result<(), Failure> {
     let config = state.config.load_full();
-    let path = match purpose {
-        Purpose::Confirm => "confirm",
-        Purpose::Manage => "manage",
+    let generation = state
+        .readers
+        .get()
+        .map_err(Refusal::from)
+        .and_then(|store| store.link_generation(fingerprint, email).map_err(Refusal::from));
+    let generation = generation.map_err(Failure::Refused)?;
+    let link = Link { fingerprint, email: email.clone(), generation };
+    let (path, token) = match purpose {
+        Purpose::Confirm => ("confirm", Token::Confirm(link)),
+        Purpose::Manage => ("manage", Token::Manage(link)),
     };
     let sealed = token.seal(&state.secret, expiry(&config));
     let link = format!("{}/vks/{path}/{sealed}", config.vks.base_url.trim_end_matches('/'));
-    let address = &address.to_string();
+    let address = &email.to_string();
     let letter = Letter { purpose, language, address, fingerprint, link: &link };
-    mail::send(&state.mails, &config, &letter).await?;
+    let network = config.rates.network(request.client, request.via);
+    state.mails.send(&config, network, &letter).await.map_err(Failure::Mail)?;
     count(&state.metrics.mails, 1);
     Ok(())
 }
@@ -367,27 +432,34 @@ async fn pages(state: &Arc<State>, request: &Request, path: &str) -> Result<Answ
         return Err(Refusal::Method { method, allow: "GET, HEAD, POST" });
     }
     if let Some(token) = path.strip_prefix("confirm/") {
-        let (fingerprint, email) = match Token::open(token, &state.secret, clock::now()) {
-            Ok(Token::Confirm(fingerprint, email)) => (fingerprint, email),
+        let link = match Token::open(token, &state.secret, clock::now()) {
+            Ok(Token::Confirm(link)) => link,
             Ok(_) => return Err(bad_link(TokenError::Unknown)),
             Err(error) => return Err(bad_link(error)),
         };
         return if posts {
-            confirm(state, request, fingerprint, email).await
+            confirm(state, request, link).await
         } else {
             // Programs that look at mails open links: that must not confirm anything.
-            Ok(page::verify::confirm(state, request, fingerprint, &email))
+            open_link(state, request, link).await
         };
+    }
+    if path == "request" && posts {
+        return request_by_form(state, request).await;
     }
     match path.strip_prefix("manage").map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
         Some("") if posts => ask_to_manage(state, request).await,
         Some("") => Ok(page::verify::ask(state, request)),
         Some(token) => {
-            let fingerprint = match Token::open(token, &state.secret, clock::now()) {
-                Ok(Token::Manage(fingerprint)) => fingerprint,
+            let link = match Token::open(token, &state.secret, clock::now()) {
+                Ok(Token::Manage(link)) => link,
                 Ok(_) => return Err(bad_link(TokenError::Unknown)),
                 Err(error) => return Err(bad_link(error)),
             };
+            if !is_current(&*state.readers.get()?, &link)? {
+                return Err(bad_link(TokenError::Ended));
+            }
+            let fingerprint = link.fingerprint;
             if posts {
                 take_back(state, request, fingerprint).await?;
             }
@@ -398,41 +470,108 @@ async fn pages(state: &Arc<State>, request: &Request, path: &str) -> Result<Answ
     }
 }
 
+/// Whether no link to the address was used since this one was made, and the address was not taken back.
+fn is_current(store: &Store, link: &Link) -> Result<bool, StoreError> {
+    Ok(store.link_generation(link.fingerprint, &link.email)? == link.generation)
+}
+
+/// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
+async fn open_link(state: &Arc<State>, request: &Request, link: Link) -> Result<Answer, Refusal> {
+    let reading = Arc::clone(state);
+    let read = move || {
+        let store = reading.readers.get()?;
+        let is_published = store.published(link.fingerprint)?.contains(&link.email);
+        Ok((is_published, is_current(&store, &link)?, link))
+    };
+    let (is_published, is_current, link) = state.turns.run(read).await?;
+    match (is_published, is_current) {
+        (true, _) => Ok(page::verify::confirmed(state, request, link.fingerprint, &link.email)),
+        (false, true) => Ok(page::verify::confirm(state, request, link.fingerprint, &link.email)),
+        (false, false) => Err(bad_link(TokenError::Ended)),
+    }
+}
+
+/// Sends the mails that somebody asked for on the page after an upload.
+async fn request_by_form(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    let form = request.form();
+    let token = form.get("token").unwrap_or_default();
+    let addresses: Vec<String> = form.all("address").map(str::to_owned).collect();
+    let accepted = request.header(header::ACCEPT_LANGUAGE).unwrap_or_default();
+    let language = Language::first_of(accepted.split(','));
+    let asked = ask_to_confirm(state, request, token, &addresses, language).await?;
+    let sent = asked.status.into_iter().filter(|(_, status)| *status == Status::Pending);
+    let sent: Vec<Address> = sent.map(|(email, _)| email).collect();
+    let mut failed = Vec::new();
+    for (email, failure) in asked.failed {
+        failed.push((email, Refusal::from(failure).to_string()));
+    }
+    Ok(page::verify::sent(state, request, asked.fingerprint, &sent, &failed))
+}
+
+/// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.
+pub(crate) fn confirmable(
+    state: &State,
+    store: &Store,
+    fingerprint: Fingerprint,
+) -> Result<Option<(String, Vec<Address>)>, Refusal> {
+    let config = state.config.load();
+    if !config.vks.enabled {
+        return Ok(None);
+    }
+    let all = statuses_in(store, fingerprint)?.unwrap_or_default();
+    let all = all.into_iter().filter(|(_, status)| *status == Status::Unpublished);
+    let emails: Vec<Address> = all.map(|(email, _)| email).take(ADDRESSES_MAX).collect();
+    if emails.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((Token::Upload(fingerprint).seal(&state.secret, expiry(&config)), emails)))
+}
+
 fn bad_link(error: TokenError) -> Refusal {
     Refusal::BadRequest(format!("this link cannot be used: {error}. Ask for a new mail."))
 }
 
+/// The result of pressing the button behind a link.
+enum Confirmed {
+    Now,
+    Before,
+    Ended,
+    Revoked,
+    Missing,
+}
+
 /// Makes a certificate be found by an address whose mail the client reads.
-async fn confirm(
-    state: &Arc<State>,
-    request: &Request,
-    fingerprint: Fingerprint,
-    email: Address,
-) -> Result<Answer, Refusal> {
-    let wanted = email.clone();
-    let status = state
+async fn confirm(state: &Arc<State>, request: &Request, link: Link) -> Result<Answer, Refusal> {
+    let wanted = link.clone();
+    let outcome = state
         .writer
         .run(move |store| {
-            let statuses = statuses_in(store, fingerprint)?.unwrap_or_default();
-            let status = statuses.get(&wanted).copied();
-            if status == Some(Status::Unpublished) {
-                store.publish(fingerprint, &wanted, clock::now().into())?;
-            }
-            Ok(status)
+            let Link { fingerprint, email, .. } = &wanted;
+            let statuses = statuses_in(store, *fingerprint)?.unwrap_or_default();
+            Ok(match statuses.get(email) {
+                Some(Status::Unpublished) if !is_current(store, &wanted)? => Confirmed::Ended,
+                Some(Status::Unpublished) => {
+                    store.publish(*fingerprint, email, clock::now().into())?;
+                    Confirmed::Now
+                }
+                Some(Status::Published | Status::Pending) => Confirmed::Before,
+                Some(Status::Revoked) => Confirmed::Revoked,
+                None => Confirmed::Missing,
+            })
         })
         .await?;
-    match status {
-        Some(Status::Unpublished) => {
+    let Link { fingerprint, email, .. } = link;
+    match outcome {
+        Confirmed::Now => {
             state.announce(vec![fingerprint], None);
             Ok(page::verify::confirmed(state, request, fingerprint, &email))
         }
-        Some(Status::Published | Status::Pending) => {
-            Ok(page::verify::confirmed(state, request, fingerprint, &email))
-        }
-        Some(Status::Revoked) => Err(Refusal::Forbidden(format!(
+        Confirmed::Before => Ok(page::verify::confirmed(state, request, fingerprint, &email)),
+        Confirmed::Ended => Err(bad_link(TokenError::Ended)),
+        Confirmed::Revoked => Err(Refusal::Forbidden(format!(
             "{email} was not published: it is revoked in this certificate"
         ))),
-        None => Err(Refusal::Forbidden(format!(
+        Confirmed::Missing => Err(Refusal::Forbidden(format!(
             "{email} was not published: the certificate no longer has a valid user ID with it"
         ))),
     }
@@ -449,8 +588,7 @@ async fn ask_to_manage(state: &Arc<State>, request: &Request) -> Result<Answer, 
     let fingerprint = row.summary.fingerprint();
     let accepted = request.header(header::ACCEPT_LANGUAGE).unwrap_or_default();
     let language = Language::first_of(accepted.split(','));
-    let token = Token::Manage(fingerprint);
-    write_to(state, Purpose::Manage, language, &email, fingerprint, &token).await?;
+    write_to(state, request, Purpose::Manage, language, &email, fingerprint).await?;
     Ok(page::verify::asked(state, request, &email))
 }
 
@@ -461,8 +599,13 @@ async fn take_back(
     fingerprint: Fingerprint,
 ) -> Result<(), Refusal> {
     let email = address(request.form().get("address").unwrap_or_default())?;
-    state.writer.run(move |store| store.unpublish(fingerprint, &email)).await?;
-    Ok(())
+    let write = move |store: &mut Store| {
+        if store.published(fingerprint)?.contains(&email) {
+            store.unpublish(fingerprint, &email, clock::now().into())?;
+        }
+        Ok(())
+    };
+    state.writer.run(write).await.map_err(Refusal::from)
 }
 
 #[cfg(test)]

@@ -35,6 +35,46 @@ pub struct Peer {
     pub view: View,
 }
 
+/// Seconds for which the store remembers that links in mails have ended. No link may live longer.
+pub const LINK_SECONDS_MAX: u32 = 30 * 86400;
+
+/// The entry of `meta` that has the generation of the links for an address of a certificate.
+fn link_entry(fingerprint: &[u8], email: &str) -> String {
+    let digest = sha256(&[b"link", fingerprint, &[0], email.as_bytes()]);
+    let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("link:{digits}")
+}
+
+/// Ends the links that were sent to an address about a certificate. An entry is the generation, times 2^32, plus the time
+/// of its begin.
+fn end_links(
+    connection: &Connection,
+    fingerprint: &[u8],
+    email: &str,
+    now: u32,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM meta WHERE name >= 'link:' AND name < 'link;' \
+             AND (value & 4294967295) < ?1",
+        )?
+        .execute([now.saturating_sub(LINK_SECONDS_MAX)])?;
+    let entry = link_entry(fingerprint, email);
+    let generation = link_generation(connection, &entry)?.wrapping_add(1) & 0x7fff_ffff;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+        .execute((entry, i64::from(generation) << 32 | i64::from(now)))
+        .map(drop)
+}
+
+fn link_generation(connection: &Connection, entry: &str) -> rusqlite::Result<u32> {
+    let value: Option<i64> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([entry], |row| row.get(0))
+        .optional()?;
+    Ok(value.map_or(0, |value| u32::try_from(value >> 32).unwrap_or(0)))
+}
+
 /// The user IDs of a certificate that are removed and no longer accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Redaction {
@@ -49,6 +89,15 @@ impl Redaction {
     #[must_use]
     pub fn of(user_id: &[u8]) -> Self {
         Self::One(talaria_cert::user_id::digest(user_id))
+    }
+
+    /// The digest of the one user ID, as hexadecimal digits. `None` for all user IDs.
+    #[must_use]
+    pub fn digest_text(&self) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::One(digest) => Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+        }
     }
 
     fn stored(&self) -> &[u8] {
@@ -232,7 +281,7 @@ impl Store {
             }
             for email in store.published(fingerprint)? {
                 if !emails.contains(&email) {
-                    store.unpublish(fingerprint, &email)?;
+                    store.unpublish(fingerprint, &email, now.into())?;
                 }
             }
             Ok(is_here)
@@ -250,6 +299,33 @@ impl Store {
                 .execute("DELETE FROM redaction WHERE fingerprint = ?1", [fingerprint.to_stored()])
                 .map(|rows| rows as u64)
         })
+    }
+
+    /// All redactions, by fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn redactions(&self) -> Result<Vec<(Fingerprint, Redaction)>, StoreError> {
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT fingerprint, user_id FROM redaction ORDER BY fingerprint, user_id",
+                )?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        let damaged = || self.damaged("a row of table redaction");
+        rows.into_iter()
+            .map(|(stored, user_id)| {
+                let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
+                let redaction = match user_id.as_slice() {
+                    [] => Redaction::All,
+                    digest => Redaction::One(digest.try_into().map_err(|_| damaged())?),
+                };
+                Ok((fingerprint, redaction))
+            })
+            .collect()
     }
 
     /// Whether user IDs of a certificate are redacted.
@@ -279,7 +355,22 @@ impl Store {
         Ok(cert.retain(|_, packet| !gone.names(packet)))
     }
 
-    /// Records that the owner of a certificate confirmed an e-mail address.
+    /// The generation of the links that are sent to an address about a certificate. [`Self::publish`] and
+    /// [`Self::unpublish`] begin a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn link_generation(
+        &self,
+        fingerprint: Fingerprint,
+        email: &Address,
+    ) -> Result<u32, StoreError> {
+        let entry = link_entry(&fingerprint.to_stored(), &email.to_string());
+        self.run(|connection| link_generation(connection, &entry))
+    }
+
+    /// Records that the owner of a certificate confirmed an e-mail address. Links that were sent to it end.
     ///
     /// # Errors
     ///
@@ -294,6 +385,7 @@ impl Store {
         let (stored, email) = (fingerprint.to_stored(), email.to_string());
         let sum = sums::of_published(&stored, &email, now);
         self.transaction(|connection, _| {
+            end_links(connection, &stored, &email, now)?;
             // An address leads to only one certificate, the one confirmed last.
             connection.execute("DELETE FROM published WHERE email = ?1", [&email])?;
             connection
@@ -305,7 +397,7 @@ impl Store {
         })
     }
 
-    /// Removes a confirmation. Returns whether there was one.
+    /// Removes a confirmation. Links that were sent to the address end. Returns whether there was a confirmation.
     ///
     /// # Errors
     ///
@@ -314,8 +406,11 @@ impl Store {
         &mut self,
         fingerprint: Fingerprint,
         email: &Address,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
         self.transaction(|connection, _| {
+            let (stored, text) = (fingerprint.to_stored(), email.to_string());
+            end_links(connection, &stored, &text, now.seconds())?;
             connection
                 .execute(
                     "DELETE FROM published WHERE fingerprint = ?1 AND email = ?2",

@@ -73,7 +73,7 @@ pub use check::{CheckReport, Depth, Finding, Remedy};
 pub use error::StoreError;
 pub use flow::Certifications;
 pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal, Ingested, LeftOut};
-pub use keyserver::{Peer, Redaction, Unobtainable};
+pub use keyserver::{LINK_SECONDS_MAX, Peer, Redaction, Unobtainable};
 pub use maintain::{Compacted, Pages, Return, Tombstone};
 pub use number::{CertId, ChangeNumber};
 pub use place::{FileKind, OpenFiles, file_kind};

@@ -57,6 +57,46 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
     (selection.bound && bytes <= CERT_BYTES_MAX).then_some(selection.keep)
 }
 
+/// The packets that Hockeypuck 2.1 keeps: all of SKS, less packets that are too large and RSA keys whose exponent Go does
+/// not read, each with the signatures on it. `None` if the primary key is one of these.
+pub(super) fn kept_by_2_1(cert: &Cert) -> Option<Vec<bool>> {
+    let mut keep = Vec::with_capacity(cert.packets().len());
+    let mut component = true;
+    for (at, packet) in cert.packets().enumerate() {
+        let fits = packet.body.len() <= PACKET_BYTES_MAX;
+        if packet.tag == Tag::SIGNATURE {
+            keep.push(component && fits);
+            continue;
+        }
+        let is_key = matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
+        component = fits && !(is_key && has_long_exponent(packet));
+        if at == 0 && !component {
+            return None;
+        }
+        keep.push(component);
+    }
+    Some(keep)
+}
+
+/// Whether the exponent of an RSA key has more than 24 bits: Go does not read such a key.
+fn has_long_exponent(packet: PacketRef<'_>) -> bool {
+    let Ok(key) = Key::parse(packet) else { return false };
+    if !matches!(key.algorithm, 1..=3) {
+        return false;
+    }
+    let mut fields = Fields(packet.body);
+    let header = match key.version {
+        2 | 3 => 8,
+        4 => 6,
+        _ => 10,
+    };
+    let exponent = fields.take(header).and_then(|_| fields.mpi()).and_then(|_| fields.mpi());
+    exponent.is_some_and(|exponent| exponent.len() > EXPONENT_BYTES_MAX)
+}
+
+/// Octets of an exponent of RSA that Go reads.
+const EXPONENT_BYTES_MAX: usize = 3;
+
 /// The selection of packets of one certificate.
 struct Selection<'a> {
     id: u64,

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -341,4 +342,56 @@ fn backups_and_dumps_during_uploads_are_consistent() {
     let held = copy.contents();
     assert!((100..=whole.len()).contains(&held.len()));
     assert!(held.iter().all(|(fingerprint, cert)| whole.get(fingerprint) == Some(cert)));
+}
+
+/// The messages that systemd gets with `Type=notify`.
+#[test]
+fn the_service_manager_is_told_the_state_of_the_server() {
+    let program = Program::new();
+    let path = program.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let next = || {
+        let mut buffer = [0; 256];
+        let n = socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..n].to_vec()).unwrap()
+    };
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = free.to_string();
+    let mut command = program.command(&["serve", "--listen", &listen]);
+    let child = command.env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(next(), "READY=1");
+    // It listens when it says so.
+    assert_eq!(TcpStream::connect(free).map(|_| ()).map_err(|error| error.kind()), Ok(()));
+    let mut server = Serving::of_child(child, free);
+    assert_eq!(next(), "WATCHDOG=1");
+    server.signal("TERM");
+    while next() != "STOPPING=1" {}
+    assert!(server.wait().success());
+}
+
+/// The unit file, with the program and the user replaced by ones that exist.
+#[test]
+fn the_unit_file_is_valid_and_limits_the_service() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/talaria.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    for line in ["Type=notify", "MemoryMax=2G", "TasksMax=1024", "WatchdogSec=60"] {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    if !has("systemd-analyze") {
+        eprintln!("skipped: needs systemd-analyze");
+        return;
+    }
+    let program = Program::new();
+    let file = program.path("talaria.service");
+    let replaced = unit
+        .replace("/usr/bin/talaria", "/bin/true")
+        .replace("=talaria\n", "=nobody\n")
+        .replace("#LoadCredential", "LoadCredential");
+    fs::write(&file, replaced).unwrap();
+    let output = Command::new("systemd-analyze").args(["verify", text(&file)]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // It looks at the other units of the machine, too.
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("talaria.service")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{said}");
 }

@@ -699,7 +699,7 @@ fn witnesses_cosign_checkpoints_with_files() {
     assert!(listed.len() == 2 && listed.iter().all(|checkpoint| checkpoint["valid"] == true));
     let verified = alice.ok("log verify").remove(0);
     let found = ["good", "checkpoints", "valid_checkpoints"].map(|name| verified[name].clone());
-    assert_eq!(found, [true.into(), 2.into(), 2.into()]);
+    assert_eq!(found, [serde_json::json!(true), 2.into(), 2.into()]);
     assert_eq!(verified["checkpoint_forks"], serde_json::json!([]));
     // Readers without the log: notes, proofs of consistency, and a proof for each entry that is covered.
     let files = alice.ok("log export --pgp proof").remove(0);

@@ -80,7 +80,7 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     let bare = program.fails(&["peer", "add", "2001:db8::1"], 2);
     assert!(bare.contains("in brackets"), "{bare}");
     let view = program.fails(&["peer", "add", "a.example", "--view", "hagrid"], 2);
-    assert!(view.contains("the views are sks and hockeypuck-2.3"), "{view}");
+    assert!(view.contains("the views are sks, hockeypuck-2.3, hockeypuck-2.1"), "{view}");
     fs::remove_file(&membership).unwrap();
     let gone = program.fails(&["peer", "list", "--config", text(&config)], 3);
     assert!(gone.contains(text(&membership)), "{gone}");
@@ -132,7 +132,15 @@ fn deleted_certificates_may_return_and_blocked_ones_may_not() {
     let output = program.run(&["import", text(&ring)]);
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(program.contents().len(), 3, "the deleted one is back, the blocked ones are not");
+    let listed = program.ok(&["admin", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 2, "{listed}");
+    for fingerprint in [&second, &absent] {
+        let start = format!("{fingerprint} blocked since 2");
+        assert!(lines.iter().any(|line| line.starts_with(&start)), "{listed}");
+    }
     program.ok(&["admin", "unblock", &second, &absent]);
+    assert_eq!(program.ok(&["admin", "list"]), "");
     let again = program.run(&["admin", "unblock", &second]);
     assert_eq!(
         (again.status.code(), again.stdout),
@@ -172,6 +180,12 @@ fn redacted_user_ids_stay_out() {
     assert!(unknown.status.success() && said.contains("has no user ID \"nobody\" now"), "{said}");
     assert!(redact(&["--all"]).status.success());
     assert_eq!(user_ids(&program), Vec::<String>::new());
+    let listed = json(&program.ok(&["--json", "admin", "list"]));
+    assert!(listed.iter().all(|entry| entry["fingerprint"] == fingerprint));
+    let digest = user_id::digest(before[0].as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(listed.iter().any(|entry| entry["user_id_sha256"] == digest), "{listed:?}");
+    assert!(listed.iter().any(|entry| entry["user_id_sha256"].is_null()), "{listed:?}");
     assert_eq!(redact(&[]).status.code(), Some(2));
     assert_eq!(redact(&["--all", "--user-id", "x"]).status.code(), Some(2));
     program.ok(&["admin", "unredact", &fingerprint]);

@@ -53,15 +53,22 @@ pub(crate) struct Greeting {
     pub(crate) m_bar: u32,
 }
 
-/// Our configuration for peers of a view.
-fn settings(config: &Config, view: View) -> Settings {
+/// The filters that we announce to a peer: those of its view, unless the settings have others.
+fn filters<'a>(config: &'a Config, peer: &Peer) -> &'a str {
+    let mut known = config.gossip.peers.iter();
+    let known = known.find(|known| known.host == peer.host && known.port == peer.port);
+    known.and_then(|known| known.filters.as_deref()).unwrap_or_else(|| peer.view.filters())
+}
+
+/// Our configuration for a peer.
+fn settings(config: &Config, peer: &Peer) -> Settings {
     let http_port = config.gossip.http_port;
     let http_port = http_port.or_else(|| config.http.listen.first().map(SocketAddr::port));
     Settings {
         http_port: http_port.unwrap_or(11371),
-        filters: view.filters().to_owned(),
-        filter_rule: match view {
-            View::Sks => FilterRule::SameNames,
+        filters: filters(config, peer).to_owned(),
+        filter_rule: match peer.view {
+            View::Sks | View::Hockeypuck21 => FilterRule::SameNames,
             View::Hockeypuck23 => FilterRule::SameText,
         },
         wanted_max: config.gossip.differences,
@@ -117,7 +124,7 @@ pub(crate) async fn connect(
     ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
     let wire = open(&config, peer).await?;
     let address = wire.stream.peer_addr()?;
-    let settings = settings(&config, peer.view);
+    let settings = settings(&config, peer);
     let outcome =
         bounded(&config, talk(state, wire, ExchangeRole::Initiator, peer.view, settings, None));
     Ok((address, outcome.await?))
@@ -143,13 +150,13 @@ pub(crate) async fn accept(
     let first = wire.next().await.and_then(|message| message.ok_or(ExchangeFailure::Closed));
     let first = first.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
-        GossipMessage::Config(theirs) => same_names(&theirs.filters, peer.view.filters()),
+        GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(&config, peer)),
         _ => false,
     };
     let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
     let talked = async {
         ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
-        let settings = settings(&config, peer.view);
+        let settings = settings(&config, &peer);
         let talk = talk(state, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
         bounded(&config, talk).await
     };
@@ -221,8 +228,7 @@ async fn talk(
 pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, ExchangeFailure> {
     let mut wire = open(config, peer).await?;
     let mut out = Outbox::new();
-    let _exchange =
-        Exchange::start(ExchangeRole::Initiator, settings(config, peer.view), 0, &mut out);
+    let _exchange = Exchange::start(ExchangeRole::Initiator, settings(config, peer), 0, &mut out);
     wire.write(&out.take_due()).await?;
     match wire.next().await? {
         Some(GossipMessage::Config(theirs)) => Ok(Greeting {

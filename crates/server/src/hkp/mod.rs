@@ -8,6 +8,7 @@ use serde::Serialize;
 use talaria_cert::Fingerprint;
 use talaria_store::{IngestOutcome, LeftOut};
 
+use crate::admission;
 use crate::answer::Refusal;
 use crate::state::State;
 use crate::submission::Submission;
@@ -53,6 +54,9 @@ impl Report {
     }
 }
 
+/// The comment on a certificate that was ignored.
+pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";
+
 /// Says how much of a certificate was not kept, and why.
 fn left_out(left_out: LeftOut) -> String {
     let LeftOut { components, signatures } = left_out;
@@ -74,9 +78,10 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
     if !state.config.load().policy.uploads {
         return Err(Refusal::Forbidden("this server does not accept uploads".into()));
     }
-    let names: Vec<Named> =
-        submission.certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
-    let outcomes = state.add(submission.certs, submission.via).await?;
+    let Submission { certs, rejected, via } = submission;
+    let (certs, turned_away) = admission::choose(state, certs).await?;
+    let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
+    let outcomes = state.add(certs, via).await?;
     let mut report = Report::default();
     for (mut name, ingested) in names.into_iter().zip(outcomes) {
         if !ingested.left_out.is_none() {
@@ -87,14 +92,18 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
             IngestOutcome::Updated => report.updated.push(name),
             // No new part was kept.
             IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
-            IngestOutcome::Unchanged => report.ignored.push(name),
+            IngestOutcome::Unchanged => {
+                name.comment = Some(NOTHING_NEW.into());
+                report.ignored.push(name);
+            }
             IngestOutcome::Refused(refusal) => {
                 name.comment = Some(refusal.to_string());
                 report.invalid.push(name);
             }
         }
     }
-    report.invalid.extend(submission.rejected.into_iter().map(|why| Named {
+    report.invalid.extend(turned_away);
+    report.invalid.extend(rejected.into_iter().map(|why| Named {
         version: 0,
         fingerprint: String::new(),
         comment: Some(why),

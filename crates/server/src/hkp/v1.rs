@@ -1,5 +1,6 @@
 //! Version 1 of HKP: `/pks/lookup`, `/pks/add`, `/pks/hashquery`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::page;
 use crate::push;
 use crate::request::{Parameters, Request};
 use crate::search::{self, Found, HEAVY_SIGNATURES, Page, Search};
+use crate::secret;
 use crate::state::{State, blocking};
 use crate::submission;
 
@@ -95,7 +97,11 @@ async fn dispatch(
     let config = state.config.load_full();
     let op = Op::parse(query.get("op").unwrap_or_default())?;
     if op == Op::Stats {
-        return if machine { stats(state).await } else { page::statistics(state, request).await };
+        return if machine {
+            statistics(state).await
+        } else {
+            page::statistics(state, request).await
+        };
     }
     let text = query.get("search").unwrap_or_default();
     if op == Op::HashGet {
@@ -285,7 +291,11 @@ pub(crate) async fn add(state: &Arc<State>, request: &Request) -> Result<Answer,
         return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
     }
     let (keytext, options) = v2::keytext(request).await?;
-    let mut submission = blocking(move || submission::read(&keytext)).await?;
+    let read = move || {
+        secret::refuse(&keytext)?;
+        submission::read(&keytext)
+    };
+    let mut submission = blocking(read).await?;
     submission.via = push::via(request);
     let nothing = submission.certs.is_empty();
     let report = submit(state, submission).await?;
@@ -374,7 +384,9 @@ fn hash_reply(state: &State, digests: &[Digest]) -> Result<Answer, Refusal> {
         let stored = readers.get()?.stored(id)?.ok_or_else(gone)?;
         let cert = match view {
             View::Sks => stored.cert,
-            View::Hockeypuck23 => view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?,
+            View::Hockeypuck21 | View::Hockeypuck23 => {
+                view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?
+            }
         };
         let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
         let mut bytes = length.to_be_bytes().to_vec();
@@ -392,12 +404,23 @@ fn hash_reply(state: &State, digests: &[Digest]) -> Result<Answer, Refusal> {
     Ok(ok("pgp/keys", body))
 }
 
-/// The statistics for programs.
-async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
+/// The statistics for programs, with the fields that crawlers of the network know from Hockeypuck.
+pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
     let state = Arc::clone(state);
     blocking(move || {
         let config = state.config.load();
         let store = state.readers.get()?;
+        // Beside our own names, those of Hockeypuck.
+        let mut peers = Vec::new();
+        for peer in page::all_peers(&state)? {
+            let mut entry = serde_json::to_value(&peer).unwrap_or_default();
+            if let Some(entry) = entry.as_object_mut() {
+                entry.insert("Name".into(), peer.name.clone().into());
+                entry.insert("reconAddr".into(), peer.name.clone().into());
+                entry.insert("httpAddr".into(), peer.http.clone().unwrap_or_default().into());
+            }
+            peers.push(entry);
+        }
         let day = clock::today();
         let changes: Vec<serde_json::Value> = store
             .changes_by_day(day.saturating_sub(30))?
@@ -409,6 +432,16 @@ async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
             })
             .collect();
         Ok(json(&serde_json::json!({
+            "now": talaria_cert::timestamp(clock::now()),
+            "nodename": config.server.hostname,
+            "httpAddr": public_address(&config, config.http.listen.first()),
+            "reconAddr": public_address(&config, config.gossip.listen.first()),
+            "server_contact": config.server.operator,
+            "queryConfig": {
+                "selfSignedOnly": false,
+                "keywordSearchDisabled": !config.policy.word_search,
+            },
+            "Total": store.count()?,
             "software": "talaria",
             "version": env!("CARGO_PKG_VERSION"),
             "hostname": config.server.hostname,
@@ -421,10 +454,16 @@ async fn stats(state: &Arc<State>) -> Result<Answer, Refusal> {
             "requests": crate::metrics::RequestKind::ALL.iter().zip(state.metrics.requests())
                 .map(|(kind, n)| (kind.name().to_owned(), n.into()))
                 .collect::<serde_json::Map<_, _>>(),
-            "peers": state.peer_statuses(),
+            "peers": peers,
         })))
     })
     .await
+}
+
+/// The public name of the server with the port of one of its addresses; empty if there is none.
+fn public_address(config: &Config, address: Option<&SocketAddr>) -> String {
+    let name = config.server.hostname.split(':').next().unwrap_or_default();
+    address.map_or_else(String::new, |address| format!("{name}:{}", address.port()))
 }
 
 /// A day as it is written: YYYY-MM-DD.

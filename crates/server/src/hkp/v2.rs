@@ -12,7 +12,7 @@ use talaria_cert::{
     Address, Capabilities, Cert, KeyId, KeySummary, UserIdContent, Validity, parse_day, timestamp,
     user_id,
 };
-use talaria_store::{Query, Row, Store};
+use talaria_store::{Query, Row, Store, TextIndex};
 
 use super::submit;
 use super::v1::{marked, open_to_all, tagged};
@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::push;
 use crate::request::{Parameters, Request};
 use crate::search::{self, Page, Search};
+use crate::secret;
 use crate::state::{State, blocking};
 use crate::submission;
 
@@ -72,9 +73,11 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
                 let (reading, action) = (Arc::clone(state), action.to_owned());
                 state.turns.run(move || read(&reading, &action, &argument)).await
             }
-            Method::PUT if action == "canonical" => Err(Refusal::NotImplemented(
-                "this server confirms addresses by mail: see /vks/v1/request-verify".into(),
-            )),
+            Method::PUT if action == "canonical" => Err(Refusal::Closed {
+                allow: READ,
+                why: "the owner of an address confirms it by a mail to that address: upload at \
+                      /vks/v1/upload, then ask for the mail at /vks/v1/request-verify",
+            }),
             _ => method(request, READ),
         },
         ("sendtoken", _) => Err(Refusal::NotImplemented(
@@ -176,22 +179,35 @@ fn by_key_id(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
     Ok(rows)
 }
 
-/// By a whole address or user ID, in any case.
+/// By a whole address or a whole user ID, in any case. An address within another text is not looked for.
 fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, Refusal> {
-    let query = match Address::of_user_id(identity.as_bytes()) {
-        Some(email) => Query::Email(email),
-        None => Query::Exact(identity.to_owned()),
+    let whole: Option<Address> = identity.parse().ok();
+    let lower = identity.to_lowercase();
+    // Candidates: a user ID with an address has the same address in any case.
+    let email = whole.clone().or_else(|| Address::of_user_id(identity.as_bytes()));
+    let page = if let Some(email) = email {
+        Search::Exact(Query::Email(email)).rows(store, config)?
+    } else {
+        let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config)?;
+        if page.rows.is_empty() && store.has_index(TextIndex::Trigrams)? {
+            let part = Query::Substring(user_id::folded(identity));
+            let found = store.select_within(&part, config.policy.results, search::LOOKS_MAX)?;
+            let now = clock::now();
+            let rows = found.rows.into_iter().map(|row| store.current(row, now.into()));
+            Page { rows: rows.collect::<Result<_, _>>()?, more: found.more }
+        } else {
+            page
+        }
     };
-    let page = Search::Exact(query.clone()).rows(store, config)?;
     let mut rows = Vec::with_capacity(page.rows.len());
     for row in page.rows {
         // A row is shown only if its owner has bound the user ID that was asked for.
         let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
                 user_id.created > 0
-                    && match &query {
-                        Query::Email(email) => email.is_of(text),
-                        _ => user_id::text(text).eq_ignore_ascii_case(identity),
+                    && match &whole {
+                        Some(email) => email.is_of(text),
+                        None => user_id::text(text).to_lowercase() == lower,
                     }
             }
             UserIdContent::Attribute { .. } => false,
@@ -205,7 +221,7 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, R
 
 /// The certificate whose owner confirmed the address.
 fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
-    let Some(email) = Address::of_user_id(identity.as_bytes()) else { return Ok(Vec::new()) };
+    let Ok(email) = identity.parse::<Address>() else { return Ok(Vec::new()) };
     Ok(store.confirmed(&email)?.into_iter().collect())
 }
 
@@ -224,7 +240,11 @@ fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
 
 async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     let (keytext, _) = keytext(request).await?;
-    let mut submission = blocking(move || submission::read(&keytext)).await?;
+    let read = move || {
+        secret::refuse(&keytext)?;
+        submission::read(&keytext)
+    };
+    let mut submission = blocking(read).await?;
     submission.via = push::via(request);
     let report = submit(state, submission).await?;
     let mut answer = json(&report);
@@ -288,10 +308,9 @@ pub(crate) struct Entry {
 #[derive(Debug, Serialize)]
 struct Key {
     algorithm: Algorithm,
-    #[serde(rename = "creationDate")]
-    creation_date: String,
-    #[serde(rename = "expirationDate", skip_serializing_if = "Option::is_none")]
-    expiration_date: Option<String>,
+    creation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiration: Option<String>,
     capabilities: Vec<&'static str>,
 }
 
@@ -309,10 +328,9 @@ struct UserId {
     uid_string: String,
     #[serde(rename = "isRevoked")]
     is_revoked: bool,
-    #[serde(rename = "creationDate")]
-    creation_date: String,
-    #[serde(rename = "expirationDate", skip_serializing_if = "Option::is_none")]
-    expiration_date: Option<String>,
+    creation: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiration: Option<String>,
     confidence: u8,
 }
 
@@ -341,8 +359,8 @@ pub(crate) fn entries(store: &Store, rows: &[Row], config: &Config) -> Result<Ve
             (is_confirmed || !config.vks.only_confirmed).then(|| UserId {
                 uid_string: user_id::text(text).into_owned(),
                 is_revoked: user_id.revoked,
-                creation_date: timestamp(user_id.created),
-                expiration_date: (user_id.expires > 0).then(|| timestamp(user_id.expires)),
+                creation: timestamp(user_id.created),
+                expiration: (user_id.expires > 0).then(|| timestamp(user_id.expires)),
                 confidence: if is_confirmed { 120 } else { 0 },
             })
         });
@@ -381,8 +399,8 @@ fn key(key: &KeySummary) -> Key {
             name: talaria::algorithm(key),
             bit_length: key.bits,
         },
-        creation_date: timestamp(key.created),
-        expiration_date: (key.expires > 0).then(|| timestamp(key.expires)),
+        creation: timestamp(key.created),
+        expiration: (key.expires > 0).then(|| timestamp(key.expires)),
         capabilities: capabilities
             .into_iter()
             .filter(|&(which, _)| key.capabilities.has(which))

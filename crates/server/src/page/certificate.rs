@@ -26,6 +26,12 @@ const SIGNATURES_MAX: usize = 200;
 /// User IDs and subkeys that are shown.
 const COMPONENTS_MAX: usize = 200;
 
+/// User IDs and subkeys that are shown before a click.
+const UNFOLDED_MAX: usize = 6;
+
+/// Parts that the time line shows before a click.
+const TRACKS_MAX: usize = 6;
+
 /// Bytes of a certificate whose armor is on the page as well.
 const ARMOR_BYTES_MAX: usize = 256 << 10;
 
@@ -155,60 +161,58 @@ pub(crate) fn page(
     user_ids
         .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
     let subkeys: Vec<_> = summary.subkeys.iter().zip(parts.iter().filter(is_subkey)).collect();
-    let view = View { visit, summary: &summary, signers: &signers, now };
+    let published = store.published(summary.fingerprint())?;
+    let view = View { visit, summary: &summary, signers: &signers, published, now };
     let names = search::names(visit, store, &summary)?;
     let first = names.first().map(search::name);
     let fingerprint = summary.fingerprint();
     let primary = parts.first();
     let title = first.as_deref().map_or_else(|| texts.no_name.into(), |name| text::plain(name, 60));
+    let validity = summary.validity(now);
+    let (tracks, old_tracks) = view.tracks(primary, &user_ids, &subkeys);
     let body = html! {
-        article.certificate {
+        article.certificate.revoked[validity == Validity::Revoked] {
             header {
                 h1 {
                     @match &first { Some(name) => { (foreign(name)) } None => { (texts.no_name) } }
                 }
-                (search::badge(visit, summary.validity(now)))
+                (search::badge(visit, validity))
             }
             @if let Some(name) = &first { (rest(name, texts)) }
-            @if let Some(why) = view.explained() { aside.note.warning { p { (why) } } }
+            (view.explained(primary))
             div.overview {
                 section.identity aria-labelledby="fingerprint-heading" {
                     h2 #fingerprint-heading { (texts.fingerprint) }
                     p.key.large data-copy=(fingerprint) data-copy-label=(texts.copy)
                         data-copied=(texts.copied) { (text::fingerprint(fingerprint)) }
-                    p.hint { (texts.compare) }
+                    p.hint { (view.claim(&names)) " " (texts.compare) }
                     (search::facts(visit, &summary.primary))
-                    (downloads(visit, fingerprint))
+                    (downloads(visit, fingerprint, validity))
                 }
                 figure.qr {
                     (qr::code(fingerprint, texts.qr_title))
                     figcaption { (texts.qr_caption) }
                 }
             }
+            section aria-labelledby="timeline-heading" {
+                h2 #timeline-heading { (texts.timeline) }
+                (timeline::draw(texts, &tracks, now))
+                @if !old_tracks.is_empty() {
+                    details {
+                        summary { ((texts.older_parts)(old_tracks.len() as u64)) }
+                        (timeline::draw(texts, &old_tracks, now))
+                    }
+                }
+            }
             section aria-labelledby="user-ids-heading" {
                 h2 #user-ids-heading { (texts.user_ids) " (" (user_ids.len()) ")" }
                 @if user_ids.is_empty() { p { (texts.no_user_ids) } }
-                ul.components {
-                    @for &(user_id, part) in user_ids.iter().take(COMPONENTS_MAX) {
-                        li { (view.user_id(user_id, part)) }
-                    }
-                }
-                (view.left(user_ids.len()))
+                (view.user_ids(&user_ids))
             }
             section aria-labelledby="keys-heading" {
                 h2 #keys-heading { (texts.keys) " (" (1 + subkeys.len()) ")" }
-                ul.components {
-                    li { (view.key(&summary.primary, texts.primary_key)) }
-                    @for (key, _) in subkeys.iter().take(COMPONENTS_MAX) {
-                        li { (view.key(key, texts.subkey)) }
-                    }
-                }
-                (view.left(subkeys.len()))
+                (view.keys(&subkeys))
                 @if let Some(primary) = primary { (view.others(primary)) }
-            }
-            section aria-labelledby="timeline-heading" {
-                h2 #timeline-heading { (texts.timeline) }
-                (timeline::draw(texts, &view.tracks(primary, &user_ids, &subkeys), now))
             }
             @if cert.is_some() { (armor(visit, shown)) }
         }
@@ -227,7 +231,7 @@ fn armor(visit: &Visit<'_>, cert: &Cert) -> Markup {
     }
 }
 
-fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint) -> Markup {
+fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint, validity: Validity) -> Markup {
     let texts = visit.texts;
     let version = format!("{:02}", fingerprint.version());
     let armored = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
@@ -241,7 +245,8 @@ fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint) -> Markup {
     };
     html! {
         p.buttons {
-            a.button href=(armored) { (texts.download_armored) }
+            // Nobody needs a revoked key for more than its revocation.
+            a.button.quiet[validity == Validity::Revoked] href=(armored) { (texts.download_armored) }
             a.button.quiet href=(binary) download={ (fingerprint) ".pgp" } { (texts.download_binary) }
         }
         p.label { (texts.fetch) }
@@ -255,18 +260,160 @@ struct View<'a> {
     visit: &'a Visit<'a>,
     summary: &'a Summary,
     signers: &'a HashMap<KeyId, Signer>,
+    /// The addresses whose owner confirmed them here.
+    published: Vec<Address>,
     now: u32,
 }
 
 impl View<'_> {
     /// The meaning of the certificate's state for its users.
-    fn explained(&self) -> Option<&'static str> {
+    fn explained(&self, primary: Option<&Part<'_>>) -> Markup {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {
-            Validity::Valid => None,
-            Validity::Expired => Some(texts.expired_means),
-            Validity::Revoked => Some(texts.revoked_means),
-            Validity::Invalid => Some(texts.invalid_means),
+            Validity::Valid => html! {},
+            Validity::Revoked => self.revoked(primary),
+            Validity::Expired => {
+                let expires = self.summary.primary.expires;
+                html! {
+                    aside.note.warning {
+                        @if expires > 0 && expires <= self.now {
+                            p { strong { (texts.expired_on) " " (day(expires)) "." } }
+                        }
+                        p { (texts.expired_means) }
+                    }
+                }
+            }
+            Validity::Invalid => html! { aside.note.warning { p { (texts.invalid_means) } } },
+        }
+    }
+
+    /// When, by whom and why the certificate was revoked.
+    fn revoked(&self, primary: Option<&Part<'_>>) -> Markup {
+        let texts = self.visit.texts;
+        let own = primary.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
+        let by_revoker = || {
+            let names_revoker = |signature: &&Signature<'_>| {
+                self.summary.revokers.iter().any(|revoker| {
+                    revoker.revoker.fingerprints().iter().any(|f| signature.names(f.key_id()))
+                })
+            };
+            let part = primary?;
+            let all = part.others.iter().filter(names_revoker).copied().collect::<Vec<_>>();
+            revocation(&all, kind::KEY_REVOCATION)
+        };
+        let (revocation, who) = match own {
+            Some(own) => (Some(own), texts.revoked_by_owner),
+            None => (by_revoker(), texts.revoked_by_other),
+        };
+        html! {
+            aside.note.danger role="note" {
+                p {
+                    strong {
+                        (who)
+                        @if let Some(revocation) = &revocation {
+                            " " (texts.on_day) " " (day(revocation.created))
+                        }
+                        "."
+                    }
+                    " " (texts.revoked_means)
+                }
+                @if let Some(revocation) = &revocation { (self.reason(revocation)) }
+            }
+        }
+    }
+
+    /// The reason of a revocation: its code in words, and the text of whoever made it.
+    fn reason(&self, revocation: &Signature<'_>) -> Markup {
+        let texts = self.visit.texts;
+        let (code, text) = revocation.revocation_reason.unwrap_or((0, b""));
+        let text = user_id::text(text);
+        html! {
+            dl.facts {
+                div {
+                    dt { (texts.reason) }
+                    dd {
+                        ((texts.reason_code)(code))
+                        @if !text.is_empty() { ": " q.said { (foreign(&text)) } }
+                    }
+                }
+            }
+            @if !text.is_empty() { (rest(&text, texts)) }
+        }
+    }
+
+    /// Whose claim the name of the certificate is.
+    fn claim(&self, names: &[UserIdSummary]) -> Markup {
+        let texts = self.visit.texts;
+        let is_confirmed = |name: &&UserIdSummary| self.is_confirmed(name);
+        let confirmed = names.iter().filter(is_confirmed).count();
+        html! {
+            @if confirmed == 0 { (texts.name_unverified) }
+            @else { ((texts.names_confirmed)(confirmed as u64)) }
+        }
+    }
+
+    /// Whether somebody who reads mail to the address of a user ID confirmed it on this server.
+    fn is_confirmed(&self, user_id: &UserIdSummary) -> bool {
+        let UserIdContent::Text(text) = &user_id.content else { return false };
+        self.visit.config.vks.enabled
+            && user_id.validity(self.now) == Validity::Valid
+            && Address::of_user_id(text).is_some_and(|email| self.published.contains(&email))
+    }
+
+    /// User IDs: the first ones, then those behind a click.
+    fn user_ids(&self, all: &[(&UserIdSummary, &Part<'_>)]) -> Markup {
+        // A revoked certificate has no user ID that could be used.
+        let all_are_old = self.summary.validity(self.now) != Validity::Valid;
+        let is_current = |user_id: &UserIdSummary| {
+            all_are_old || matches!(self.validity(user_id), Validity::Valid)
+        };
+        let (current, old): (Vec<_>, Vec<_>) =
+            all.iter().take(COMPONENTS_MAX).partition(|(user_id, _)| is_current(user_id));
+        let show = |(user_id, part): &(&UserIdSummary, &Part<'_>)| self.user_id(user_id, part);
+        html! {
+            (self.folded(&current, &old, show))
+            (self.left(all.len()))
+        }
+    }
+
+    /// The primary key and subkeys in use, then old ones behind a click.
+    fn keys(&self, subkeys: &[(&KeySummary, &Part<'_>)]) -> Markup {
+        let texts = self.visit.texts;
+        let is_current =
+            |key: &KeySummary| self.summary.key_validity(key, self.now) == Validity::Valid;
+        let (current, old): (Vec<_>, Vec<_>) = subkeys
+            .iter()
+            .take(COMPONENTS_MAX)
+            .map(|&(key, part)| (key, Some(part)))
+            .partition(|(key, _)| is_current(key));
+        let mut first = vec![(&self.summary.primary, None)];
+        first.extend(current);
+        let show = |(key, part): &(&KeySummary, Option<&Part<'_>>)| {
+            let role = if part.is_none() { texts.primary_key } else { texts.subkey };
+            self.key(key, *part, role)
+        };
+        html! {
+            (self.folded(&first, &old, show))
+            (self.left(subkeys.len()))
+        }
+    }
+
+    /// The first of the current parts in a list, the others of them and the old ones behind clicks.
+    fn folded<T>(&self, current: &[T], old: &[T], show: impl Fn(&T) -> Markup) -> Markup {
+        let texts = self.visit.texts;
+        let (first, more) = current.split_at(current.len().min(UNFOLDED_MAX));
+        html! {
+            @if !first.is_empty() {
+                ul.components { @for one in first { li { (show(one)) } } }
+            }
+            @for (label, list) in [(texts.further, more), (texts.older_parts, old)] {
+                @if !list.is_empty() {
+                    details.folded {
+                        summary { (label(list.len() as u64)) }
+                        ul.components { @for one in list { li { (show(one)) } } }
+                    }
+                }
+            }
         }
     }
 
@@ -286,7 +433,12 @@ impl View<'_> {
     fn user_id(&self, user_id: &UserIdSummary, part: &Part<'_>) -> Markup {
         let texts = self.visit.texts;
         let since = part.first(|kind| kind::CERTIFICATION.contains(&kind));
-        let revoked = user_id.revoked.then(|| part.last(kind::CERTIFICATION_REVOCATION)).flatten();
+        let validity = self.validity(user_id);
+        let revocation = if user_id.revoked {
+            revocation(&part.own, kind::CERTIFICATION_REVOCATION)
+        } else {
+            None
+        };
         html! {
             div.component {
                 p.name {
@@ -300,35 +452,42 @@ impl View<'_> {
                     }
                     @if user_id.primary { " " span.mark { (texts.primary) } }
                 }
-                (search::badge(self.visit, self.validity(user_id)))
+                // That of the certificate stands at the top.
+                @if validity != self.summary.validity(self.now) {
+                    (search::badge(self.visit, validity))
+                } @else if self.is_confirmed(user_id) {
+                    (search::confirmed(texts))
+                }
             }
             @if let UserIdContent::Text(text) = &user_id.content {
                 (rest(&user_id::text(text), texts))
-                @if let Some(address) = Address::of_user_id(text) {
-                    p.small {
-                        a href={ "/pks/lookup?op=index&search=" (encoded(&address.to_string())) } {
-                            (texts.same_address)
-                        }
-                    }
-                }
             }
             dl.facts {
                 @if let Some(since) = since { div { dt { (texts.since) } dd { (day(since)) } } }
                 @if user_id.expires > 0 {
                     div { dt { (texts.expires) } dd { (day(user_id.expires)) } }
                 }
-                @if let Some(revoked) = revoked {
-                    div { dt { (texts.revoked_on) } dd { (day(revoked)) } }
+                @if let Some(revocation) = &revocation {
+                    div { dt { (texts.revoked_on) } dd { (day(revocation.created)) } }
+                }
+                @if let UserIdContent::Text(text) = &user_id.content
+                    && let Some(address) = Address::of_user_id(text) {
+                    div {
+                        dd {
+                            a href={ "/pks/lookup?op=index&search=" (encoded(&address.to_string())) } {
+                                (texts.same_address)
+                            }
+                        }
+                    }
                 }
             }
-            @if let Some(reason) = revocation_reason(part, kind::CERTIFICATION_REVOCATION) {
-                @if user_id.revoked { p.small { (texts.reason) ": " (foreign(&reason)) } }
-            }
+            @if let Some(revocation) = &revocation { (self.reason(revocation)) }
             (self.others(part))
         }
     }
 
-    fn key(&self, key: &KeySummary, role: &str) -> Markup {
+    /// A key. `part` is that of a subkey; the fingerprint of the primary key stands at the top of the page.
+    fn key(&self, key: &KeySummary, part: Option<&Part<'_>>, role: &str) -> Markup {
         let texts = self.visit.texts;
         let abilities = [
             (Capabilities::CERTIFY, texts.certify),
@@ -336,6 +495,12 @@ impl View<'_> {
             (Capabilities::ENCRYPT, texts.encrypt),
             (Capabilities::AUTHENTICATE, texts.authenticate),
         ];
+        let validity = self.summary.key_validity(key, self.now);
+        let own = if key.revoked {
+            part.and_then(|part| revocation(&part.own, kind::SUBKEY_REVOCATION))
+        } else {
+            None
+        };
         html! {
             div.component {
                 p.name {
@@ -344,10 +509,16 @@ impl View<'_> {
                         @if key.capabilities.has(which) { span.mark { (name) } " " }
                     }
                 }
-                (search::badge(self.visit, self.summary.key_validity(key, self.now)))
+                @if validity != self.summary.validity(self.now) {
+                    (search::badge(self.visit, validity))
+                }
             }
-            p.key { (text::fingerprint(key.fingerprint)) }
+            @if part.is_some() { p.key { (text::fingerprint(key.fingerprint)) } }
             (search::facts(self.visit, key))
+            @if let Some(own) = &own {
+                dl.facts { div { dt { (texts.revoked_on) } dd { (day(own.created)) } } }
+                (self.reason(own))
+            }
         }
     }
 
@@ -427,13 +598,13 @@ impl View<'_> {
         }
     }
 
-    /// The events of the time line.
+    /// The events of the time line: the first parts that are in use, and the others.
     fn tracks(
         &self,
         primary: Option<&Part<'_>>,
         user_ids: &[(&UserIdSummary, &Part<'_>)],
         subkeys: &[(&KeySummary, &Part<'_>)],
-    ) -> Vec<Track> {
+    ) -> (Vec<Track>, Vec<Track>) {
         let texts = self.visit.texts;
         let end = |revoked: Option<u32>, expires: u32| match (revoked, expires) {
             (Some(time), _) => End::Revoked(time),
@@ -450,6 +621,19 @@ impl View<'_> {
             ),
         };
         let summary = self.summary;
+        // A revoked key ends everything on it.
+        let ended = primary.filter(|_| summary.primary.revoked);
+        let ended = ended.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
+        let bounded = |mut track: Track| {
+            if let (Some(ended), true) = (&ended, track.validity == Validity::Revoked) {
+                let time = match track.end {
+                    End::Revoked(time) => time.min(ended.created),
+                    End::Open | End::Expires(_) => ended.created,
+                };
+                track.end = End::Revoked(time.max(track.from));
+            }
+            track
+        };
         let mut tracks =
             vec![key(&summary.primary, primary, kind::KEY_REVOCATION, texts.primary_key.into())];
         for (user_id, part) in user_ids {
@@ -471,13 +655,24 @@ impl View<'_> {
             let label = format!("{} {}", texts.subkey, subkey.fingerprint.key_id());
             tracks.push(key(subkey, Some(part), kind::SUBKEY_REVOCATION, label));
         }
-        tracks
+        // The primary key comes first in any case.
+        let usual = summary.validity(self.now);
+        let (mut current, mut old) = (Vec::new(), Vec::new());
+        for (at, track) in tracks.into_iter().map(bounded).enumerate() {
+            let is_current =
+                at == 0 || track.validity == usual || track.validity == Validity::Valid;
+            let list =
+                if is_current && current.len() < TRACKS_MAX { &mut current } else { &mut old };
+            list.push(track);
+        }
+        (current, old)
     }
 }
 
-/// The owner's reason for a revocation.
-fn revocation_reason(part: &Part<'_>, which: u8) -> Option<String> {
-    let revocations = part.own.iter().filter(|signature| signature.kind == which);
-    let (_, text) = revocations.max_by_key(|signature| signature.created)?.revocation_reason?;
-    (!text.is_empty()).then(|| user_id::text(text).into_owned())
+/// The revocation that counts: a hard one if there is one, otherwise the last.
+fn revocation<'a>(signatures: &[Signature<'a>], which: u8) -> Option<Signature<'a>> {
+    let is_hard =
+        |signature: &Signature<'_>| matches!(signature.revocation_reason, None | Some((0 | 2, _)));
+    let all = signatures.iter().filter(|signature| signature.kind == which);
+    all.max_by_key(|signature| (is_hard(signature), signature.created)).copied()
 }

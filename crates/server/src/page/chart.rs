@@ -76,11 +76,9 @@ impl Chart<'_> {
         )
     }
 
-    /// Bars below each other, of the first series.
+    /// Bars below each other, of the first series. The whole width is the sum of all.
     pub(crate) fn bars(&self, texts: &Texts) -> Markup {
         let first = |figures: &[u64]| figures.first().copied().unwrap_or(0);
-        let highest = self.rows.iter().map(|(_, figures)| first(figures)).max();
-        let highest = highest.unwrap_or(0).max(1);
         let total = self.rows.iter().map(|(_, figures)| first(figures)).sum::<u64>().max(1);
         self.figure(
             texts,
@@ -96,7 +94,7 @@ impl Chart<'_> {
                         rect.rail x="0" y=(at * BAR + 20) width="100%" height="10" rx="3" {}
                         @if figure > 0 {
                             rect.series-0 x="0" y=(at * BAR + 20) height="10" rx="3"
-                                width=(format!("{:.2}%", (100.0 * figure as f64 / highest as f64).max(0.4))) {}
+                                width=(format!("{:.2}%", share.max(0.4))) {}
                         }
                     }
                 }

@@ -17,7 +17,9 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
     let (title, advice) = match refusal {
         Refusal::NotFound(_) if is_search => (texts.nothing_title, texts.nothing_advice.to_owned()),
         Refusal::NotFound(_) => (texts.missing_title, texts.missing_advice.to_owned()),
-        Refusal::TooLarge(_) => (texts.too_large_title, texts.too_large_advice.to_owned()),
+        Refusal::TooLarge(_) | Refusal::LongTarget { .. } => {
+            (texts.too_large_title, texts.too_large_advice.to_owned())
+        }
         Refusal::TooMany { seconds } => (texts.slow_down_title, (texts.slow_down_advice)(*seconds)),
         Refusal::BadRequest(_) if is_search => {
             (texts.bad_search_title, texts.bad_search_advice.to_owned())
@@ -25,9 +27,11 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
         Refusal::BadRequest(_)
         | Refusal::Timeout
         | Refusal::Method { .. }
+        | Refusal::Closed { .. }
         | Refusal::NotImplemented(_) => {
             (texts.bad_request_title, texts.bad_request_advice.to_owned())
         }
+        Refusal::SecretKey => (texts.secret_title, texts.secret_advice.to_owned()),
         Refusal::Malformed(_) => (texts.malformed_title, texts.malformed_advice.to_owned()),
         Refusal::Forbidden(_) => (texts.forbidden_title, texts.forbidden_advice.to_owned()),
         Refusal::Unavailable(_) | Refusal::Busy | Refusal::Store(_) => {
@@ -43,11 +47,14 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
                 p { (texts.searched_for) " " q { (foreign(&searched)) } }
             }
             p.lead { (advice) }
-            @if !matches!(refusal, Refusal::NotFound(_)) {
+            @if !matches!(refusal, Refusal::NotFound(_) | Refusal::SecretKey) {
                 p.detail { (texts.detail) " " span lang="en" { (foreign(&refusal.to_string())) } }
             }
         }
-        @if is_search { (search::form(&visit, &searched)) }
+        @if is_search {
+            (search::form(&visit, &searched))
+            @if matches!(refusal, Refusal::NotFound(_)) { (search::possible_spelling(&visit, &searched)) }
+        }
         @if request.path() == "/pks/add" {
             p { a href="/upload" { (texts.back_to_upload) } }
         } @else if !is_search {

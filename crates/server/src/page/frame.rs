@@ -55,6 +55,9 @@ pub(crate) fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
                 footer {
                     div.inner {
                         p { (texts.footer) }
+                        @if visit.config.vks.enabled {
+                            p { a href="/vks/manage" { (texts.nav_manage) } }
+                        }
                         p {
                             (texts.software) " talaria " (env!("CARGO_PKG_VERSION"))
                             @if !identity.contact.is_empty() {

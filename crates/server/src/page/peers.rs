@@ -6,7 +6,7 @@ use super::Visit;
 use super::text::{foreign, grouped, moment};
 use crate::answer::{Answer, Refusal};
 use crate::gossip;
-use crate::state::PeerStatus;
+use crate::state::{PeerStatus, State};
 
 /// The page.
 pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
@@ -21,8 +21,13 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
 
 /// All peers: those that were talked to, and those that are configured only.
 pub(crate) fn all(visit: &Visit<'_>) -> Result<Vec<PeerStatus>, Refusal> {
-    let mut all = visit.state.peer_statuses();
-    for peer in gossip::peers::all(visit.state)? {
+    of_server(visit.state)
+}
+
+/// The same without a visitor.
+pub(crate) fn of_server(state: &State) -> Result<Vec<PeerStatus>, Refusal> {
+    let mut all = state.peer_statuses();
+    for peer in gossip::peers::all(state)? {
         let name = format!("{}:{}", peer.host, peer.port);
         if all.iter().all(|known| known.name != name) {
             all.push(PeerStatus { name, view: peer.view.name().into(), ..PeerStatus::default() });
@@ -93,7 +98,7 @@ fn state(visit: &Visit<'_>, peer: &PeerStatus) -> Markup {
     let texts = visit.texts;
     let (class, sign, text) = match peer {
         PeerStatus { failing: 1.., .. } => ("revoked", "✕", texts.peer_failing),
-        PeerStatus { last_exchange: Some(_), .. } => ("valid", "✓", texts.peer_good),
+        PeerStatus { last_exchange: Some(_), .. } => ("confirmed", "✓", texts.peer_good),
         _ => ("expired", "◷", texts.peer_waiting),
     };
     html! { span class={ "badge " (class) } { span aria-hidden="true" { (sign) } " " (text) } }

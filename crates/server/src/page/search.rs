@@ -1,10 +1,13 @@
 //! The start page with its search form, and the results of a search.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use maud::{Markup, html};
 use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
-use talaria_store::{Row, Store};
+use talaria_store::{Query, Row, Store};
 
-use super::text::{day, fingerprint, foreign, grouped, path, rest};
+use super::language::Texts;
+use super::text::{day, encoded, fingerprint, foreign, grouped, path, rest};
 use super::{Visit, certificate};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
@@ -13,7 +16,13 @@ use crate::request::Request;
 use crate::state::State;
 
 /// User IDs beside the primary one that a card shows.
-const OTHERS_MAX: usize = 6;
+const OTHERS_MAX: usize = 4;
+
+/// Certificates on one page.
+const PAGE: usize = 25;
+
+/// Domains that are offered to narrow a search.
+const DOMAINS_MAX: usize = 8;
 
 /// The start page.
 pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
@@ -100,26 +109,153 @@ pub(crate) fn list(
     let (texts, now) = (visit.texts, clock::now());
     let rank = |row: &Row| (row.summary.validity(now), row.summary.primary.created);
     rows.sort_by_key(|row| std::cmp::Reverse(rank(row)));
-    let mut cards = Vec::with_capacity(rows.len());
-    for row in &rows {
-        cards.push(card(visit, &names(visit, store, &row.summary)?, &row.summary, now));
-    }
     let valid = rows.iter().filter(|row| row.summary.validity(now) == Validity::Valid).count();
-    let count = rows.len() as u64;
+    let count = rows.len();
+    let pages = count.div_ceil(PAGE).max(1);
+    let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
+    let page: usize = asked.unwrap_or(1).clamp(1, pages);
+    let mut domains: BTreeMap<String, usize> = BTreeMap::new();
+    let mut cards = Vec::with_capacity(PAGE.min(count));
+    for (at, row) in rows.iter().enumerate() {
+        let names = names(visit, store, &row.summary)?;
+        for domain in domains_of(&names) {
+            *domains.entry(domain).or_default() += 1;
+        }
+        if at / PAGE + 1 == page {
+            cards.push(card(visit, store, &names, &row.summary, now)?);
+        }
+    }
+    let other_spelling = useful_spelling(visit, store, text)?;
     let title = (texts.results_title)(&super::text::plain(text, 60));
     let body = html! {
         h1 { (texts.results_for) " " q { (foreign(text)) } }
         (form(visit, text))
-        p.count role="status" { ((texts.found)(count)) }
-        @if more { aside.note.warning { p { ((texts.found_more)(count)) } } }
-        @if rows.len() > 1 {
-            aside.note { p { (if valid > 1 { texts.ambiguous } else { texts.several }) } }
+        p.count role="status" { ((texts.found)(count as u64)) }
+        @if more { aside.note.warning { p { ((texts.found_more)(count as u64)) } } }
+        @if more || pages > 1 { (narrower(visit, text, count, domains)) }
+        (other_spelling)
+        aside.note {
+            p {
+                @if valid > 1 { (texts.ambiguous) }
+                @else if count > 1 { (texts.several) }
+                @else { (texts.name_unverified) " " (texts.compare) }
+            }
         }
         ol.cards {
             @for card in cards { li { (card) } }
         }
+        @if pages > 1 { (pager(visit, text, page, pages)) }
     };
     Ok(visit.page(&title, &body))
+}
+
+/// The address of a search.
+fn address(text: &str, page: usize) -> String {
+    let page = if page > 1 { format!("&page={page}") } else { String::new() };
+    format!("/pks/lookup?op=index&search={}{page}", encoded(text))
+}
+
+/// Links to the pages before and after this one.
+fn pager(visit: &Visit<'_>, text: &str, page: usize, pages: usize) -> Markup {
+    let texts = visit.texts;
+    html! {
+        nav.pager aria-label=(texts.result_pages) {
+            @if page > 1 { a.button.quiet rel="prev" href=(address(text, page - 1)) { (texts.previous) } }
+            span { ((texts.page_of)(page as u64, pages as u64)) }
+            @if page < pages { a.button.quiet rel="next" href=(address(text, page + 1)) { (texts.next) } }
+        }
+    }
+}
+
+/// The domains of the addresses of a certificate, each once.
+fn domains_of(names: &[UserIdSummary]) -> BTreeSet<String> {
+    let texts = names.iter().filter_map(|user_id| match &user_id.content {
+        UserIdContent::Text(text) => Address::of_user_id(text),
+        UserIdContent::Attribute { .. } => None,
+    });
+    texts.filter_map(|address| Some(address.to_string().rsplit_once('@')?.1.to_owned())).collect()
+}
+
+/// Searches that find fewer certificates: with a domain of those that were found.
+fn narrower(
+    visit: &Visit<'_>,
+    text: &str,
+    count: usize,
+    domains: BTreeMap<String, usize>,
+) -> Markup {
+    let texts = visit.texts;
+    // A domain that is in the search already, or that all have, narrows nothing.
+    let folded = user_id::folded(text);
+    let mut domains: Vec<_> = domains
+        .into_iter()
+        .filter(|(domain, n)| *n < count && !folded.contains(&user_id::folded(domain)))
+        .collect();
+    domains.sort_by(|(a, n), (b, m)| m.cmp(n).then(a.cmp(b)));
+    domains.truncate(DOMAINS_MAX);
+    html! {
+        @if !domains.is_empty() && Address::of_user_id(text.as_bytes()).is_none() {
+            nav.narrower aria-label=(texts.narrow) {
+                span { (texts.narrow) }
+                ul {
+                    @for (domain, n) in &domains {
+                        li {
+                            a href=(address(&format!("{text} {domain}"), 1)) {
+                                (foreign(domain)) " " small { (grouped(*n as u64, texts.thousands)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Certificates that are looked at for the other spelling.
+const LOOKS_MAX: usize = 50;
+
+/// A link to the search with the other common spelling of umlauts, if it finds anything: ö and oe are not folded to
+/// one.
+fn useful_spelling(visit: &Visit<'_>, store: &Store, text: &str) -> Result<Markup, Refusal> {
+    let Some(other) = other_spelling(visit, text) else { return Ok(html! {}) };
+    let query = Query::Words(user_id::words(&other).collect());
+    let finds = !store.select_within(&query, 1, LOOKS_MAX)?.rows.is_empty();
+    Ok(if finds {
+        spelling(visit, &other)
+    } else {
+        html! {}
+    })
+}
+
+/// The same for a search that found nothing, without another search.
+pub(crate) fn possible_spelling(visit: &Visit<'_>, text: &str) -> Markup {
+    other_spelling(visit, text).map_or_else(|| html! {}, |other| spelling(visit, &other))
+}
+
+fn spelling(visit: &Visit<'_>, other: &str) -> Markup {
+    html! {
+        p.hint { (visit.texts.other_spelling) " " a href=(address(other, 1)) { (foreign(other)) } }
+    }
+}
+
+/// The other spelling of a search for words.
+fn other_spelling(visit: &Visit<'_>, text: &str) -> Option<String> {
+    let is_exact = text.contains('@') || text.starts_with("0x");
+    if is_exact || !visit.config.policy.word_search { None } else { respelled(text) }
+}
+
+/// Umlauts as two letters, or two letters as one; `None` if the text has neither.
+fn respelled(text: &str) -> Option<String> {
+    const UMLAUTS: [(char, &str); 5] =
+        [('ä', "ae"), ('ö', "oe"), ('ü', "ue"), ('ø', "oe"), ('å', "aa")];
+    const PAIRS: [(&str, &str); 3] = [("ae", "a"), ("oe", "o"), ("ue", "u")];
+    let lower: String = text.to_lowercase();
+    let two = UMLAUTS.iter().fold(lower.clone(), |text, (one, two)| text.replace(*one, two));
+    let other = if two == lower {
+        PAIRS.iter().fold(two, |text, (two, one)| text.replace(two, one))
+    } else {
+        two
+    };
+    (other != lower).then_some(other)
 }
 
 /// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
@@ -160,12 +296,24 @@ pub(crate) fn name(user_id: &UserIdSummary) -> std::borrow::Cow<'_, str> {
     }
 }
 
-fn card(visit: &Visit<'_>, names: &[UserIdSummary], summary: &Summary, now: u32) -> Markup {
+fn card(
+    visit: &Visit<'_>,
+    store: &Store,
+    names: &[UserIdSummary],
+    summary: &Summary,
+    now: u32,
+) -> Result<Markup, Refusal> {
     let texts = visit.texts;
     let key = &summary.primary;
     let first = names.first().map(name);
-    html! {
-        article.card {
+    let validity = summary.validity(now);
+    let confirmed = if visit.config.vks.enabled && validity == Validity::Valid {
+        store.published(summary.fingerprint())?
+    } else {
+        Vec::new()
+    };
+    Ok(html! {
+        article.card.old[validity != Validity::Valid] {
             header {
                 h2 {
                     a href=(path(summary.fingerprint())) {
@@ -175,17 +323,21 @@ fn card(visit: &Visit<'_>, names: &[UserIdSummary], summary: &Summary, now: u32)
                         }
                     }
                 }
-                (badge(visit, summary.validity(now)))
+                span.badges {
+                    @if !confirmed.is_empty() { (self::confirmed(texts)) " " }
+                    (badge(visit, validity))
+                }
             }
             @if let Some(name) = &first { (rest(name, texts)) }
             @if names.len() > 1 {
+                // To say that one is left out takes as much room as to show it.
+                @let others = names.len() - 1;
+                @let shown = if others <= OTHERS_MAX + 1 { others } else { OTHERS_MAX };
                 ul.names aria-label=(texts.other_names) {
-                    @for user_id in names.iter().skip(1).take(OTHERS_MAX) {
+                    @for user_id in names.iter().skip(1).take(shown) {
                         li { (foreign(&name(user_id))) (rest(&name(user_id), texts)) }
                     }
-                    @if names.len() > 1 + OTHERS_MAX {
-                        li { ((texts.more)((names.len() - 1 - OTHERS_MAX) as u64)) }
-                    }
+                    @if others > shown { li { ((texts.more)((others - shown) as u64)) } }
                 }
             }
             p.key {
@@ -194,7 +346,7 @@ fn card(visit: &Visit<'_>, names: &[UserIdSummary], summary: &Summary, now: u32)
             }
             (facts(visit, key))
         }
-    }
+    })
 }
 
 /// Algorithm and times of a key, on a line.
@@ -215,14 +367,43 @@ pub(crate) fn facts(visit: &Visit<'_>, key: &KeySummary) -> Markup {
 /// A state, in words and with a sign: never by colour alone.
 pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
     let (class, sign) = match validity {
-        Validity::Valid => ("valid", "✓"),
+        // No check mark: it would be read as "the name is genuine", which nobody here knows.
+        Validity::Valid => ("valid", "●"),
         Validity::Expired => ("expired", "◷"),
         Validity::Revoked => ("revoked", "✕"),
         Validity::Invalid => ("invalid", "?"),
     };
     html! {
-        span class={ "badge " (class) } {
+        span class={ "badge " (class) } title=[(validity == Validity::Valid).then_some(visit.texts.valid_means)] {
             span aria-hidden="true" { (sign) } " " (visit.texts.validity(validity))
         }
+    }
+}
+
+/// The sign alone.
+pub(crate) fn confirmed_sign() -> Markup {
+    html! { span.badge.confirmed aria-hidden="true" { "✓" } }
+}
+
+/// The sign of an address that was confirmed here.
+pub(crate) fn confirmed(texts: &Texts) -> Markup {
+    html! {
+        span.badge.confirmed title=(texts.confirmed_means) {
+            span aria-hidden="true" { "✓" } " " (texts.address_confirmed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn umlauts_have_two_spellings() {
+        let of = |text| respelled(text);
+        assert_eq!(of("Jörg Müller").as_deref(), Some("joerg mueller"));
+        assert_eq!(of("Joerg Mueller").as_deref(), Some("jorg muller"));
+        assert_eq!(of("Østergård").as_deref(), Some("oestergaard"));
+        assert_eq!(of("Alice"), None);
     }
 }

@@ -15,7 +15,7 @@ use talaria::parse_day;
 const TRACKS_MAX: usize = 24;
 
 /// Height of a track and of the axis.
-const TRACK: usize = 46;
+const TRACK: usize = 40;
 const AXIS: usize = 26;
 
 /// The end of a part.
@@ -152,14 +152,14 @@ fn bar(texts: &Texts, track: &Track, axis: Axis, y: usize) -> Markup {
     html! {
         g.track {
             title { (track.label) ": " (texts.validity(track.validity)) ", " (said) }
-            rect.rail x="0" y=(y + 24) width="100%" height="10" rx="5" {}
-            rect class={ "bar " (class) } x=(format!("{from:.2}%")) y=(y + 22) width=(width)
-                height="14" rx="3" {}
+            rect.rail x="0" y=(y + 22) width="100%" height="8" rx="4" {}
+            rect class={ "bar " (class) } x=(format!("{from:.2}%")) y=(y + 20) width=(width)
+                height="12" rx="3" {}
             @if matches!(track.end, End::Expires(_)) && to < 100.0 {
-                rect.cap x=(format!("{to:.2}%")) y=(y + 18) width="3" height="22" {}
+                rect.cap x=(format!("{to:.2}%")) y=(y + 17) width="3" height="18" {}
             }
             @if matches!(track.end, End::Revoked(_)) {
-                text.cross x=(format!("{to:.2}%")) y=(y + 36) text-anchor="middle" { "✕" }
+                text.cross x=(format!("{to:.2}%")) y=(y + 33) text-anchor="middle" { "✕" }
             }
         }
     }

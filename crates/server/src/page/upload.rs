@@ -1,19 +1,25 @@
 //! Uploading: the form, and the result for each certificate.
 
 use maud::{Markup, html};
-use talaria_store::{Query, Store};
+use talaria_cert::{Address, Fingerprint};
+use talaria_store::{Query, Row, Store};
 
 use super::Visit;
+use super::language::Texts;
 use super::search::{name, names};
 use super::text::{self, foreign};
 use crate::answer::{Answer, Refusal};
-use crate::hkp::{Named, Report};
+use crate::hkp::{NOTHING_NEW, Named, Report};
 use crate::request::Request;
 use crate::search::LOOKS_MAX;
 use crate::state::State;
+use crate::vks;
 
 /// Certificates of a list that are shown.
 const SHOWN_MAX: usize = 200;
+
+/// Certificates of an upload whose addresses can be confirmed. People upload one.
+const OFFERS_MAX: usize = 5;
 
 /// The form.
 pub(crate) fn form(state: &State, request: &Request) -> Answer {
@@ -69,6 +75,16 @@ pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Resul
         (texts.report_unchanged, texts.report_unchanged_says, &report.ignored),
         (texts.report_refused, texts.report_refused_says, &report.invalid),
     ];
+    let mut offers = Vec::new();
+    let kept = report.inserted.iter().chain(&report.updated).chain(&report.ignored);
+    for named in kept.take(OFFERS_MAX) {
+        if let Some(row) = row_of(&store, named)?
+            && let Some((token, emails)) =
+                vks::confirmable(state, &store, row.summary.fingerprint())?
+        {
+            offers.push((row.summary.fingerprint(), token, emails));
+        }
+    }
     let mut sections = Vec::new();
     for (heading, says, list) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
         let mut items = Vec::new();
@@ -91,20 +107,51 @@ pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Resul
     let body = html! {
         h1 { (title) }
         @for section in sections { (section) }
+        @if !offers.is_empty() { (confirmation(texts, &offers)) }
         p { a href="/upload" { (texts.back_to_upload) } }
     };
     Ok(visit.page(title, &body))
 }
 
-fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refusal> {
-    let reason = named.comment.as_deref();
-    let row = match named.fingerprint.parse::<Query>() {
+/// Forms that ask for mails to the addresses of uploaded certificates.
+fn confirmation(texts: &Texts, offers: &[(Fingerprint, String, Vec<Address>)]) -> Markup {
+    html! {
+        section.panel {
+            h2 { (texts.confirm_heading) }
+            p { (texts.confirm_offer) }
+            @for (at, (fingerprint, token, emails)) in offers.iter().enumerate() {
+                form action="/vks/request" method="post" {
+                    @if offers.len() > 1 { p.key { (text::fingerprint(*fingerprint)) } }
+                    input type="hidden" name="token" value=(token);
+                    @for (n, email) in emails.iter().enumerate() {
+                        @let id = format!("address-{at}-{n}");
+                        div.choice {
+                            input id=(id) type="checkbox" name="address" value=(email.to_string())
+                                checked;
+                            label for=(id) { (foreign(&email.to_string())) }
+                        }
+                    }
+                    button type="submit" { (texts.confirm_send) }
+                }
+            }
+        }
+    }
+}
+
+/// The certificate that a report names, if it is here.
+fn row_of(store: &Store, named: &Named) -> Result<Option<Row>, Refusal> {
+    Ok(match named.fingerprint.parse::<Query>() {
         Ok(query @ Query::Fingerprint(_)) => {
             store.owners(&query, 1, LOOKS_MAX)?.rows.into_iter().next()
         }
         _ => None,
-    };
-    let Some(row) = row else {
+    })
+}
+
+fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refusal> {
+    // The heading says that there was nothing new.
+    let reason = named.comment.as_deref().filter(|comment| *comment != NOTHING_NEW);
+    let Some(row) = row_of(store, named)? else {
         return Ok(html! {
             @if !named.fingerprint.is_empty() { code { (named.fingerprint.to_uppercase()) } " " }
             @if let Some(reason) = reason { span lang="en" { (foreign(reason)) } }

@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use talaria_cert::{Address, Fingerprint};
 
 use super::Visit;
-use super::text::{fingerprint as grouped, foreign};
+use super::search;
+use super::text::{fingerprint as grouped, foreign, path};
 use crate::answer::Answer;
 use crate::request::Request;
 use crate::state::State;
@@ -33,6 +34,7 @@ struct Words {
     list_empty: &'static str,
     list_button: &'static str,
     list_else: &'static str,
+    not_sent: &'static str,
 }
 
 const ENGLISH: Words = Words {
@@ -56,7 +58,8 @@ const ENGLISH: Words = Words {
     list: "This key is found by:",
     list_empty: "This key is not found by any address.",
     list_button: "Take back",
-    list_else: "To publish an address again, upload the key with a program that asks for the mail.",
+    list_else: "To publish an address again, upload the key once more and ask for a mail.",
+    not_sent: "No mail was sent to:",
 };
 
 const GERMAN: Words = Words {
@@ -81,8 +84,9 @@ const GERMAN: Words = Words {
     list: "Dieser Schlüssel wird gefunden unter:",
     list_empty: "Dieser Schlüssel wird unter keiner Adresse gefunden.",
     list_button: "Zurückziehen",
-    list_else: "Um eine Adresse wieder zu veröffentlichen, laden Sie den Schlüssel mit einem Programm \
-                hoch, das die Mail anfordert.",
+    list_else: "Um eine Adresse wieder zu veröffentlichen, laden Sie den Schlüssel noch einmal hoch und \
+                fordern Sie eine Mail an.",
+    not_sent: "Keine Mail ging an:",
 };
 
 /// The page in the language of the client.
@@ -96,7 +100,7 @@ fn page(
     let words = if visit.texts.lang == "de" { &GERMAN } else { &ENGLISH };
     let title = title(words);
     let body = body(words);
-    visit.page(title, &html! { h1 { (title) } (body) })
+    visit.page(title, &html! { h1 { (title) } section.panel { (body) } })
 }
 
 /// Asks whether an address is to be published. The form leads to where it is shown.
@@ -113,10 +117,10 @@ pub(crate) fn confirm(
         |words| {
             html! {
                 p { (words.confirm_question) }
-                p { strong { (foreign(&email.to_string())) } }
-                p { (grouped(fingerprint)) }
+                p.subject { strong { (foreign(&email.to_string())) } }
+                p.key { (grouped(fingerprint)) }
                 form method="post" { button type="submit" { (words.confirm_button) } }
-                p { (words.confirm_else) }
+                p.hint { (words.confirm_else) }
             }
         },
     )
@@ -136,8 +140,8 @@ pub(crate) fn confirmed(
         |words| {
             html! {
                 p { (words.confirmed) }
-                p { strong { (foreign(&email.to_string())) } }
-                p { (grouped(fingerprint)) }
+                p.subject { (search::confirmed_sign()) " " strong { (foreign(&email.to_string())) } }
+                p.key { a href=(path(fingerprint)) { (grouped(fingerprint)) } }
                 p { a href="/vks/manage" { (words.confirmed_back) } }
             }
         },
@@ -154,10 +158,8 @@ pub(crate) fn ask(state: &State, request: &Request) -> Answer {
             html! {
                 p { (words.ask) }
                 form method="post" {
-                    p {
-                        label for="address" { (words.ask_label) } " "
-                        input #address type="email" name="address" required autocomplete="email";
-                    }
+                    label for="address" { (words.ask_label) }
+                    input #address type="email" name="address" required autocomplete="email";
                     button type="submit" { (words.ask_button) }
                 }
             }
@@ -173,6 +175,38 @@ pub(crate) fn asked(state: &State, request: &Request, email: &Address) -> Answer
         |words| words.asked_title,
         |words| {
             html! { p { (words.asked) " " strong { (foreign(&email.to_string())) } "." } }
+        },
+    )
+}
+
+/// Says to which addresses of a certificate links were sent, and to which not.
+pub(crate) fn sent(
+    state: &State,
+    request: &Request,
+    fingerprint: Fingerprint,
+    sent: &[Address],
+    failed: &[(Address, String)],
+) -> Answer {
+    page(
+        state,
+        request,
+        |words| words.asked_title,
+        |words| {
+            html! {
+                @if !sent.is_empty() {
+                    p { (words.asked) ":" }
+                    ul { @for email in sent { li { strong { (foreign(&email.to_string())) } } } }
+                }
+                @if !failed.is_empty() {
+                    p { (words.not_sent) }
+                    ul {
+                        @for (email, why) in failed {
+                            li { (foreign(&email.to_string())) " – " span lang="en" { (foreign(why)) } }
+                        }
+                    }
+                }
+                p.key { a href=(path(fingerprint)) { (grouped(fingerprint)) } }
+            }
         },
     )
 }
@@ -209,24 +243,24 @@ pub(crate) fn addresses(
         |words| words.list_title,
         |words| {
             html! {
-                p { (grouped(fingerprint)) }
+                p.key { a href=(path(fingerprint)) { (grouped(fingerprint)) } }
                 @if published.is_empty() {
                     p { (words.list_empty) }
                 } @else {
                     p { (words.list) }
-                    ul {
+                    ul.rows {
                         @for email in &published {
                             li {
                                 form method="post" {
-                                    (foreign(&email.to_string())) " "
+                                    span { (foreign(&email.to_string())) }
                                     input type="hidden" name="address" value=(email.to_string());
-                                    button type="submit" { (words.list_button) }
+                                    button.quiet type="submit" { (words.list_button) }
                                 }
                             }
                         }
                     }
                 }
-                p { (words.list_else) }
+                p.hint { (words.list_else) }
             }
         },
     )

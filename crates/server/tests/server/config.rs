@@ -17,8 +17,13 @@ fn filled() -> Config {
     config.http.operator_token_file = Some("t".into());
     config.gossip.membership = Some("c".into());
     config.gossip.http_port = Some(1);
-    config.gossip.peers =
-        vec![GossipPeer { host: "d".into(), port: 1, http_port: Some(1), view: "sks".into() }];
+    config.gossip.peers = vec![GossipPeer {
+        host: "d".into(),
+        port: 1,
+        http_port: Some(1),
+        view: "sks".into(),
+        filters: Some("f".into()),
+    }];
     config.vks.smtp_password_file = Some("e".into());
     config
 }

@@ -353,3 +353,197 @@ fn health_and_metrics_are_served() {
     // The trees follow the change log a moment later.
     wait_for("the tree", || shows("talaria_digests_sks 2"));
 }
+
+#[test]
+fn the_index_of_version_2_has_the_fields_of_the_draft() {
+    let site = server(3);
+    let cert = &certs(3)[0];
+    let entry = get(&site, &format!("/pks/v2/index/{}", email(cert))).json()[0].clone();
+    let time = entry["creation"].as_str().unwrap();
+    assert!(time.len() == 20 && time.ends_with('Z'), "{entry}");
+    assert!(entry["userIDs"][0]["creation"].is_string(), "{entry}");
+    let text = entry.to_string();
+    assert!(!text.contains("creationDate") && !text.contains("expirationDate"), "{text}");
+    let mut expiring = Vec::new();
+    for cert in &certs(3) {
+        let entry = get(&site, &format!("/pks/v2/index/{}", email(cert))).json();
+        expiring.extend(entry[0]["expiration"].as_str().map(str::to_owned));
+    }
+    assert!(expiring.iter().all(|time| time.ends_with('Z')), "{expiring:?}");
+}
+
+#[test]
+fn an_identity_of_version_2_is_a_whole_address_or_user_id_in_any_case() {
+    let site = Site::start(Config::default());
+    let alice = make(&["Alice Example <alice@example.org>"]);
+    let robot = make(&["Robot \u{c4}"]);
+    for cert in [&alice, &robot] {
+        assert_eq!(site.upload(cert).status, 200);
+    }
+    let asks = |identity: &str| {
+        let escaped: String = identity.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let statuses = ["certs/by-identity", "index"]
+            .map(|category| get(&site, &format!("/pks/v2/{category}/{escaped}")).status);
+        assert_eq!(statuses[0], statuses[1], "{identity}");
+        statuses[0]
+    };
+    for whole in [
+        "alice@example.org",
+        "ALICE@EXAMPLE.ORG",
+        "<Alice@example.org>",
+        "Alice Example <alice@example.org>",
+        "alice example <ALICE@example.org>",
+        "Robot \u{c4}",
+        "ROBOT \u{e4}",
+    ] {
+        assert_eq!(asks(whole), 200, "{whole}");
+    }
+    for part in [
+        "Alice",
+        "Alice Example",
+        "Eve <alice@example.org>",
+        "text with alice@example.org in it",
+        "Alice Example <alice@example.org> <eve@example.org>",
+        "Robot",
+        "Robot A",
+        "lice@example.org",
+    ] {
+        assert_eq!(asks(part), 404, "{part}");
+    }
+}
+
+#[test]
+fn every_answer_of_version_2_is_open_to_programs_in_browsers() {
+    let site = server(1);
+    let identity = email(&certs(1)[0]);
+    for (method, path, status) in [
+        ("GET", "/pks/v2", 501),
+        ("GET", "/pks/v2/", 501),
+        ("PUT", "/pks/v2/canonical/alice@example.org", 405),
+        ("DELETE", "/pks/v2/certs", 405),
+        ("POST", "/pks/v2/certs", 422),
+        ("POST", "/pks/v2/sendtoken", 501),
+        ("GET", "/pks/v2/certs/by-identity/%FF", 400),
+        ("GET", &format!("/pks/v2/index/{identity}"), 200),
+    ] {
+        let answer = ask(&site, method, path, &[], b"");
+        assert_eq!(answer.status, status, "{method} {path}");
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{method} {path}");
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{method} {path}");
+    }
+    let put = ask(&site, "PUT", "/pks/v2/canonical/alice@example.org", &[], b"x");
+    assert_eq!(put.header("allow"), Some("GET, HEAD, OPTIONS"));
+    assert!(put.json()["error"].as_str().unwrap().contains("/vks/v1/request-verify"));
+}
+
+#[test]
+fn an_ignored_certificate_has_a_comment() {
+    let site = server(1);
+    let cert = &certs(1)[0];
+    let answer = ask(&site, "POST", "/pks/v2/certs", &BINARY, cert.as_bytes());
+    let report = answer.json();
+    assert_eq!(report["ignored"][0]["comment"], "the server already had every part of it");
+    assert_eq!(report["inserted"], serde_json::json!([]));
+}
+
+const BINARY: [(&str, &str); 1] = [("content-type", "application/pgp-keys;armor=no")];
+
+#[test]
+fn statistics_have_the_fields_that_crawlers_read() {
+    let mut config = Config::default();
+    config.server.hostname = "keys.example.org".into();
+    config.gossip.peers = vec![talaria_server::GossipPeer {
+        host: "peer.example.org".into(),
+        port: 11370,
+        http_port: None,
+        view: "sks".into(),
+        filters: None,
+    }];
+    let site = server_with(7, config);
+    let stats = get(&site, "/pks/stats");
+    assert_eq!((stats.status, stats.header("content-type")), (200, Some("application/json")));
+    let stats = stats.json();
+    assert_eq!((&stats["numkeys"], &stats["Total"]), (&7.into(), &7.into()));
+    for (field, expected) in [
+        ("hostname", "keys.example.org"),
+        ("nodename", "keys.example.org"),
+        ("software", "talaria"),
+    ] {
+        assert_eq!(stats[field], expected);
+    }
+    assert_eq!(stats["httpAddr"], format!("keys.example.org:{}", site.address.port()));
+    assert!(stats["now"].as_str().unwrap().ends_with('Z') && stats["version"].is_string());
+    assert_eq!(stats["peers"][0]["Name"], "peer.example.org:11370");
+    assert_eq!(stats["peers"][0]["reconAddr"], "peer.example.org:11370");
+    assert_eq!(get(&site, "/pks/health").text(), "ok\n");
+    let same = get(&site, "/pks/lookup?op=stats&options=mr").json();
+    assert_eq!(same["numkeys"], 7);
+}
+
+/// The status line of the answer to these octets.
+fn raw(site: &Site, octets: &[u8]) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(site.address).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    // The server may answer and close before it has read all.
+    let _ = stream.write_all(octets);
+    let mut answer = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(n) = stream.read(&mut buffer) {
+        if n == 0 {
+            break;
+        }
+        answer.extend_from_slice(&buffer[..n]);
+        if answer.windows(4).any(|window| window == b"\r\n\r\n") {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn requests_that_are_too_large_get_a_status() {
+    let site = server(1);
+    let long = "x".repeat(9000);
+    for (request, status) in [
+        ("POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n".to_owned(), "413"),
+        (format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"), "414"),
+        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", long.repeat(8)), "431"),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", long.repeat(8)), "431"),
+        (format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(2000)), "431"),
+    ] {
+        let line = raw(&site, request.as_bytes());
+        assert!(line.contains(status), "{}: {line:?}", &request[..20]);
+    }
+}
+
+#[test]
+fn uploads_can_be_limited_to_domains() {
+    let mut config = Config::default();
+    config.policy.upload_domains = vec!["Example.org".into()];
+    let site = Site::start(config);
+    let ours = make(&["Alice <alice@example.org>", "<alice@elsewhere.example>"]);
+    let theirs = make(&["Eve <eve@elsewhere.example>"]);
+    assert_eq!(site.upload(&ours).status, 200);
+    let refused = site.upload(&theirs);
+    assert_eq!(refused.status, 422);
+    assert!(refused.text().contains("only certificates with an address at Example.org"));
+    assert!(site.cert(&theirs.fingerprint().to_hex()).is_none());
+    // A user ID of our domain that the owner did not sign opens no door.
+    let user_id = sequoia_openpgp::packet::UserID::from("Boss <boss@example.org>");
+    let forged = theirs.insert_packets(user_id).unwrap().0;
+    assert_eq!(site.upload(&forged).status, 422);
+    assert!(get(&site, "/pks/lookup?op=get&options=mr&search=boss@example.org").status == 404);
+    // A certificate that is here is updated whatever the update has: here a revocation alone.
+    let mut signer =
+        ours.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let revocation = sequoia_openpgp::cert::CertRevocationBuilder::new()
+        .set_reason_for_revocation(sequoia_openpgp::types::ReasonForRevocation::KeyRetired, b"")
+        .unwrap()
+        .build(&mut signer, &ours, None)
+        .unwrap();
+    let bare = ours.clone().retain_userids(|_| false).insert_packets(revocation).unwrap().0;
+    assert_eq!(site.upload(&bare).status, 200);
+    let served = get(&site, "/pks/v2/index/alice@example.org").json();
+    assert_eq!(served[0]["isRevoked"], true);
+}

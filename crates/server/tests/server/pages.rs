@@ -6,6 +6,7 @@ mod html;
 mod site;
 
 use html::Page;
+use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::CertBuilder;
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
@@ -138,7 +139,7 @@ fn the_page_of_a_certificate_shows_its_parts() {
     page.check();
     let text = page.text();
     assert!(text.contains("Alice <alice@example.org>") && text.contains("Alice at work"));
-    assert!(text.contains("✓ Valid") && text.contains("Subkey") && text.contains("sign"));
+    assert!(text.contains("● Usable") && text.contains("Subkey") && text.contains("sign"));
     assert!(text.contains(&format!("--recv-keys {fingerprint}")));
     let links: Vec<&str> = page.all("a").filter_map(|a| a.attribute("href")).collect();
     let armored = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
@@ -324,4 +325,200 @@ fn every_certificate_of_a_distribution_has_a_page() {
     let page: Page = site.page("/pks/lookup?op=index&search=debian.org", "en");
     assert_eq!(page.status, 200);
     page.check();
+}
+
+/// A certificate that its owner has revoked, with a reason and a text.
+fn revoked() -> openpgp::Cert {
+    let cert = crate::site::make(&["Rita <rita@example.org>"]);
+    let mut signer =
+        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let revocation = openpgp::cert::CertRevocationBuilder::new()
+        .set_reason_for_revocation(
+            openpgp::types::ReasonForRevocation::KeySuperseded,
+            "See my new key <b>\u{202e}".as_bytes(),
+        )
+        .unwrap()
+        .build(&mut signer, &cert, None)
+        .unwrap();
+    cert.insert_packets(revocation).unwrap().0
+}
+
+#[test]
+fn the_page_of_a_revoked_certificate_says_when_and_why() {
+    let cert = revoked();
+    let site = Site::start(&cert.to_vec().unwrap());
+    let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
+    page.check();
+    let note = page.all("aside").find(|aside| aside.has_class("danger")).expect("a red note");
+    let text = note.text();
+    let today = talaria_cert::timestamp(now())[..10].to_owned();
+    assert!(text.contains(&format!("Revoked by its owner on {today}.")), "{text}");
+    assert!(text.contains("superseded by another key"), "{text}");
+    assert!(text.contains("See my new key <b>U+202E"), "{text}");
+    let badges: Vec<_> = page.all("span").filter(|span| span.has_class("badge")).collect();
+    assert!(badges.iter().any(|badge| badge.has_class("revoked")));
+    assert!(!badges.iter().any(|badge| badge.has_class("valid")), "no part of it is usable");
+}
+
+fn now() -> u32 {
+    u32::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap()
+}
+
+#[test]
+fn no_page_calls_a_name_valid() {
+    let (fingerprint, bytes) = with_user_ids(&[b"Angela Merkel <angela@made-up.example>"]);
+    let site = Site::start(&bytes);
+    for path in
+        [format!("/certificate/{fingerprint}"), "/pks/lookup?op=index&search=angela".to_owned()]
+    {
+        let page = site.page(&path, "en");
+        page.check();
+        let text = page.text();
+        assert!(text.contains("Usable") && text.contains("did not check the name"), "{text}");
+        assert!(!text.contains("Valid") && !text.contains('✓'), "{path}: {text}");
+        assert!(!site.page(&path, "de").text().contains("Gültig"), "{path}");
+    }
+}
+
+#[test]
+fn bars_are_as_long_as_the_share_that_they_name() {
+    let site = Site::start(&generated(60));
+    let page = site.page("/statistics", "en");
+    let mut bars = 0;
+    for figure in page.all("figure") {
+        let labels: Vec<f64> = figure
+            .descendants("text")
+            .filter_map(|text| {
+                text.text().split_once(" · ")?.1.strip_suffix(" %")?.parse::<f64>().ok()
+            })
+            .collect();
+        let widths: Vec<f64> = figure
+            .descendants("rect")
+            .filter(|rect| rect.has_class("series-0"))
+            .filter_map(|rect| rect.attribute("width")?.strip_suffix('%')?.parse().ok())
+            .collect();
+        if labels.is_empty() {
+            continue;
+        }
+        assert_eq!(labels.len(), widths.len());
+        for (label, width) in labels.iter().zip(&widths) {
+            assert!((label - width).abs() < 0.5, "{label} % is {width} % wide");
+            bars += 1;
+        }
+    }
+    assert!(bars > 3, "{bars}");
+}
+
+#[test]
+fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(400 * 86400);
+    let year = std::time::Duration::from_secs(86400);
+    let flags = openpgp::types::KeyFlags::empty().set_signing();
+    let (cert, _) = CertBuilder::new()
+        .set_creation_time(past)
+        .add_userid("Olga <olga@example.org>")
+        .add_subkey(flags.clone(), year, None)
+        .add_subkey(flags, None, None)
+        .generate()
+        .unwrap();
+    let site = Site::start(&cert.to_vec().unwrap());
+    let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
+    page.check();
+    let folded = page.all("details").find(|details| details.has_class("folded")).unwrap();
+    assert!(folded.attribute("open").is_none());
+    assert!(folded.text().contains("Expired") && !folded.text().contains("Usable"));
+    let lists: Vec<_> = page.all("ul").filter(|list| list.has_class("components")).collect();
+    let digits = |n: usize| {
+        let key = cert.keys().subkeys().nth(n).unwrap();
+        key.key().fingerprint().to_hex()[..4].to_owned()
+    };
+    let old = usize::from(!folded.text().contains(&digits(0)));
+    assert!(folded.text().contains(&digits(old)));
+    assert!(!lists[1].text().contains(&digits(old)) && lists[1].text().contains(&digits(1 - old)));
+    let place = |id: &str| page.body.find(&format!("id=\"{id}\"")).unwrap();
+    assert!(place("timeline-heading") < place("user-ids-heading"));
+    assert!(place("user-ids-heading") < place("keys-heading"));
+}
+
+#[test]
+fn a_long_list_has_pages_and_ways_to_narrow() {
+    let site = Site::start(&generated(60));
+    let search = "/pks/lookup?op=index&search=example";
+    let page = site.page(search, "en");
+    page.check();
+    assert!(
+        page.text().contains("60 certificates were found") && page.text().contains("Page 1 of 3")
+    );
+    let cards = |page: &Page| -> Vec<String> {
+        let cards = page.all("article").filter(|card| card.has_class("card"));
+        cards
+            .map(|card| card.descendants("a").next().unwrap().attribute("href").unwrap().to_owned())
+            .collect()
+    };
+    let mut all = cards(&page);
+    assert_eq!(all.len(), 25);
+    for number in [2, 3] {
+        let next = site.page(&format!("{search}&page={number}"), "en");
+        next.check();
+        all.extend(cards(&next));
+    }
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 60, "each certificate is on one page");
+    // A page that does not exist is the nearest one that does.
+    for wrong in ["0", "99", "x", "-1"] {
+        let page = site.page(&format!("{search}&page={wrong}"), "en");
+        page.check();
+        assert_eq!(page.status, 200, "{wrong}");
+    }
+    let narrower = page.all("nav").find(|nav| nav.has_class("narrower")).expect("ways to narrow");
+    let link = narrower.descendants("a").next().unwrap().attribute("href").unwrap();
+    let fewer = site.page(link, "en");
+    assert_eq!(fewer.status, 200);
+    let count = |page: &Page| page.text().matches("Created").count();
+    assert!(count(&fewer) > 0 && !fewer.text().contains("60 certificates"), "{link}");
+}
+
+#[test]
+fn umlauts_are_found_in_both_spellings() {
+    let (joerg, first) = with_user_ids(&["Jörg Müller <jm@example.org>".as_bytes()]);
+    let (other, second) = with_user_ids(&[b"Joerg Mueller <joerg@example.net>"]);
+    let site = Site::start(&[first, second].concat());
+    let finds = |text: &str| site.page(&format!("/pks/lookup?op=index&search={text}"), "en");
+    for text in ["J%C3%B6rg", "jorg", "JORG+muller", "mu%CC%88ller"] {
+        let page = finds(text);
+        page.check();
+        assert!(page.body.contains(&joerg), "{text}");
+        assert!(!page.body.contains(&other), "{text}");
+    }
+    // ö and oe are two spellings. Each page leads to the other.
+    for (text, link) in [("J%C3%B6rg", "search=joerg"), ("joerg", "search=jorg")] {
+        assert!(finds(text).body.contains(link), "{text}");
+    }
+    assert!(finds("joerg").body.contains(&other));
+    assert!(!finds("muller").body.contains("Other spelling"));
+    let nothing = site.page("/pks/lookup?op=index&search=Muellerin", "en");
+    assert!(nothing.status == 404 && nothing.text().contains("Other spelling: mullerin"));
+}
+
+#[test]
+fn a_secret_key_is_refused_in_words() {
+    let cert = crate::site::make(&["Sasha <sasha@example.org>"]);
+    let site = Site::start(&generated(1));
+    let armored = String::from_utf8(cert.as_tsk().armored().to_vec().unwrap()).unwrap();
+    assert!(armored.contains("PRIVATE KEY BLOCK"));
+    let binary = cert.as_tsk().to_vec().unwrap();
+    // Secret packets in the armor of a certificate.
+    let disguised = String::from_utf8_lossy(talaria_cert::enarmor(&binary).as_bytes()).into_owned();
+    assert!(disguised.contains("PUBLIC KEY BLOCK"));
+    for page in
+        [site.upload_text(&armored), site.upload_text(&disguised), site.upload_file(&binary)]
+    {
+        assert_eq!(page.status, 422);
+        page.check();
+        assert!(page.text().contains("This is a secret key"), "{}", page.text());
+        assert!(page.text().contains("make a new key"), "{}", page.text());
+    }
+    let path = format!("/certificate/{}", cert.fingerprint().to_hex());
+    assert_eq!(site.page(&path, "en").status, 404, "nothing of it was kept");
 }

@@ -162,6 +162,9 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
     let mail = &received[0];
     assert!(mail.contains(&format!("To: {first}")) && mail.contains("From: Keys <keys@"), "{mail}");
     assert!(mail.contains("Auto-Submitted: auto-generated"), "{mail}");
+    assert!(mail.contains("MIME-Version: 1.0"), "{mail}");
+    let ids: Vec<&str> = mail.lines().filter(|line| line.starts_with("Message-ID: <")).collect();
+    assert!(ids.len() == 1 && ids[0].ends_with("@keys.example.org>"), "{mail}");
     assert!(mail.replace(' ', "").contains(&fingerprint), "{mail}");
 
     // A mail scanner may open the link any number of times.
@@ -463,4 +466,203 @@ fn the_first_address_of_a_user_id_gets_the_confirmation_mail() {
         assert_eq!(got.status, 200, "{form}");
         assert_eq!(user_ids(&got.certs()[0]), ["Idn <user@B\u{fc}cher.example>"]);
     }
+}
+
+#[test]
+fn a_link_ends_when_it_was_used_or_its_address_was_taken_back() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let (old, new) = (make(&["<alice@example.org>"]), make(&["<alice@example.org>"]));
+    let ask = |cert: &openpgp::Cert| {
+        let token = upload(&site, cert)["token"].clone();
+        assert_eq!(request_verify(&site, &token, &["alice@example.org"], &[]).status, 200);
+        link(&mails.mails().pop().unwrap()).to_owned()
+    };
+    let holder = || {
+        let got = by_email(&site, "alice@example.org");
+        (got.status == 200).then(|| got.certs()[0].fingerprint())
+    };
+    let first = ask(&old);
+    assert_eq!(site.form(&first, &[]).status, 200);
+    assert_eq!(holder(), Some(old.fingerprint()));
+    // A reload of the page harms nobody.
+    assert_eq!(site.form(&first, &[]).status, 200);
+    assert!(site.open(&first).text().contains("Your address is published"));
+    // The address moves to the new certificate. The old link does not move it back.
+    assert_eq!(site.form(&ask(&new), &[]).status, 200);
+    assert_eq!(holder(), Some(new.fingerprint()));
+    assert_eq!(site.open(&first).status, 400);
+    let refused = site.form(&first, &[]);
+    assert!(refused.status == 400 && refused.text().contains("it was used"), "{}", refused.text());
+    assert_eq!(holder(), Some(new.fingerprint()));
+    // What was taken back does not return by a link from before.
+    let pending = ask(&old);
+    assert_eq!(site.form("/vks/manage", &[("address", "alice@example.org")]).status, 200);
+    let manage = link(&mails.mails().pop().unwrap()).to_owned();
+    assert_eq!(site.form(&manage, &[("address", "alice@example.org")]).status, 200);
+    assert_eq!(holder(), None);
+    assert_eq!(site.open(&manage).status, 400, "its own address was taken back");
+    // A link that was sent for another certificate was not used.
+    assert_eq!(site.form(&pending, &[]).status, 200);
+    assert_eq!(holder(), Some(old.fingerprint()));
+}
+
+#[test]
+fn the_page_after_an_upload_offers_to_confirm_the_addresses() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let cert = make(&["Alice <alice@example.org>", "Alice <alice@work.example>", "no address"]);
+    let add = |cert: &openpgp::Cert| {
+        let request = agent().post(site.url("/pks/add")).header("Accept", "text/html");
+        Got::of(request.send_form([("keytext", armored(cert).as_str())])).text()
+    };
+    let page = add(&cert);
+    assert!(
+        page.contains("action=\"/vks/request\"") && page.contains("alice@work.example"),
+        "{page}"
+    );
+    let token = page.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+    let fields =
+        [("token", token), ("address", "alice@example.org"), ("address", "alice@work.example")];
+    let sent = site.form("/vks/request", &fields);
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    assert!(
+        sent.text().contains("alice@example.org") && sent.text().contains("alice@work.example")
+    );
+    let received = mails.mails();
+    assert_eq!(received.len(), 2);
+    for mail in &received {
+        assert_eq!(site.form(link(mail), &[]).status, 200);
+    }
+    assert_eq!(by_email(&site, "alice@example.org").status, 200);
+    // Nothing is left to be confirmed, the page of the certificate says so, and every page leads to the addresses.
+    assert!(!add(&cert).contains("/vks/request"));
+    let shown = site.open(&format!("/certificate/{}", cert.fingerprint().to_hex())).text();
+    assert!(shown.contains("Address confirmed") && shown.contains("href=\"/vks/manage\""));
+    // Somebody else's token and addresses that are not in the certificate get no mail.
+    for wrong in [
+        [("token", "x"), ("address", "alice@example.org")],
+        [("token", token), ("address", "eve@example.org")],
+    ] {
+        assert_eq!(site.form("/vks/request", &wrong).status, 400);
+    }
+    assert_eq!(site.form("/vks/request", &[("token", token)]).status, 400);
+    assert_eq!(mails.mails().len(), 2);
+}
+
+/// A certificate with some addresses, and these.
+fn with_addresses(name: &str, count: usize) -> (openpgp::Cert, Vec<String>) {
+    let emails: Vec<String> = (0..count).map(|n| format!("{name}{n}@example.org")).collect();
+    let user_ids: Vec<&str> = emails.iter().map(String::as_str).collect();
+    (make(&user_ids), emails)
+}
+
+#[test]
+fn a_certificate_and_a_network_get_a_limited_number_of_mails() {
+    let mails = MailServer::start(&[]);
+    let mut config = config(mails.port);
+    config.rates.exempt = Vec::new();
+    let site = Site::start(config);
+    let ask = |name: &str, count: usize| {
+        let (cert, emails) = with_addresses(name, count);
+        let token = upload(&site, &cert)["token"].clone();
+        let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+        request_verify(&site, &token, &emails, &[])
+    };
+    let pending = |got: &Got| got.text().matches("\"pending\"").count();
+    // Of one certificate with many addresses, the first get a mail.
+    let first = ask("a", 30);
+    assert_eq!((first.status, pending(&first), mails.mails().len()), (200, 20, 20));
+    assert_eq!(pending(&ask("b", 20)), 20);
+    assert_eq!(pending(&ask("c", 20)), 20);
+    let over = ask("d", 5);
+    assert_eq!((over.status, mails.mails().len()), (429, 60), "{}", over.text());
+    assert!(over.header("retry-after").parse::<u64>().unwrap() > 3000);
+}
+
+#[test]
+fn all_mails_go_over_one_connection() {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let mails = MailServer::start(&[]);
+    let (listener, behind) = (TcpListener::bind("127.0.0.1:0").unwrap(), mails.port);
+    let port = listener.local_addr().unwrap().port();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let server = TcpStream::connect(("127.0.0.1", behind)).unwrap();
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            }
+        }
+    });
+    let site = Site::start(config(port));
+    let (cert, emails) = with_addresses("a", 10);
+    let token = upload(&site, &cert)["token"].clone();
+    for email in &emails {
+        assert_eq!(request_verify(&site, &token, &[email], &[]).status, 200);
+    }
+    assert_eq!(mails.mails().len(), 10);
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+}
+
+/// A mail server that knows no address whose name starts with "unknown".
+fn refusing_mail_server() -> u16 {
+    use std::io::{BufRead as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            client.write_all(b"220 refusing\r\n").unwrap();
+            let lines = std::io::BufReader::new(client.try_clone().unwrap()).lines();
+            let mut in_data = false;
+            for line in lines.map_while(Result::ok) {
+                let answer = match line.as_str() {
+                    "." => "250 taken",
+                    _ if in_data => continue,
+                    "DATA" => "354 go on",
+                    line if line.starts_with("RCPT") && line.contains("<unknown") => "550 nobody",
+                    _ => "250 fine",
+                };
+                in_data = line == "DATA";
+                client.write_all(format!("{answer}\r\n").as_bytes()).unwrap();
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn an_address_that_takes_no_mail_is_the_fault_of_the_request() {
+    let site = Site::start(config(refusing_mail_server()));
+    let cert = make(&["<unknown@example.org>", "<known@example.org>", "<j\u{f6}rg@example.org>"]);
+    let token = upload(&site, &cert)["token"].clone();
+    for email in ["unknown@example.org", "j\u{f6}rg@example.org"] {
+        let refused = request_verify(&site, &token, &[email], &[]);
+        assert_eq!(refused.status, 400, "{email}: {}", refused.text());
+        assert!(refused.text().contains("mail cannot be sent to"), "{}", refused.text());
+    }
+    // The others get theirs.
+    let got = request_verify(&site, &token, &["unknown@example.org", "known@example.org"], &[]);
+    assert_eq!(got.status, 200, "{}", got.text());
+    assert_eq!(got.value()["status"]["known@example.org"], "pending");
+    assert_eq!(got.value()["status"]["unknown@example.org"], "unpublished");
+}
+
+#[test]
+fn a_secret_key_is_refused() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let cert = make(&["Sasha <sasha@example.org>"]);
+    let armored = String::from_utf8(cert.as_tsk().armored().to_vec().unwrap()).unwrap();
+    let got = site.json("/vks/v1/upload", &json!({ "keytext": armored }));
+    assert_eq!(got.status, 400);
+    assert!(got.text().contains("this is a secret key"), "{}", got.text());
+    let fingerprint = cert.fingerprint().to_hex();
+    assert_eq!(site.get(&format!("/vks/v1/by-fingerprint/{fingerprint}")).status, 404);
 }

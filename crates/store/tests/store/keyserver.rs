@@ -890,8 +890,8 @@ fn the_records_of_a_keyserver_read_back() {
     store.publish(b, &address, NOW.into()).unwrap();
     assert_eq!(store.published(a).unwrap(), []);
     assert_eq!(store.published(b).unwrap(), std::slice::from_ref(&address));
-    assert!(store.unpublish(b, &address).unwrap());
-    assert!(!store.unpublish(b, &address).unwrap());
+    assert!(store.unpublish(b, &address, NOW.into()).unwrap());
+    assert!(!store.unpublish(b, &address, NOW.into()).unwrap());
 
     store.mark_unobtainable("a:1", View::Sks, &[[1; 16], [2; 16]], 1, NOW.into()).unwrap();
     store.mark_unobtainable("a:1", View::Sks, &[[1; 16]], 1, (NOW + 1).into()).unwrap();

@@ -3,6 +3,7 @@
 mod backup;
 mod block;
 mod delete;
+mod list;
 mod redact;
 mod reindex;
 mod restore;
@@ -38,6 +39,7 @@ enum Command {
     Unblock(unblock::Args),
     Redact(redact::Args),
     Unredact(unredact::Args),
+    List(list::Args),
     Reindex(reindex::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Unblock(args) => unblock::run(args, cx),
         Command::Redact(args) => redact::run(args, cx),
         Command::Unredact(args) => unredact::run(args, cx),
+        Command::List(args) => list::run(args, cx),
         Command::Reindex(args) => reindex::run(args, cx),
         Command::Backup(args) => backup::run(args, cx),
         Command::Restore(args) => restore::run(args, cx),

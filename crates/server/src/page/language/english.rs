@@ -14,6 +14,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     nav_upload: "Upload",
     nav_statistics: "Statistics",
     nav_peers: "Peers",
+    nav_manage: "Manage confirmed addresses",
     footer: "A name on a certificate is a claim, not a proof: anybody can upload a certificate with any name.",
     software: "Software:",
     contact: "Contact:",
@@ -45,19 +46,38 @@ pub(crate) static ENGLISH: Texts = Texts {
             format!("{} certificates were found.", grouped(n, ','))
         }
     },
-    ambiguous: "Several valid certificates match, and anybody can upload one with any name. Take the one whose fingerprint its owner gave you.",
+    ambiguous: "Several usable certificates match, and anybody can upload one with any name. Take the one whose fingerprint its owner gave you.",
     several: "Several certificates match. Do not use revoked or expired ones.",
     no_name: "(no user ID)",
     other_names: "Other user IDs",
     more: |n| format!("and {} more, not shown", grouped(n, ',')),
     whole_text: |n| format!("Whole text ({} characters)", grouped(n, ',')),
+    narrow: "Only with an address at:",
+    other_spelling: "Other spelling:",
+    result_pages: "Pages of results",
+    page_of: |page, pages| format!("Page {page} of {pages}"),
+    previous: "Previous",
+    next: "Next",
 
     // States and times.
-    valid: "Valid",
+    valid: "Usable",
     expired: "Expired",
     revoked: "Revoked",
     invalid: "Not usable",
     unchecked: "Not checked",
+    valid_means: "Neither expired nor revoked. This does not say that the name is genuine.",
+    address_confirmed: "Address confirmed",
+    confirmed_means: "Somebody who reads the mail to this address confirmed it on this server.",
+    name_unverified: "This server did not check the name: anybody can upload a certificate with any name.",
+    names_confirmed: |n| {
+        if n == 1 {
+            "Somebody who reads the mail to one of the addresses confirmed it on this server. The names are not checked.".into()
+        } else {
+            format!(
+                "Somebody who reads the mail to {n} of the addresses confirmed them on this server. The names are not checked."
+            )
+        }
+    },
     created: "Created",
     expires: "Expires",
     never: "never",
@@ -65,6 +85,15 @@ pub(crate) static ENGLISH: Texts = Texts {
     since: "Since",
     revoked_on: "Revoked",
     reason: "Reason given",
+    reason_code: |code| match code {
+        0 => "none",
+        1 => "superseded by another key",
+        2 => "the secret key may be in other hands",
+        3 => "no longer used",
+        32 => "the user ID is no longer right",
+        _ => "another one",
+    },
+    on_day: "on",
 
     // A certificate.
     fingerprint: "Fingerprint",
@@ -79,13 +108,24 @@ pub(crate) static ENGLISH: Texts = Texts {
     fetch: "Or fetch it with:",
     armor: "As text",
     expired_means: "This certificate has expired. Do not encrypt to it. Its owner can extend it: ask for a newer copy.",
-    revoked_means: "The owner has revoked this certificate. Do not use it any more.",
+    expired_on: "Expired on",
+    revoked_means: "Do not use this certificate any more.",
+    revoked_by_owner: "Revoked by its owner",
+    revoked_by_other: "Revoked by a key that its owner named for this",
+    further: |n| format!("{} more", grouped(n, ',')),
+    older_parts: |n| {
+        if n == 1 {
+            "1 other or older".into()
+        } else {
+            format!("{} others or older ones", grouped(n, ','))
+        }
+    },
     invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
     user_ids: "User IDs",
     no_user_ids: "No user ID may be shown.",
     primary: "primary",
     attribute: |n| format!("Photo or other attribute ({} bytes)", grouped(n, ',')),
-    same_address: "All certificates with this address",
+    same_address: "Others with this address",
     keys: "Keys",
     primary_key: "Primary key",
     subkey: "Subkey",
@@ -94,7 +134,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     encrypt: "encrypt",
     authenticate: "authenticate",
     timeline: "Over time",
-    timeline_title: "When keys and user IDs were made, and when they end; the dates are in the lists above",
+    timeline_title: "When keys and user IDs were made, and when they end; the dates are in the lists below",
 
     // Signatures of others.
     signatures: |n| {
@@ -138,6 +178,9 @@ pub(crate) static ENGLISH: Texts = Texts {
     report_refused: "Refused",
     report_refused_says: "The server refused these certificates for the reason beside them.",
     back_to_upload: "Upload another one",
+    confirm_heading: "Confirm your addresses",
+    confirm_offer: "Programs that ask this server by address find your certificate once you have confirmed the address. You get a mail with a link.",
+    confirm_send: "Send the mails",
 
     // Statistics.
     statistics_title: "Statistics",
@@ -146,7 +189,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     certificates: "Certificates",
     subkeys: "Subkeys",
     all_signatures: "Signatures",
-    growth: "Growth",
+    growth: "Changes",
     chart_growth: "New and updated certificates by day",
     contents: "Contents",
     chart_validity: "By state",
@@ -223,6 +266,8 @@ pub(crate) static ENGLISH: Texts = Texts {
     bad_request_title: "The request is not valid",
     bad_request_advice: "Go back to the form and try again.",
     malformed_title: "No certificate found in the upload",
+    secret_title: "This is a secret key",
+    secret_advice: "The server did not keep it, but it has left your computer. Send only the public certificate: “gpg --armor --export ADDRESS”, without “secret”. If the key had no good passphrase, or somebody else could read the connection, make a new key and revoke this one.",
     malformed_advice: "A certificate as text starts with “-----BEGIN PGP PUBLIC KEY BLOCK-----”. Send all of its lines.",
     forbidden_title: "Access denied",
     forbidden_advice: "The operator of this server does not offer this to everybody.",

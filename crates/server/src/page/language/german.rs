@@ -14,6 +14,7 @@ pub(crate) static GERMAN: Texts = Texts {
     nav_upload: "Hochladen",
     nav_statistics: "Statistik",
     nav_peers: "Partner",
+    nav_manage: "Bestätigte Adressen verwalten",
     footer: "Der Name auf einem Zertifikat ist eine Behauptung, kein Beweis: Jeder kann ein Zertifikat mit beliebigem Namen hochladen.",
     software: "Software:",
     contact: "Kontakt:",
@@ -45,19 +46,38 @@ pub(crate) static GERMAN: Texts = Texts {
             format!("{} Zertifikate wurden gefunden.", grouped(n, '.'))
         }
     },
-    ambiguous: "Mehrere gültige Zertifikate passen, und jeder kann eines mit beliebigem Namen hochladen. Nehmen Sie das, dessen Fingerabdruck Sie vom Besitzer selbst haben.",
+    ambiguous: "Mehrere benutzbare Zertifikate passen, und jeder kann eines mit beliebigem Namen hochladen. Nehmen Sie das, dessen Fingerabdruck Sie vom Besitzer selbst haben.",
     several: "Mehrere Zertifikate passen. Widerrufene und abgelaufene sind nicht mehr zu benutzen.",
     no_name: "(keine Benutzerkennung)",
     other_names: "Weitere Benutzerkennungen",
     more: |n| format!("und {} weitere, nicht gezeigt", grouped(n, '.')),
     whole_text: |n| format!("Ganzer Text ({} Zeichen)", grouped(n, '.')),
+    narrow: "Nur mit einer Adresse bei:",
+    other_spelling: "Andere Schreibweise:",
+    result_pages: "Seiten mit Treffern",
+    page_of: |page, pages| format!("Seite {page} von {pages}"),
+    previous: "Zurück",
+    next: "Weiter",
 
     // States and times.
-    valid: "Gültig",
+    valid: "Benutzbar",
     expired: "Abgelaufen",
     revoked: "Widerrufen",
     invalid: "Nicht benutzbar",
     unchecked: "Nicht geprüft",
+    valid_means: "Weder abgelaufen noch widerrufen. Ob der Name echt ist, sagt das nicht.",
+    address_confirmed: "Adresse bestätigt",
+    confirmed_means: "Jemand, der die Mails an diese Adresse liest, hat sie auf diesem Server bestätigt.",
+    name_unverified: "Den Namen hat dieser Server nicht geprüft: Jeder kann ein Zertifikat mit beliebigem Namen hochladen.",
+    names_confirmed: |n| {
+        if n == 1 {
+            "Jemand, der die Mails an eine der Adressen liest, hat sie auf diesem Server bestätigt. Die Namen sind nicht geprüft.".into()
+        } else {
+            format!(
+                "Jemand, der die Mails an {n} der Adressen liest, hat sie auf diesem Server bestätigt. Die Namen sind nicht geprüft."
+            )
+        }
+    },
     created: "Erzeugt",
     expires: "Läuft ab",
     never: "nie",
@@ -65,6 +85,15 @@ pub(crate) static GERMAN: Texts = Texts {
     since: "Seit",
     revoked_on: "Widerrufen",
     reason: "Angegebener Grund",
+    reason_code: |code| match code {
+        0 => "keiner",
+        1 => "durch einen anderen Schlüssel ersetzt",
+        2 => "der geheime Schlüssel kann in fremden Händen sein",
+        3 => "nicht mehr benutzt",
+        32 => "die Benutzerkennung stimmt nicht mehr",
+        _ => "ein anderer",
+    },
+    on_day: "am",
 
     // A certificate.
     fingerprint: "Fingerabdruck",
@@ -79,13 +108,24 @@ pub(crate) static GERMAN: Texts = Texts {
     fetch: "Oder so holen:",
     armor: "Als Text",
     expired_means: "Dieses Zertifikat ist abgelaufen. Verschlüsseln Sie nicht mehr damit. Der Besitzer kann es verlängern: Fragen Sie nach einer neueren Fassung.",
-    revoked_means: "Der Besitzer hat dieses Zertifikat widerrufen. Benutzen Sie es nicht mehr.",
+    expired_on: "Abgelaufen am",
+    revoked_means: "Benutzen Sie dieses Zertifikat nicht mehr.",
+    revoked_by_owner: "Vom Besitzer widerrufen",
+    revoked_by_other: "Widerrufen von einem Schlüssel, den der Besitzer dafür benannt hat,",
+    further: |n| format!("{} weitere", grouped(n, '.')),
+    older_parts: |n| {
+        if n == 1 {
+            "1 weiteres oder älteres".into()
+        } else {
+            format!("{} weitere oder ältere", grouped(n, '.'))
+        }
+    },
     invalid_means: "Auf keinem Teil dieses Zertifikats ist eine gute Signatur des Besitzers bekannt. Es ist nicht benutzbar.",
     user_ids: "Benutzerkennungen",
     no_user_ids: "Es kann keine Benutzerkennung gezeigt werden.",
     primary: "wichtigste",
     attribute: |n| format!("Foto oder anderes Merkmal ({} Bytes)", grouped(n, '.')),
-    same_address: "Alle Zertifikate mit dieser Adresse",
+    same_address: "Andere mit dieser Adresse",
     keys: "Schlüssel",
     primary_key: "Hauptschlüssel",
     subkey: "Unterschlüssel",
@@ -94,7 +134,7 @@ pub(crate) static GERMAN: Texts = Texts {
     encrypt: "verschlüsseln",
     authenticate: "anmelden",
     timeline: "Im Lauf der Zeit",
-    timeline_title: "Wann Schlüssel und Benutzerkennungen entstanden und wann sie enden; die Daten stehen in den Listen darüber",
+    timeline_title: "Wann Schlüssel und Benutzerkennungen entstanden und wann sie enden; die Daten stehen in den Listen darunter",
 
     // Signatures of others.
     signatures: |n| {
@@ -138,6 +178,9 @@ pub(crate) static GERMAN: Texts = Texts {
     report_refused: "Abgelehnt",
     report_refused_says: "Diese wurden nicht angenommen, aus diesen Gründen.",
     back_to_upload: "Noch eines hochladen",
+    confirm_heading: "Adressen bestätigen",
+    confirm_offer: "Programme, die diesen Server nach einer Adresse fragen, finden Ihr Zertifikat, sobald Sie die Adresse bestätigt haben. Sie bekommen eine Mail mit einem Link.",
+    confirm_send: "Mails senden",
 
     // Statistics.
     statistics_title: "Statistik",
@@ -146,7 +189,7 @@ pub(crate) static GERMAN: Texts = Texts {
     certificates: "Zertifikate",
     subkeys: "Unterschlüssel",
     all_signatures: "Signaturen",
-    growth: "Zuwachs",
+    growth: "Änderungen",
     chart_growth: "Neue und ergänzte Zertifikate pro Tag",
     contents: "Was hier ist",
     chart_validity: "Nach Zustand",
@@ -225,6 +268,8 @@ pub(crate) static GERMAN: Texts = Texts {
     bad_request_title: "Die Anfrage passt hier nicht",
     bad_request_advice: "Gehen Sie zurück und versuchen Sie es anders.",
     malformed_title: "Darin war kein Zertifikat",
+    secret_title: "Das ist ein geheimer Schlüssel",
+    secret_advice: "Der Server hat ihn nicht behalten, aber er hat Ihren Rechner verlassen. Senden Sie nur das öffentliche Zertifikat: „gpg --armor --export ADRESSE“, ohne „secret“. Wenn der Schlüssel keine gute Passphrase hatte oder jemand die Verbindung mitlesen konnte, erzeugen Sie einen neuen und widerrufen Sie diesen.",
     malformed_advice: "Ein Zertifikat als Text beginnt mit „-----BEGIN PGP PUBLIC KEY BLOCK-----“. Senden Sie es ganz, mit allen Zeilen.",
     forbidden_title: "Das ist Ihnen nicht zugänglich",
     forbidden_advice: "Der Betreiber dieses Servers hat es geschlossen.",

@@ -155,10 +155,15 @@ fn a_browser_shows_every_page_without_errors() {
     let mut ring = generated(200);
     ring.extend(hostile_bytes);
     ring.extend(long_bytes);
+    let revoked = super::revoked();
+    ring.extend(sequoia_openpgp::serialize::MarshalInto::to_vec(&revoked).unwrap());
     let mut config = site::config();
     config.policy.user_id_bytes = 64 << 10;
+    config.vks.enabled = true;
     let real = std::fs::read("/usr/share/keyrings/debian-keyring.gpg").unwrap_or_default();
     ring.extend(real);
+    let offered =
+        crate::site::armored(&crate::site::make(&["Olga <olga@example.org>", "<o@work.example>"]));
     let site = Site::start_with(&ring, config);
     // A certificate with many third-party signatures, if a real keyring is installed.
     let signed = site.fingerprints.last().unwrap();
@@ -169,6 +174,9 @@ fn a_browser_shows_every_page_without_errors() {
         ("signed", format!("/certificate/{signed}")),
         ("hostile", format!("/certificate/{hostile}")),
         ("long", format!("/certificate/{long}")),
+        ("revoked", format!("/certificate/{}", revoked.fingerprint().to_hex())),
+        ("manage", "/vks/manage".into()),
+        ("uploaded", "/pks/add".into()),
         ("upload", "/upload".into()),
         ("statistics", "/statistics".into()),
         ("peers", "/peers".into()),
@@ -180,10 +188,24 @@ fn a_browser_shows_every_page_without_errors() {
     for (name, path) in pages {
         for (scheme, width) in [("light", 1200), ("light", 360), ("dark", 1200), ("dark", 360)] {
             browser.look(scheme, width);
-            browser.open(&format!("{}{path}", site.base(&path)));
+            if name == "uploaded" {
+                browser.open(&format!("{}/upload", site.address));
+                let text = serde_json::to_string(&offered).unwrap();
+                browser.run(&format!(
+                    "document.querySelector('#keytext').value = {text}; \
+                     document.querySelector('form[action=\"/pks/add\"]').submit();"
+                ));
+                browser.wait("return !!document.querySelector('form[action=\"/vks/request\"]');");
+            } else {
+                browser.open(&format!("{}{path}", site.base(&path)));
+            }
             // Nothing is wider than the screen.
             let wide = browser.run("return document.documentElement.scrollWidth - innerWidth;");
             assert!(wide.as_i64().unwrap() <= 0, "{name} at {width}: {wide} too wide");
+            if width == 360 && ["certificate", "signed", "revoked"].contains(&name) {
+                let high = browser.run("return document.documentElement.scrollHeight / 800;");
+                assert!(high.as_f64().unwrap() <= 4.0, "{name} has {high} screens of a phone");
+            }
             browser.picture(&folder.join(format!("{name}-{scheme}-{width}.png")));
         }
         let complaints = browser.complaints();

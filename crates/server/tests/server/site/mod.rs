@@ -40,6 +40,11 @@ impl Site {
         format!("http://{}{path}", if is_for_operators { self.operator } else { self.address })
     }
 
+    /// The address of a path on the listener for operators.
+    pub(crate) fn operator_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.operator)
+    }
+
     pub(crate) fn get(&self, path: &str) -> Got {
         Got::of(agent().get(self.url(path)).call())
     }

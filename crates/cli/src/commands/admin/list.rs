@@ -1,0 +1,55 @@
+//! `talaria admin list`
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use talaria::cert::timestamp;
+use talaria::store::{Access, Return, Store};
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// List blocked certificates and redacted user IDs
+///
+/// A redacted user ID is shown as its SHA-256 digest, because the store keeps nothing else of it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {}
+
+pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
+    let store = Store::open(cx.path()?, Access::Read)?;
+    let mut out = cx.stdout();
+    for tombstone in store.all_tombstones()? {
+        if tombstone.returning != Return::Blocked {
+            continue;
+        }
+        let fingerprint = tombstone.fingerprint.to_string();
+        let since = store.change_time(tombstone.change)?;
+        let since = since.map(|time| timestamp(time.seconds()));
+        if cx.json {
+            let json = serde_json::json!({
+                "fingerprint": fingerprint, "what": "blocked", "since": since,
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            let since = since.map(|since| format!(" since {}", &since[..10]));
+            writeln!(out, "{fingerprint} blocked{}", since.unwrap_or_default())?;
+        }
+    }
+    for (fingerprint, redaction) in store.redactions()? {
+        let (fingerprint, digest) = (fingerprint.to_string(), redaction.digest_text());
+        if cx.json {
+            let json = serde_json::json!({
+                "fingerprint": fingerprint, "what": "redacted", "user_id_sha256": digest,
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            match digest {
+                Some(digest) => {
+                    writeln!(out, "{fingerprint} redacted the user ID with SHA-256 {digest}")?;
+                }
+                None => writeln!(out, "{fingerprint} redacted all user IDs")?,
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,174 @@
+//! The operator's commands over HTTP: delete, block, redact and their opposites, and a list of what is blocked and
+//! redacted.
+//!
+//! They are for operators only, see [`operators_only`], and a request must have the media type of JSON: the form of
+//! another site, opened in the browser of an operator, cannot send that.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use talaria_cert::Fingerprint;
+use talaria_store::{Query, Redaction, Return, Store, StoreError};
+
+use super::operators_only;
+use crate::answer::{Answer, Refusal, json, media};
+use crate::clock;
+use crate::request::Request;
+use crate::state::State;
+
+/// Certificates in one request.
+const CERTS_MAX: usize = 1000;
+
+/// A request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    /// Whole fingerprints, 40 or 64 digits.
+    fingerprints: Vec<String>,
+    /// For `redact`: the whole texts of user IDs.
+    #[serde(default)]
+    user_ids: Vec<String>,
+    /// For `redact`: all user IDs and attributes.
+    #[serde(default)]
+    all: bool,
+}
+
+/// The result for a certificate.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    fingerprint: String,
+    outcome: &'static str,
+}
+
+/// Something that is kept out.
+#[derive(Debug, Serialize)]
+struct Entry {
+    fingerprint: String,
+    /// `blocked` or `redacted`.
+    what: &'static str,
+    /// When it was blocked, if the log still has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// The SHA-256 of the redacted user ID, if not all are redacted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id_sha256: Option<String>,
+}
+
+/// Answers `/admin/…`.
+pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+    operators_only(state, request)?;
+    let action = request.path().strip_prefix("/admin/").unwrap_or_default().to_owned();
+    let posts = *request.method() == Method::POST;
+    if action == "list" && !posts {
+        let reading = Arc::clone(state);
+        return state.turns.run(move || Ok(json(&list(&*reading.readers.get()?)?))).await;
+    }
+    if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
+        return Err(Refusal::NotFound("there is no such command".into()));
+    }
+    if !posts {
+        let method = request.method().to_string();
+        return Err(Refusal::Method { method, allow: "POST" });
+    }
+    if request.media() != media::JSON {
+        return Err(Refusal::BadRequest("the media type must be application/json".into()));
+    }
+    let order: Order = serde_json::from_slice(&request.body)
+        .map_err(|error| Refusal::BadRequest(format!("cannot parse the request: {error}")))?;
+    if order.fingerprints.is_empty() || order.fingerprints.len() > CERTS_MAX {
+        return Err(Refusal::BadRequest(format!("a request names 1 to {CERTS_MAX} fingerprints")));
+    }
+    if action == "redact" && order.all != order.user_ids.is_empty() {
+        return Err(Refusal::BadRequest("give either user_ids or all".into()));
+    }
+    let mut all = Vec::with_capacity(order.fingerprints.len());
+    for text in &order.fingerprints {
+        all.push(fingerprint(text)?);
+    }
+    tracing::info!(%action, certificates = all.len(), "an operator sent a command");
+    let write = move |store: &mut Store| carry_out(store, &action, &all, &order);
+    Ok(json(&state.writer.run(write).await?))
+}
+
+/// A whole fingerprint of version 4 or 6.
+fn fingerprint(text: &str) -> Result<Fingerprint, Refusal> {
+    let bytes = match text.parse() {
+        Ok(Query::Fingerprint(bytes)) => bytes,
+        _ => Vec::new(),
+    };
+    let parsed = match bytes.len() {
+        20 => bytes.as_slice().try_into().ok().map(Fingerprint::V4),
+        32 => bytes.as_slice().try_into().ok().map(Fingerprint::V6),
+        _ => None,
+    };
+    parsed
+        .ok_or_else(|| Refusal::BadRequest("a fingerprint has 40 or 64 hexadecimal digits".into()))
+}
+
+/// Executes a command for all certificates, or for none.
+fn carry_out(
+    store: &mut Store,
+    action: &str,
+    all: &[Fingerprint],
+    order: &Order,
+) -> Result<Vec<Outcome>, StoreError> {
+    let now = clock::now().into();
+    store.atomically(|store| {
+        let mut outcomes = Vec::with_capacity(all.len());
+        for &fingerprint in all {
+            let is_here = store.row(fingerprint)?.is_some();
+            let outcome = match action {
+                "delete" if is_here => {
+                    store.delete(&[fingerprint], Return::Allowed, now)?;
+                    "deleted"
+                }
+                "delete" => "not here",
+                "block" => {
+                    store.delete(&[fingerprint], Return::Blocked, now)?;
+                    if is_here { "deleted and blocked" } else { "blocked" }
+                }
+                "unblock" if store.unblock(&[fingerprint])? > 0 => "unblocked",
+                "unblock" => "not blocked",
+                "redact" => {
+                    let redactions: Vec<Redaction> = if order.all {
+                        vec![Redaction::All]
+                    } else {
+                        order.user_ids.iter().map(|text| Redaction::of(text.as_bytes())).collect()
+                    };
+                    store.redact(fingerprint, &redactions, now)?;
+                    if is_here { "redacted" } else { "redacted before it is there" }
+                }
+                _ if store.unredact(fingerprint)? > 0 => "unredacted",
+                _ => "not redacted",
+            };
+            outcomes.push(Outcome { fingerprint: fingerprint.to_string(), outcome });
+        }
+        Ok(outcomes)
+    })
+}
+
+/// All blocked certificates, and all redactions.
+fn list(store: &Store) -> Result<Vec<Entry>, StoreError> {
+    let mut entries = Vec::new();
+    for tombstone in store.all_tombstones()? {
+        if tombstone.returning == Return::Blocked {
+            let since = store.change_time(tombstone.change)?;
+            entries.push(Entry {
+                fingerprint: tombstone.fingerprint.to_string(),
+                what: "blocked",
+                since: since.map(|time| talaria_cert::timestamp(time.seconds())),
+                user_id_sha256: None,
+            });
+        }
+    }
+    for (fingerprint, redaction) in store.redactions()? {
+        entries.push(Entry {
+            fingerprint: fingerprint.to_string(),
+            what: "redacted",
+            since: None,
+            user_id_sha256: redaction.digest_text(),
+        });
+    }
+    Ok(entries)
+}

@@ -1,0 +1,63 @@
+//! Which uploads a server takes at all: that of an organisation takes only certificates with an address of its own.
+
+use talaria_cert::{Address, Cert, Summary, UserIdContent, Verification, verdicts};
+use talaria_store::Store;
+
+use crate::answer::Refusal;
+use crate::clock;
+use crate::config::Policy;
+use crate::hkp::Named;
+use crate::reader::Readers;
+use crate::state::{State, blocking};
+
+/// The certificates of an upload that the server takes, and a report on the others.
+///
+/// A certificate that is already here is taken whatever it has, so that its owner can revoke it.
+///
+/// # Errors
+///
+/// [`Refusal::Store`].
+pub(crate) async fn choose(
+    state: &State,
+    certs: Vec<Cert>,
+) -> Result<(Vec<Cert>, Vec<Named>), Refusal> {
+    let config = state.config.load_full();
+    if config.policy.upload_domains.is_empty() {
+        return Ok((certs, Vec::new()));
+    }
+    let readers: Readers = state.readers.clone();
+    let work = move || {
+        let store = readers.get()?;
+        let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
+        for cert in certs {
+            if is_known(&store, &cert)? || has_address(&cert, &config.policy) {
+                taken.push(cert);
+                continue;
+            }
+            let mut named = Named::new(cert.fingerprint());
+            named.comment = Some(format!(
+                "this server takes only certificates with an address at {}",
+                config.policy.upload_domains.join(", ")
+            ));
+            turned_away.push(named);
+        }
+        Ok((taken, turned_away))
+    };
+    blocking(work).await
+}
+
+fn is_known(store: &Store, cert: &Cert) -> Result<bool, Refusal> {
+    Ok(store.row(cert.fingerprint())?.is_some())
+}
+
+/// Whether the owner of a certificate has signed a user ID with an address of one of the domains.
+fn has_address(cert: &Cert, policy: &Policy) -> bool {
+    let judged = verdicts(&[cert], Verification::Full).pop().unwrap_or_default();
+    let summary = Summary::evaluate(cert, &judged, clock::now());
+    summary.user_ids.iter().any(|user_id| match &user_id.content {
+        UserIdContent::Text(text) if user_id.created > 0 => {
+            Address::of_user_id(text).is_some_and(|email| policy.is_upload_domain(&email))
+        }
+        _ => false,
+    })
+}
