@@ -96,10 +96,7 @@ pub fn measure_page_size(
     dir: &Path,
     stop: &AtomicBool,
 ) -> Result<PageSizeFigures, BenchError> {
-    let goes_on = || match stop.load(Ordering::Relaxed) {
-        true => Err(BenchError::Stopped),
-        false => Ok(()),
-    };
+    let goes_on = || if stop.load(Ordering::Relaxed) { Err(BenchError::Stopped) } else { Ok(()) };
     let folder = tempfile::tempdir_in(dir).map_err(BenchError::io("make a folder in", dir))?;
     let path = folder.path().join("store.db");
     let kept_max = certs.len() / 5;

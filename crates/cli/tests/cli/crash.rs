@@ -224,7 +224,7 @@ fn a_killed_or_interrupted_tune_changes_nothing_and_leaves_no_copies() {
     let usual = time(&program, &args);
     assert_eq!(files(), before);
     let mut moments = Moments::new();
-    for round in 0..kills(4) {
+    for round in 0..kills(1) {
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             let mut command = program.command(&args);
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
