@@ -55,6 +55,9 @@ pub enum BenchError {
         /// The reason.
         why: String,
     },
+    /// The measurement was asked to stop.
+    #[error("the measurement was stopped")]
+    Stopped,
     /// A server that is measured does not answer.
     #[error("{server} does not answer: {said}")]
     Silent {

@@ -7,11 +7,10 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use talaria_cert::{Cert, Verification};
-use talaria_store::{
-    Access, BuildOptions, Builder, Cursor, Draft, Order, Position, Query, Store, StoreError,
-};
+use talaria_store::{Access, BuildOptions, Builder, Cursor, Draft, Order, Position, Query, Store};
 
 use crate::generate::{Generate, certs};
 use crate::measure::{Cost, in_process};
@@ -80,11 +79,11 @@ pub struct PageSizeFigures {
 }
 
 /// Builds a store of `certs` with this page size in `dir`, and measures `mix` on it. The store is
-/// removed afterwards.
+/// removed afterwards. `stop` ends the measurement early.
 ///
 /// # Errors
 ///
-/// Errors of the store, and [`BenchError::Io`] if `dir` cannot be written.
+/// Errors of the store, [`BenchError::Io`] if `dir` cannot be written, and [`BenchError::Stopped`].
 ///
 /// # Panics
 ///
@@ -95,7 +94,12 @@ pub fn measure_page_size(
     page_bytes: u32,
     mix: &Mix,
     dir: &Path,
+    stop: &AtomicBool,
 ) -> Result<PageSizeFigures, BenchError> {
+    let goes_on = || match stop.load(Ordering::Relaxed) {
+        true => Err(BenchError::Stopped),
+        false => Ok(()),
+    };
     let folder = tempfile::tempdir_in(dir).map_err(BenchError::io("make a folder in", dir))?;
     let path = folder.path().join("store.db");
     let kept_max = certs.len() / 5;
@@ -107,7 +111,7 @@ pub fn measure_page_size(
     let mut options = BuildOptions::new(mix.now.into());
     options.layout.page_bytes = page_bytes;
     options.verification = Verification::Deferred;
-    let (done, build_cost) = in_process(|| build(&path, built, &options));
+    let (done, build_cost) = in_process(|| build(&path, built, &options, goes_on));
     done?;
     let size = std::fs::metadata(&path).map_err(BenchError::io("read the size of", &path))?.len();
     let cert_bytes: usize = built.iter().map(|cert| cert.as_bytes().len()).sum();
@@ -122,10 +126,11 @@ pub fn measure_page_size(
     let mut store = Store::open(&path, Access::Write)?;
     let per = |cost: &Cost, count: usize| (1e6 * cost.cpu_s() / count.max(1) as f64).max(0.0);
     let rate = |cost: &Cost, count: usize| count as f64 / cost.wall_s.max(1e-9);
-    let (done, cost) = in_process(|| commit(&mut store, later_singles, 1, mix.now));
+    let (done, cost) = in_process(|| commit(&mut store, later_singles, 1, mix.now, goes_on));
     done?;
     (figures.single_cpu_us, figures.singles_per_s) = (per(&cost, singles), rate(&cost, singles));
-    let (done, cost) = in_process(|| commit(&mut store, later_batches, mix.batch_certs, mix.now));
+    let (done, cost) =
+        in_process(|| commit(&mut store, later_batches, mix.batch_certs, mix.now, goes_on));
     done?;
     let count = later_batches.len();
     (figures.batch_cpu_us, figures.batch_certs_per_s) = (per(&cost, count), rate(&cost, count));
@@ -134,27 +139,32 @@ pub fn measure_page_size(
     let (done, cost) = in_process(|| {
         wanted.iter().try_for_each(|cert| {
             assert!(store.get(cert.fingerprint())?.is_some(), "what was built is there");
-            Ok::<(), StoreError>(())
+            goes_on()
         })
     });
     done?;
     figures.fingerprint_cpu_us = per(&cost, wanted.len());
     let prepared: Vec<_> = wanted.iter().filter_map(|cert| lookups::of(cert)).collect();
-    let find = |form: &str| -> Result<f64, StoreError> {
+    let find = |form: &str| -> Result<f64, BenchError> {
         let queries: Vec<Query> = prepared
             .iter()
             .filter_map(|all| all.iter().find(|lookup| lookup.form == form))
             .map(lookups::Lookup::query)
             .collect();
-        let (done, cost) =
-            in_process(|| queries.iter().try_for_each(|query| store.select(query, 10).map(drop)));
+        let (done, cost) = in_process(|| {
+            queries.iter().try_for_each(|query| {
+                store.select(query, 10)?;
+                goes_on()
+            })
+        });
         done?;
         Ok(per(&cost, queries.len()))
     };
     figures.key_id_cpu_us = find("key ID")?;
     figures.email_cpu_us = find("<address>")?;
     figures.substring_cpu_us = find("*substring")?;
-    let walk = |order: Order| -> Result<f64, StoreError> {
+    let walk = |order: Order| -> Result<f64, BenchError> {
+        goes_on()?;
         let mut count = 0;
         let (done, cost) = in_process(|| {
             store.walk(&mut Cursor::start(order), |_| {
@@ -170,7 +180,13 @@ pub fn measure_page_size(
     Ok(figures)
 }
 
-fn build(path: &Path, certs: &[Cert], options: &BuildOptions) -> Result<(), StoreError> {
+/// Builds a store of `certs`, as long as `goes_on` allows it.
+fn build(
+    path: &Path,
+    certs: &[Cert],
+    options: &BuildOptions,
+    goes_on: impl Fn() -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     let mut builder = Builder::start(path, "measurement", options.clone())?;
     for (number, chunk) in certs.chunks(CHUNK_CERTS).enumerate() {
         let raw: Vec<&[u8]> = chunk.iter().map(Cert::as_bytes).collect();
@@ -178,14 +194,23 @@ fn build(path: &Path, certs: &[Cert], options: &BuildOptions) -> Result<(), Stor
             Builder::prepare(options, &raw).into_iter().filter_map(Result::ok).collect();
         let offset = (number + 1) as u64;
         builder.append(&drafts, Position { input: 0, offset })?;
+        goes_on()?;
     }
-    builder.finish(|_| {}).map(drop)
+    builder.finish(|_| {})?;
+    Ok(())
 }
 
-/// Commits `certs` in batches of `batch`.
-fn commit(store: &mut Store, certs: &[Cert], batch: usize, now: u32) -> Result<(), StoreError> {
+/// Commits `certs` in batches of `batch`, as long as `goes_on` allows it.
+fn commit(
+    store: &mut Store,
+    certs: &[Cert],
+    batch: usize,
+    now: u32,
+    goes_on: impl Fn() -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     certs.chunks(batch.max(1)).try_for_each(|chunk| {
-        store.ingest(chunk.to_vec(), Verification::Deferred, now.into()).map(drop)
+        store.ingest(chunk.to_vec(), Verification::Deferred, now.into())?;
+        goes_on()
     })
 }
 
@@ -233,10 +258,11 @@ impl Default for StorageOptions {
 /// As [`measure_page_size`].
 pub fn run(options: &StorageOptions, out: &mut dyn Write) -> Result<Table, BenchError> {
     let certs = certs(&options.certs);
+    let never = AtomicBool::new(false);
     let figures: Result<Vec<PageSizeFigures>, BenchError> = options
         .page_sizes
         .iter()
-        .map(|&bytes| measure_page_size(&certs, bytes, &options.mix, &options.scratch))
+        .map(|&bytes| measure_page_size(&certs, bytes, &options.mix, &options.scratch, &never))
         .collect();
     let figures = figures?;
     let table = table(&figures);

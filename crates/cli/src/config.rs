@@ -8,6 +8,7 @@ use clap::Command;
 use talaria::TrustModel;
 use toml::Value;
 
+use crate::context::base_folder;
 use crate::trust::policy_named;
 
 /// The options allowed in the file.
@@ -120,9 +121,7 @@ fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
 }
 
 fn default_path() -> Option<PathBuf> {
-    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let folder = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
-    Some(folder.join("talaria/config.toml"))
+    Some(base_folder("XDG_CONFIG_HOME", ".config")?.join("talaria/config.toml"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
-use talaria_log::{DraftError, LogError, Refusal, SignerError, UpdateError};
+use talaria_log::{
+    DraftError, LogError, Objection, Refusal, SignerError, UpdateError, WitnessError,
+};
 use talaria_server::ConfigError;
 
 use crate::terminal::{Paint, folded, stderr_columns};
@@ -33,6 +35,9 @@ pub(crate) enum CliError {
     /// A log is not usable, or does not allow an entry.
     #[error(transparent)]
     Log(LogError),
+    /// A witness of a log, or a key for checkpoints, is not usable.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// A line of updates of a log is none.
     #[error("{0}")]
     Updates(String),
@@ -241,6 +246,10 @@ impl CliError {
                 LogError::Draft(DraftError::Refused(_) | DraftError::Ended(_) | DraftError::Key(_))
                 | LogError::Signer(SignerError::Policy(_)),
             ) => "refused",
+            Self::Log(LogError::Draft(
+                DraftError::Expired { .. } | DraftError::NotCheckpointer,
+            )) => "refused",
+            Self::Witness(WitnessError::Objection(_) | WitnessError::Unknown { .. }) => "refused",
             Self::Operation(talaria::Error::Message(
                 MessageError::NotAccepted(_)
                 | MessageError::Key { .. }
@@ -293,6 +302,16 @@ impl CliError {
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
             Self::ManyObjects { .. } => 1,
             Self::Log(error) => status_of_log(error),
+            Self::Witness(error) => match error {
+                WitnessError::Objection(_)
+                | WitnessError::Unknown { .. }
+                | WitnessError::OtherKey { .. }
+                | WitnessError::Occupied { .. } => 1,
+                WitnessError::Name(_) => 2,
+                WitnessError::NoKey { .. } | WitnessError::Request { .. } => 3,
+                WitnessError::Damaged { .. } => 4,
+                _ => 5,
+            },
             Self::NoSigner | Self::NoCertifier => 1,
             Self::Backup(error) => match error {
                 BackupError::Missing { .. }
@@ -381,6 +400,7 @@ impl CliError {
             Self::Operation(error) => return hint_for_operation(error),
             Self::Backup(error) => return hint_for_backup(error),
             Self::Log(error) => return hint_for_log(error),
+            Self::Witness(error) => return hint_for_witness(error),
             Self::Updates(_) => {
                 "An update is one line: {\"object\": \"server-1\", \"field\": \"color\", \"value\": \"red\"}."
             }
@@ -686,6 +706,12 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         LogError::Draft(DraftError::Links) => {
             "Each entry links to the newest entries of up to 8 devices. Put any change first, then do it again."
         }
+        LogError::Draft(DraftError::Expired { .. }) => {
+            "Ask an owner for a grant with the newer certificate: talaria log grant CERT"
+        }
+        LogError::Draft(DraftError::NotCheckpointer) => {
+            "Name the file that was made with the log: talaria log init --checkpointer FILE"
+        }
         LogError::Draft(DraftError::Ended(_)) => {
             "See why: talaria log history OBJECT\nAfter a fork, an owner chooses a branch: talaria log choose ENTRY"
         }
@@ -705,6 +731,36 @@ fn hint_for_log(error: &LogError) -> Option<String> {
             _ => return None,
         },
         LogError::Io { path, source, .. } => {
+            return hint_for_file(&path.display().to_string(), source);
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The remedy for a witness.
+fn hint_for_witness(error: &WitnessError) -> Option<String> {
+    let hint = match error {
+        WitnessError::Objection(Objection::Old { known, .. }) => {
+            return Some(format!(
+                "The log writes a request from there: talaria log checkpoint --old {known} --request FILE"
+            ));
+        }
+        WitnessError::Objection(Objection::Inconsistent { .. }) => {
+            "Keep the request: with the earlier one, it is evidence against the checkpointer."
+        }
+        WitnessError::Unknown { .. } => {
+            "Let the witness cosign this log: talaria log witness trust DIR FILE"
+        }
+        WitnessError::NoKey { .. } => {
+            "These make keys: talaria log init --checkpointer FILE, and talaria log witness init DIR NAME"
+        }
+        WitnessError::Occupied { .. } => "Name a file or folder that does not exist.",
+        WitnessError::Request { .. } => "The log writes one: talaria log checkpoint --request FILE",
+        WitnessError::Damaged { .. } => {
+            "Nothing was cosigned. Restore the newest state from a backup, or make a new witness."
+        }
+        WitnessError::Io { path, source, .. } => {
             return hint_for_file(&path.display().to_string(), source);
         }
         _ => return None,

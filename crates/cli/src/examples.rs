@@ -814,6 +814,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log checkpoint",
+        &[
+            (
+                "Make a checkpoint, and a request for its witnesses",
+                "talaria log --log fleet checkpoint --key checkpoint.key --request new.txt",
+            ),
+            (
+                "Write the request for a witness that has seen no checkpoint",
+                "talaria log --log fleet checkpoint --old 0 --request again.txt",
+            ),
+        ],
+    ),
+    (
         "log choose",
         &[
             (
@@ -823,6 +836,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "The same with one of several keys",
                 "talaria log --log fleet choose 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "log cosign",
+        &[
+            ("Add the answer of a witness", "talaria log --log fleet cosign cosigned.txt"),
+            (
+                "Let a witness on this machine cosign",
+                "talaria log witness cosign witness request.txt | talaria log --log fleet cosign",
             ),
         ],
     ),
@@ -934,6 +957,40 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("Check every signature again", "talaria log --log fleet verify"),
             ("The same as JSON", "talaria log --log fleet verify --json"),
+        ],
+    ),
+    (
+        "log witness",
+        &[
+            ("Make a witness", "talaria log witness init notary notary.example.net"),
+            ("Cosign a checkpoint", "talaria log witness cosign witness request.txt -o answer.txt"),
+        ],
+    ),
+    (
+        "log witness cosign",
+        &[
+            ("Cosign a checkpoint", "talaria log witness cosign witness request.txt -o answer.txt"),
+            ("Print the cosignature", "talaria log witness cosign witness < request.txt"),
+        ],
+    ),
+    (
+        "log witness init",
+        &[
+            ("Make a witness", "talaria log witness init notary notary.example.net"),
+            (
+                "Make a log whose checkpoints it cosigns",
+                "talaria log witness init notary notary.example.net && talaria log --log new init --checkpointer new.key --witness notary/key.pub",
+            ),
+        ],
+    ),
+    (
+        "log witness trust",
+        &[
+            ("Let a witness cosign a log", "talaria log witness trust witness checkpoint.key.pub"),
+            (
+                "Do so for a new witness",
+                "talaria log witness init notary notary.example.net && talaria log witness trust notary checkpoint.key.pub",
+            ),
         ],
     ),
     (

@@ -30,10 +30,23 @@ use std::sync::atomic::AtomicBool;
 use clap::FromArgMatches as _;
 use signal_hook::consts::SIGXFSZ;
 
+/// The largest number of threads that `RAYON_NUM_THREADS` can ask for. Many more than the CPUs only cost time and memory; tens of
+/// thousands stop the machine.
+const THREADS_MAX: usize = 256;
+
+fn limit_threads() {
+    let asked = std::env::var("RAYON_NUM_THREADS").ok().and_then(|number| number.parse().ok());
+    if asked.is_some_and(|number: usize| number > THREADS_MAX) {
+        // The pool is that of the process. Nothing has made it before.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(THREADS_MAX).build_global();
+    }
+}
+
 fn main() -> ExitCode {
     // With a handler, a write beyond the limit on file sizes fails with an error. Otherwise it kills the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
+    limit_threads();
     // For help and usage errors.
     usage::wanted_color().apply();
     let settings = match config::Settings::read() {

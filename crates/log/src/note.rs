@@ -258,6 +258,14 @@ pub struct TreeHead {
     pub root: [u8; 32],
 }
 
+impl TreeHead {
+    /// The root in base64, as in the note.
+    #[must_use]
+    pub fn root_text(&self) -> String {
+        STANDARD.encode(self.root)
+    }
+}
+
 impl fmt::Display for TreeHead {
     /// Writes the text that is signed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

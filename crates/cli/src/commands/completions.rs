@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap_complete::Shell;
 use clap_complete::env::Shells;
 
-use crate::context::{Content, Context};
+use crate::context::{Content, Context, base_folder};
 use crate::error::CliError;
 use crate::output::{Existing, Target};
 
@@ -84,13 +84,11 @@ fn is_ours(script: &str) -> bool {
 
 /// The path where a shell looks for a user's completions.
 fn path(shell: Shell) -> Result<PathBuf, CliError> {
-    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let home = || named("HOME").ok_or(CliError::NoHome { what: "completions" });
-    let data = || {
-        named("XDG_DATA_HOME").map_or_else(|| Ok(home()?.join(".local/share")), Ok::<_, CliError>)
+    let base = |variable, default| {
+        base_folder(variable, default).ok_or(CliError::NoHome { what: "completions" })
     };
-    let config =
-        || named("XDG_CONFIG_HOME").map_or_else(|| Ok(home()?.join(".config")), Ok::<_, CliError>);
+    let data = || base("XDG_DATA_HOME", ".local/share");
+    let config = || base("XDG_CONFIG_HOME", ".config");
     Ok(match shell {
         Shell::Bash => data()?.join("bash-completion/completions/talaria"),
         Shell::Zsh => data()?.join("zsh/site-functions/_talaria"),

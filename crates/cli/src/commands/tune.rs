@@ -1,16 +1,21 @@
 //! `talaria tune`
 
-use std::io::Write as _;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Cursor, Order, Store};
+use talaria_bench::BenchError;
 use talaria_bench::storage::{Mix, PageSizeFigures, measure_page_size, table};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::files::failed;
 
 /// Find the best page size for your store
 ///
@@ -88,15 +93,21 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 .into(),
         ));
     }
-    let folder = cx.path()?.parent().filter(|f| !f.as_os_str().is_empty());
-    let folder = folder.unwrap_or(".".as_ref()).to_owned();
+    let scratch = Scratch::new(cx.path()?)?;
     let mix = Mix { now: cx.now, ..Mix::default() };
-    let mut figures = Vec::new();
-    for kib in PAGE_KIB {
+    let measure = |kib: u32, stop: &AtomicBool| {
         cx.status(format_args!("Measuring pages of {kib} KiB with {} certificates …", certs.len()));
-        let measured = measure_page_size(&certs, kib << 10, &mix, &folder);
-        figures.push(measured.map_err(|error| CliError::Bench(error.to_string()))?);
-    }
+        let measured = measure_page_size(&certs, kib << 10, &mix, &scratch.path, stop);
+        measured.map_err(|error| match error {
+            BenchError::Stopped => talaria::Error::Interrupted.into(),
+            error => CliError::Bench(error.to_string()),
+        })
+    };
+    let figures = cx.long(|monitor| {
+        let all = PAGE_KIB.into_iter().map(|kib| measure(kib, monitor.stop));
+        all.collect::<Result<Vec<PageSizeFigures>, CliError>>()
+    })?;
+    drop(scratch);
     let store = &stores.iter().next().expect("opened above").store;
     let present = store.pages()?.page_bytes;
     let today = figures.iter().find(|f| u64::from(f.page_bytes) == present).unwrap_or(&figures[2]);
@@ -148,10 +159,62 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     }
     if args.apply && u64::from(recommended) != present {
-        stores.writable()?.compact(Some(recommended), Duration::ZERO)?;
+        let store = stores.writable()?;
+        cx.step("rewriting the store", || store.compact(Some(recommended), Duration::ZERO))?;
         cx.status(format_args!("The store now has pages of {} KiB.", recommended >> 10));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The folder for the measured stores beside the user's store. It is locked while it is in use, and removed when dropped.
+struct Scratch {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes the folder. Copies of certificates that a killed process left in it are removed.
+    fn new(store: &Path) -> Result<Self, CliError> {
+        let mut path = store.to_owned().into_os_string();
+        path.push(".tuning");
+        let path = PathBuf::from(path);
+        let name = path.display().to_string();
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed("make", &name, error));
+            }
+            _ => {}
+        }
+        // Nothing is removed from a folder that a link names.
+        let is_folder = fs::symlink_metadata(&path).map(|found| found.is_dir());
+        if !is_folder.map_err(|error| failed("open", &name, error))? {
+            return Err(failed("use", &name, io::ErrorKind::NotADirectory.into()));
+        }
+        let lock = File::open(&path).map_err(|error| failed("open", &name, error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let busy = io::Error::other("another talaria tune measures there");
+                return Err(failed("use", &name, busy));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed("lock", &name, error)),
+        }
+        for entry in fs::read_dir(&path).map_err(|error| failed("read", &name, error))? {
+            let left = entry.map_err(|error| failed("read", &name, error))?;
+            if left.file_name().as_encoded_bytes().starts_with(b".tmp") {
+                fs::remove_dir_all(left.path())
+                    .map_err(|error| failed("remove", &left.path().display().to_string(), error))?;
+            }
+        }
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The measurements have removed their folders.
+        let _ = fs::remove_dir(&self.path);
+    }
 }
 
 /// A sample of certificates, evenly spread over the store.

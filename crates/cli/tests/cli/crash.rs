@@ -4,11 +4,14 @@
 //! `TALARIA_KILLS` is the total number of killed processes (default 200), and `TALARIA_SEED` the random seed;
 //! tests print their seed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::program::{Contents, Program, corpus, half, joined};
+use rustix::process::{Pid, Signal, kill_process};
 use talaria::cert::Cert;
 
 /// The number of kills of one test: a share of the total in percent.
@@ -199,6 +202,52 @@ fn a_killed_compact_changes_nothing() {
         program.ok(&["import", text(&ring)]);
         (vec!["compact".into()], contents)
     });
+}
+
+/// The store is rewritten only if another page size is better, so most of these kills and signals hit a measurement, which copies
+/// certificates. The rewriting itself is simulated with power cuts at every step.
+#[test]
+fn a_killed_or_interrupted_tune_changes_nothing_and_leaves_no_copies() {
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &corpus(150));
+    program.ok(&["import", text(&ring)]);
+    let contents = program.contents();
+    let files = || {
+        let entries = std::fs::read_dir(program.path("")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names
+            .filter(|name| name != "certs.db-wal" && name != "certs.db-shm")
+            .collect::<BTreeSet<_>>()
+    };
+    let before = files();
+    let args = ["tune", "--for", "bulk", "--sample", "120", "--apply"];
+    let usual = time(&program, &args);
+    assert_eq!(files(), before);
+    let mut moments = Moments::new();
+    for round in 0..kills(4) {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let mut command = program.command(&args);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            thread::sleep(usual.mul_f64(moments.next()));
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let output = child.wait_with_output().unwrap();
+            // A signal can come before its handler is there.
+            assert!(matches!(output.status.code(), Some(0 | 130) | None), "{output:?}");
+            if output.status.code().is_some() {
+                assert_eq!(files(), before, "{round} {signal:?}");
+            }
+        }
+        kill(&program, &args, usual, &mut moments);
+        program.ok(&["list"]);
+        program.assert_clean();
+        assert!(program.contents() == contents);
+        // The next run removes what the killed one left.
+        program.ok(&args);
+        assert_eq!(files(), before, "{round}");
+    }
+    let journal = rusqlite::Connection::open(program.store()).unwrap();
+    let mode: String = journal.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
 }
 
 #[test]

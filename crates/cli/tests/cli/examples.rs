@@ -14,7 +14,11 @@ const ENTRY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789a
 
 /// Makes the log that the examples use, what Bob wrote to it on another node, and the identity of his grant.
 fn log(home: &Home) -> String {
-    home.sh("talaria -q log --log fleet init --rule 'tags*=set'");
+    for witness in ["witness", "witness-2"] {
+        home.sh(&format!("talaria -q log witness init {witness} {witness}.example.net"));
+    }
+    home.sh("talaria -q log --log fleet init --rule 'tags*=set' --checkpointer checkpoint.key \
+             --witness witness/key.pub --witness witness-2/key.pub");
     home.sh("talaria -q log --log fleet put server-1 color red");
     home.sh("talaria -q log --log fleet grant bob@example.net");
     home.sh("talaria -q log --log fleet export -o from-alice.tlg");
@@ -22,6 +26,11 @@ fn log(home: &Home) -> String {
              talaria -q log --log fleet put server-1 size large -u bob@example.net && \
              talaria -q log --log fleet export -o ../from-bob.tlg");
     home.sh("echo '{\"object\": \"server-2\", \"field\": \"tags\", \"value\": \"new\"}' > updates.jsonl");
+    home.sh("talaria -q log --log fleet checkpoint --key checkpoint.key --request request.txt");
+    for witness in ["witness", "witness-2"] {
+        home.sh(&format!("talaria -q log witness trust {witness} checkpoint.key.pub"));
+    }
+    home.sh("talaria -q log witness cosign witness-2 request.txt -o cosigned.txt");
     let grants = home.sh("talaria --json log --log fleet list --grants");
     let found = grants.lines().find_map(|line| line.split("\"grant\":\"").nth(1));
     found.unwrap()[..64].to_owned()

@@ -656,3 +656,65 @@ fn no_reported_update_is_lost_by_kill_9() {
     );
     alice.verify();
 }
+
+/// Alice makes checkpoints, and people at two machines without the log cosign them.
+#[test]
+fn witnesses_cosign_checkpoints_with_files() {
+    let site = Site::new();
+    let alice = site.node("alice");
+    for witness in ["one", "two", "three"] {
+        alice.ok(&format!("log witness init {witness} {witness}.example.net"));
+    }
+    alice.ok("log init --checkpointer c.key --witness one/key.pub --witness two/key.pub --witness three/key.pub");
+    for witness in ["one", "two", "three"] {
+        alice.ok(&format!("log witness trust {witness} c.key.pub"));
+    }
+    alice.ok("log put server-1 color red");
+    let first = alice.ok("log checkpoint --key c.key --request first.txt").remove(0);
+    assert_eq!((&first["size"], &first["made"]), (&3.into(), &true.into()));
+    for witness in ["one", "two"] {
+        alice.ok(&format!("log witness cosign {witness} first.txt -o {witness}.txt"));
+    }
+    // One of three is not enough.
+    assert_eq!(alice.ok("log cosign one.txt")[0]["valid"], false);
+    assert_eq!(alice.ok("log cosign two.txt")[0]["valid"], true);
+    let last = alice.stats()["checkpoint"].clone();
+    assert_eq!((&last["entry"], &last["valid"]), (&first["entry"], &true.into()));
+    assert_eq!(last["cosigned"].as_array().unwrap().len(), 2);
+    // The next request begins at the last valid checkpoint, which the third witness has not seen.
+    alice.ok("log put server-1 color blue");
+    let second = alice.ok("log checkpoint --key c.key --request second.txt").remove(0);
+    alice.ok("log witness cosign one second.txt -o one-2.txt");
+    let (kind, why) = alice.fails("log witness cosign three second.txt", 1);
+    assert!(kind == "refused" && why.contains("size 0"), "{kind} {why}");
+    let again = alice.ok("log checkpoint --old 0 --request third.txt").remove(0);
+    assert_eq!((&again["entry"], &again["made"]), (&second["entry"], &false.into()));
+    alice.ok("log witness cosign three third.txt -o three-2.txt");
+    // A request has no cosignature of a witness in it.
+    alice.ok("log cosign one-2.txt");
+    alice.ok("log cosign three-2.txt");
+    alice.fails("log cosign first.txt", 1);
+    assert_eq!(alice.fails("log checkpoint --key one/key", 1).0, "refused");
+    let listed = alice.ok("log list --checkpoints");
+    assert!(listed.len() == 2 && listed.iter().all(|checkpoint| checkpoint["valid"] == true));
+    let verified = alice.ok("log verify").remove(0);
+    let found = ["good", "checkpoints", "valid_checkpoints"].map(|name| verified[name].clone());
+    assert_eq!(found, [serde_json::json!(true), 2.into(), 2.into()]);
+    assert_eq!(verified["checkpoint_forks"], serde_json::json!([]));
+    // Readers without the log: notes, proofs of consistency, and a proof for each entry that is covered.
+    let files = alice.ok("log export --pgp proof").remove(0);
+    assert_eq!((&files["checkpoints"], &files["covered"]), (&2.into(), &second["size"]));
+    let proof = fs::read_to_string(site.at("proof/00000002.tlog-proof")).unwrap();
+    assert!(proof.starts_with("c2sp.org/tlog-proof@v1\nindex 2\n"), "{proof}");
+    let note = fs::read_to_string(site.at("proof/3.checkpoint")).unwrap();
+    assert_eq!(note.matches('\u{2014}').count(), 4, "{note}");
+    let bob = site.node("bob");
+    alice.ok("log export -o all.tlg");
+    let (report, complete) = bob.import("all.tlg");
+    assert!(complete, "{report}");
+    assert_eq!(bob.stats()["checkpoint"], alice.stats()["checkpoint"]);
+    // A key that was stolen at a time that is stated.
+    let stolen = alice.ok("log revoke alice@example.org --stolen 1").remove(0);
+    assert_eq!((&stolen["stolen"], &stolen["heads"]), (&1.into(), &0.into()));
+    assert_eq!(alice.ok("log list").len(), 0, "no checkpoint is so old");
+}

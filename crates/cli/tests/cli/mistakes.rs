@@ -256,6 +256,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria --store missing.db list", 4, "missing.db", "talaria import FILE"),
     mistake("talaria --store keyring.gpg import friend.asc", 2, "keyring.gpg", "--store"),
     mistake("env -u HOME talaria list", 2, "HOME", "--store FILE"),
+    mistake("env -u HOME XDG_DATA_HOME=home talaria list", 2, "HOME", "--store FILE"),
     mistake(
         "env -u HOME talaria key generate --no-passphrase 'Carol <carol@example.org>'",
         2,

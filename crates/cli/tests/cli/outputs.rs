@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
 
-use crate::program::prepared;
+use rusqlite::Connection;
+
+use crate::program::{Home, prepared};
 
 /// Command lines that write the file `out`, and whether the file is private.
-const OUTPUTS: [(&str, bool); 17] = [
+const OUTPUTS: [(&str, bool); 19] = [
     ("talaria encrypt -r bob@example.net letter.txt -o out", false),
     ("talaria encrypt -a -r bob@example.net letter.txt --output out", false),
     ("talaria decrypt letter.txt.pgp -o out", false),
@@ -24,13 +27,51 @@ const OUTPUTS: [(&str, bool); 17] = [
     ("talaria stats --html out", false),
     ("talaria bench generate 1 -o out", false),
     ("talaria tofu export out", true),
+    ("talaria log --log log export -o out", false),
+    ("talaria --store home/damaged.db admin set-aside -o out", false),
 ];
+
+/// A home with everything that [`OUTPUTS`] read.
+fn with_inputs(root: &Path) -> Home {
+    let home = prepared(root);
+    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    home.sh("talaria -q log --log log init && talaria -q log --log log put server-1 color red");
+    home.sh("cp certs.db home/damaged.db");
+    let damaged = Connection::open(home.0.join("home/damaged.db")).unwrap();
+    let changed =
+        "UPDATE blob SET bytes = CAST(substr(bytes, 1, length(bytes) - 1) || x'00' AS BLOB)";
+    damaged.execute(changed, ()).unwrap();
+    drop(damaged);
+    home.sh("talaria -q --store home/damaged.db check --salvage > /dev/null");
+    home
+}
+
+/// A command that gets an output must be added to [`OUTPUTS`].
+#[test]
+fn every_option_for_an_output_is_tried() {
+    const OPTIONS: [&str; 3] = ["--output <FILE>", "--svg <FILE>", "--html <FILE>"];
+    let help = include_str!("../snapshots/help.txt");
+    let mut tried = 0;
+    for page in help.split("==== ").skip(1) {
+        let (command, page) = page.split_once('\n').unwrap();
+        for option in OPTIONS.iter().filter(|option| page.contains(*option)) {
+            let (option, _) = option.split_once(' ').unwrap();
+            let is_tried = |line: &str| {
+                let line = line.replace("--store home/damaged.db ", "").replace("--log log ", "");
+                let line = line.replace("-o ", "--output ");
+                line.starts_with(&format!("{command} ")) && line.contains(&format!(" {option} out"))
+            };
+            assert!(OUTPUTS.iter().any(|(line, _)| is_tried(line)), "{command} {option}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 14, "only {tried} options: the help is read wrongly");
+}
 
 #[test]
 fn every_output_replaces_a_file_only_if_told_to() {
     let root = tempfile::tempdir().unwrap();
-    let home = prepared(root.path());
-    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    let home = with_inputs(root.path());
     let out = home.0.join("out");
     let mode = || out.metadata().unwrap().permissions().mode() & 0o777;
     for (line, private) in OUTPUTS {
@@ -65,8 +106,7 @@ fn every_output_is_on_the_disk_before_it_has_its_name() {
     const TRACED: &str = "strace -ff -y -o trace -e \
         trace=fsync,fdatasync,link,linkat,rename,renameat,renameat2 talaria";
     let root = tempfile::tempdir().unwrap();
-    let home = prepared(root.path());
-    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    let home = with_inputs(root.path());
     if !home.try_sh("strace -o /dev/null true").status.success() {
         eprintln!("strace may not trace here: the order of syncs was not looked at");
         return;
@@ -115,8 +155,7 @@ fn every_output_is_on_the_disk_before_it_has_its_name() {
 #[test]
 fn a_device_stays_a_device() {
     let root = tempfile::tempdir().unwrap();
-    let home = prepared(root.path());
-    home.sh("talaria -q sign --inline letter.txt -o from-bob-signed.pgp");
+    let home = with_inputs(root.path());
     // TOFU databases and revocations are files by nature, and go to no stream.
     for (line, _) in OUTPUTS.iter().filter(|(line, _)| !line.contains("tofu export")) {
         for more in ["", " --overwrite"] {

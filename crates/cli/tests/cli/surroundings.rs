@@ -219,6 +219,18 @@ fn concurrent_importers_and_readers_lose_nothing() {
     program.assert_clean();
 }
 
+/// A pool of so many threads would stop the machine. With its own stack for each, it does not fit into the memory here.
+#[test]
+fn the_environment_cannot_ask_for_thousands_of_threads() {
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &corpus(20));
+    let limit = ["-c", "ulimit -v 6000000 && exec \"$@\"", "bash"];
+    let mut command = program.command_under("bash", &limit, &["import", text(&ring)]);
+    let output = command.env("RAYON_NUM_THREADS", "20000").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(listed(&program), 20);
+}
+
 #[test]
 fn a_store_of_a_newer_format_is_reported_and_unchanged() {
     let program = Program::new();

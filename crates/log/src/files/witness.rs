@@ -1,7 +1,7 @@
 //! A witness in a folder: its key, and for each log the tree that it cosigned last (`docs/formats/log.md`, Folder of a witness).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,13 @@ use talaria_cert::sha256;
 
 use crate::name::EntryId;
 use crate::note::{
-    NOTE_OCTETS_MAX, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number,
+    NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number,
 };
 use crate::octets::Malformed;
 use crate::witness::{Objection, WitnessRequest, Witnessed};
+
+/// Longest file of a key, in octets.
+const KEY_OCTETS_MAX: u64 = 1024;
 
 /// The reason why a witness could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -102,20 +105,39 @@ pub fn make_note_key(name: &str, kind: NoteKind) -> Result<NoteSecret, WitnessEr
     key.ok_or_else(|| WitnessError::Name(name.to_owned()))
 }
 
-/// Writes a secret key for notes to a new file that only its owner can read. It is on disk when this returns.
+/// The file beside a secret key for notes that has its public part.
+#[must_use]
+pub fn public_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".pub");
+    name.into()
+}
+
+/// Writes a secret key for notes to a new file that only its owner can read, and the public key to [`public_path`]. Both are on disk
+/// when this returns.
 ///
 /// # Errors
 ///
 /// [`WitnessError::Occupied`] if there is a file; [`WitnessError::Io`].
 pub fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    write_new(path, 0o600, &key.to_text())?;
+    let public = write_new(&public_path(path), 0o644, &key.public().to_string());
+    if public.is_err() {
+        // Nothing knows this key yet.
+        let _ = fs::remove_file(path);
+    }
+    public
+}
+
+fn write_new(path: &Path, mode: u32, line: &str) -> Result<(), WitnessError> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file = match file {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(WitnessError::Occupied { path: path.to_owned() });
         }
         file => file.map_err(io("make", path))?,
     };
-    file.write_all(format!("{}\n", key.to_text()).as_bytes()).map_err(io("write", path))?;
+    file.write_all(format!("{line}\n").as_bytes()).map_err(io("write", path))?;
     file.sync_all().map_err(io("write", path))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -128,12 +150,23 @@ pub fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError>
 ///
 /// [`WitnessError::NoKey`]; [`WitnessError::Io`].
 pub fn read_note_key(path: &Path) -> Result<NoteSecret, WitnessError> {
+    read_key(path)
+}
+
+/// Reads a public key for notes.
+///
+/// # Errors
+///
+/// [`WitnessError::NoKey`]; [`WitnessError::Io`].
+pub fn read_public_note_key(path: &Path) -> Result<NoteKey, WitnessError> {
+    read_key(path)
+}
+
+fn read_key<T: std::str::FromStr>(path: &Path) -> Result<T, WitnessError> {
     let no_key = || WitnessError::NoKey { path: path.to_owned() };
-    let length = fs::metadata(path).map_err(io("read", path))?.len();
-    if length > NOTE_OCTETS_MAX as u64 {
-        return Err(no_key());
-    }
-    let octets = fs::read(path).map_err(io("read", path))?;
+    let mut octets = Vec::new();
+    let file = File::open(path).map_err(io("read", path))?;
+    file.take(KEY_OCTETS_MAX).read_to_end(&mut octets).map_err(io("read", path))?;
     let text = std::str::from_utf8(&octets).map_err(|_| no_key())?;
     text.trim_end().parse().map_err(|_| no_key())
 }

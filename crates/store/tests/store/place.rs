@@ -72,7 +72,7 @@ fn a_leftover_log_prevents_a_new_store_of_that_name() {
 
 #[test]
 fn a_symbolic_link_to_a_store_is_followed_and_one_that_leads_nowhere_is_named() {
-    let all = corpus(6);
+    let all = corpus(7);
     let folder = Folder::new();
     let link = folder.folder().join("link.db");
     std::os::unix::fs::symlink(folder.path(), &link).unwrap();
@@ -86,13 +86,13 @@ fn a_symbolic_link_to_a_store_is_followed_and_one_that_leads_nowhere_is_named() 
     // The log has the name of the file, and not of the link.
     assert!(folder.path().with_extension("db-wal").exists());
     let mut second = Store::open(&folder.path(), Access::Write).unwrap();
-    assert_eq!(add(&mut second, &all[4..]).unwrap(), 2);
+    assert_eq!(add(&mut second, &all[4..6]).unwrap(), 2);
     assert_eq!(second.count().unwrap(), 6);
     assert_clean(&second);
     fs::remove_file(folder.path().with_extension("db-wal")).unwrap();
-    assert!(matches!(add(&mut store, &all[..1]), Err(StoreError::Moved { .. })));
+    assert!(matches!(add(&mut store, &all[6..]), Err(StoreError::Moved { .. })));
     fs::remove_file(&link).unwrap();
-    assert!(matches!(add(&mut store, &all[..1]), Err(StoreError::Moved { .. })));
+    assert!(matches!(add(&mut store, &all[6..]), Err(StoreError::Moved { .. })));
 }
 
 fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {

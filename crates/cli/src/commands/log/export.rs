@@ -68,7 +68,8 @@ fn pgp(target: &Path, folder: &Path, cx: &Context) -> Result<ExitCode, CliError>
         let json = serde_json::json!({
             "action": "log export", "log": log.id().to_string(), "output": target,
             "signatures": files.signatures, "proven": files.proven,
-            "not_for_gnupg": files.not_for_gnupg,
+            "not_for_gnupg": files.not_for_gnupg, "checkpoints": files.checkpoints,
+            "covered": files.covered,
         });
         cx.report(Content::Elsewhere, &json)?;
         return Ok(ExitCode::SUCCESS);
@@ -87,6 +88,12 @@ fn pgp(target: &Path, folder: &Path, cx: &Context) -> Result<ExitCode, CliError>
         cx.status(format_args!(
             "GnuPG cannot read {}, which have version 6; sq can.",
             counted(files.not_for_gnupg, "signature")
+        ));
+    }
+    if files.covered > 0 {
+        cx.status(format_args!(
+            "The last valid checkpoint covers {}: see the .tlog-proof files.",
+            counted(files.covered, "entry")
         ));
     }
     let place = |name: &str| shell_word(target.join(name));

@@ -1,16 +1,22 @@
 //! `talaria log init`
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::store::Query;
-use talaria_log::{Certificate, Genesis, LogError, LogFolder, MergeRule, Pattern, SignerError};
+use talaria_log::{
+    Certificate, GRACE_S, Genesis, LogError, LogFolder, MergeRule, NoteKind, NoteSecret, Pattern,
+    SignerError, WITNESSES_MAX, Witness, make_note_key, origin, public_path, read_public_note_key,
+    write_note_key,
+};
 
 use super::SignArgs;
 use super::grant::member;
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::expiry::Expiry;
 
 /// Make a log
 ///
@@ -28,8 +34,67 @@ pub(crate) struct Args {
     /// repeated, the first match counts) [default: last-writer]
     #[arg(long, value_name = "PATTERN=RULE", value_parser = parse_rule)]
     rule: Vec<(Pattern, MergeRule)>,
+    /// Make a key for checkpoints in a new FILE, and its public part in FILE.pub; see `talaria log checkpoint`
+    #[arg(long, value_name = "FILE")]
+    checkpointer: Option<PathBuf>,
+    /// Public key of a witness who cosigns checkpoints, from `talaria log witness init` (can be repeated)
+    #[arg(long, value_name = "FILE", requires = "checkpointer")]
+    witness: Vec<PathBuf>,
+    /// Number of witnesses who must cosign a checkpoint [default: the smallest majority]
+    #[arg(long, value_name = "N", requires = "witness")]
+    cosigners: Option<u8>,
+    /// Time after the expiry of a key within which a checkpoint must cover its entries: 3d, 2w [default: 7d]
+    #[arg(long, value_name = "TIME", requires = "checkpointer", value_parser = parse_grace)]
+    grace: Option<u32>,
     #[command(flatten)]
     sign: SignArgs,
+}
+
+fn parse_grace(text: &str) -> Result<u32, String> {
+    match text.parse::<Expiry>() {
+        Ok(Expiry::In(seconds)) => Ok(seconds),
+        _ => Err("it is a time, as 3d or 2w".to_owned()),
+    }
+}
+
+impl Args {
+    /// Names the checkpointer and the witnesses in genesis. Returns the key of the checkpointer.
+    fn checkpoints(&self, genesis: Genesis) -> Result<(Genesis, Option<NoteSecret>), CliError> {
+        if self.checkpointer.is_none() {
+            return Ok((genesis, None));
+        }
+        let mut witnesses: Vec<Witness> = Vec::new();
+        for path in &self.witness {
+            let found = read_public_note_key(path)?;
+            if found.kind != NoteKind::Timed {
+                return Err(CliError::Usage(format!(
+                    "{} is not the key of a witness: talaria log witness init makes one",
+                    path.display()
+                )));
+            }
+            if witnesses.iter().all(|other| other.key != found.key) {
+                witnesses.push(Witness { name: found.name, key: found.key });
+            }
+        }
+        let count = witnesses.len();
+        if count > WITNESSES_MAX {
+            return Err(CliError::Usage(format!("a log has at most {WITNESSES_MAX} witnesses")));
+        }
+        // The name follows from the log, which does not exist yet.
+        let key = make_note_key("checkpointer", NoteKind::Plain)?;
+        let mut genesis = genesis.with_checkpointer(key.public().key, witnesses);
+        let majority = genesis.witness_threshold;
+        if let Some(wanted) = self.cosigners {
+            if wanted < majority || usize::from(wanted) > count {
+                return Err(CliError::Usage(format!(
+                    "--cosigners {wanted}: it is a majority of the witnesses, so it is from {majority} to {count}"
+                )));
+            }
+            genesis.witness_threshold = wanted;
+        }
+        genesis.grace_s = self.grace.unwrap_or(GRACE_S);
+        Ok((genesis, Some(key)))
+    }
 }
 
 fn parse_rule(text: &str) -> Result<(Pattern, MergeRule), String> {
@@ -67,12 +132,24 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     genesis.algorithms.dedup();
     genesis.rules.clone_from(&args.rule);
     let owners: Vec<String> = genesis.owners.iter().map(|cert| cert.name().to_string()).collect();
+    let (genesis, key) = args.checkpoints(genesis)?;
     let genesis = author.maker().begin(genesis, cx.now_ms()).map_err(LogError::from)?;
-    let log = LogFolder::create(folder, &genesis)?;
+    // The key is on disk before the log: without it, the log would have no checkpoints for ever.
+    let key = key.and_then(|key| key.named(&origin(genesis.id)));
+    if let (Some(path), Some(key)) = (&args.checkpointer, &key) {
+        write_note_key(path, key)?;
+    }
+    let made = LogFolder::create(folder, &genesis);
+    if let (Err(LogError::Occupied { .. }), Some(path)) = (&made, &args.checkpointer) {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(public_path(path));
+    }
+    let log = made?;
+    let checkpointer = key.map(|key| key.public().to_string());
     if cx.json {
         let json = serde_json::json!({
             "action": "log init", "log": log.id().to_string(), "owners": owners,
-            "threshold": args.threshold,
+            "threshold": args.threshold, "checkpointer": checkpointer,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
@@ -82,6 +159,9 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             folder.display(),
             owners.join("\n          ")
         ));
+        if let (Some(path), Some(key)) = (&args.checkpointer, checkpointer) {
+            cx.status(format_args!("  Checkpointer: {key}\n  Its secret key: {}", path.display()));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

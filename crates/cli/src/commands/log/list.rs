@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{ObjectId, Operations};
+use talaria::timestamp;
+use talaria_log::{CheckpointInfo, ObjectId, Operations};
 
 use super::{open, people, person, short};
 use crate::context::Context;
@@ -12,27 +13,73 @@ use crate::error::CliError;
 use crate::render::{counted, day, printable};
 use crate::terminal::{PagerArgs, Paint};
 
-/// List objects or grants
+/// List objects, grants or checkpoints
 ///
 /// Lists the objects that are not deleted: name, start of the identity, number of fields, and creator. --grants lists who may
-/// change what.
+/// change what. --checkpoints lists the checkpoints, the last one last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List owners and grants
     #[arg(long)]
     grants: bool,
+    /// List checkpoints, with the witnesses who cosigned
+    #[arg(long, conflicts_with = "grants")]
+    checkpoints: bool,
     #[command(flatten)]
     pager: PagerArgs,
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
-    let lines = log.read(|log| if args.grants { grants(log, cx) } else { objects(log, cx) })?;
+    let lines = log.read(|log| {
+        if args.checkpoints {
+            checkpoints(log, cx)
+        } else if args.grants {
+            grants(log, cx)
+        } else {
+            objects(log, cx)
+        }
+    })?;
     drop(log);
     let mut out = args.pager.open(!cx.json);
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A checkpoint in JSON.
+pub(super) fn checkpoint_json(checkpoint: &CheckpointInfo) -> serde_json::Value {
+    let CheckpointInfo { entry, head, time, cosigned, existed_by, is_valid, .. } = checkpoint;
+    let witness =
+        |(name, time): &(String, u64)| serde_json::json!({ "witness": name, "time": time });
+    serde_json::json!({
+        "entry": entry.to_string(), "size": head.size, "root": head.root_text(), "time": time,
+        "existed_by": existed_by, "valid": is_valid,
+        "cosigned": cosigned.iter().map(witness).collect::<Vec<_>>(),
+    })
+}
+
+/// A checkpoint for people.
+pub(super) fn checkpoint_line(checkpoint: &CheckpointInfo) -> String {
+    let CheckpointInfo { entry, head, time, cosigned, is_valid, .. } = checkpoint;
+    let paint = Paint::stdout();
+    let state = if *is_valid { paint.good("valid") } else { paint.doubtful("not valid") };
+    let names: Vec<String> = cosigned.iter().map(|(name, _)| printable(name.as_bytes())).collect();
+    let by = if names.is_empty() { String::new() } else { format!(", by {}", names.join(", ")) };
+    format!(
+        "{state}  {}  {}  {}{by}",
+        paint.handle(entry),
+        timestamp(u32::try_from(*time).unwrap_or(u32::MAX)),
+        counted(head.size, "entry"),
+    )
+}
+
+fn checkpoints(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
+    let line = |checkpoint: &CheckpointInfo| match cx.json {
+        true => checkpoint_json(checkpoint).to_string(),
+        false => checkpoint_line(checkpoint),
+    };
+    log.checkpoints().iter().map(line).collect()
 }
 
 fn objects(log: &talaria_log::Log, cx: &Context) -> Vec<String> {

@@ -1,7 +1,9 @@
 //! `talaria log`
 
 mod approve;
+mod checkpoint;
 mod choose;
+mod cosign;
 mod export;
 mod get;
 mod grant;
@@ -14,6 +16,7 @@ mod revoke;
 mod stats;
 mod values;
 mod verify;
+mod witness;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -62,10 +65,16 @@ enum Command {
     Revoke(revoke::Args),
     Approve(approve::Args),
     Choose(choose::Args),
+    Checkpoint(checkpoint::Args),
+    Cosign(cosign::Args),
+    Witness(witness::Args),
     Stats(stats::Args),
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    if let Command::Witness(args) = &args.command {
+        return witness::run(args, cx);
+    }
     let folder = args.log.as_deref().ok_or_else(|| {
         CliError::Usage("name the folder of the log: --log DIR, or set TALARIA_LOG".into())
     })?;
@@ -82,6 +91,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Revoke(args) => revoke::run(args, folder, cx),
         Command::Approve(args) => approve::run(args, folder, cx),
         Command::Choose(args) => choose::run(args, folder, cx),
+        Command::Checkpoint(args) => checkpoint::run(args, folder, cx),
+        Command::Cosign(args) => cosign::run(args, folder, cx),
+        Command::Witness(args) => witness::run(args, cx),
         Command::Stats(args) => stats::run(args, folder, cx),
     }
 }

@@ -12,6 +12,7 @@ use super::{SignArgs, author_named, open, parse_entry};
 use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::expiry::Expiry;
 use crate::render::counted;
 
 /// End a grant, a key or an author
@@ -33,6 +34,10 @@ pub(crate) struct Args {
     /// No entry counts, from the beginning
     #[arg(long, conflicts_with = "last")]
     all: bool,
+    /// The key was stolen at this time: a date (2026-11-22), or seconds since 1970. Entries count if a valid checkpoint covered
+    /// them before
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["last", "all"], value_parser = parse_when)]
+    stolen: Option<u64>,
     /// Reason
     #[arg(long, value_enum, value_name = "REASON", default_value = "none")]
     reason: Reason,
@@ -51,6 +56,15 @@ enum Reason {
     Compromised = 2,
     /// No longer used
     Retired = 3,
+}
+
+fn parse_when(text: &str) -> Result<u64, String> {
+    let seconds = text.parse::<u64>().ok().filter(|time| *time > 0 && *time < 1 << 63);
+    match (seconds, text.parse::<Expiry>()) {
+        (Some(seconds), _) => Ok(seconds),
+        (None, Ok(Expiry::At(time @ 1..))) => Ok(time.into()),
+        _ => Err("it is a date, as 2026-11-22, or seconds since 1970".to_owned()),
+    }
 }
 
 fn parse_key(text: &str) -> Result<KeyName, String> {
@@ -87,7 +101,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let log = open(folder, cx)?;
     let (target, heads, threshold) = log.read(|log| {
         let target = args.target(log)?;
-        let heads = if args.all {
+        let heads = if args.all || args.stolen.is_some() {
             Vec::new()
         } else if args.last.is_empty() {
             log.heads_of(target).ok_or_else(|| {
@@ -109,7 +123,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         Ok::<_, CliError>((target, heads, log.genesis().threshold))
     })??;
     let count = heads.len();
-    let revocation = Revocation { target, reason: args.reason as u8, since: 0, heads };
+    let since = args.stolen.unwrap_or(0);
+    let revocation = Revocation { target, reason: args.reason as u8, since, heads };
     let id = author.put(&log, Action::Revoke(revocation), cx)?;
     let missing = threshold.saturating_sub(1);
     if cx.json {
@@ -120,10 +135,17 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         };
         let json = serde_json::json!({
             "action": "log revoke", "entry": id.to_string(), "kind": kind, "of": of, "key": key,
-            "heads": count, "in_force": missing == 0, "approvals_missing": missing,
+            "heads": count, "stolen": args.stolen, "in_force": missing == 0, "approvals_missing": missing,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
+        if args.stolen.is_some() {
+            cx.status(format_args!(
+                "Revoked. Entries count that a valid checkpoint covered before that time.\n  Revocation: {id}"
+            ));
+            wait_for_approvals(missing, &id.to_string(), cx);
+            return Ok(ExitCode::SUCCESS);
+        }
         cx.status(format_args!(
             "Revoked. Entries count up to the last known one of {}.\n  Revocation: {id}",
             counted(count, "device")

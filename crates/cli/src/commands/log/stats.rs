@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use talaria_log::{EntryId, Log};
 
+use super::list::{checkpoint_json, checkpoint_line};
 use super::{open, owners};
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -30,6 +31,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
             "grants": log.grants().filter(|(_, _, in_force)| *in_force).count(),
             "forked": log.forks().len(), "bytes": bytes, "latest": log.latest().ms() / 1000,
             "state": EntryId(log.state_hash()).to_string(),
+            "checkpoint": log.last_checkpoint().map(|last| checkpoint_json(&last)),
         })
     })?;
     if cx.json {
@@ -51,6 +53,9 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
     let latest = u32::try_from(json["latest"].as_u64().unwrap_or_default()).unwrap_or(u32::MAX);
     writeln!(out, "Latest:   {}", talaria::timestamp(latest))?;
     writeln!(out, "State:    {}", text("state"))?;
+    if let Some(last) = log.read(Log::last_checkpoint)? {
+        writeln!(out, "Checkpoint: {}", checkpoint_line(&last))?;
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

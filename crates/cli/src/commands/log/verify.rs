@@ -16,8 +16,8 @@ use crate::terminal::Paint;
 /// Check the whole log again
 ///
 /// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Also lists forks: two
-/// different entries of one author at one place, which are evidence against this author. If something fails, the exit
-/// status is 4.
+/// different entries of one author at one place, which are evidence against this author, and checkpoints that do not see each other,
+/// which are evidence against the checkpointer. If something fails, the exit status is 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -25,6 +25,9 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
     let log = open(folder, cx)?;
     let verified = cx.step("Checking the log", || log.verify())?;
     let (forks, held) = log.read(|log: &Log| (log.forks(), log.state_hash()))?;
+    let (branches, key) = log.read(|log: &Log| (log.checkpoint_forks(), log.checkpointer()))?;
+    let key = key.map(|key| key.to_string()).unwrap_or_default();
+    let (checkpoints, valid) = verified.checkpoints;
     let failed = verified.failed.len() as u64 + verified.more_failed;
     // What this process shows must be what the entries on disk give.
     let is_good = failed == 0 && verified.state_hash == held;
@@ -37,12 +40,18 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
                 "author": fork.chain.author.to_string(), "sequence": fork.sequence, "entries": entries,
             })
         };
+        let checkpoint_fork = |fork: &talaria_log::CheckpointFork| {
+            let entries: Vec<String> = fork.branches.iter().map(ToString::to_string).collect();
+            serde_json::json!({ "checkpointer": key, "before": fork.before.to_string(), "entries": entries })
+        };
         let json = serde_json::json!({
             "action": "log verify", "log": log.id().to_string(), "good": is_good,
             "entries": verified.entries, "state": state,
             "failed": verified.failed.iter().map(one).collect::<Vec<_>>(),
             "more_failed": verified.more_failed,
             "forks": forks.iter().map(fork).collect::<Vec<_>>(),
+            "checkpoints": checkpoints, "valid_checkpoints": valid,
+            "checkpoint_forks": branches.iter().map(checkpoint_fork).collect::<Vec<_>>(),
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
@@ -70,6 +79,23 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
                 fork.sequence
             )?;
             fork.entries.iter().try_for_each(|id| writeln!(out, "  {id}"))?;
+        }
+        if checkpoints > 0 {
+            writeln!(
+                out,
+                "{}, {} valid",
+                counted(checkpoints, "checkpoint"),
+                grouped(valid as u64)
+            )?;
+        }
+        for fork in &branches {
+            let count = counted(fork.branches.len(), "checkpoint");
+            writeln!(
+                out,
+                "{}: the checkpointer {key} made {count} that do not see each other",
+                paint.doubtful("Fork")
+            )?;
+            fork.branches.iter().try_for_each(|id| writeln!(out, "  {id}"))?;
         }
         out.flush()?;
     }
