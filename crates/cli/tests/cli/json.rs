@@ -79,9 +79,11 @@ const LINES: &str = "\
     peer probe GOSSIP
     peer sync GOSSIP
     admin block FINGERPRINT
+    admin list
     admin unblock FINGERPRINT
     import friend.asc
     admin redact --all FINGERPRINT
+    admin list
     admin unredact FINGERPRINT
     admin delete FINGERPRINT
     import friend.asc

@@ -378,7 +378,7 @@ fn the_unit_file_is_valid_and_limits_the_service() {
     for line in ["Type=notify", "MemoryMax=2G", "TasksMax=1024", "WatchdogSec=60"] {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
-    if !has("systemd-analyze") {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
         eprintln!("skipped: needs systemd-analyze");
         return;
     }
