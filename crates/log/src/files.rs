@@ -20,7 +20,7 @@ pub use exchange::{
 };
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing};
-pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, scan};
+pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 
 use crate::certificate::SignerError;
 use crate::log::{DraftError, GenesisError, UpdateError};

@@ -89,6 +89,12 @@ impl MergeRule {
         all.into_iter().find(|rule| rule.number() == number)
     }
 
+    /// The rule with a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        (1..=5).filter_map(Self::from_number).find(|rule| rule.name() == name)
+    }
+
     /// The name of the rule in commands.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -155,6 +161,17 @@ impl Genesis {
             witnesses: Vec::new(),
             witness_threshold: 0,
         }
+    }
+
+    /// Allows the algorithms of all keys of the owners that can sign (RFC 9580, section 9.1): RSA, DSA, ECDSA, `EdDSA`, Ed25519,
+    /// Ed448.
+    pub fn allow_keys_of_owners(&mut self) {
+        let used = self.owners.iter().flat_map(Certificate::algorithms);
+        let used = used.filter(|algorithm| matches!(algorithm, 1 | 3 | 17 | 19 | 22 | 27 | 28));
+        let used: Vec<u8> = used.collect();
+        self.algorithms.extend(used);
+        self.algorithms.sort_unstable();
+        self.algorithms.dedup();
     }
 
     /// The rule of a field.

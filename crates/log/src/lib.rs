@@ -76,7 +76,7 @@ pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
     EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
     LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
-    Tail, Verified, read_export, scan,
+    Tail, Verified, frame as segment_frame, header as segment_header, read_export, scan,
 };
 pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
 pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};

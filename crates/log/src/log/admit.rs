@@ -19,6 +19,8 @@ use crate::signature::{BadSignature, Check};
 pub(super) struct Trial {
     pub(super) signed: Signed,
     pub(super) checked: Option<Arc<MemberKey>>,
+    /// Whether the statement of its batch is about the entry.
+    pub(super) is_covered: bool,
 }
 
 /// The place of an entry in the graph.
@@ -45,7 +47,7 @@ impl Log {
         if signed.log() != self.id {
             return Outcome::Refused(Refusal::OtherLog);
         }
-        if !signed.is_covered() {
+        if !trial.is_covered {
             return Outcome::Refused(Refusal::Batch);
         }
         let place = match self.place(&signed.entry) {
