@@ -90,6 +90,19 @@ impl Ed25519Key {
         PublicKey::read(point.try_into().ok()?).map(|key| Self(Arc::new(key)))
     }
 
+    /// Reads the 32 octets of a key that is in no packet. `None` for points that no signature by this rule can be
+    /// good for.
+    #[must_use]
+    pub fn from_octets(octets: &[u8; 32]) -> Option<Self> {
+        PublicKey::read(octets).map(|key| Self(Arc::new(key)))
+    }
+
+    /// Whether the key made the signature `signed`, R and S, of the octets `message`.
+    #[must_use]
+    pub fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
+        self.0.verifies(message, signed)
+    }
+
     /// The check of the signature `signed`, R and S, on `digest`.
     #[must_use]
     pub fn job(&self, signed: [u8; 64], digest: HashValue) -> Job {

@@ -1,8 +1,11 @@
 //! The operations of entries, with their values.
 
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+use crate::checkpoint::{Checkpoint, Cosignatures};
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
+use crate::node::NodeKey;
+use crate::note::NUMBER_MAX;
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
 use crate::value::Value;
 
@@ -30,6 +33,10 @@ pub(crate) mod number {
     pub(crate) const REVOKE: u8 = 33;
     pub(crate) const APPROVE: u8 = 34;
     pub(crate) const CHOOSE: u8 = 35;
+    pub(crate) const CHECKPOINT: u8 = 38;
+    pub(crate) const COSIGN: u8 = 39;
+    pub(crate) const PUBLISH_NODE: u8 = 36;
+    pub(crate) const END_NODE: u8 = 37;
 }
 
 /// The action of an entry.
@@ -47,6 +54,14 @@ pub enum Action {
     Approve(EntryId),
     /// Chooses the branch of an entry behind a fork.
     Choose(EntryId),
+    /// Says which entries existed, and when.
+    Checkpoint(Box<Checkpoint>),
+    /// Adds cosignatures to a checkpoint.
+    Cosign(Cosignatures),
+    /// Publishes the key of a node.
+    PublishNode(NodeKey),
+    /// Ends the key of a node that another entry published.
+    EndNode(EntryId),
 }
 
 /// A change of an object.
@@ -188,11 +203,16 @@ impl Grant {
         self.certificate.name()
     }
 
+    /// Whether the grant has not come to its end at a time of the clock.
+    pub(crate) fn lasts(&self, ms: u64) -> bool {
+        self.ends_ms == 0 || ms < self.ends_ms
+    }
+
     /// Whether the grant allows a change at a time of the clock.
     pub(crate) fn covers(&self, data: &DataAction, ms: u64) -> bool {
         self.operations.has(data.change.number())
             && (self.object == ObjectId::NONE || self.object == data.object)
-            && (self.ends_ms == 0 || ms < self.ends_ms)
+            && self.lasts(ms)
             && match &data.change {
                 Change::Field(field, _) => self.fields.matches(field),
                 Change::Create(_) | Change::Delete => true,
@@ -207,6 +227,9 @@ pub struct Revocation {
     pub target: Target,
     /// The reason (RFC 9580, section 5.2.3.31): 0 none, 1 superseded, 2 compromised, 3 retired.
     pub reason: u8,
+    /// The time of the compromise in seconds since 1970: what a checkpoint covers that existed before still counts. 0 if
+    /// none is stated, and with heads.
+    pub since: u64,
     /// The last entry of each chain that counts. Chains without one do not count at all.
     pub heads: Vec<EntryId>,
 }
@@ -252,6 +275,10 @@ impl Action {
             Self::Revoke(_) => number::REVOKE,
             Self::Approve(_) => number::APPROVE,
             Self::Choose(_) => number::CHOOSE,
+            Self::Checkpoint(_) => number::CHECKPOINT,
+            Self::Cosign(_) => number::COSIGN,
+            Self::PublishNode(_) => number::PUBLISH_NODE,
+            Self::EndNode(_) => number::END_NODE,
         }
     }
 
@@ -273,7 +300,11 @@ impl Action {
             number::GRANT => "grant",
             number::REVOKE => "revoke",
             number::APPROVE => "approve",
-            _ => "choose",
+            number::PUBLISH_NODE => "publish-node",
+            number::END_NODE => "end-node",
+            number::CHOOSE => "choose",
+            number::CHECKPOINT => "checkpoint",
+            _ => "cosign",
         }
     }
 
@@ -325,10 +356,14 @@ impl Action {
                     }
                 }
                 out.push(revocation.reason);
+                out.extend(revocation.since.to_be_bytes());
                 out.extend(count_u16(revocation.heads.len()).to_be_bytes());
                 write_ids(&mut out, &revocation.heads);
             }
-            Self::Approve(id) | Self::Choose(id) => out.extend(id.0),
+            Self::Approve(id) | Self::Choose(id) | Self::EndNode(id) => out.extend(id.0),
+            Self::PublishNode(node) => node.write(&mut out),
+            Self::Checkpoint(checkpoint) => checkpoint.write(&mut out),
+            Self::Cosign(cosignatures) => cosignatures.write(&mut out),
             Self::Data(data) => match &data.change {
                 Change::Delete => return None,
                 Change::Create(name) => out.extend_from_slice(name.as_bytes()),
@@ -462,12 +497,20 @@ impl Action {
                 if reason > 3 {
                     return Err(Malformed::Field("reason"));
                 }
+                let since = fields.u64()?;
                 let count = usize::from(fields.u16()?);
                 let heads = fields.ids(count, HEADS_MAX, "heads")?;
-                Self::Revoke(Revocation { target, reason, heads })
+                if since > NUMBER_MAX || (since > 0 && count > 0) {
+                    return Err(Malformed::Field("time of the compromise"));
+                }
+                Self::Revoke(Revocation { target, reason, since, heads })
             }
             n::APPROVE => Self::Approve(fields.id()?),
             n::CHOOSE => Self::Choose(fields.id()?),
+            n::CHECKPOINT => return Ok(Self::Checkpoint(Box::new(Checkpoint::read(octets)?))),
+            n::COSIGN => return Ok(Self::Cosign(Cosignatures::read(octets)?)),
+            n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(octets)?)),
+            n::END_NODE => Self::EndNode(fields.id()?),
             _ => return Err(Malformed::Field("operation")),
         };
         // The arms whose value takes all octets have returned.

@@ -1,7 +1,7 @@
 //! Certificates of authors, as they stand in genesis and in grants.
 //!
-//! A certificate says which keys may sign for an author: arithmetic alone, without time and policy, so that every
-//! node comes to the same.
+//! A certificate says which keys may sign for an author, and when they end: arithmetic alone, without the time of a node and without policy, so
+//! that every node comes to the same.
 
 use std::sync::Arc;
 
@@ -49,6 +49,9 @@ pub(crate) struct MemberKey {
     body: Vec<u8>,
     pub(crate) algorithm: u8,
     pub(crate) ed25519: Option<Ed25519Key>,
+    /// The end of the key and of the primary key, whichever is earlier, in seconds since 1970.
+    pub(crate) expires: Option<u64>,
+    created: u64,
     setup: KeySetup,
 }
 
@@ -60,6 +63,8 @@ impl MemberKey {
             body: packet.body.to_vec(),
             algorithm: key.algorithm,
             ed25519: Ed25519Key::of(&key),
+            expires: None,
+            created: key.created.into(),
             setup: KeySetup::default(),
         })
     }
@@ -101,22 +106,33 @@ impl Certificate {
         let name = KeyName::of(cert.fingerprint()).ok_or(WRONG)?;
         let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         let mut verdicts = verdicts.into_iter();
-        let mut keys = Vec::new();
-        let mut subkey: Option<MemberKey> = None;
+        let mut keys: Vec<MemberKey> = Vec::new();
+        let mut ends = PrimaryEnds::default();
+        let mut last = Component::Other;
         for packet in cert.packets() {
-            match packet.tag {
-                Tag::PUBLIC_KEY => keys.extend(MemberKey::of(packet)),
-                Tag::PUBLIC_SUBKEY => subkey = MemberKey::of(packet),
-                Tag::SIGNATURE => {
-                    let good = verdicts.next() == Some(Verdict::Good);
-                    let binds = Signature::parse(packet.body)
-                        .is_some_and(|signature| signature.kind == kind::SUBKEY_BINDING);
-                    if good && binds {
-                        keys.extend(subkey.take());
+            if packet.tag != Tag::SIGNATURE {
+                last.finish(&mut keys, &mut ends);
+                last = match packet.tag {
+                    Tag::PUBLIC_KEY => {
+                        keys.extend(MemberKey::of(packet));
+                        Component::Primary(None)
                     }
-                }
-                _ => subkey = None,
+                    Tag::PUBLIC_SUBKEY => {
+                        Component::Subkey(MemberKey::of(packet).map(Box::new), None)
+                    }
+                    _ => Component::UserId(None),
+                };
+            } else if verdicts.next() == Some(Verdict::Good)
+                && let Some(signature) = Signature::parse(packet.body)
+            {
+                last.sign(&signature);
             }
+        }
+        last.finish(&mut keys, &mut ends);
+        let primary = keys.first().filter(|key| key.name == name);
+        let primary = primary.and_then(|key| ends.end(key.created));
+        for key in &mut keys {
+            key.expires = key.expires.into_iter().chain(primary).min();
         }
         let keys = keys.into_iter().map(Arc::new).collect();
         Ok(Self { octets: octets.to_vec(), name, keys })
@@ -199,6 +215,12 @@ impl Certificate {
         self.keys.iter().map(|key| key.algorithm)
     }
 
+    /// The end of a key that may sign for the author, or of the primary key if that is earlier, in seconds since 1970.
+    #[must_use]
+    pub fn expires(&self, key: KeyName) -> Option<u64> {
+        self.key(key)?.expires
+    }
+
     /// The first user ID, for people.
     #[must_use]
     pub fn user_id(&self) -> Option<String> {
@@ -212,6 +234,92 @@ impl Certificate {
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Arc<MemberKey>> {
         self.keys.iter()
+    }
+}
+
+/// A statement on the end of a key: when it was made, and the period after the creation of the key.
+#[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
+struct Statement {
+    made: u32,
+    /// Of two statements of one second, the shorter period counts.
+    period: std::cmp::Reverse<u64>,
+}
+
+/// The period of a key without an end.
+const NO_END: u64 = u64::MAX;
+
+impl Statement {
+    fn of(signature: &Signature<'_>) -> Self {
+        let period = match signature.key_expires_after {
+            0 => NO_END,
+            period => period.into(),
+        };
+        Self { made: signature.created, period: std::cmp::Reverse(period) }
+    }
+
+    /// The end of a key with this creation time.
+    fn end(&self, created: u64) -> Option<u64> {
+        (self.period.0 != NO_END).then(|| created + self.period.0)
+    }
+}
+
+/// The last statements on the end of a primary key.
+#[derive(Default)]
+struct PrimaryEnds {
+    direct: Option<Statement>,
+    /// Of the user IDs that state an end.
+    certified: Option<Statement>,
+}
+
+impl PrimaryEnds {
+    /// The end of the primary key, in seconds since 1970.
+    fn end(&self, created: u64) -> Option<u64> {
+        let of = |statement: Option<Statement>| statement.and_then(|one| one.end(created));
+        of(self.direct).or_else(|| of(self.certified))
+    }
+}
+
+/// A component of a certificate, with its last self-signature.
+enum Component {
+    Primary(Option<Statement>),
+    UserId(Option<Statement>),
+    /// With the last binding, and its own end, 0 for none.
+    Subkey(Option<Box<MemberKey>>, Option<(Statement, u32)>),
+    Other,
+}
+
+impl Component {
+    fn sign(&mut self, signature: &Signature<'_>) {
+        let made = Statement::of(signature);
+        match self {
+            Self::Primary(last) if signature.kind == kind::DIRECT_KEY => {
+                *last = (*last).max(Some(made));
+            }
+            Self::UserId(last) if kind::CERTIFICATION.contains(&signature.kind) => {
+                *last = (*last).max(Some(made));
+            }
+            Self::Subkey(_, last) if signature.kind == kind::SUBKEY_BINDING => {
+                *last = (*last).max(Some((made, signature.expires)));
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, keys: &mut Vec<MemberKey>, ends: &mut PrimaryEnds) {
+        match std::mem::replace(self, Self::Other) {
+            Self::Primary(last) => ends.direct = last,
+            Self::UserId(last) => {
+                let states_end = |statement: &Statement| statement.end(0).is_some();
+                ends.certified = ends.certified.max(last.filter(states_end));
+            }
+            Self::Subkey(Some(mut key), Some((binding, binding_ends))) => {
+                let end = binding.end(key.created);
+                let binding_ends = Some(u64::from(binding_ends)).filter(|end| *end > 0);
+                key.expires = end.into_iter().chain(binding_ends).min();
+                keys.push(*key);
+            }
+            Self::Subkey(..) | Self::Other => {}
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod instance;
 mod put;
 mod read;
 mod segment;
+mod witness;
 
 use std::io;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use exchange::{
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
+pub use witness::{WitnessError, WitnessFolder, make_note_key, read_note_key, write_note_key};
 
 use crate::certificate::SignerError;
 use crate::log::{DraftError, GenesisError, UpdateError};

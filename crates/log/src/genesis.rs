@@ -2,6 +2,7 @@
 
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::entry::VALUE_OCTETS_MAX;
+use crate::note::{KEY_NAME_OCTETS_MAX, NoteKey, NoteKind, is_key_name};
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_part};
 
 /// Most owners.
@@ -10,6 +11,8 @@ pub const OWNERS_MAX: usize = 16;
 pub const RULES_MAX: usize = 256;
 /// Most witnesses.
 pub const WITNESSES_MAX: usize = 32;
+/// The usual grace time after the expiry of a key, in seconds: a week.
+pub const GRACE_S: u32 = 7 * 86_400;
 /// Longest pattern of fields, in octets.
 pub(crate) const PATTERN_OCTETS_MAX: usize = 256;
 
@@ -26,12 +29,31 @@ pub struct Genesis {
     pub limits: Limits,
     /// The merge rules: the first whose pattern matches counts.
     pub rules: Vec<(Pattern, MergeRule)>,
-    /// The Ed25519 key of the checkpointer. Nothing uses it yet.
+    /// The Ed25519 key of the checkpointer.
     pub checkpointer: Option<[u8; 32]>,
-    /// The Ed25519 keys of the witnesses, ascending. Nothing uses them yet.
-    pub witnesses: Vec<[u8; 32]>,
-    /// The number of witnesses who must cosign a checkpoint.
+    /// The witnesses, ascending by key.
+    pub witnesses: Vec<Witness>,
+    /// The number of witnesses who must cosign a checkpoint: more than half of them.
     pub witness_threshold: u8,
+    /// The time after the expiry of a key within which a checkpoint must cover its entries, in seconds.
+    pub grace_s: u32,
+}
+
+/// A witness, who cosigns checkpoints.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Witness {
+    /// The name of the key, as in cosignatures.
+    pub name: String,
+    /// The Ed25519 key.
+    pub key: [u8; 32],
+}
+
+impl Witness {
+    /// The key for cosignatures.
+    #[must_use]
+    pub fn note_key(&self) -> NoteKey {
+        NoteKey { name: self.name.clone(), kind: NoteKind::Timed, key: self.key }
+    }
 }
 
 /// Limits for each author. An entry beyond them is not admissible.
@@ -160,6 +182,7 @@ impl Genesis {
             checkpointer: None,
             witnesses: Vec::new(),
             witness_threshold: 0,
+            grace_s: 0,
         }
     }
 
@@ -172,6 +195,17 @@ impl Genesis {
         self.algorithms.extend(used);
         self.algorithms.sort_unstable();
         self.algorithms.dedup();
+    }
+
+    /// Lets the owner of a key make checkpoints, and a majority of witnesses cosign them.
+    #[must_use]
+    pub fn with_checkpointer(mut self, key: [u8; 32], mut witnesses: Vec<Witness>) -> Self {
+        witnesses.sort_by_key(|witness| witness.key);
+        self.checkpointer = Some(key);
+        self.witness_threshold = majority(witnesses.len());
+        self.witnesses = witnesses;
+        self.grace_s = GRACE_S;
+        self
     }
 
     /// The rule of a field.
@@ -198,8 +232,12 @@ impl Genesis {
         out.push(u8::from(self.checkpointer.is_some()));
         self.checkpointer.iter().for_each(|key| out.extend(key));
         out.push(count_u8(self.witnesses.len()));
-        self.witnesses.iter().for_each(|key| out.extend(key));
+        for witness in &self.witnesses {
+            write_part(out, 1, witness.name.as_bytes());
+            out.extend(witness.key);
+        }
         out.push(self.witness_threshold);
+        out.extend(self.grace_s.to_be_bytes());
     }
 
     pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
@@ -250,13 +288,25 @@ impl Genesis {
         if count > WITNESSES_MAX {
             return Err(Malformed::Field("number of witnesses"));
         }
-        let witnesses = (0..count).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
-        if !witnesses.is_sorted_by(|a, b| a < b) {
+        let witness = |_| {
+            let name =
+                std::str::from_utf8(fields.part(1, KEY_NAME_OCTETS_MAX, "name of a witness")?);
+            let name = name.ok().filter(|name| is_key_name(name));
+            let name = name.ok_or(Malformed::Field("name of a witness"))?.to_owned();
+            Ok(Witness { name, key: fields.array()? })
+        };
+        let witnesses = (0..count).map(witness).collect::<Result<Vec<_>, Malformed>>()?;
+        if !witnesses.is_sorted_by(|a, b| a.key < b.key) {
             return Err(Malformed::Order("witnesses"));
         }
         let witness_threshold = fields.u8()?;
-        if usize::from(witness_threshold) > count {
+        let is_majority = (majority(count)..=count_u8(count)).contains(&witness_threshold);
+        if !is_majority || (count > 0 && checkpointer.is_none()) {
             return Err(Malformed::Field("witnesses of a checkpoint"));
+        }
+        let grace_s = fields.u32()?;
+        if grace_s > 0 && checkpointer.is_none() {
+            return Err(Malformed::Field("grace time"));
         }
         Ok(Self {
             owners,
@@ -267,6 +317,12 @@ impl Genesis {
             checkpointer,
             witnesses,
             witness_threshold,
+            grace_s,
         })
     }
+}
+
+/// The smallest majority of witnesses; 0 of none.
+pub(crate) fn majority(witnesses: usize) -> u8 {
+    if witnesses == 0 { 0 } else { count_u8(witnesses / 2 + 1) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::entry::Entry;
@@ -166,6 +166,12 @@ impl Graph {
         Past { previous, others }
     }
 
+    /// The past of an admitted entry.
+    pub(crate) fn past_of(&self, number: Number) -> Past {
+        let node = self.node(number);
+        Past { previous: self.number(&node.entry.previous), others: Arc::clone(&node.others) }
+    }
+
     fn add_tip(&self, known: &mut LastEntries, chain: u32, tip: Number) {
         let tips = known.entry(chain).or_default();
         if !tips.iter().any(|&other| self.is_up_to(tip, other)) {
@@ -189,6 +195,39 @@ impl Graph {
                 .others
                 .get(&self.node(number).chain)
                 .is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(number, tip)))
+    }
+
+    /// Whether an entry is in the past of another.
+    pub(crate) fn precedes(&self, a: Number, b: Number) -> bool {
+        if a == b || b == 0 {
+            return false;
+        }
+        let (tips, chain) = (&self.node(b).others, self.node(a).chain);
+        a == 0
+            || self.is_up_to(a, b)
+            || tips.get(&chain).is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(a, tip)))
+    }
+
+    /// The entries in a past that are not in the past of `known`, in no particular order. The cost is that of what is
+    /// found, and of the number of chains.
+    pub(crate) fn beyond(&self, past: &Past, known: Option<Number>) -> Vec<Number> {
+        let is_known = |number| known.is_some_and(|known| self.precedes(number, known));
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let tips = past.previous.iter().chain(past.others.values().flatten()).copied();
+        // Genesis is in every past, also of entries without a link.
+        for tip in tips.chain([0]) {
+            let mut next = Some(tip);
+            while let Some(number) = next.filter(|&number| !is_known(number)) {
+                // Branches of one chain have a common beginning.
+                if !seen.insert(number) {
+                    break;
+                }
+                found.push(number);
+                next = self.number(&self.node(number).entry.previous);
+            }
+        }
+        found
     }
 
     /// The number of the chains of an author in a past.

@@ -48,6 +48,7 @@
 
 mod action;
 mod certificate;
+mod checkpoint;
 mod clock;
 mod entry;
 mod files;
@@ -58,6 +59,8 @@ mod log;
 mod merge;
 mod merkle;
 mod name;
+mod node;
+mod note;
 mod octets;
 mod record;
 mod refusal;
@@ -65,28 +68,39 @@ mod signature;
 mod state;
 mod sync;
 mod value;
+mod witness;
 
 pub use action::{
     Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
     REPLACED_MAX, Revocation, Side, Target,
 };
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
+pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
     EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
     LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
-    Tail, Verified, frame as segment_frame, header as segment_header, read_export, scan,
+    Tail, Verified, WitnessError, WitnessFolder, frame as segment_frame, header as segment_header,
+    make_note_key, read_export, read_note_key, scan, write_note_key,
 };
-pub use genesis::{Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX};
+pub use genesis::{
+    GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
+};
 pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
-    AHEAD_MS, CatchUp, DraftError, Edit, ForkEvidence, GenesisError, Known, Log, Maker, Offered,
-    Outcome, Standing, Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
+    GenesisError, Known, Log, Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX,
+    WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
-pub use merkle::{is_included, root};
+pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
+pub use node::{NODES_MAX, NodeKey};
+pub use note::{
+    KEY_NAME_OCTETS_MAX, NOTE_LINES_MAX, NOTE_OCTETS_MAX, NotANoteKey, Note, NoteKey, NoteKind,
+    NoteLine, NoteSecret, TreeHead, origin,
+};
 pub use octets::Malformed;
 pub use record::{
     BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,
@@ -102,3 +116,4 @@ pub use sync::{
     SessionReport, SyncError, Taken, Took, WANT_MAX, begin, piece,
 };
 pub use value::{Float, Value};
+pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

@@ -5,9 +5,11 @@
 
 mod admit;
 mod catch_up;
+mod checkpoint;
 mod draft;
 mod honour;
 mod lacking;
+mod nodes;
 mod turns;
 mod update;
 mod waiting;
@@ -25,18 +27,21 @@ use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::octets::Malformed;
-use crate::record::{Evidence, Signed, covered};
+use crate::record::{Evidence, Signed, SignedStatement, covered};
 use crate::refusal::Refusal;
-use crate::signature::Check;
+use crate::signature::{BadSignature, Check};
 use crate::state::State;
 
 pub use catch_up::CatchUp;
+pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
 pub use lacking::Known;
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
-use admit::Trial;
+use admit::{Checked, Trial};
+use checkpoint::Checkpoints;
+use nodes::Nodes;
 use waiting::Waiting;
 
 /// A log in memory.
@@ -45,7 +50,9 @@ pub struct Log {
     genesis: Genesis,
     graph: Graph,
     controls: Controls,
+    checkpoints: Checkpoints,
     grants: Vec<Number>,
+    nodes: Nodes,
     /// The keys in admitted certificates, for checking many signatures at once. The certificate of an entry decides
     /// which key is meant.
     keys: HashMap<KeyName, Arc<MemberKey>>,
@@ -104,6 +111,8 @@ pub enum Standing {
     Forked,
     /// Its grant does not count any more.
     GrantEnded,
+    /// Its key is expired, and no checkpoint covers it in time.
+    Expired,
 }
 
 impl Standing {
@@ -115,6 +124,7 @@ impl Standing {
             Self::Revoked => "revoked",
             Self::Forked => "forked",
             Self::GrantEnded => "grant-ended",
+            Self::Expired => "expired",
         }
     }
 }
@@ -173,15 +183,20 @@ impl Log {
             genesis: (**genesis).clone(),
             graph: Graph::default(),
             controls: Controls::default(),
+            checkpoints: Checkpoints::default(),
             grants: Vec::new(),
+            nodes: Nodes::default(),
             keys: HashMap::new(),
             waiting: Waiting::default(),
             state: State::default(),
             unsettled: false,
             listening: turns::Listening::default(),
         };
-        for key in log.genesis.owners.iter().flat_map(Certificate::keys) {
-            log.keys.insert(key.name, Arc::clone(key));
+        for owner in &genesis.owners {
+            log.add_deadlines(owner);
+            for key in owner.keys() {
+                log.keys.insert(key.name, Arc::clone(key));
+            }
         }
         log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
         let past = log.graph.past(None, &[]);
@@ -283,6 +298,7 @@ impl Log {
         let node = self.graph.node(number);
         match &node.entry.action {
             Action::Revoke(revocation) => {
+                self.checkpoints.add_revocation(revocation);
                 self.controls.revocations.entry(revocation.target).or_default().push(number);
                 self.controls.all_revocations.push(number);
                 self.unsettled = true;
@@ -297,10 +313,22 @@ impl Log {
             }
             Action::Grant(grant) => {
                 self.grants.push(number);
-                for key in grant.certificate.keys() {
+                let certificate = grant.certificate.clone();
+                self.add_deadlines(&certificate);
+                for key in certificate.keys() {
                     self.keys.entry(key.name).or_insert_with(|| Arc::clone(key));
                 }
             }
+            Action::Checkpoint(checkpoint) => {
+                let checkpoint = checkpoint.clone();
+                self.unsettled |= self.add_checkpoint(number, &checkpoint);
+            }
+            Action::Cosign(cosignatures) => {
+                let cosignatures = cosignatures.clone();
+                self.unsettled |= self.add_cosignatures(number, &cosignatures);
+            }
+            Action::PublishNode(key) => self.nodes.publish(number, node.entry.author(), key),
+            Action::EndNode(publication) => self.nodes.end(number, *publication),
             Action::Data(_) | Action::Genesis(_) => {}
         }
         if !self.unsettled {
@@ -314,13 +342,13 @@ impl Log {
         }
     }
 
-    /// Checks the signatures of entries whose keys are known. Gives the key of each signature that holds.
-    fn check_many(&self, entries: &[Signed], covered: &[bool]) -> Vec<Option<Arc<MemberKey>>> {
+    /// Checks the signatures of entries whose keys are known, each batch once.
+    fn check_many(&self, entries: &[Signed], covered: &[bool]) -> Vec<Option<Checked>> {
         let mut checked = vec![None; entries.len()];
         let mut jobs = Vec::new();
         let mut places: Vec<Vec<usize>> = Vec::new();
-        // Entries of one batch share a signature.
-        let mut batches: HashMap<*const crate::record::SignedStatement, usize> = HashMap::new();
+        // Entries of one batch share a signature: the place of its first entry here, and its job.
+        let mut batches: HashMap<*const SignedStatement, (usize, Option<usize>)> = HashMap::new();
         for (at, signed) in entries.iter().enumerate() {
             let chain = &signed.entry.chain;
             let Some(key) = self.keys.get(&chain.subkey) else { continue };
@@ -329,33 +357,38 @@ impl Log {
             }
             let check = match &signed.evidence {
                 Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
-                Evidence::InBatch(batch, _) => {
-                    if let Some(&job) = batches.get(&Arc::as_ptr(batch)) {
-                        places[job].push(at);
+                Evidence::InBatch(batch, _) => match batches.get(&Arc::as_ptr(batch)) {
+                    Some((_, Some(job))) => {
+                        places[*job].push(at);
                         continue;
                     }
-                    batches.insert(Arc::as_ptr(batch), jobs.len());
-                    batch.signature.check(&batch.statement.to_octets(), key, self.id)
-                }
+                    Some((first, None)) => {
+                        checked[at] = checked[*first].clone();
+                        continue;
+                    }
+                    None => batch.signature.check(&batch.statement.to_octets(), key, self.id),
+                },
             };
+            let mut job = None;
+            let known = |bad| Checked { key: Arc::clone(key), bad };
             match check {
-                Ok(Check::Deferred(job)) => {
-                    jobs.push(*job);
+                Ok(Check::Deferred(deferred)) => {
+                    job = Some(jobs.len());
+                    jobs.push(*deferred);
                     places.push(vec![at]);
                 }
-                // The statement of the others is checked with each of them.
-                Ok(Check::Good) => {
-                    checked[at] = Some(Arc::clone(key));
-                    forget(&mut batches, &signed.evidence);
-                }
-                Err(_) => forget(&mut batches, &signed.evidence),
+                Ok(Check::Good) => checked[at] = Some(known(None)),
+                Err(bad) => checked[at] = Some(known(Some(bad))),
+            }
+            if let Evidence::InBatch(batch, _) = &signed.evidence {
+                batches.insert(Arc::as_ptr(batch), (at, job));
             }
         }
         for (places, verdict) in places.iter().zip(ed25519_verdicts(&jobs)) {
-            if verdict == Verdict::Good {
-                for &at in places {
-                    checked[at] = self.keys.get(&entries[at].entry.chain.subkey).cloned();
-                }
+            let bad = (verdict != Verdict::Good).then_some(BadSignature::Forged);
+            for &at in places {
+                let key = self.keys.get(&entries[at].entry.chain.subkey);
+                checked[at] = key.map(|key| Checked { key: Arc::clone(key), bad });
             }
         }
         checked
@@ -533,14 +566,5 @@ impl Log {
     pub fn latest(&self) -> Clock {
         let tips = self.graph.chains.iter().flat_map(|chain| &chain.tips);
         tips.map(|&tip| self.graph.node(tip).entry.clock).max().unwrap_or_default()
-    }
-}
-
-fn forget(
-    batches: &mut HashMap<*const crate::record::SignedStatement, usize>,
-    evidence: &Evidence,
-) {
-    if let Evidence::InBatch(batch, _) = evidence {
-        batches.remove(&Arc::as_ptr(batch));
     }
 }

@@ -1,5 +1,6 @@
 //! The reasons why an entry is not admissible.
 
+use crate::checkpoint::BadCheckpoint;
 use crate::genesis::MergeRule;
 use crate::name::KeyName;
 use crate::octets::Malformed;
@@ -86,6 +87,9 @@ pub enum Refusal {
         /// The limit in genesis.
         limit: u64,
     },
+    /// The checkpoint, or the cosignature, does not hold.
+    #[error("the checkpoint does not hold: {0}")]
+    Checkpoint(#[from] BadCheckpoint),
     /// The chain, or the number of chains, is beyond the limits for an author.
     #[error("the author has reached the limit of {0}")]
     Limit(&'static str),
@@ -124,6 +128,7 @@ impl Refusal {
             Self::Object => "object",
             Self::Reference(_) => "reference",
             Self::TooLarge { .. } => "too-large",
+            Self::Checkpoint(_) => "checkpoint",
             Self::Limit(_) => "limit",
         }
     }

@@ -475,7 +475,7 @@ impl World {
                 if person == 2 && numbers.percent(80) {
                     return;
                 }
-                Action::Revoke(Revocation { target, reason: 2, heads })
+                Action::Revoke(Revocation { target, reason: 2, since: 0, heads })
             }
             _ => {
                 let person = OWNERS + numbers.below(MEMBERS - OWNERS);

@@ -100,6 +100,25 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
     }
 }
 
+/// If SQLite cannot delete the log, it goes on with it and says nothing. Pages of another size in the log made the store unreadable
+/// (found by seed 6137).
+#[test]
+fn a_change_of_the_page_size_can_fail_at_every_step() {
+    let upgrade = Operation::Upgrade { by: 1 };
+    let repage = Operation::Repage { by: 0, page_bytes: 8192 };
+    for fault in [Fault::Broken, Fault::Full] {
+        for step in 0.. {
+            let all = vec![import(0..3), upgrade.clone(), repage.clone(), import(3..5)];
+            let report = run(&Script::failing(all, 2, fault, step), Syncs::Obeyed);
+            let report = report.unwrap_or_else(|f| panic!("{fault:?} at step {step}: {f}"));
+            if report.faults == 0 {
+                assert!(step > 30, "{step} steps are not all");
+                break;
+            }
+        }
+    }
+}
+
 /// The disk is full while the page size is changed. The store then has no log until it is opened again.
 #[test]
 fn a_store_without_a_log_loses_nothing() {

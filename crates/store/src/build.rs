@@ -19,6 +19,7 @@ use talaria_cert::{
 use crate::blob;
 use crate::derive::{Derived, Failure};
 use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
+use crate::journal::set_journal_mode;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -317,9 +318,9 @@ impl Builder {
             // starts from the beginning.
             connection.execute_batch(
                 "BEGIN; DROP TABLE spool; \
-                 DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT; \
-                 PRAGMA journal_mode = WAL;",
-            )
+                 DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT;",
+            )?;
+            set_journal_mode(connection, "WAL")
         })?;
         drop(store);
         put_in_place(&partial, &target)?;

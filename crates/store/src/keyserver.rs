@@ -12,6 +12,7 @@ use talaria_cert::{
     Address, Cert, Fingerprint, PacketRef, Tag, Timestamp, Verification, View, sha256,
 };
 
+use crate::journal::set_journal_mode;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
 use crate::{CertId, ChangeNumber, Row, Store, StoreError, aside, sums};
 
@@ -685,7 +686,7 @@ fn refuse_if_used(path: &Path) -> Result<(), StoreError> {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(Duration::ZERO)?;
         // Nobody else may use the store while it gives up its log.
-        connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
+        set_journal_mode(&connection, "DELETE")
     };
     match leave_log() {
         Ok(mode) if mode == "wal" => Err(StoreError::Busy { path: path.to_owned() }),
@@ -722,5 +723,5 @@ fn copy(
             }
         }
     }
-    out.execute_batch("PRAGMA journal_mode = WAL")
+    set_journal_mode(&out, "WAL").map(drop)
 }

@@ -45,6 +45,7 @@ mod digests;
 mod error;
 mod flow;
 mod ingest;
+mod journal;
 mod keyserver;
 mod ledger;
 mod maintain;

@@ -1,5 +1,6 @@
 //! Deleting certificates, compacting the store, changing its layout, and measuring its size.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
@@ -8,6 +9,7 @@ use talaria_cert::{Fingerprint, Timestamp};
 use crate::blob;
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::journal::set_journal_mode;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::{CertId, ChangeNumber, Store, StoreError, aside, repair, revoker, sums, trust};
@@ -313,11 +315,11 @@ impl Store {
             // The log is deleted even if the rest of this step fails, for example on a full disk.
             self.files.iter().for_each(OpenFiles::renew_log);
             // The page size cannot change while the store uses a write-ahead log.
-            let mode: String = self.run(|connection| {
-                connection.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
-            })?;
-            if mode != "delete" {
-                return Err(busy);
+            let left = self.leave_log();
+            if !matches!(left, Ok(true)) {
+                // It may be closed already.
+                let _ = self.run(|connection| set_journal_mode(connection, "WAL"));
+                return left.and(Err(busy));
             }
         }
         let result = self.run(|connection| {
@@ -326,12 +328,28 @@ impl Store {
             }
             connection.execute_batch("VACUUM")
         });
-        self.run(|connection| connection.execute_batch("PRAGMA journal_mode = WAL"))?;
+        self.run(|connection| set_journal_mode(connection, "WAL"))?;
         result?;
         self.check_files()?;
         let emptied = self.empty_log(patience);
         self.wait_for_locks()?;
         Ok(Compacted { is_log_empty: emptied? })
+    }
+
+    /// Copies the write-ahead log into the file and deletes it, so that the store is in rollback mode. Returns false if another process
+    /// uses the store.
+    fn leave_log(&self) -> Result<bool, StoreError> {
+        if self.run(|connection| set_journal_mode(connection, "DELETE"))? != "delete" {
+            return Ok(false);
+        }
+        // SQLite ignores that it cannot delete the log, and then goes on with it. Pages of another size in it would damage the store.
+        match self.files.as_ref().map(OpenFiles::log_path) {
+            Some(log) if log.exists() => {
+                let source = io::Error::other("the folder must be writable");
+                Err(StoreError::Io { action: "delete", path: log.to_owned(), source })
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Copies the write-ahead log into the file and empties it. Returns false if readers still need it after `patience`. No lock is

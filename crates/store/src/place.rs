@@ -39,6 +39,7 @@ type Inode = (u64, u64);
 pub struct OpenFiles {
     path: PathBuf,
     database: Inode,
+    log_path: PathBuf,
     /// The write-ahead log, which is there as long as a connection has it open.
     log: Cell<Option<Inode>>,
 }
@@ -48,12 +49,19 @@ impl OpenFiles {
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         // The program may change its folder, as SQLite knows.
         let path = std::path::absolute(path)?;
-        Ok(Self { database: inode(&path)?, path, log: Cell::new(None) })
+        // SQLite follows links, and names the log after the file.
+        let log_path = beside(&fs::canonicalize(&path)?, "-wal");
+        Ok(Self { database: inode(&path)?, path, log_path, log: Cell::new(None) })
     }
 
     /// Whether both values are about the same database.
     pub(crate) fn is_same_database(&self, other: &Self) -> bool {
         self.database == other.database
+    }
+
+    /// The write-ahead log of the database.
+    pub(crate) fn log_path(&self) -> &Path {
+        &self.log_path
     }
 
     /// The log is about to be deleted and made again by this connection.
@@ -68,7 +76,7 @@ impl OpenFiles {
     ///
     /// [`StoreError::Moved`].
     pub fn check(&self) -> Result<(), StoreError> {
-        let log = inode(&beside(&self.path, "-wal")).ok();
+        let log = inode(&self.log_path).ok();
         if self.log.get().is_none() {
             self.log.set(log);
         }

@@ -14,6 +14,7 @@ use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::migrate;
 use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
@@ -204,7 +205,7 @@ impl Store {
     /// now, a later opening does it.
     fn keep_a_log(&self) -> Result<(), StoreError> {
         if !self.has_log()? {
-            let _ = self.connection.pragma_update(None, "journal_mode", "WAL");
+            let _ = set_journal_mode(&self.connection, "WAL");
         }
         Ok(())
     }
@@ -788,12 +789,16 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
                 layout.page_bytes
             ))
             .and_then(|()| schema::create(&connection, &layout.text))
-            .and_then(|()| connection.execute_batch("PRAGMA journal_mode = WAL"))
+            .and_then(|()| set_journal_mode(&connection, "WAL"))
             .map_err(engine)?;
     }
     match put_in_place(&new.into_temp_path(), path) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
-            Ok(())
+            // Another process has made the store.
+            if path.exists() {
+                return Ok(());
+            }
+            Err(io(io::Error::other("it is a symbolic link to a file that does not exist")))
         }
         Err(StoreError::Io { source, .. }) => Err(io(source)),
         made => made,

@@ -1,15 +1,18 @@
 //! Exports, imports and full verification.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::{LogError, LogFolder};
 use crate::log::{Log, Outcome};
+use crate::merkle::paths;
 use crate::name::EntryId;
 use crate::octets::{Malformed, write_part};
 use crate::record::{Evidence, RECORD_OCTETS_MAX, Signed, read_record, to_records};
 use crate::refusal::Refusal;
+use crate::witness::ProofText;
 
 /// The start of an export.
 pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
@@ -70,6 +73,8 @@ pub struct Verified {
     pub more_failed: u64,
     /// The hash of the state that the good entries give.
     pub state_hash: [u8; 32],
+    /// The number of checkpoints whose trees and signatures hold, and of those that are valid.
+    pub checkpoints: (usize, usize),
 }
 
 /// The files of [`LogFolder::export_pgp`].
@@ -81,6 +86,10 @@ pub struct ProofFiles {
     pub proven: u64,
     /// Signatures that GnuPG cannot read: version 6.
     pub not_for_gnupg: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Entries with a proof that the last valid checkpoint covers them.
+    pub covered: u64,
 }
 
 impl LogFolder {
@@ -213,8 +222,13 @@ impl LogFolder {
     /// The errors of [`Self::each`].
     pub fn verify(&self) -> Result<Verified, LogError> {
         let mut log: Option<Log> = None;
-        let mut verified =
-            Verified { entries: 0, failed: Vec::new(), more_failed: 0, state_hash: [0; 32] };
+        let mut verified = Verified {
+            entries: 0,
+            failed: Vec::new(),
+            more_failed: 0,
+            state_hash: [0; 32],
+            checkpoints: (0, 0),
+        };
         let mut octets = 0;
         let mut chunk: Vec<Signed> = Vec::new();
         // All clocks were near enough once.
@@ -262,6 +276,9 @@ impl LogFolder {
         if let Some(log) = log {
             verified.entries += 1;
             verified.state_hash = log.state_hash();
+            let checkpoints = log.checkpoints();
+            let valid = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).count();
+            verified.checkpoints = (checkpoints.len(), valid);
         }
         Ok(verified)
     }
@@ -271,6 +288,9 @@ impl LogFolder {
     /// `NUMBER.entry` and `NUMBER.statement` are signed, `NUMBER.entry.sig` and `NUMBER.statement.sig` are the signatures. An
     /// entry of a batch has `NUMBER.proof`, with the number of its statement, its place and its audit path. `certs.pgp` has
     /// the certificates.
+    ///
+    /// `SIZE.checkpoint` is a signed note with its cosignatures, and `SIZE.consistency` the proof that it follows the one before. An
+    /// entry that the last valid checkpoint covers has `NUMBER.tlog-proof`. `log.vkey` and `witnesses.vkey` have the keys.
     ///
     /// # Errors
     ///
@@ -285,6 +305,11 @@ impl LogFolder {
             })
         };
         let mut files = ProofFiles::default();
+        let mut covered = self.read(covered)?;
+        for (name, text) in self.read(checkpoint_texts)? {
+            write(&name, text.as_bytes())?;
+            files.checkpoints += u64::from(name.ends_with(".checkpoint"));
+        }
         let mut number = 0_u64;
         let mut last = None;
         self.each(|signed| {
@@ -323,6 +348,10 @@ impl LogFolder {
                     is_new.then(|| batch.signature.version())
                 }
             };
+            if let Some(proof) = covered.remove(&signed.id) {
+                write(&format!("{number:08}.tlog-proof"), proof.as_bytes())?;
+                files.covered += 1;
+            }
             files.signatures += u64::from(signature.is_some());
             files.not_for_gnupg += u64::from(signature == Some(6));
             number += 1;
@@ -341,6 +370,47 @@ impl LogFolder {
         write("certs.pgp", &certs)?;
         Ok(files)
     }
+}
+
+/// The proofs that the last valid checkpoint covers entries.
+fn covered(log: &Log) -> HashMap<EntryId, String> {
+    let Some(checkpoint) = log.last_valid_checkpoint() else { return HashMap::new() };
+    let note = log.checkpoint_note(&checkpoint.entry);
+    let leaves = log.checkpoint_leaves(&checkpoint.entry);
+    let (Some(note), Some(leaves)) = (note, leaves) else { return HashMap::new() };
+    let paths = paths(&leaves);
+    let proofs = leaves
+        .iter()
+        .zip(&paths)
+        .enumerate()
+        .map(|(place, (id, path))| (*id, ProofText { place, path, note: &note }.to_string()));
+    proofs.collect()
+}
+
+/// The checkpoints as files: notes, proofs of consistency, and the keys.
+fn checkpoint_texts(log: &Log) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    for checkpoint in log.checkpoints() {
+        let Some(note) = log.checkpoint_note(&checkpoint.entry) else { continue };
+        // Two trees of one size are a fork of the checkpointer.
+        let size = checkpoint.head.size;
+        let name = if texts.iter().any(|(name, _)| *name == format!("{size}.checkpoint")) {
+            format!("{size}-{}", checkpoint.entry)
+        } else {
+            size.to_string()
+        };
+        texts.push((format!("{name}.checkpoint"), note.to_string()));
+        if let Some(request) = log.witness_request(&checkpoint.entry, &checkpoint.before) {
+            texts.push((format!("{name}.consistency"), request.to_string()));
+        }
+    }
+    if let Some(key) = log.checkpointer() {
+        texts.push(("log.vkey".to_owned(), format!("{key}\n")));
+        let witnesses = log.genesis().witnesses.iter();
+        let keys = witnesses.map(|witness| format!("{}\n", witness.note_key()));
+        texts.push(("witnesses.vkey".to_owned(), keys.collect()));
+    }
+    texts
 }
 
 /// An import that is under way.

@@ -5,6 +5,7 @@ use crate::action::Action;
 use crate::entry::Entry;
 use crate::log::{DraftError, Maker, Update};
 use crate::name::EntryId;
+use crate::note::NoteSecret;
 use crate::record::{BATCH_MAX, Signed};
 
 /// The number of signatures for entries that are made together.
@@ -97,6 +98,26 @@ impl LogFolder {
             let signed = maker.make(log, action, now_ms)?;
             let id = signed.id;
             Ok((vec![signed], id))
+        })
+    }
+
+    /// Writes a checkpoint over all that this node has seen, by the author of `maker` with the key of the checkpointer, at
+    /// `now_ms` in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Draft`] if the log does not allow it; the errors of [`Self::append`].
+    pub fn put_checkpoint(
+        &self,
+        maker: &mut Maker<'_>,
+        key: &NoteSecret,
+        now_ms: u64,
+    ) -> Result<EntryId, LogError> {
+        maker.chain.instance = self.instance();
+        self.append(|log| {
+            let entry = log.draft_checkpoint(maker.chain, key, now_ms / 1000, now_ms)?;
+            let id = log.append(entry.clone()).map_err(DraftError::from)?;
+            Ok((vec![maker.sign(entry, log.id(), now_ms)?], id))
         })
     }
 }

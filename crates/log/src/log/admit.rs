@@ -15,12 +15,20 @@ use crate::record::{Evidence, Signed};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
 
-/// An entry that may be admitted, and the key that is known to have signed it.
+/// An entry that may be admitted, and what is known about its signature.
 pub(super) struct Trial {
     pub(super) signed: Signed,
-    pub(super) checked: Option<Arc<MemberKey>>,
+    pub(super) checked: Option<Checked>,
     /// Whether the statement of its batch is about the entry.
     pub(super) is_covered: bool,
+}
+
+/// The result of checking a signature with a key.
+#[derive(Clone)]
+pub(super) struct Checked {
+    pub(super) key: Arc<MemberKey>,
+    /// The reason why the signature does not hold.
+    pub(super) bad: Option<BadSignature>,
 }
 
 /// The place of an entry in the graph.
@@ -55,7 +63,13 @@ impl Log {
             Err(NotPlaced::Missing(missing)) if self.waiting.is_refused(&missing) => {
                 return self.refused(id, Refusal::Past);
             }
-            Err(NotPlaced::Missing(missing)) => return self.waiting.for_past(missing, trial),
+            Err(NotPlaced::Missing(missing)) => {
+                // Forged copies take no room from others. A good one, or one by another key of the same name, can come again.
+                return match trial.checked {
+                    Some(Checked { bad: Some(bad), .. }) => Outcome::Refused(bad.into()),
+                    _ => self.waiting.for_past(missing, trial),
+                };
+            }
             Err(NotPlaced::Refused(refusal)) => return self.refused(id, refusal),
         };
         // The signature comes first, so that nobody learns more about the rights of others.
@@ -63,15 +77,23 @@ impl Log {
             Ok(key) => key,
             Err(refusal) => return self.refused(id, refusal),
         };
-        let is_checked = trial.checked.as_ref().is_some_and(|checked| checked.is_same(&key));
-        if !is_checked && let Err(refusal) = self.check(signed, &key) {
+        // The certificate of an entry decides which key is meant, and it may be another one of the same name.
+        let checked = match &trial.checked {
+            Some(Checked { key: with, bad }) if with.is_same(&key) => {
+                bad.map_or(Ok(()), |bad| Err(bad.into()))
+            }
+            _ => self.check(signed, &key),
+        };
+        if let Err(refusal) = checked {
             return self.refused(id, refusal);
         }
         if let Err(refusal) = self.admissible(&signed.entry, signed.octets.len(), &place) {
             return self.refused(id, refusal);
         }
         if signed.entry.clock.ms() > now_ms.saturating_add(AHEAD_MS) {
-            return self.waiting.for_clock(Trial { checked: Some(key), ..trial });
+            return self
+                .waiting
+                .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
         self.add(id, signed.entry.clone(), place.past, signed.octets.len());
         offered.added.push(trial.signed);
@@ -196,9 +218,17 @@ impl Log {
             if !self.is_in_force(number, view) {
                 return Err(Refusal::GrantNotInForce);
             }
-            let Action::Data(data) = &entry.action else { return Err(Refusal::NotOwner) };
-            if !grant.covers(data, entry.clock.ms()) {
-                return Err(Refusal::NotGranted);
+            match &entry.action {
+                // The grant is a newer certificate of an owner.
+                _ if self.is_owner(&entry.author()) => {}
+                Action::Data(data) if grant.covers(data, entry.clock.ms()) => {}
+                Action::PublishNode(_) | Action::EndNode(_) if grant.lasts(entry.clock.ms()) => {}
+                Action::Data(_) | Action::PublishNode(_) | Action::EndNode(_) => {
+                    return Err(Refusal::NotGranted);
+                }
+                // The signatures of the note allow these.
+                Action::Checkpoint(_) | Action::Cosign(_) => {}
+                _ => return Err(Refusal::NotOwner),
             }
         }
         match &entry.action {
@@ -209,6 +239,10 @@ impl Log {
                 matches!(action, Action::Grant(_) | Action::Revoke(_) | Action::Choose(_))
             }),
             Action::Choose(id) => self.named(id, place, "the chosen entry", |_| true),
+            Action::Checkpoint(checkpoint) => Ok(self.checkpoint_fits(checkpoint, place)?),
+            Action::Cosign(cosignatures) => self.cosignatures_fit(cosignatures, place),
+            Action::PublishNode(_) => self.has_room_for_node(entry, place),
+            Action::EndNode(id) => self.may_end_node(entry, id, place),
             Action::Revoke(revocation) => {
                 if let Target::Grant(grant) = &revocation.target {
                     self.named(grant, place, "the grant", |a| matches!(a, Action::Grant(_)))?;

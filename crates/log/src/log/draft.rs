@@ -1,7 +1,7 @@
 //! Drafts: entries at the end of one's own chain, ready to be signed.
 
 use super::{Log, Standing};
-use crate::action::{Action, Change, DataAction, FieldChange};
+use crate::action::{Action, Change, DataAction, FieldChange, Grant};
 use crate::certificate::Certificate;
 use crate::clock::Clock;
 use crate::entry::{Entry, LINKS_MAX};
@@ -27,6 +27,17 @@ pub enum DraftError {
     /// A listener of this node rejects the change.
     #[error("a check of this node rejects it: {0}")]
     Rejected(String),
+    /// The key is expired, by the certificate in the log.
+    #[error(
+        "{key} is expired by the certificate in this log; an owner must give a grant with a newer certificate"
+    )]
+    Expired {
+        /// The key.
+        key: KeyName,
+    },
+    /// The key for checkpoints is not that which genesis names.
+    #[error("this is not the key of the checkpointer of this log")]
+    NotCheckpointer,
     /// The clock has reached its end.
     #[error("the clock of the log has reached its end")]
     Clock,
@@ -189,7 +200,7 @@ impl Log {
         };
         if let Some(previous) = previous.filter(|&previous| previous != 0) {
             match self.standing_of(previous) {
-                Standing::Counts | Standing::GrantEnded => {}
+                Standing::Counts | Standing::GrantEnded | Standing::Expired => {}
                 ended => return Err(DraftError::Ended(ended)),
             }
         }
@@ -207,35 +218,69 @@ impl Log {
         Ok(Entry { log: self.id, chain, sequence, previous: before, links, clock, grant, action })
     }
 
-    /// The grant for an action: none for an owner, else one that is in force and covers it.
+    /// The grant for an action: none for an owner with a key that is not expired, else one that is in force and covers it.
     fn grant_for(
         &self,
         chain: &ChainName,
         action: &Action,
         now_ms: u64,
-    ) -> Result<EntryId, Refusal> {
-        if self.is_owner(&chain.author) {
-            return Ok(EntryId::NONE);
-        }
-        let Action::Data(data) = action else { return Err(Refusal::NotOwner) };
-        let ms = now_ms.max(self.latest().ms());
-        let theirs = self.grants.iter().copied().filter_map(|number| {
-            let Action::Grant(grant) = &self.graph.node(number).entry.action else { return None };
-            let is_theirs =
-                grant.author() == chain.author && grant.certificate.key(chain.subkey).is_some();
-            is_theirs.then_some((number, grant))
-        });
+    ) -> Result<EntryId, DraftError> {
+        let is_owner = self.is_owner(&chain.author);
         let mut reason = Refusal::Stranger(chain.author);
-        for (number, grant) in theirs {
-            if !self.is_usable(number, View::All) {
-                reason = Refusal::GrantNotInForce;
-            } else if grant.covers(data, ms) {
-                return Ok(self.graph.node(number).id);
-            } else {
-                reason = Refusal::NotGranted;
+        let mut is_expired = false;
+        if is_owner {
+            // A newer certificate of an owner is in a grant.
+            match self.owner_key(chain) {
+                Ok(_) if self.is_over(self.key_end(EntryId::NONE, chain), now_ms) => {
+                    is_expired = true;
+                }
+                Ok(_) => return Ok(EntryId::NONE),
+                Err(refusal) => reason = refusal,
             }
         }
-        Err(reason)
+        let ms = now_ms.max(self.latest().ms());
+        let allows = |grant: &Grant| match action {
+            _ if is_owner => Ok(true),
+            Action::Data(data) => Ok(grant.covers(data, ms)),
+            Action::PublishNode(_) | Action::EndNode(_) => Ok(grant.lasts(ms)),
+            // The signatures in the note allow them.
+            Action::Checkpoint(_) | Action::Cosign(_) => Ok(true),
+            _ => Err(Refusal::NotOwner),
+        };
+        for &number in &self.grants {
+            let node = self.graph.node(number);
+            let Action::Grant(grant) = &node.entry.action else { continue };
+            if grant.author() != chain.author || grant.certificate.key(chain.subkey).is_none() {
+                continue;
+            }
+            let is_allowed = allows(grant)?;
+            if !self.is_usable(number, View::All) {
+                reason = Refusal::GrantNotInForce;
+            } else if !is_allowed {
+                reason = Refusal::NotGranted;
+            } else if self.is_over(grant.certificate.expires(chain.subkey), now_ms) {
+                is_expired = true;
+            } else {
+                return Ok(node.id);
+            }
+        }
+        if is_expired {
+            return Err(DraftError::Expired { key: chain.subkey });
+        }
+        let is_for_owners = !matches!(
+            action,
+            Action::Data(_)
+                | Action::PublishNode(_)
+                | Action::EndNode(_)
+                | Action::Checkpoint(_)
+                | Action::Cosign(_)
+        );
+        Err(if is_for_owners && !is_owner { Refusal::NotOwner } else { reason }.into())
+    }
+
+    /// Whether a key with this end is expired. In a log without a checkpointer, no key expires.
+    fn is_over(&self, end: Option<u64>, now_ms: u64) -> bool {
+        self.genesis().checkpointer.is_some() && end.is_some_and(|end| end <= now_ms / 1000)
     }
 
     /// Heads of other chains that are not in the past: those that the action needs, then the latest.
@@ -287,8 +332,11 @@ impl Log {
 /// The entries that an action names.
 fn references(action: &Action) -> Vec<EntryId> {
     match action {
-        Action::Genesis(_) | Action::Grant(_) => Vec::new(),
-        Action::Approve(id) | Action::Choose(id) => vec![*id],
+        Action::Genesis(_) | Action::Grant(_) | Action::PublishNode(_) => Vec::new(),
+        Action::Approve(id) | Action::Choose(id) | Action::EndNode(id) => vec![*id],
+        Action::Checkpoint(checkpoint) if checkpoint.before.is_none() => Vec::new(),
+        Action::Checkpoint(checkpoint) => vec![checkpoint.before],
+        Action::Cosign(cosignatures) => vec![cosignatures.checkpoint],
         Action::Revoke(revocation) => {
             let grant = match revocation.target {
                 crate::action::Target::Grant(grant) => Some(grant),

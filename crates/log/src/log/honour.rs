@@ -18,6 +18,9 @@ impl Log {
         if self.is_forked(number, View::All) {
             return Standing::Forked;
         }
+        if self.is_expired(number, View::All) {
+            return Standing::Expired;
+        }
         match (grant.is_none(), self.graph.number(&grant)) {
             (true, _) => Standing::Counts,
             (false, Some(grant)) if self.is_in_force(grant, View::All) => Standing::Counts,
@@ -32,6 +35,7 @@ impl Log {
             self.graph.contains(view, number)
                 && !self.is_ended(number, view)
                 && !self.is_forked(number, view)
+                && !self.is_expired(number, view)
         };
         if !counts(grant) {
             return false;
@@ -60,15 +64,27 @@ impl Log {
         authors.len() >= usize::from(self.genesis.threshold)
     }
 
-    /// Whether a revocation or a choice takes effect in a set: it and enough approvals are in it. Whether its authors are
-    /// still owners does not matter, since two that end each other would have no answer.
+    /// Whether a revocation or a choice takes effect in a set: it and enough approvals are in it, by keys that are not
+    /// expired. Whether its authors are still owners does not matter, since two that end each other would have no answer.
     fn works(&self, control: Number, view: View<'_>) -> bool {
-        if !self.graph.contains(view, control) {
+        self.is_agreed_by(control, |number| {
+            self.graph.contains(view, number) && !self.is_expired(number, view)
+        })
+    }
+
+    /// Whether enough owners agree with an entry in a set, also with expired keys: expiry depends on choices between branches
+    /// of the checkpointer.
+    pub(super) fn is_agreed(&self, control: Number, view: View<'_>) -> bool {
+        self.is_agreed_by(control, |number| self.graph.contains(view, number))
+    }
+
+    fn is_agreed_by(&self, control: Number, takes_part: impl Fn(Number) -> bool) -> bool {
+        if !takes_part(control) {
             return false;
         }
         let approvals = self.controls.approvals.get(&self.graph.node(control).id);
         let agreed = approvals.into_iter().flatten().copied();
-        let agreed = agreed.filter(|&number| self.graph.contains(view, number));
+        let agreed = agreed.filter(|&number| takes_part(number));
         self.is_enough(std::iter::once(control).chain(agreed))
     }
 
@@ -92,28 +108,33 @@ impl Log {
         ];
         let mut revocations =
             targets.into_iter().flatten().flat_map(|target| self.working(target, view));
-        revocations.any(|revocation| !self.has_head_behind(revocation, number))
+        revocations.any(|revocation| !self.is_spared(revocation, number, view))
     }
 
-    /// Whether a revocation names an entry, or one behind it in its chain.
-    fn has_head_behind(&self, revocation: Number, number: Number) -> bool {
+    /// Whether a revocation names an entry, or one behind it in its chain, or if it existed before the stated compromise.
+    fn is_spared(&self, revocation: Number, number: Number, view: View<'_>) -> bool {
         let Action::Revoke(revocation) = &self.graph.node(revocation).entry.action else {
             return false;
         };
         let heads = revocation.heads.iter().filter_map(|head| self.graph.number(head));
         heads.into_iter().any(|head| self.graph.is_up_to(number, head))
+            || self.existed_before(number, revocation.since, view)
     }
 
-    /// Whether the author has made two entries in the set at or before an entry, and nobody chose its branch.
+    /// Whether the author has made two entries in the set at or before an entry, and neither an owner chose its branch nor
+    /// a checkpoint covers it alone.
     fn is_forked(&self, number: Number, view: View<'_>) -> bool {
         self.graph.forks_before(number).any(|(fork, child)| {
             let there = fork.children.iter().filter(|&&other| self.graph.contains(view, other));
-            there.count() > 1 && !self.is_chosen(fork, child, view)
+            there.count() > 1
+                && !self
+                    .is_chosen(fork, child, view)
+                    .unwrap_or_else(|| self.is_alone_in_checkpoint(fork, child, number, view))
         })
     }
 
-    /// Whether the last choice or revocation that names a branch of the fork names that of `child`.
-    fn is_chosen(&self, fork: &Fork, child: Number, view: View<'_>) -> bool {
+    /// Whether the last choice or revocation that names a branch of the fork names that of `child`. `None` if there is none.
+    fn is_chosen(&self, fork: &Fork, child: Number, view: View<'_>) -> Option<bool> {
         let mut last: Option<(Stamp, bool)> = None;
         let controls = self.controls.choices.iter().chain(&self.controls.all_revocations);
         for &control in controls {
@@ -138,6 +159,6 @@ impl Log {
             }
             last = Some((node.stamp(), branches.contains(&child)));
         }
-        last.is_some_and(|(_, is_child)| is_child)
+        last.map(|(_, is_child)| is_child)
     }
 }

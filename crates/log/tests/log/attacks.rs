@@ -39,19 +39,26 @@ fn forged_signature() {
     assert_eq!(offer(&mut pair.log, &[&good]).outcomes, [Outcome::Added]);
 }
 
-/// A forged copy arrives first and waits for its past. The good copy counts all the same.
+/// A forged copy arrives first. If its key is known, it takes no room; else it waits for its past. The good copy counts
+/// all the same.
 #[test]
 fn forged_copy_that_comes_first() {
     let mut pair = pair();
-    let first = pair.alice.make(&mut pair.log, set("1")).unwrap();
-    let second = pair.alice.make(&mut pair.log, set("2")).unwrap();
+    let first = pair.carol.make(&mut pair.log, set("1")).unwrap();
+    let second = pair.carol.make(&mut pair.log, set("2")).unwrap();
     let Evidence::Alone(other) = first.evidence.clone() else { panic!() };
     let forged = Signed { evidence: Evidence::Alone(other), ..second.clone() };
     let mut copy = pair.copy();
+    let refused = Outcome::Refused(Refusal::Signature(BadSignature::Forged));
+    assert_eq!(offer(&mut copy, &[&forged]).outcomes, [refused]);
+    assert_eq!(offer(&mut copy, &[&second]).outcomes, [Outcome::WaitsForPast]);
+    assert_eq!(offer(&mut copy, &[&first]).added.len(), 2);
+    // Here, no grant has named the key yet.
+    let mut copy = Log::begin(&pair.genesis).unwrap();
     assert_eq!(offer(&mut copy, &[&forged]).outcomes, [Outcome::WaitsForPast]);
     assert_eq!(offer(&mut copy, &[&second]).outcomes, [Outcome::WaitsForPast]);
-    let offered = offer(&mut copy, &[&first]);
-    assert_eq!(offered.added.len(), 2);
+    let offered = offer(&mut copy, &[&pair.grant, &first]);
+    assert_eq!(offered.added.len(), 3);
     assert_eq!(offered.refused[0].0, second.id);
     assert_eq!((name(&copy).as_deref(), copy.waiting()), (Some("2"), 0));
 }
@@ -351,7 +358,7 @@ fn restored_machine_and_fork_at_the_first_entry() {
     // A revocation that names a head on one branch chooses it.
     let heads = vec![first.id];
     let target = talaria_log::Target::Author(carol.name());
-    let end = talaria_log::Revocation { target, reason: 2, heads };
+    let end = talaria_log::Revocation { target, reason: 2, since: 0, heads };
     alice.make(&mut log, Action::Revoke(end)).unwrap();
     assert_eq!(log.standing(&first.id), Some(Standing::Counts));
     assert_eq!(log.standing(&twin.id), Some(Standing::Revoked));

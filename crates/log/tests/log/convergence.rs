@@ -1,16 +1,23 @@
 //! Any order, repetition and batching of delivery gives the same state and the same hash.
 //!
 //! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
-//! revocations with and without heads, approvals and choices, made without seeing each other.
+//! revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
+//! without seeing each other.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use talaria_log::{
-    Action, Content, EntryId, FieldChange, ForkEvidence, Log, Maker, Outcome, Revocation, Signed,
-    Standing, Target, Value, read_record, to_records,
+    Action, CheckpointFork, CheckpointInfo, Content, EntryId, FieldChange, ForkEvidence, Log,
+    Maker, Outcome, Revocation, Signed, Standing, Target, Value, read_record, to_records,
 };
 
-use crate::people::{NOW_MS, Person, begin, change, genesis_of, grant, object, offer, revoke, set};
+use crate::people::{
+    EXPIRING, GRACE, NOW, NOW_MS, Notary, Person, VALID_S, begin, change, genesis_of, grant,
+    grant_by, object, offer, revoke, revoke_since, set,
+};
+
+/// Those who need a grant. The key of the second one expires.
+const MEMBERS: [usize; 2] = [2, EXPIRING];
 
 /// A step of a history: who does what. The numbers choose among what is there.
 #[derive(Clone, Debug)]
@@ -22,7 +29,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..22, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..30, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
     prop::collection::vec(step, 10..70)
 }
@@ -35,6 +42,7 @@ struct Actor {
 }
 
 struct History {
+    notary: Notary,
     actors: Vec<Actor>,
     genesis: Signed,
     made: Vec<Signed>,
@@ -42,25 +50,32 @@ struct History {
 
 impl History {
     /// Alice and Bob are owners, Carol and Mallory get grants. Mallory has two devices.
-    fn new(threshold: u8) -> Self {
+    fn new(threshold: u8, witnesses: u8) -> Self {
+        let notary = Notary::new(witnesses);
         let mut alice = Person::new(0, 1);
-        let genesis = genesis_of(&[&alice, &Person::new(1, 1)], threshold);
+        let genesis = notary.of(genesis_of(&[&alice, &Person::new(1, 1)], threshold));
         let genesis = begin(&mut alice, genesis);
-        let people =
-            [alice, Person::new(1, 1), Person::new(2, 1), Person::new(3, 1), Person::new(3, 2)];
+        let [carol, mallory] = MEMBERS;
+        let people = [
+            alice,
+            Person::new(1, 1),
+            Person::new(carol, 1),
+            Person::new(mallory, 1),
+            Person::new(mallory, 2),
+        ];
         let actor = |person| {
             let log = Log::begin(&genesis).unwrap();
             Actor { person, log, known: Vec::new() }
         };
         let actors = people.map(actor).into();
-        let mut history = Self { actors, genesis: genesis.clone(), made: Vec::new() };
+        let mut history = Self { notary, actors, genesis: genesis.clone(), made: Vec::new() };
         history.give_grants();
         history
     }
 
     /// Members need a grant before anything happens.
     fn give_grants(&mut self) {
-        for member in [2, 3] {
+        for member in MEMBERS {
             let given = grant(&Person::new(member, 1));
             let alice = &mut self.actors[0];
             let signed = alice.person.make(&mut alice.log, given).unwrap();
@@ -100,7 +115,9 @@ impl History {
             ids
         };
         let field = |field: &str| some(log.state().field(object(1), field));
-        let target = Person::new([2, 3, 1, 0][two.index(4)], 1);
+        // Before and after the end of the key that expires.
+        let times = [10, 20, 500, VALID_S, VALID_S + GRACE, VALID_S + GRACE + 1, 3 * VALID_S];
+        let target = Person::new([2, EXPIRING, 1, 0][two.index(4)], 1);
         let action = match kind {
             0 | 1 => set(&number.to_string()),
             2 => change(
@@ -124,7 +141,7 @@ impl History {
                 Some(&element) => change(1, "list", FieldChange::Erase(element)),
                 None => return,
             },
-            8 | 9 => grant(&Person::new(2 + one.index(2), 1)),
+            8 | 9 => grant(&Person::new(MEMBERS[one.index(2)], 1)),
             10 => {
                 // With the heads that the owner knows, or without.
                 let chains = log.chains().filter(|(chain, _)| chain.author == target.name());
@@ -139,6 +156,7 @@ impl History {
                 Some(id) => Action::Revoke(Revocation {
                     target: Target::Grant(id),
                     reason: 0,
+                    since: 0,
                     heads: Vec::new(),
                 }),
                 None => return,
@@ -152,6 +170,11 @@ impl History {
                     None => return,
                 }
             }
+            29 => {
+                let forks = log.checkpoint_forks();
+                let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
+                Action::Choose(fork.branches[two.index(fork.branches.len())])
+            }
             13 | 19 => {
                 let forks = log.forks();
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
@@ -159,6 +182,30 @@ impl History {
             }
             14 => return self.fork(*actor, *one, number),
             15 => return self.batch(*actor, number),
+            22..=24 => {
+                let actor = &mut self.actors[*actor];
+                let time = times[two.index(times.len())];
+                let made = self.notary.try_checkpoint(&mut actor.person, &mut actor.log, time);
+                if let Ok(signed) = made {
+                    actor.known.push(signed.clone());
+                    self.made.push(signed);
+                }
+                return;
+            }
+            25 | 26 => {
+                let known = log.checkpoints();
+                let Some(checkpoint) = known.get(one.index(known.len().max(1))) else { return };
+                let first = two.index(4);
+                let witnesses = (first..self.notary.witnesses.len())
+                    .map(|place| (place, times[(two.index(50) + place) % times.len()]))
+                    .collect::<Vec<_>>();
+                if witnesses.is_empty() {
+                    return;
+                }
+                self.notary.cosignatures(log, checkpoint.entry, &witnesses)
+            }
+            27 => revoke_since(&target, u64::from(NOW + times[one.index(times.len())])),
+            28 => grant_by(Person::renewed(EXPIRING, 2 * VALID_S)),
             _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
         };
         let actor = &mut self.actors[*actor];
@@ -222,14 +269,26 @@ fn shuffle(places: &mut [usize], mut seed: u64) {
     }
 }
 
-/// All that nodes must agree on: what counts, the heads, the hash of the state, and the forks.
-type Seen = (Vec<(EntryId, Standing)>, Vec<EntryId>, [u8; 32], Vec<ForkEvidence>);
+/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, and the checkpoints.
+type Seen = (
+    Vec<(EntryId, Standing)>,
+    Vec<EntryId>,
+    [u8; 32],
+    Vec<ForkEvidence>,
+    Vec<CheckpointInfo>,
+    Vec<CheckpointFork>,
+    Vec<Vec<EntryId>>,
+);
 
 fn seen(log: &Log) -> Seen {
     let mut standings: Vec<(EntryId, Standing)> =
         log.entries().map(|(id, _)| (id, log.standing(&id).unwrap())).collect();
     standings.sort_by_key(|(id, _)| *id);
-    (standings, log.heads(), log.state_hash(), log.forks())
+    let mut checkpoints = log.checkpoints();
+    checkpoints.sort_by_key(|checkpoint| checkpoint.entry);
+    let leaves = checkpoints.iter().map(|one| log.checkpoint_leaves(&one.entry).unwrap()).collect();
+    let forks = log.checkpoint_forks();
+    (standings, log.heads(), log.state_hash(), log.forks(), checkpoints, forks, leaves)
 }
 
 proptest! {
@@ -238,11 +297,12 @@ proptest! {
     #[test]
     fn order_repetition_and_batching_of_delivery_do_not_matter(
         threshold in 1u8..3,
+        witnesses in 0u8..3,
         steps in steps(),
         order: u64,
         sizes in prop::collection::vec(1usize..130, 40),
     ) {
-        let mut history = History::new(threshold);
+        let mut history = History::new(threshold, [0, 1, 3][usize::from(witnesses)]);
         for (number, step) in steps.iter().enumerate() {
             history.step(step, number);
         }
@@ -292,14 +352,25 @@ fn histories_have_forks_revocations_and_choices() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut found = std::collections::BTreeMap::new();
-    for _ in 0..30 {
-        let mut history = History::new(1);
+    for round in 0..120 {
+        let mut history = History::new(1, 3 * (round % 2));
         for (number, step) in steps().new_tree(&mut runner).unwrap().current().iter().enumerate() {
             history.step(step, number);
         }
         let mut log = Log::begin(&history.genesis).unwrap();
         log.offer(history.made, NOW_MS);
+        let valid = log.checkpoints().iter().filter(|checkpoint| checkpoint.is_valid).count();
+        *found.entry("valid checkpoint").or_insert(0) += valid;
+        *found.entry("fork of the checkpointer").or_insert(0) += log.checkpoint_forks().len();
+        let is_behind_fork = |entry: &talaria_log::Entry| {
+            let forks = log.forks();
+            forks.iter().any(|fork| fork.chain == entry.chain && fork.sequence <= entry.sequence)
+        };
         for (id, entry) in log.entries() {
+            let chosen = log.entries().any(|(_, other)| other.action.name() == "choose");
+            if !chosen && is_behind_fork(entry) && log.standing(&id) == Some(Standing::Counts) {
+                *found.entry("spared by a checkpoint").or_insert(0) += 1;
+            }
             *found.entry(entry.action.name()).or_insert(0) += 1;
             *found
                 .entry(match log.standing(&id).unwrap() {
@@ -307,13 +378,28 @@ fn histories_have_forks_revocations_and_choices() {
                     Standing::Revoked => "revoked",
                     Standing::Forked => "forked",
                     Standing::GrantEnded => "grant ended",
+                    Standing::Expired => "expired",
                 })
                 .or_insert(0) += 1;
         }
     }
     for what in [
-        "insert", "erase", "replace", "remove", "revoke", "choose", "approve", "forked", "revoked",
+        "insert",
+        "erase",
+        "replace",
+        "remove",
+        "revoke",
+        "choose",
+        "approve",
+        "forked",
+        "revoked",
         "counts",
+        "checkpoint",
+        "cosign",
+        "expired",
+        "valid checkpoint",
+        "fork of the checkpointer",
+        "spared by a checkpoint",
     ] {
         assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
     }

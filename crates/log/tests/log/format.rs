@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use talaria_log::{
-    Action, Change, DataAction, Entry, EntryId, Evidence, FieldChange, Float, Maker, Malformed,
-    Operations, Pattern, Revocation, Side, Signed, StoredSignature, Target, Value, is_included,
-    read_record, to_records,
+    Action, Change, Checkpoint, Cosignatures, DataAction, Edge, Entry, EntryId, Evidence,
+    FieldChange, Float, Genesis, Maker, Malformed, NodeKey, Note, NoteKind, NoteSecret, Operations,
+    Pattern, Revocation, Side, Signed, StoredSignature, Target, TreeHead, Value, WitnessRequest,
+    is_included, read_record, to_records,
 };
 
 use crate::people::{
-    NOW, NOW_MS, Person, V6, begin, change, genesis_of, grant_to, object, pair, set,
+    NOW, NOW_MS, Notary, Person, V6, begin, change, genesis_of, grant_to, object, pair, set,
 };
 
 fn value() -> impl Strategy<Value = Value> {
@@ -53,14 +54,15 @@ fn action() -> impl Strategy<Value = Action> {
         field.prop_map(move |name| data(Change::Create(name))),
         Just(data(Change::Delete)),
         (field, field_change()).prop_map(move |(field, change)| data(Change::Field(field, change))),
-        (0u8..3, 0u8..4, ids(40)).prop_map(|(kind, reason, heads)| {
+        (0u8..3, 0u8..4, ids(40), any::<u32>()).prop_map(|(kind, reason, heads, since)| {
+            let since = if heads.is_empty() { since.into() } else { 0 };
             let chain = Person::new(0, 1).chain;
             let target = match kind {
                 0 => Target::Author(chain.author),
                 1 => Target::Key(chain.author, chain.subkey),
                 _ => Target::Grant(EntryId([kind; 32])),
             };
-            Action::Revoke(Revocation { target, reason, heads })
+            Action::Revoke(Revocation { target, reason, since, heads })
         }),
         (field, any::<u32>()).prop_map(|(field, ends)| {
             let mut grant = grant_to(&Person::new(2, 1));
@@ -71,6 +73,24 @@ fn action() -> impl Strategy<Value = Action> {
         }),
         id().prop_map(Action::Approve),
         id().prop_map(Action::Choose),
+        (id(), 1u64..1 << 40, 0u8..4, any::<u32>()).prop_map(|(before, size, lines, time)| {
+            let key = NoteSecret::new("example.org/x", NoteKind::Plain, &[7; 32]).unwrap();
+            let head = TreeHead { origin: "example.org/x".to_owned(), size, root: before.0 };
+            let text = head.to_string();
+            let mut signed = vec![key.sign(&text)];
+            signed.extend((0..lines).map(|_| key.cosign(&text, time.into())));
+            let edge = Edge::new(size, vec![before.0; size.count_ones() as usize]).unwrap();
+            let note = Note { head, lines: signed };
+            Action::Checkpoint(Box::new(Checkpoint { before, edge, note }))
+        }),
+        (id(), 1u8..33, any::<u32>()).prop_map(|(checkpoint, lines, time)| {
+            let key = NoteSecret::new("w", NoteKind::Timed, &[7; 32]).unwrap();
+            let lines = (0..lines).map(|n| key.cosign(&n.to_string(), time.into())).collect();
+            Action::Cosign(Cosignatures { checkpoint, lines })
+        }),
+        id().prop_map(Action::EndNode),
+        (any::<[u8; 32]>(), "[a-zé-]{0,20}")
+            .prop_map(|(key, name)| Action::PublishNode(NodeKey { key, name })),
         Just(Action::Genesis(Box::new(genesis_of(&[&Person::new(0, 1), &Person::new(1, 1)], 2)))),
     ]
 }
@@ -119,6 +139,10 @@ proptest! {
         let _ = Entry::read(&octets);
         let _ = read_record(&octets);
         let _ = Value::read(&octets);
+        let text = String::from_utf8_lossy(&octets);
+        let _ = Note::read(&text);
+        let _ = WitnessRequest::read(&text);
+        let _ = text.parse::<NoteSecret>();
     }
 }
 
@@ -206,6 +230,36 @@ fn a_whole_batch_is_one_record_and_each_entry_has_a_proof() {
     let outcomes = log.offer(signed, NOW_MS).outcomes;
     assert!(outcomes.iter().all(|outcome| *outcome == talaria_log::Outcome::Added));
     assert_eq!(log.state_hash(), pair.log.state_hash());
+}
+
+#[test]
+fn genesis_names_witnesses_in_order_and_a_majority_of_them() {
+    let mut alice = Person::new(0, 1);
+    let good = Notary::new(3).of(genesis_of(&[&Person::new(0, 1)], 1));
+    let mut read = |genesis: Genesis| {
+        let signed = begin(&mut alice, genesis.clone());
+        read_record(&signed.to_record()).map(|read| {
+            assert_eq!(read[0].entry.action, Action::Genesis(Box::new(genesis)));
+        })
+    };
+    assert_eq!(read(good.clone()), Ok(()));
+    assert_eq!(read(Genesis { witness_threshold: 3, ..good.clone() }), Ok(()));
+    for witness_threshold in [0, 1, 4] {
+        let wrong = Genesis { witness_threshold, ..good.clone() };
+        assert_eq!(read(wrong), Err(Malformed::Field("witnesses of a checkpoint")));
+    }
+    let mut reversed = good.clone();
+    reversed.witnesses.reverse();
+    assert_eq!(read(reversed), Err(Malformed::Order("witnesses")));
+    for name in ["", "a b", "a+b"] {
+        let mut named = good.clone();
+        named.witnesses[1].name = name.to_owned();
+        assert_eq!(read(named), Err(Malformed::Field("name of a witness")));
+    }
+    let nobody = Genesis { checkpointer: None, ..good.clone() };
+    assert_eq!(read(nobody), Err(Malformed::Field("witnesses of a checkpoint")));
+    let grace = Genesis { grace_s: 1, ..genesis_of(&[&Person::new(0, 1)], 1) };
+    assert_eq!(read(grace), Err(Malformed::Field("grace time")));
 }
 
 #[test]

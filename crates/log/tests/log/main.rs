@@ -1,12 +1,14 @@
 //! Tests of the signed log, from the outside.
 
 mod attacks;
+mod checkpoints;
 mod convergence;
 mod files;
 mod format;
 mod kills;
 mod listeners;
 mod merging;
+mod nodes;
 mod owners;
 mod people;
 mod reading;

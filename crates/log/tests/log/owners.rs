@@ -98,14 +98,14 @@ fn a_revoked_grant_ends_its_use_and_no_other() {
     let used = carol.make(&mut log, set("1")).unwrap();
     let late = carol.make(&mut log, set("2")).unwrap();
     let target = Target::Grant(first.id);
-    let end = Revocation { target, reason: 0, heads: vec![used.id] };
+    let end = Revocation { target, reason: 0, since: 0, heads: vec![used.id] };
     alice.make(&mut log, Action::Revoke(end)).unwrap();
     assert_eq!(log.standing(&used.id), Some(Standing::Counts));
     assert_eq!(log.standing(&late.id), Some(Standing::Revoked));
     assert_eq!(name(&log).as_deref(), Some("1"));
     assert!(carol.make(&mut log, set("3")).is_err());
     // A head must be by the one whose grant ends.
-    let end = Revocation { target, reason: 0, heads: vec![first.id] };
+    let end = Revocation { target, reason: 0, since: 0, heads: vec![first.id] };
     assert!(alice.make(&mut log, Action::Revoke(end)).is_err());
 }
 

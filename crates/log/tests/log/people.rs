@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 use talaria_log::{
-    Action, Certificate, ChainName, Change, DataAction, DraftError, Entry, EntryId, FieldChange,
-    Genesis, Grant, KeyName, Limits, Log, Maker, MergeRule, ObjectId, Offered, Operations, Outcome,
-    Pattern, Refusal, Revocation, Signed, Target, Value, read_record,
+    Action, Certificate, ChainName, Change, Cosignatures, DataAction, DraftError, Entry, EntryId,
+    FieldChange, Genesis, Grant, KeyName, Limits, Log, Maker, MergeRule, NoteKind, NoteSecret,
+    ObjectId, Offered, Operations, Outcome, Pattern, Refusal, Revocation, Signed, Target, TreeHead,
+    Value, Witness, read_record,
 };
 use talaria_message::make::{GenerateOptions, KeyProfile, KeyUses, Protection, generate};
 use talaria_message::openpgp;
@@ -24,13 +25,18 @@ static KEYS: LazyLock<Vec<openpgp::Cert>> = LazyLock::new(|| {
         options.user_ids = vec![format!("Person {number} <person-{number}@example.org>")];
         options.profile = profile;
         options.uses = KeyUses::Sign;
+        options.validity_seconds = (number == EXPIRING).then_some(1000 + VALID_S);
         generate(&options, &Protection::Unprotected, NOW - 1000).unwrap().cert
     };
-    (0..6).map(make).collect()
+    (0..7).map(make).collect()
 });
 
 /// The person whose key has version 6.
 pub(crate) const V6: usize = 4;
+/// The person whose key expires, [`VALID_S`] seconds after [`NOW`].
+pub(crate) const EXPIRING: usize = 6;
+/// The time that a key is valid for, in seconds from [`NOW`].
+pub(crate) const VALID_S: u32 = 5000;
 
 /// A person with a key and a device.
 pub(crate) struct Person {
@@ -40,9 +46,30 @@ pub(crate) struct Person {
 }
 
 impl Person {
-    /// Person `number`, from 0 to 5, on a device.
+    /// Person `number`, from 0 to 6, on a device.
     pub(crate) fn new(number: usize, device: u8) -> Self {
         Self::of(&KEYS[number], device)
+    }
+
+    /// The certificate of a person with another validity, in seconds from [`NOW`].
+    pub(crate) fn renewed(number: usize, validity_s: u32) -> Certificate {
+        let cert = &KEYS[number];
+        let mut signer =
+            cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+        let until =
+            std::time::UNIX_EPOCH + std::time::Duration::from_secs((NOW + validity_s).into());
+        let made = std::time::UNIX_EPOCH + std::time::Duration::from_secs(NOW.into());
+        let valid = cert.with_policy(policy(), made).unwrap();
+        let mut signatures =
+            valid.primary_key().set_expiration_time(&mut signer, Some(until)).unwrap();
+        for subkey in valid.keys().subkeys() {
+            let mut own = subkey.key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+            let own: Option<&mut dyn openpgp::crypto::Signer> =
+                if subkey.for_signing() { Some(&mut own) } else { None };
+            signatures.extend(subkey.set_expiration_time(&mut signer, own, Some(until)).unwrap());
+        }
+        let cert = cert.clone().insert_packets(signatures).unwrap().0;
+        Certificate::minimal(&cert.to_vec().unwrap()).unwrap()
     }
 
     /// The secret key of a person, for another process.
@@ -115,6 +142,7 @@ pub(crate) fn genesis_of(owners: &[&Person], threshold: u8) -> Genesis {
         checkpointer: None,
         witnesses: Vec::new(),
         witness_threshold: 0,
+        grace_s: 0,
     }
 }
 
@@ -170,9 +198,108 @@ pub(crate) fn grant(person: &Person) -> Action {
     Action::Grant(Box::new(grant_to(person)))
 }
 
+/// Grants everything by another certificate of a person.
+pub(crate) fn grant_by(certificate: Certificate) -> Action {
+    Action::Grant(Box::new(Grant {
+        certificate,
+        object: ObjectId::NONE,
+        fields: Pattern::new("*").unwrap(),
+        operations: Operations::ALL,
+        ends_ms: 0,
+    }))
+}
+
+/// Revokes a person who says when the key was stolen.
+pub(crate) fn revoke_since(person: &Person, since: u64) -> Action {
+    let target = Target::Author(person.name());
+    Action::Revoke(Revocation { target, reason: 2, since, heads: Vec::new() })
+}
+
+/// The checkpointer of a log, and its witnesses.
+pub(crate) struct Notary {
+    pub(crate) key: NoteSecret,
+    pub(crate) witnesses: Vec<NoteSecret>,
+}
+
+/// The grace time of the tests, in seconds.
+pub(crate) const GRACE: u32 = 100;
+
+impl Notary {
+    pub(crate) fn new(witnesses: u8) -> Self {
+        let witness = |number: u8| {
+            let name = format!("witness-{number}.example.org");
+            NoteSecret::new(&name, NoteKind::Timed, &[100 + number; 32]).unwrap()
+        };
+        let key = NoteSecret::new("checkpointer", NoteKind::Plain, &[99; 32]).unwrap();
+        let mut witnesses: Vec<NoteSecret> = (0..witnesses).map(witness).collect();
+        witnesses.sort_by_key(|witness| witness.public().key);
+        Self { key, witnesses }
+    }
+
+    /// The same genesis, with this checkpointer and a majority of its witnesses.
+    pub(crate) fn of(&self, genesis: Genesis) -> Genesis {
+        let witness = |witness: &NoteSecret| {
+            let public = witness.public();
+            Witness { name: public.name, key: public.key }
+        };
+        let witnesses = self.witnesses.iter().map(witness).collect();
+        Genesis { grace_s: GRACE, ..genesis.with_checkpointer(self.key.public().key, witnesses) }
+    }
+
+    /// A checkpoint over all that a copy of the log has, by a person, at a time in seconds after [`NOW`].
+    pub(crate) fn checkpoint(&self, by: &mut Person, log: &mut Log, after: u32) -> Signed {
+        self.try_checkpoint(by, log, after).unwrap()
+    }
+
+    pub(crate) fn try_checkpoint(
+        &self,
+        by: &mut Person,
+        log: &mut Log,
+        after: u32,
+    ) -> Result<Signed, DraftError> {
+        let time = u64::from(NOW + after);
+        let entry = log.draft_checkpoint(by.chain, &self.key, time, NOW_MS)?;
+        log.append(entry.clone())?;
+        Ok(by.sign(entry, log.id()))
+    }
+
+    /// Cosignatures on a checkpoint: the places of witnesses, ascending, with times in seconds after [`NOW`].
+    pub(crate) fn cosignatures(
+        &self,
+        log: &Log,
+        checkpoint: EntryId,
+        by: &[(usize, u32)],
+    ) -> Action {
+        let text = head(log, checkpoint).to_string();
+        let line = |&(place, after): &(usize, u32)| {
+            self.witnesses[place].cosign(&text, u64::from(NOW + after))
+        };
+        Action::Cosign(Cosignatures { checkpoint, lines: by.iter().map(line).collect() })
+    }
+
+    pub(crate) fn cosign(
+        &self,
+        person: &mut Person,
+        log: &mut Log,
+        checkpoint: EntryId,
+        by: &[(usize, u32)],
+    ) -> Signed {
+        let action = self.cosignatures(log, checkpoint, by);
+        person.make(log, action).unwrap()
+    }
+}
+
+/// The tree of a checkpoint.
+pub(crate) fn head(log: &Log, checkpoint: EntryId) -> TreeHead {
+    match &log.entry(&checkpoint).unwrap().action {
+        Action::Checkpoint(checkpoint) => checkpoint.head().clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
 pub(crate) fn revoke(person: &Person, heads: Vec<EntryId>) -> Action {
     let target = Target::Author(person.name());
-    Action::Revoke(Revocation { target, reason: 2, heads })
+    Action::Revoke(Revocation { target, reason: 2, since: 0, heads })
 }
 
 /// A log with one owner and a copy for a member who has a grant.

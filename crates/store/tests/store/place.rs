@@ -70,6 +70,31 @@ fn a_leftover_log_prevents_a_new_store_of_that_name() {
     }
 }
 
+#[test]
+fn a_symbolic_link_to_a_store_is_followed_and_one_that_leads_nowhere_is_named() {
+    let all = corpus(6);
+    let folder = Folder::new();
+    let link = folder.folder().join("link.db");
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+    let refused = Store::open(&link, Access::Create).map(|_| ()).unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert_eq!(why, "it is a symbolic link to a file that does not exist");
+    assert!(link.is_symlink() && !folder.path().exists());
+    drop(folder.filled(&all[..2]));
+    let mut store = Store::open(&link, Access::Create).unwrap();
+    assert_eq!(add(&mut store, &all[2..4]).unwrap(), 2);
+    // The log has the name of the file, and not of the link.
+    assert!(folder.path().with_extension("db-wal").exists());
+    let mut second = Store::open(&folder.path(), Access::Write).unwrap();
+    assert_eq!(add(&mut second, &all[4..]).unwrap(), 2);
+    assert_eq!(second.count().unwrap(), 6);
+    assert_clean(&second);
+    fs::remove_file(folder.path().with_extension("db-wal")).unwrap();
+    assert!(matches!(add(&mut store, &all[..1]), Err(StoreError::Moved { .. })));
+    fs::remove_file(&link).unwrap();
+    assert!(matches!(add(&mut store, &all[..1]), Err(StoreError::Moved { .. })));
+}
+
 fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {
     store.ingest(certs.to_vec(), Verification::Full, NOW.into()).map(|outcomes| outcomes.len())
 }

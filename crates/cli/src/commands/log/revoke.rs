@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         Ok::<_, CliError>((target, heads, log.genesis().threshold))
     })??;
     let count = heads.len();
-    let revocation = Revocation { target, reason: args.reason as u8, heads };
+    let revocation = Revocation { target, reason: args.reason as u8, since: 0, heads };
     let id = author.put(&log, Action::Revoke(revocation), cx)?;
     let missing = threshold.saturating_sub(1);
     if cx.json {

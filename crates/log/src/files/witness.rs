@@ -1,0 +1,262 @@
+//! A witness in a folder: its key, and for each log the tree that it cosigned last (`docs/formats/log.md`, Folder of a witness).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use talaria_cert::sha256;
+
+use crate::name::EntryId;
+use crate::note::{
+    NOTE_OCTETS_MAX, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number,
+};
+use crate::octets::Malformed;
+use crate::witness::{Objection, WitnessRequest, Witnessed};
+
+/// The reason why a witness could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WitnessError {
+    /// An operation on a file failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// The operation.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// There is something where a witness or a key is to be made.
+    #[error("{} exists already", path.display())]
+    Occupied {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// The name cannot name a key.
+    #[error("{0:?} cannot name a witness: a name has 1 to 255 octets, no spaces and no +")]
+    Name(String),
+    /// A file is not what the program wrote.
+    #[error("{} is damaged", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file with a key has none.
+    #[error("{} has no key for checkpoints", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The witness does not know the log.
+    #[error("this witness does not know the log {origin}")]
+    Unknown {
+        /// The origin in the request.
+        origin: String,
+    },
+    /// The witness knows the log with another key.
+    #[error("this witness knows the log {origin} with another key")]
+    OtherKey {
+        /// The origin.
+        origin: String,
+    },
+    /// The request is none.
+    #[error("{name} is no request to a witness: {source}")]
+    Request {
+        /// The name of the file.
+        name: String,
+        /// The reason.
+        source: Malformed,
+    },
+    /// The witness does not cosign.
+    #[error(transparent)]
+    Objection(#[from] Objection),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
+/// A witness in a folder.
+pub struct WitnessFolder {
+    folder: PathBuf,
+    key: NoteSecret,
+    _lock: File,
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WitnessError + use<> {
+    let path = path.to_owned();
+    move |source| WitnessError::Io { action, path, source }
+}
+
+/// Makes a key for notes.
+///
+/// # Errors
+///
+/// [`WitnessError::Name`]; [`WitnessError::Random`].
+pub fn make_note_key(name: &str, kind: NoteKind) -> Result<NoteSecret, WitnessError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|_| WitnessError::Random)?;
+    let key = NoteSecret::new(name, kind, &seed);
+    seed.fill(0);
+    key.ok_or_else(|| WitnessError::Name(name.to_owned()))
+}
+
+/// Writes a secret key for notes to a new file that only its owner can read. It is on disk when this returns.
+///
+/// # Errors
+///
+/// [`WitnessError::Occupied`] if there is a file; [`WitnessError::Io`].
+pub fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = match file {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(WitnessError::Occupied { path: path.to_owned() });
+        }
+        file => file.map_err(io("make", path))?,
+    };
+    file.write_all(format!("{}\n", key.to_text()).as_bytes()).map_err(io("write", path))?;
+    file.sync_all().map_err(io("write", path))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(io("write", parent))
+}
+
+/// Reads a secret key for notes.
+///
+/// # Errors
+///
+/// [`WitnessError::NoKey`]; [`WitnessError::Io`].
+pub fn read_note_key(path: &Path) -> Result<NoteSecret, WitnessError> {
+    let no_key = || WitnessError::NoKey { path: path.to_owned() };
+    let length = fs::metadata(path).map_err(io("read", path))?.len();
+    if length > NOTE_OCTETS_MAX as u64 {
+        return Err(no_key());
+    }
+    let octets = fs::read(path).map_err(io("read", path))?;
+    let text = std::str::from_utf8(&octets).map_err(|_| no_key())?;
+    text.trim_end().parse().map_err(|_| no_key())
+}
+
+impl WitnessFolder {
+    /// Makes a witness with a new key in a folder that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError`].
+    pub fn create(folder: &Path, name: &str) -> Result<Self, WitnessError> {
+        let key = make_note_key(name, NoteKind::Timed)?;
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(WitnessError::Occupied { path: folder.to_owned() });
+            }
+            made => made.map_err(io("make", folder))?,
+        }
+        let logs = folder.join("logs");
+        fs::create_dir(&logs).map_err(io("make", &logs))?;
+        write_note_key(&folder.join("key"), &key)?;
+        Self::open(folder)
+    }
+
+    /// Opens a witness, and waits until no other process has it open.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError`].
+    pub fn open(folder: &Path) -> Result<Self, WitnessError> {
+        let path = folder.join("key");
+        let key = read_note_key(&path)?;
+        if key.public().kind != NoteKind::Timed {
+            return Err(WitnessError::NoKey { path });
+        }
+        let path = folder.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(io("open", &path))?;
+        lock.lock().map_err(io("lock", &path))?;
+        Ok(Self { folder: folder.to_owned(), key, _lock: lock })
+    }
+
+    /// The public key of the witness.
+    #[must_use]
+    pub fn public(&self) -> NoteKey {
+        self.key.public()
+    }
+
+    fn path_of(&self, origin: &str) -> PathBuf {
+        self.folder.join("logs").join(EntryId(sha256(&[origin.as_bytes()])).to_string())
+    }
+
+    /// Lets the witness cosign a log, by the key of its checkpointer. A log that it knows stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError::OtherKey`] if it knows the log with another key.
+    pub fn trust(&self, log: &NoteKey) -> Result<(), WitnessError> {
+        match self.known(&log.name)? {
+            Some(known) if known.key == *log => Ok(()),
+            Some(_) => Err(WitnessError::OtherKey { origin: log.name.clone() }),
+            None => self.keep(&Witnessed { key: log.clone(), last: None }),
+        }
+    }
+
+    /// The log with this origin, as the witness knows it.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError::Damaged`]; [`WitnessError::Io`].
+    pub fn known(&self, origin: &str) -> Result<Option<Witnessed>, WitnessError> {
+        let path = self.path_of(origin);
+        let text = match fs::read(&path) {
+            Ok(octets) => String::from_utf8(octets).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io("read", &path)(error)),
+        };
+        let read = || {
+            let (key, rest) = text.split_once('\n')?;
+            let key: NoteKey = key.parse().ok().filter(|key: &NoteKey| key.name == origin)?;
+            let last = match rest.split_inclusive('\n').collect::<Vec<_>>()[..] {
+                [] => None,
+                [named, size, root] if named == format!("{origin}\n") => Some(TreeHead {
+                    origin: origin.to_owned(),
+                    size: number(size.strip_suffix('\n')?)?,
+                    root: hash(root.strip_suffix('\n')?)?,
+                }),
+                _ => return None,
+            };
+            Some(Witnessed { key, last })
+        };
+        read().map(Some).ok_or(WitnessError::Damaged { path })
+    }
+
+    /// Brings the state of a log to disk.
+    fn keep(&self, log: &Witnessed) -> Result<(), WitnessError> {
+        let path = self.path_of(&log.key.name);
+        let new = self.folder.join("log.new");
+        let mut text = format!("{}\n", log.key);
+        if let Some(last) = &log.last {
+            text.push_str(&last.to_string());
+        }
+        let mut file = File::create(&new).map_err(io("write", &new))?;
+        file.write_all(text.as_bytes()).map_err(io("write", &new))?;
+        file.sync_all().map_err(io("write", &new))?;
+        fs::rename(&new, &path).map_err(io("write", &path))?;
+        let logs = self.folder.join("logs");
+        File::open(&logs).and_then(|logs| logs.sync_all()).map_err(io("write", &logs))
+    }
+
+    /// Cosigns the checkpoint of a request, read from the file `name`, at `time` in seconds since 1970. The new state is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`WitnessError::Objection`] if the checkpoint does not follow the last one; the other errors of files.
+    pub fn cosign(&self, request: &str, name: &str, time: u64) -> Result<NoteLine, WitnessError> {
+        let request = WitnessRequest::read(request)
+            .map_err(|source| WitnessError::Request { name: name.to_owned(), source })?;
+        let origin = &request.note.head.origin;
+        let known = self.known(origin)?;
+        let mut log = known.ok_or_else(|| WitnessError::Unknown { origin: origin.clone() })?;
+        let line = log.cosign(&request, &self.key, time)?;
+        self.keep(&log)?;
+        Ok(line)
+    }
+}
