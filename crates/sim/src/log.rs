@@ -354,8 +354,12 @@ impl World {
 
     /// The step at which the power is cut during a commit, in a few cases.
     fn cut(&mut self) -> Cut {
-        let is_cut = !self.is_healed && self.numbers.percent(4);
-        Cut(is_cut.then(|| self.numbers.below(6)))
+        // Many cuts before the sync, so that a node that sends too early is seen soon.
+        if !self.is_healed && self.defect == Defect::SentBeforeSync && self.numbers.percent(30) {
+            return Cut(Some(0));
+        }
+        let is_cut = !self.is_healed && self.numbers.percent(8);
+        Cut(is_cut.then(|| self.numbers.below(3)))
     }
 
     /// The end of a commit at a node.
