@@ -1,4 +1,4 @@
-"""OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify.
+"""OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify; and signed logs.
 
 Keys, certificates, messages and signatures come as bytes, armored or not; what is made is not armored.
 All values can be kept as long as the program runs and be used by several threads, and other threads run
@@ -40,7 +40,7 @@ class TooLargeError(Error):
     """A part of the message exceeds a limit."""
 
 class NotFoundError(Error):
-    """The store or the certificate does not exist."""
+    """The store, the certificate, the log or the object does not exist."""
 
 class AmbiguousError(Error):
     """Several certificates match the name, or none matches it exactly."""
@@ -48,11 +48,14 @@ class AmbiguousError(Error):
 class SignatureError(Error):
     """A signature of the message is bad, or a required signature is missing."""
 
+class RefusedError(Error):
+    """The log does not allow the change, or is another log than expected."""
+
 class InternalError(Error):
     """A bug in talaria (a panic)."""
 
 class StoreError(Error):
-    """The store cannot be read."""
+    """The store or the log cannot be read or written."""
 
 @final
 class Sealer:
@@ -211,3 +214,188 @@ class Verifier:
         self, items: Sequence[tuple[Data, Data]], *, signers: Sequence[str] | None = None
     ) -> list[Verification]:
         """Verifies many pairs of a signature and its data on all cores, and Ed25519 signatures in batches."""
+
+@final
+class ObjectId:
+    """The identity of an object of a log, as the value of a field: 64 hexadecimal digits."""
+
+    def __init__(self, id: str) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+
+# What a field of a log holds. Integers have 64 bits.
+Value = Union[str, int, float, bool, Data, ObjectId]
+# What is read from it: a list for strict fields, sets and lists; None for nothing.
+Content = Union[str, int, float, bool, bytes, ObjectId, list[Union[str, int, float, bool, bytes, ObjectId]], None]
+
+@final
+class Log:
+    """A signed log in a folder: a small database in which every change carries an OpenPGP signature.
+
+    One process has a log open at a time; its threads share it. An entry is on disk when the call that writes it returns. An
+    object is named by its name or its identity; the merge rules of fields are fixed when the log is made. See docs/log.md.
+    """
+
+    @staticmethod
+    def create(
+        path: Union[str, os.PathLike[str]],
+        key: Key,
+        *,
+        owners: Sequence[Data] = ...,
+        threshold: int = 1,
+        rules: Sequence[tuple[str, str]] = ...,
+    ) -> Log:
+        """Makes a log in a folder that is empty or does not exist.
+
+        The owner of `key` owns the log, with those of the certificates in `owners`; `threshold` of them must agree on a grant. `rules`
+        are patterns of fields with "last-writer" (for all others), "strict", "set", "counter" or "list", the first match counts.
+        """
+
+    @staticmethod
+    def open(path: Union[str, os.PathLike[str]]) -> Log:
+        """Opens the log in a folder. Raises StoreError if another process has it open."""
+
+    @staticmethod
+    def receive(
+        path: Union[str, os.PathLike[str]],
+        file: Union[str, os.PathLike[str]],
+        *,
+        expect: Union[str, None] = None,
+    ) -> tuple[Log, Import]:
+        """Makes a log in a folder from the export of another node.
+
+        A file can be the export of any log. With `expect`, which is the identity that its owner told you, only that log is made.
+        """
+
+    @property
+    def id(self) -> str:
+        """The identity of the log."""
+
+    def put(self, key: Key, object: str, field: str, value: Value) -> list[str]:
+        """Sets a field, or adds to a set, counter or list, as the merge rule says. Returns the identities of the new entries.
+
+        An object that does not exist is created. Raises RefusedError if the log does not allow it.
+        """
+
+    def put_many(
+        self, key: Key, updates: Sequence[tuple[str, str, Value]], *, batch: bool = False
+    ) -> list[str]:
+        """Puts many values, each with its object and field, with one sync: all or none.
+
+        With `batch`, one signature stands for all of them.
+        """
+
+    def remove(
+        self, key: Key, object: str, field: Union[str, None] = None, value: Union[Value, None] = None
+    ) -> list[str]:
+        """Removes the value of a field, with `value` that element of a set or a list, and without a field the object."""
+
+    def get(self, object: str, field: str) -> Content:
+        """The content of a field. A strict field has a list of values: more than one is a conflict. None if there is none."""
+
+    def fields(self, object: str) -> dict[str, Content]:
+        """The fields of an object with their contents."""
+
+    def objects(self) -> list[tuple[Union[str, None], ObjectId]]:
+        """The objects that are not deleted: names and identities."""
+
+    def history(self, object: str, field: Union[str, None] = None) -> list[LogEntry]:
+        """The changes of an object, or of one field, in the order of the merge rules; also those that do not count."""
+
+    def grant(
+        self,
+        key: Key,
+        cert: Data,
+        *,
+        object: Union[str, None] = None,
+        fields: str = "*",
+        operations: Literal["all", "fields", "objects"] = "all",
+    ) -> str:
+        """Lets the owner of a certificate change an object, or all, and the fields that match. Returns the identity of the grant."""
+
+    def export_file(self, file: Union[str, os.PathLike[str]]) -> int:
+        """Writes all entries with their signatures to a new file, and returns their number."""
+
+    def import_file(self, file: Union[str, os.PathLike[str]]) -> Import:
+        """Takes the entries of an export of another node. Each one is checked."""
+
+    def export_pgp(self, folder: Union[str, os.PathLike[str]]) -> int:
+        """Writes entries and signatures that `gpg --verify` and `sq verify` accept into a folder, and returns the number of signatures."""
+
+    def verify(self) -> LogCheck:
+        """Verifies the log again from its octets on disk: signatures, and every rule."""
+
+    def stats(self) -> dict[str, Union[int, str]]:
+        """Figures. Two nodes with the same entries have the same "state"."""
+
+@final
+class Import:
+    """The result of importing entries. True if all of them are in the log."""
+
+    @property
+    def added(self) -> int:
+        """Entries that are new here."""
+
+    @property
+    def known(self) -> int:
+        """Entries that were here."""
+
+    @property
+    def waiting(self) -> int:
+        """Entries whose past is not here, or whose clock is ahead. They are not kept: import them again later."""
+
+    @property
+    def refused(self) -> list[tuple[str, str]]:
+        """Entries that are not admissible, with the reasons: the first thousand."""
+
+    def __bool__(self) -> bool: ...
+
+@final
+class LogCheck:
+    """The result of verifying a log. True if nothing fails."""
+
+    @property
+    def entries(self) -> int:
+        """The number of entries whose signature holds and that are admissible."""
+
+    @property
+    def failed(self) -> list[tuple[str, str]]:
+        """Entries that fail, with the reasons: the first thousand."""
+
+    @property
+    def state(self) -> str:
+        """The hash of the state that the good entries give."""
+
+    def __bool__(self) -> bool: ...
+
+@final
+class LogEntry:
+    """A change in the history of an object."""
+
+    @property
+    def id(self) -> str:
+        """The identity of the entry."""
+
+    @property
+    def author(self) -> str:
+        """The fingerprint of the author's certificate."""
+
+    @property
+    def operation(self) -> str:
+        """The operation, one word, such as "set"."""
+
+    @property
+    def field(self) -> Union[str, None]:
+        """The field, if the change is about one."""
+
+    @property
+    def value(self) -> Content:
+        """The new value, if there is one; for a creation, the name of the object."""
+
+    @property
+    def time_ms(self) -> int:
+        """The time that the author claims, in milliseconds since 1970."""
+
+    @property
+    def standing(self) -> str:
+        """"counts", or the reason why the change does not: "revoked", "forked" or "grant-ended"."""

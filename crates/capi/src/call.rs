@@ -58,7 +58,8 @@ impl From<&Error> for talaria_status {
             ErrorKind::NotAccepted => Self::NotAccepted,
             ErrorKind::Bug => Self::Bug,
             ErrorKind::Store => Self::Store,
-            ErrorKind::Other => Self::Other,
+            // No function of the library uses a log.
+            ErrorKind::Refused | ErrorKind::Other => Self::Other,
         }
     }
 }

@@ -138,6 +138,17 @@ impl FieldChange {
         }
     }
 
+    /// The value of the change, if it has one.
+    #[must_use]
+    pub fn value(&self) -> Option<Value> {
+        match self {
+            Self::Set(value) | Self::Replace { value, .. } => value.clone(),
+            Self::Add(value) | Self::Insert { value, .. } => Some(value.clone()),
+            Self::Count(number) => Some(Value::Integer(*number)),
+            Self::Remove(_) | Self::Erase(_) => None,
+        }
+    }
+
     /// The rule of the fields that this change fits.
     #[must_use]
     pub fn rule(&self) -> MergeRule {

@@ -21,7 +21,7 @@ pub use exchange::{
 };
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing};
-pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, scan};
+pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use witness::{
     WitnessError, WitnessFolder, make_note_key, public_path, read_note_key, read_public_note_key,
     write_note_key,

@@ -111,6 +111,12 @@ impl MergeRule {
         all.into_iter().find(|rule| rule.number() == number)
     }
 
+    /// The rule with a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        (1..=5).filter_map(Self::from_number).find(|rule| rule.name() == name)
+    }
+
     /// The name of the rule in commands.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -178,6 +184,17 @@ impl Genesis {
             witness_threshold: 0,
             grace_s: 0,
         }
+    }
+
+    /// Allows the algorithms of all keys of the owners that can sign (RFC 9580, section 9.1): RSA, DSA, ECDSA, `EdDSA`, Ed25519,
+    /// Ed448.
+    pub fn allow_keys_of_owners(&mut self) {
+        let used = self.owners.iter().flat_map(Certificate::algorithms);
+        let used = used.filter(|algorithm| matches!(algorithm, 1 | 3 | 17 | 19 | 22 | 27 | 28));
+        let used: Vec<u8> = used.collect();
+        self.algorithms.extend(used);
+        self.algorithms.sort_unstable();
+        self.algorithms.dedup();
     }
 
     /// Lets the owner of a key make checkpoints, and a majority of witnesses cosign them.

@@ -27,7 +27,7 @@ use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::octets::Malformed;
-use crate::record::{Evidence, Signed, SignedStatement};
+use crate::record::{Evidence, Signed, SignedStatement, covered};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
 use crate::state::State;
@@ -113,6 +113,20 @@ pub enum Standing {
     GrantEnded,
     /// Its key is expired, and no checkpoint covers it in time.
     Expired,
+}
+
+impl Standing {
+    /// One word, as commands print it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counts => "counts",
+            Self::Revoked => "revoked",
+            Self::Forked => "forked",
+            Self::GrantEnded => "grant-ended",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// Two entries at one place: evidence that convinces everybody.
@@ -203,9 +217,11 @@ impl Log {
     /// Ed25519 signatures are checked together.
     pub fn offer(&mut self, entries: Vec<Signed>, now_ms: u64) -> Offered {
         let mut offered = Offered::default();
-        let checked = self.check_many(&entries);
-        for (signed, checked) in entries.into_iter().zip(checked) {
-            let outcome = self.take(Trial { signed, checked }, now_ms, &mut offered);
+        let covered = covered(&entries);
+        let checked = self.check_many(&entries, &covered);
+        for ((signed, checked), is_covered) in entries.into_iter().zip(checked).zip(covered) {
+            let trial = Trial { signed, checked, is_covered };
+            let outcome = self.take(trial, now_ms, &mut offered);
             offered.outcomes.push(outcome);
         }
         for trial in self.waiting.due(now_ms) {
@@ -327,7 +343,7 @@ impl Log {
     }
 
     /// Checks the signatures of entries whose keys are known, each batch once.
-    fn check_many(&self, entries: &[Signed]) -> Vec<Option<Checked>> {
+    fn check_many(&self, entries: &[Signed], covered: &[bool]) -> Vec<Option<Checked>> {
         let mut checked = vec![None; entries.len()];
         let mut jobs = Vec::new();
         let mut places: Vec<Vec<usize>> = Vec::new();
@@ -336,10 +352,7 @@ impl Log {
         for (at, signed) in entries.iter().enumerate() {
             let chain = &signed.entry.chain;
             let Some(key) = self.keys.get(&chain.subkey) else { continue };
-            if self.graph.number(&signed.id).is_some()
-                || signed.log() != self.id
-                || !signed.is_covered()
-            {
+            if self.graph.number(&signed.id).is_some() || signed.log() != self.id || !covered[at] {
                 continue;
             }
             let check = match &signed.evidence {

@@ -148,6 +148,17 @@ impl FieldState {
         }
     }
 
+    /// Whether there is a content.
+    pub(crate) fn has_content(&self) -> bool {
+        match self {
+            Self::LastWriter(last) => last.as_ref().is_some_and(|(_, value)| value.is_some()),
+            Self::Strict { writes, .. } => !writes.is_empty(),
+            Self::Set { additions, .. } => !additions.is_empty(),
+            Self::Counter(sum) => sum.is_some(),
+            Self::List(list) => !list.elements().is_empty(),
+        }
+    }
+
     /// The content; `None` if nothing was written, or everything unset.
     pub(crate) fn content(&self) -> Option<Content> {
         Some(match self {

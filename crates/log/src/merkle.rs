@@ -145,6 +145,11 @@ pub fn is_consistent(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bo
 /// The audit path of each of `leaves`, from the leaf to the root.
 #[must_use]
 pub fn paths(leaves: &[EntryId]) -> Vec<Vec<Hash>> {
+    root_and_paths(leaves).1
+}
+
+/// The root of the tree over `leaves`, of which there is at least one, and the audit path of each, from the leaf to the root.
+pub(crate) fn root_and_paths(leaves: &[EntryId]) -> (Hash, Vec<Vec<Hash>>) {
     fn below(leaves: &[EntryId], paths: &mut [Vec<Hash>]) -> Hash {
         match leaves {
             [] => sha256(&[]),
@@ -161,8 +166,8 @@ pub fn paths(leaves: &[EntryId]) -> Vec<Vec<Hash>> {
         }
     }
     let mut paths = vec![Vec::new(); leaves.len()];
-    below(leaves, &mut paths);
-    paths
+    let root = below(leaves, &mut paths);
+    (root, paths)
 }
 
 /// Whether `path` proves that `id` is leaf number `at` of `count` in the tree with this root.
@@ -284,8 +289,9 @@ mod tests {
     fn each_leaf_is_proved_at_its_own_place_only() {
         for count in 1..=20 {
             let leaves = leaves(count);
-            let root = root(&leaves);
-            for (at, path) in paths(&leaves).iter().enumerate() {
+            let (root, paths) = root_and_paths(&leaves);
+            assert_eq!(root, super::root(&leaves));
+            for (at, path) in paths.iter().enumerate() {
                 assert!(path.len() <= PATH_MAX);
                 for (other, id) in leaves.iter().enumerate() {
                     let fits = is_included(id, at, count, path, &root);

@@ -116,6 +116,16 @@ impl Signed {
     pub fn alone(entry: Entry, signature: StoredSignature) -> Self {
         let octets = entry.to_octets();
         let id = EntryId::of(&octets);
+        Self::with_octets(entry, octets, id, signature)
+    }
+
+    /// The same with the octets of the entry and their hash.
+    pub(crate) fn with_octets(
+        entry: Entry,
+        octets: Vec<u8>,
+        id: EntryId,
+        signature: StoredSignature,
+    ) -> Self {
         Self { entry, octets, id, evidence: Evidence::Alone(signature) }
     }
 
@@ -173,15 +183,47 @@ pub fn batch(statement: SignedStatement, entries: Vec<Entry>) -> Option<Vec<Sign
 fn in_batch(statement: SignedStatement, entries: Vec<(Vec<u8>, Entry)>) -> Option<Vec<Signed>> {
     let ids: Vec<EntryId> = entries.iter().map(|(octets, _)| EntryId::of(octets)).collect();
     let batch = Arc::new(statement);
-    if ids.len() != batch.statement.count as usize || merkle::root(&ids) != batch.statement.root {
+    let (root, paths) = merkle::root_and_paths(&ids);
+    if ids.len() != batch.statement.count as usize || root != batch.statement.root {
         return None;
     }
-    let paths = merkle::paths(&ids);
     let signed = entries.into_iter().zip(ids).zip(paths).map(|(((octets, entry), id), path)| {
         let evidence = Evidence::InBatch(Arc::clone(&batch), path);
         Signed { entry, octets, id, evidence }
     });
     Some(signed.collect())
+}
+
+/// Whether the statement of its batch is about each of some entries. Entries of a whole batch that were read from one record are looked
+/// at together: one tree instead of a path for each.
+pub(crate) fn covered(entries: &[Signed]) -> Vec<bool> {
+    let mut covered = Vec::with_capacity(entries.len());
+    while let Some(first) = entries.get(covered.len()) {
+        let rest = &entries[covered.len()..];
+        match whole_batch(rest) {
+            Some(count) => covered.resize(covered.len() + count, true),
+            None => covered.push(first.is_covered()),
+        }
+    }
+    covered
+}
+
+/// The number of entries of a whole batch from one record, if the first of `entries` begins one and the statement is about all.
+fn whole_batch(entries: &[Signed]) -> Option<usize> {
+    let Evidence::InBatch(batch, _) = &entries.first()?.evidence else { return None };
+    let of = &batch.statement;
+    let run = entries.get(..of.count as usize).filter(|run| run.len() > 1)?;
+    let is_about = |(at, signed): (u64, &Signed)| {
+        // Others could come with paths of their own.
+        matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch))
+            && signed.entry.log == of.log
+            && signed.entry.chain == of.chain
+            && of.first.checked_add(at) == Some(signed.entry.sequence)
+    };
+    let is_whole =
+        !of.log.is_none() && run[0].entry.previous == of.previous && (0..).zip(run).all(is_about);
+    let ids: Vec<EntryId> = run.iter().map(|signed| signed.id).collect();
+    (is_whole && merkle::root(&ids) == of.root).then_some(run.len())
 }
 
 /// The record of whole batches, and of single entries where a batch is not whole or only one entry. Appends one

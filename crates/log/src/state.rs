@@ -69,8 +69,11 @@ impl State {
     /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
     /// name to different objects.
     pub fn named(&self, name: &str) -> impl Iterator<Item = ObjectInfo> {
-        self.objects()
-            .filter(move |object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name))
+        // Few objects have the name, and their fields alone are looked at.
+        let has_name =
+            move |object: &Object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name);
+        let found = self.objects.iter().filter(move |(_, object)| has_name(object));
+        found.filter_map(|(id, object)| object.info(*id))
     }
 
     /// The name of an object that was created, deleted or not.
@@ -155,7 +158,7 @@ impl Object {
     }
 
     fn info(&self, id: ObjectId) -> Option<ObjectInfo> {
-        let fields = self.fields.values().filter(|state| state.content().is_some()).count();
+        let fields = self.fields.values().filter(|state| state.has_content()).count();
         let is_there = !self.is_deleted() && (fields > 0 || self.named.is_some());
         is_there.then(|| ObjectInfo { id, named: self.named.clone(), fields })
     }

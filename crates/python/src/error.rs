@@ -33,7 +33,12 @@ create_exception!(
     "The message uses an unsupported algorithm or format."
 );
 create_exception!(talaria, TooLargeError, Error, "A part of the message exceeds a limit.");
-create_exception!(talaria, NotFoundError, Error, "The store or the certificate does not exist.");
+create_exception!(
+    talaria,
+    NotFoundError,
+    Error,
+    "The store, the certificate, the log or the object does not exist."
+);
 create_exception!(
     talaria,
     AmbiguousError,
@@ -46,8 +51,14 @@ create_exception!(
     Error,
     "A signature of the message is bad, or a required signature is missing."
 );
+create_exception!(
+    talaria,
+    RefusedError,
+    Error,
+    "The log does not allow the change, or is another log than expected."
+);
 create_exception!(talaria, InternalError, Error, "A bug in talaria (a panic).");
-create_exception!(talaria, StoreError, Error, "The store cannot be read.");
+create_exception!(talaria, StoreError, Error, "The store or the log cannot be read or written.");
 
 /// Does the work of a call while other threads of Python run. A panic becomes an exception that
 /// `except Exception` catches.
@@ -81,6 +92,7 @@ impl From<Raised> for PyErr {
             ErrorKind::NotFound => NotFoundError::new_err(text),
             ErrorKind::Ambiguous => AmbiguousError::new_err(text),
             ErrorKind::NotAccepted => SignatureError::new_err(text),
+            ErrorKind::Refused => RefusedError::new_err(text),
             ErrorKind::Bug => InternalError::new_err(text),
             ErrorKind::Store => StoreError::new_err(text),
             ErrorKind::Other => Error::new_err(text),

@@ -6,23 +6,26 @@
 mod data;
 mod error;
 mod keys;
+mod log;
 mod messages;
 mod signatures;
 
 use pyo3::pymodule;
 
-/// OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify.
+/// OpenPGP messages without a gpg process: encrypt, decrypt, sign, verify; and signed logs.
 #[pymodule]
 #[pyo3(name = "talaria")]
 mod module {
     #[pymodule_export]
     use crate::error::{
         AmbiguousError, Error, InternalError, MalformedError, NoSecretError, NotFoundError,
-        SignatureError, StoreError, TamperedError, TooLargeError, UnsupportedError,
+        RefusedError, SignatureError, StoreError, TamperedError, TooLargeError, UnsupportedError,
         UnusableKeyError, UsageError,
     };
     #[pymodule_export]
     use crate::keys::{Key, Store};
+    #[pymodule_export]
+    use crate::log::{Import, Log, LogCheck, LogEntry, ObjectId};
     #[pymodule_export]
     use crate::messages::{Opener, Sealer};
     #[pymodule_export]

@@ -7,6 +7,7 @@ that has it.
 import mmap
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import threading
@@ -196,6 +197,157 @@ class Stores(unittest.TestCase):
             with self.assertRaises(talaria.NotFoundError):
                 talaria.Store(STORE + ".missing")
             self.assertTrue(is_locked())
+
+
+def key_of_gpg(user_id):
+    """A new key of gpg: the secret key, and the certificate."""
+    gpg = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+    subprocess.run([*gpg, "--quick-gen-key", user_id, "ed25519", "sign"], check=True, stderr=subprocess.PIPE)
+    secret = subprocess.run([*gpg, "--export-secret-keys", user_id], check=True, stdout=subprocess.PIPE)
+    public = subprocess.run([*gpg, "--export", user_id], check=True, stdout=subprocess.PIPE)
+    return secret.stdout, public.stdout
+
+
+class Logs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+        self.alice = talaria.Key.from_bytes(KEY)
+        rules = [("strict", "strict"), ("tags", "set"), ("visits", "counter"), ("steps", "list")]
+        self.log = talaria.Log.create(self.path / "log", self.alice, rules=rules)
+
+    def test_every_type_and_merge_rule_comes_back(self):
+        other = talaria.ObjectId("0f" * 32)
+        values = ["text", -(2**63), 1.5, True, False, b"\x00\xff", other, 0, 1]
+        for value in values:
+            self.log.put(self.alice, "server", "name", value)
+            found = self.log.get("server", "name")
+            self.assertEqual((found, type(found)), (value, type(value)))
+        updates = [("server", "tags", "a"), ("server", "tags", "b"), ("server", "tags", "a")]
+        updates += [("server", "visits", 2), ("server", "visits", -5)]
+        updates += [("server", "steps", "one"), ("server", "steps", "two")]
+        before = self.log.stats()["syncs"]
+        self.assertEqual(len(self.log.put_many(self.alice, updates)), len(updates))
+        self.assertEqual(self.log.stats()["syncs"], before + 1)
+        fields = self.log.fields("server")
+        self.assertEqual(fields, {"name": 1, "tags": ["a", "b"], "visits": -3, "steps": ["one", "two"]})
+        self.log.put(self.alice, "server", "strict", b"old")
+        self.log.put(self.alice, "server", "strict", memoryview(b"new"))
+        self.assertEqual(self.log.get("server", "strict"), [b"new"])
+        self.log.remove(self.alice, "server", "tags", "a")
+        self.log.remove(self.alice, "server", "name")
+        self.assertEqual(self.log.get("server", "tags"), ["b"])
+        self.assertIsNone(self.log.get("server", "name"))
+        self.assertEqual([name for name, _ in self.log.objects()], ["server"])
+        _, identity = self.log.objects()[0]
+        self.assertEqual(self.log.get(str(identity), "visits"), -3)
+        self.log.remove(self.alice, "server")
+        self.assertEqual(self.log.objects(), [])
+
+    def test_a_batch_is_one_signature_for_many(self):
+        updates = [("server", f"field-{number}", number) for number in range(20)]
+        entries = self.log.put_many(self.alice, updates, batch=True)
+        self.assertEqual(len(entries), 21)
+        # Genesis has its own.
+        self.assertEqual(self.log.export_pgp(self.path / "files"), 2)
+        with self.assertRaisesRegex(talaria.UsageError, "update 2:"):
+            self.log.put_many(self.alice, [("server", "a", 1), ("server", "visits", "text")])
+
+    def test_two_nodes_exchange_entries_and_refuse_what_is_not_granted(self):
+        secret, cert = key_of_gpg("Bob <bob@log.example>")
+        bob = talaria.Key.from_bytes(secret)
+        self.log.put(self.alice, "server", "color", "red")
+        self.log.grant(self.alice, cert, object="server", fields="note*", operations="fields")
+        self.log.export_file(self.path / "one")
+        with self.assertRaises(talaria.RefusedError):
+            talaria.Log.receive(self.path / "bob", self.path / "one", expect="00" * 32)
+        self.assertFalse((self.path / "bob").exists())
+        copy, imported = talaria.Log.receive(self.path / "bob", self.path / "one", expect=self.log.id)
+        self.assertTrue(imported)
+        self.assertEqual((imported.added, imported.refused), (4, []))
+        copy.put(bob, "server", "note-1", "new disk")
+        for object, field in [("server", "color"), ("other", "note-1")]:
+            with self.assertRaises(talaria.RefusedError):
+                copy.put(bob, object, field, "blue")
+        # A log whose memory is ahead of the disk is opened again.
+        del copy
+        copy = talaria.Log.open(self.path / "bob")
+        copy.export_file(self.path / "two")
+        imported = self.log.import_file(self.path / "two")
+        self.assertEqual((imported.added, imported.known, imported.waiting), (1, 4, 0))
+        self.assertEqual(self.log.stats()["state"], copy.stats()["state"])
+        history = self.log.history("server")
+        self.assertEqual(
+            [(change.author, change.operation, change.field, change.value) for change in history],
+            [
+                (self.alice.certificate, "create", None, "server"),
+                (self.alice.certificate, "set", "color", "red"),
+                (bob.certificate, "set", "note-1", "new disk"),
+            ],
+        )
+        self.assertEqual({change.standing for change in history}, {"counts"})
+        self.assertGreater(history[0].time_ms, 1_700_000_000_000)
+        self.assertEqual(self.log.history("server", "color")[0].id, history[1].id)
+
+    def test_gpg_verifies_an_exported_entry(self):
+        self.log.put(self.alice, "server", "color", "red")
+        files = self.path / "files"
+        self.assertEqual(self.log.export_pgp(files), 3)
+
+        def verify(entry):
+            return subprocess.run(
+                ["gpg", "--batch", "--status-fd", "1", "--verify", f"{files}/00000002.entry.sig", entry],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+
+        subprocess.run(["gpg", "--batch", "--quiet", "--import", files / "certs.pgp"], check=True)
+        good = verify(files / "00000002.entry")
+        self.assertEqual(good.returncode, 0, good.stderr)
+        # gpg prints the notation as it is, which is no text.
+        [valid] = [line for line in good.stdout.splitlines() if b" VALIDSIG " in line]
+        self.assertTrue(valid.endswith(self.alice.certificate.encode()))
+        self.assertIn(b"color", (files / "00000002.entry").read_bytes())
+        self.assertNotEqual(verify(files / "00000001.entry").returncode, 0)
+
+    def test_a_changed_octet_on_disk_is_found(self):
+        self.log.put(self.alice, "server", "color", "red")
+        check = self.log.verify()
+        self.assertTrue(check)
+        self.assertEqual((check.entries, check.failed), (3, []))
+        self.assertEqual(check.state, self.log.stats()["state"])
+        # A crash can only tear the last group: everything before it is damage.
+        self.log.put(self.alice, "server", "color", "blue")
+        segment = self.path / "log/segments/00000000"
+        octets = bytearray(segment.read_bytes())
+        octets[octets.index(b"server")] ^= 1
+        segment.write_bytes(octets)
+        with self.assertRaises(talaria.StoreError):
+            self.log.verify()
+
+    def test_errors_have_a_kind(self):
+        missing = self.path / "missing"
+        cases = [
+            (talaria.NotFoundError, lambda: talaria.Log.open(missing)),
+            (talaria.StoreError, lambda: talaria.Log.open(self.path / "log")),
+            (talaria.StoreError, lambda: talaria.Log.create(self.path / "log", self.alice)),
+            (talaria.NotFoundError, lambda: self.log.get("server", "color")),
+            (talaria.UsageError, lambda: self.log.put(self.alice, "server", "visits", "text")),
+            (talaria.UsageError, lambda: self.log.put(self.alice, "server", "name", 2**63)),
+            (talaria.UsageError, lambda: self.log.put(self.alice, "bad\nname", "name", 1)),
+            (talaria.UsageError, lambda: talaria.ObjectId("00")),
+            (talaria.UsageError, lambda: talaria.Log.create(missing, self.alice, threshold=2)),
+            (talaria.UsageError, lambda: talaria.Log.create(missing, self.alice, rules=[("a", "b")])),
+            (talaria.MalformedError, lambda: self.log.import_file(__file__)),
+            (talaria.MalformedError, lambda: self.log.grant(self.alice, b"no certificate")),
+            (talaria.Error, lambda: self.log.import_file(missing)),
+            (TypeError, lambda: self.log.put(self.alice, "server", "name", None)),
+        ]
+        for error, call in cases:
+            with self.assertRaises(error):
+                call()
+        self.assertFalse(missing.exists())
 
 
 class Stubs(unittest.TestCase):

@@ -36,7 +36,7 @@ impl Fate {
         }
     }
 
-    fn keeps(self, numbers: &mut Numbers) -> bool {
+    pub(crate) fn keeps(self, numbers: &mut Numbers) -> bool {
         match self {
             Self::Kill => true,
             Self::Lost => false,
@@ -44,7 +44,7 @@ impl Fate {
         }
     }
 
-    fn tears(self, numbers: &mut Numbers) -> bool {
+    pub(crate) fn tears(self, numbers: &mut Numbers) -> bool {
         matches!(self, Self::Mixed(_)) && numbers.percent(25)
     }
 }

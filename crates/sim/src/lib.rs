@@ -31,8 +31,13 @@
 //!   recovers a log, although Linux does not promise it after an error of the disk.
 //!
 //! A kill keeps everything.
+//!
+//! # The signed log
+//!
+//! `log` has a simulation of its own: twenty nodes with disks, clocks and a network, attackers among them.
 
 mod disk;
+mod log;
 mod model;
 mod numbers;
 mod operation;
@@ -41,6 +46,7 @@ mod record;
 mod run;
 mod vfs;
 
+pub use log::{Defect, LogFailure, LogReport, run_log};
 pub use numbers::Numbers;
 pub use operation::{Copy, Operation};
 pub use own::{Own, cut_own, fail_own};

@@ -4,6 +4,8 @@
 //! Unlike the library below it, this module reads the clock, does its own locking, and notices changes of a
 //! store. So every value can be kept while the program runs, and all threads of the program can use it.
 
+mod log;
+
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use talaria_cert::first_packet;
+use talaria_log::{DraftError, LogError, UpdateError};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::policy;
@@ -21,6 +24,8 @@ use talaria_message::{
     decryption_keys, read_certs, signing_key, unarmored,
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
+
+pub use log::{HistoryEntry, LogFigures, SharedLog, putting};
 
 use crate::{Error, Stores};
 
@@ -166,6 +171,8 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
 pub struct SharedKey {
     signing: Mutex<SigningKey>,
     certificate: String,
+    /// The public parts.
+    cert: Cert,
 }
 
 impl SharedKey {
@@ -182,7 +189,8 @@ impl SharedKey {
         };
         let mut ask = |asked: usize, _: &_| passphrase.filter(|_| asked == 0).map(Password::from);
         let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
-        Ok(Self { signing, certificate: cert.fingerprint().to_hex() })
+        let public = cert.clone().strip_secret_key_material();
+        Ok(Self { signing, certificate: cert.fingerprint().to_hex(), cert: public })
     }
 
     /// The fingerprint of the certificate, in upper-case hexadecimal.
@@ -513,6 +521,8 @@ pub enum ErrorKind {
     Ambiguous,
     /// A signature of the message is bad, or a required signature is missing.
     NotAccepted,
+    /// A log does not allow a change, or is another log than expected.
+    Refused,
     /// The store cannot be read.
     Store,
     /// A bug in talaria: a panic that was caught.
@@ -544,9 +554,31 @@ impl From<&Error> for ErrorKind {
             Error::Store(_) => Self::Store,
             Error::Bug => Self::Bug,
             Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
+            Error::Log(error) => Self::of_log(error),
+            Error::LogUpdate { source, .. } => Self::of_log(source),
             Error::Query(_) => Self::Usage,
             Error::Unrecognised { .. } => Self::Malformed,
             _ => Self::Other,
+        }
+    }
+}
+
+impl ErrorKind {
+    fn of_log(error: &LogError) -> Self {
+        match error {
+            LogError::Update(error) => match error {
+                UpdateError::NoObject(_) | UpdateError::Absent { .. } => Self::NotFound,
+                UpdateError::Ambiguous { .. } => Self::Ambiguous,
+                _ => Self::Usage,
+            },
+            LogError::NotALog { .. } => Self::NotFound,
+            LogError::Draft(DraftError::Key(_)) | LogError::Signer(_) => Self::Key,
+            LogError::Draft(_)
+            | LogError::Genesis(_)
+            | LogError::OtherLog { .. }
+            | LogError::Unexpected { .. } => Self::Refused,
+            LogError::NotAnExport { .. } => Self::Malformed,
+            _ => Self::Store,
         }
     }
 }

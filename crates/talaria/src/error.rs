@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use talaria_gnupg::GnupgError;
+use talaria_log::LogError;
 use talaria_message::MessageError;
 use talaria_store::{QueryError, StoreError};
 
@@ -78,6 +79,17 @@ pub enum Error {
     NotFound {
         /// The query.
         query: String,
+    },
+    /// A log could not do what was asked.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// One of several updates of a log could not be written, and so none was.
+    #[error("update {}: {source}", number + 1)]
+    LogUpdate {
+        /// The number of the update, from 0.
+        number: usize,
+        /// The reason.
+        source: Box<LogError>,
     },
     /// A panic was caught.
     #[error("internal error (panic) in talaria")]

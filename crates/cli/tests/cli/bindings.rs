@@ -139,6 +139,33 @@ fn the_python_examples_run() {
     let signed = "3 updates signed and checked\n";
     assert_eq!(run("python/signatures_gpg.py", &[&user.fingerprint]), signed);
     assert_eq!(run("python/signatures_talaria.py", &["alice.key", "alice.cert"]), signed);
+
+    let made = SystemTime::now() - Duration::from_secs(3600);
+    let machine = CertBuilder::general_purpose(Some("web-1")).set_creation_time(made).generate();
+    let machine = machine.unwrap().0;
+    fs::write(user.path("machine.key"), machine.as_tsk().to_vec().unwrap()).unwrap();
+    fs::write(user.path("machine.cert"), machine.to_vec().unwrap()).unwrap();
+    fs::create_dir(user.path("fleet")).unwrap();
+    let said = run("log/fleet.py", &["fleet", "alice.key", "machine.key", "machine.cert"]);
+    let wanted = "must run: 1.8 ['europe', 'public']
+due: ['web-1: None -> 1.8']
+refused: the log does not allow it: the grant does not allow this
+due: ['web-1: 1.8 -> 1.9']
+admin    create   web-1
+admin    set     version 1.8
+admin    add     tags public
+admin    add     tags europe
+machine  set     report-version 1.8
+admin    set     version 1.9
+8 signed entries on each node
+";
+    // Two changes that were made in one millisecond have the order of their authors.
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(&said), sorted(wanted));
 }
 
 #[test]

@@ -17,19 +17,15 @@ pub(super) const FRAME_HEADER_OCTETS: usize = 40;
 const MAGIC: [u8; 8] = *b"TLGS\x01\0\0\0";
 const FRAME_MAGIC: [u8; 4] = *b"TLGF";
 
-/// The header of a segment.
-pub(super) fn header(number: u64, log: EntryId) -> Vec<u8> {
+/// The header of the segment `number`.
+#[must_use]
+pub fn header(number: u64, log: EntryId) -> Vec<u8> {
     [&MAGIC[..], &number.to_be_bytes(), &log.0].concat()
 }
 
-/// A frame with its payload.
-pub(super) fn frame(
-    log: EntryId,
-    segment: u64,
-    number: u64,
-    group: u64,
-    payload: &[u8],
-) -> Vec<u8> {
+/// The frame `number` of the log, in a segment and a group, with its payload. A group is named by the number of its first frame.
+#[must_use]
+pub fn frame(log: EntryId, segment: u64, number: u64, group: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRAME_HEADER_OCTETS + payload.len());
     out.extend(FRAME_MAGIC);
     out.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -113,7 +109,9 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
         frames.push(frame);
     }
     let rest = &octets[end..];
-    let tail = if rest.iter().all(|&octet| octet == 0) {
+    // Sixteen million octets are looked at in pieces, which is many times faster than one by one.
+    let is_zero = |piece: &[u8]| piece.iter().fold(0, |all, octet| all | octet) == 0;
+    let tail = if rest.chunks(4096).all(is_zero) {
         Tail::Clean
     } else if later_group(octets, end, number, log, segment) {
         Tail::Damaged

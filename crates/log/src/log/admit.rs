@@ -19,6 +19,8 @@ use crate::signature::{BadSignature, Check};
 pub(super) struct Trial {
     pub(super) signed: Signed,
     pub(super) checked: Option<Checked>,
+    /// Whether the statement of its batch is about the entry.
+    pub(super) is_covered: bool,
 }
 
 /// The result of checking a signature with a key.
@@ -53,7 +55,7 @@ impl Log {
         if signed.log() != self.id {
             return Outcome::Refused(Refusal::OtherLog);
         }
-        if !signed.is_covered() {
+        if !trial.is_covered {
             return Outcome::Refused(Refusal::Batch);
         }
         let place = match self.place(&signed.entry) {

@@ -123,7 +123,7 @@ impl<'a> Maker<'a> {
         let id = EntryId::of(&octets);
         let log = if entry.log.is_none() { id } else { log };
         let signature = self.signature(&octets, log, now_ms)?;
-        Ok(Signed::alone(entry, signature))
+        Ok(Signed::with_octets(entry, octets, id, signature))
     }
 
     /// Signs entries in a row with one signature. The log has admitted them already.

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{Action, Change, DataAction, FieldChange, Standing, Value};
+use talaria_log::{Action, Change, DataAction, Standing, Value};
 
 use super::values::{to_json, to_text};
 use super::{PartArgs, open, people, person, short};
@@ -25,27 +25,6 @@ pub(crate) struct Args {
     pager: PagerArgs,
 }
 
-/// The word for whether an entry counts.
-fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Counts => "counts",
-        Standing::Revoked => "revoked",
-        Standing::Forked => "forked",
-        Standing::GrantEnded => "grant-ended",
-        Standing::Expired => "expired",
-    }
-}
-
-/// The value of a change, if it has one.
-fn value(change: &FieldChange) -> Option<Value> {
-    match change {
-        FieldChange::Set(value) | FieldChange::Replace { value, .. } => value.clone(),
-        FieldChange::Add(value) | FieldChange::Insert { value, .. } => Some(value.clone()),
-        FieldChange::Count(number) => Some(Value::Integer(*number)),
-        FieldChange::Remove(_) | FieldChange::Erase(_) => None,
-    }
-}
-
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
     let lines = log.read(|log| {
@@ -55,10 +34,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         let mut lines = Vec::new();
         for (id, entry) in log.history(object, args.part.field.as_deref()) {
             let Action::Data(DataAction { change, .. }) = &entry.action else { continue };
-            let standing = log.standing(&id).map_or("", word);
+            let standing = log.standing(&id).map_or("", Standing::name);
             let operation = entry.action.name();
             let (field, value) = match change {
-                Change::Field(field, change) => (Some(field.as_str()), value(change)),
+                Change::Field(field, change) => (Some(field.as_str()), change.value()),
                 Change::Create(name) => (None, Some(Value::String(name.clone()))),
                 Change::Delete => (None, None),
             };

@@ -100,8 +100,8 @@ impl Args {
 fn parse_rule(text: &str) -> Result<(Pattern, MergeRule), String> {
     let (pattern, name) = text.rsplit_once('=').ok_or("a rule is PATTERN=RULE, as tags*=set")?;
     let pattern = Pattern::new(pattern).ok_or("a pattern has 1 to 256 octets")?;
-    let rule = (1..=5).filter_map(MergeRule::from_number).find(|rule| rule.name() == name);
-    let rule = rule.ok_or("a rule is last-writer, strict, set, counter or list")?;
+    let rule =
+        MergeRule::from_name(name).ok_or("a rule is last-writer, strict, set, counter or list")?;
     Ok((pattern, rule))
 }
 
@@ -125,11 +125,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         )));
     }
     let mut genesis = Genesis::new(owners, args.threshold);
-    // Owners may sign with the keys that they have.
-    let used = genesis.owners.iter().flat_map(Certificate::algorithms).collect::<Vec<u8>>();
-    genesis.algorithms.extend(used.into_iter().filter(|algorithm| can_sign(*algorithm)));
-    genesis.algorithms.sort_unstable();
-    genesis.algorithms.dedup();
+    genesis.allow_keys_of_owners();
     genesis.rules.clone_from(&args.rule);
     let owners: Vec<String> = genesis.owners.iter().map(|cert| cert.name().to_string()).collect();
     let (genesis, key) = args.checkpoints(genesis)?;
@@ -164,9 +160,4 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether an algorithm is one of signatures (RFC 9580, section 9.1): RSA, DSA, ECDSA, `EdDSA`, Ed25519, Ed448.
-fn can_sign(algorithm: u8) -> bool {
-    matches!(algorithm, 1 | 3 | 17 | 19 | 22 | 27 | 28)
 }

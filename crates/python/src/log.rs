@@ -1,0 +1,402 @@
+//! Signed logs.
+
+use std::path::PathBuf;
+
+use pyo3::IntoPyObjectExt as _;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use talaria::embed;
+use talaria::log::{self, Content, Edit, Float, Operations, Signing, Update, Value};
+
+use crate::data::Data;
+use crate::error::{Raised, UsageError, work};
+use crate::keys::Key;
+
+/// The identity of an object, as a value.
+#[pyclass(frozen, eq, hash)]
+#[derive(Clone, Eq, Hash, PartialEq)]
+pub(crate) struct ObjectId(log::ObjectId);
+
+#[pymethods]
+impl ObjectId {
+    #[new]
+    fn new(id: &str) -> PyResult<Self> {
+        let wrong = || UsageError::new_err("an identity has 64 hexadecimal digits");
+        id.parse().map(Self).map_err(|_| wrong())
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.ObjectId {}>", self.0)
+    }
+}
+
+/// The value of a field on its way from Python.
+struct Given(Value);
+
+impl<'py> FromPyObject<'_, 'py> for Given {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // True and False are integers in Python.
+        let value = if object.is_instance_of::<PyBool>() {
+            Value::Boolean(object.extract()?)
+        } else if object.is_instance_of::<PyInt>() {
+            let range = |_| UsageError::new_err("an integer of a log has 64 bits");
+            Value::Integer(object.extract().map_err(range)?)
+        } else if object.is_instance_of::<PyFloat>() {
+            Value::Float(Float::new(object.extract()?))
+        } else if object.is_instance_of::<PyString>() {
+            Value::String(object.extract()?)
+        } else if let Ok(id) = object.cast::<ObjectId>() {
+            Value::Object(id.get().0)
+        } else {
+            Value::Bytes(object.extract::<Data>()?.as_ref().to_vec())
+        };
+        Ok(Self(value))
+    }
+}
+
+fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::String(text) => text.into_bound_py_any(py),
+        Value::Integer(number) => number.into_bound_py_any(py),
+        Value::Float(number) => number.get().into_bound_py_any(py),
+        Value::Boolean(value) => value.into_bound_py_any(py),
+        Value::Bytes(octets) => Ok(PyBytes::new(py, octets).into_any()),
+        Value::Object(id) => ObjectId(*id).into_bound_py_any(py),
+    }
+}
+
+/// The content of a field: a value, or a list of values for strict fields, sets and lists.
+fn content<'py>(py: Python<'py>, content: &Content) -> PyResult<Bound<'py, PyAny>> {
+    let all = |values: Vec<&Value>| -> PyResult<Bound<'py, PyAny>> {
+        let values = values.into_iter().map(|one| value(py, one)).collect::<PyResult<Vec<_>>>()?;
+        values.into_bound_py_any(py)
+    };
+    match content {
+        Content::LastWriter(one) => value(py, one),
+        Content::Counter(sum) => sum.into_bound_py_any(py),
+        Content::Strict(writes) => all(writes.values().flatten().collect()),
+        Content::Set(elements) => all(elements.keys().collect()),
+        Content::List(elements) => all(elements.iter().map(|(_, value)| value).collect()),
+    }
+}
+
+fn texts(ids: &[log::EntryId]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
+}
+
+/// A signed log in a folder.
+#[pyclass(frozen)]
+pub(crate) struct Log(embed::SharedLog);
+
+#[pymethods]
+impl Log {
+    /// Makes a log in a folder that is empty or does not exist.
+    #[staticmethod]
+    #[pyo3(signature = (path, key, *, owners = Vec::new(), threshold = 1, rules = Vec::new()))]
+    fn create(
+        py: Python<'_>,
+        path: PathBuf,
+        key: &Key,
+        owners: Vec<Data>,
+        threshold: u8,
+        rules: Vec<(String, String)>,
+    ) -> Result<Self, Raised> {
+        let key = key.inner();
+        work(py, || embed::SharedLog::create(&path, key, &owners, threshold, &rules)).map(Self)
+    }
+
+    /// Opens the log in a folder.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
+        work(py, || embed::SharedLog::open(&path)).map(Self)
+    }
+
+    /// Makes a log in a folder from the export of another node.
+    #[staticmethod]
+    #[pyo3(signature = (path, file, *, expect = None))]
+    fn receive(
+        py: Python<'_>,
+        path: PathBuf,
+        file: PathBuf,
+        expect: Option<&str>,
+    ) -> Result<(Self, Import), Raised> {
+        let (log, imported) = work(py, || embed::SharedLog::receive(&path, &file, expect))?;
+        Ok((Self(log), Import(imported)))
+    }
+
+    /// The identity of the log.
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Puts a value into a field, and returns the identities of the new entries.
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: &str,
+        field: &str,
+        value: Given,
+    ) -> Result<Vec<String>, Raised> {
+        let update = embed::putting(object, field, value.0);
+        let key = key.inner();
+        let put = work(py, || self.0.put(key, &[update], Signing::Each))?;
+        Ok(texts(&put))
+    }
+
+    /// Puts many values with one sync, all or none.
+    #[pyo3(signature = (key, updates, *, batch = false))]
+    fn put_many(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        updates: Vec<(String, String, Given)>,
+        batch: bool,
+    ) -> Result<Vec<String>, Raised> {
+        let updates = updates.into_iter();
+        let updates: Vec<Update> = updates
+            .map(|(object, field, value)| embed::putting(&object, &field, value.0))
+            .collect();
+        let signing = if batch { Signing::Together } else { Signing::Each };
+        let key = key.inner();
+        let put = work(py, || self.0.put(key, &updates, signing))?;
+        Ok(texts(&put))
+    }
+
+    /// Removes an object, the value of a field, or an element of a set or a list.
+    #[pyo3(signature = (key, object, field = None, value = None))]
+    fn remove(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: String,
+        field: Option<String>,
+        value: Option<Given>,
+    ) -> PyResult<Vec<String>> {
+        let edit = match (field, value) {
+            (Some(field), value) => Edit::Remove(field, value.map(|value| value.0)),
+            (None, None) => Edit::Delete,
+            (None, Some(_)) => return Err(UsageError::new_err("a value needs its field")),
+        };
+        let key = key.inner();
+        let put = work(py, || self.0.put(key, &[Update { object, edit }], Signing::Each))?;
+        Ok(texts(&put))
+    }
+
+    /// The content of a field.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        object: &str,
+        field: &str,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = work(py, || self.0.get(object, field))?;
+        found.map(|found| content(py, &found)).transpose()
+    }
+
+    /// The fields of an object with their contents.
+    fn fields<'py>(&self, py: Python<'py>, object: &str) -> PyResult<Bound<'py, PyDict>> {
+        let found = work(py, || self.0.fields(object))?;
+        let fields = PyDict::new(py);
+        for (name, found) in found {
+            fields.set_item(name, content(py, &found)?)?;
+        }
+        Ok(fields)
+    }
+
+    /// The objects: names, and identities.
+    fn objects(&self, py: Python<'_>) -> Result<Vec<(Option<String>, ObjectId)>, Raised> {
+        let found = work(py, || self.0.objects())?;
+        let named =
+            |object: log::ObjectInfo| (object.named.map(|(name, _)| name), ObjectId(object.id));
+        Ok(found.into_iter().map(named).collect())
+    }
+
+    /// The changes of an object or a field, in their order.
+    #[pyo3(signature = (object, field = None))]
+    fn history(
+        &self,
+        py: Python<'_>,
+        object: &str,
+        field: Option<&str>,
+    ) -> Result<Vec<LogEntry>, Raised> {
+        let found = work(py, || self.0.history(object, field))?;
+        Ok(found.into_iter().map(LogEntry).collect())
+    }
+
+    /// Lets the owner of a certificate change objects.
+    #[pyo3(signature = (key, cert, *, object = None, fields = "*", operations = "all"))]
+    fn grant(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        cert: Data,
+        object: Option<&str>,
+        fields: &str,
+        operations: &str,
+    ) -> PyResult<String> {
+        let operations = match operations {
+            "all" => Operations::ALL,
+            "fields" => Operations::FIELDS,
+            "objects" => Operations::OBJECTS,
+            other => {
+                let text = format!("{other:?} is not one of 'all', 'fields', 'objects'");
+                return Err(UsageError::new_err(text));
+            }
+        };
+        let key = key.inner();
+        let id = work(py, || self.0.grant(key, cert.as_ref(), object, fields, operations))?;
+        Ok(id.to_string())
+    }
+
+    /// Writes all entries to a new file.
+    fn export_file(&self, py: Python<'_>, file: PathBuf) -> Result<u64, Raised> {
+        work(py, || self.0.export(&file))
+    }
+
+    /// Takes the entries of an export of another node.
+    fn import_file(&self, py: Python<'_>, file: PathBuf) -> Result<Import, Raised> {
+        work(py, || self.0.import(&file)).map(Import)
+    }
+
+    /// Writes files that gpg and sq verify, and returns the number of signatures.
+    fn export_pgp(&self, py: Python<'_>, folder: PathBuf) -> Result<u64, Raised> {
+        Ok(work(py, || self.0.export_pgp(&folder))?.signatures)
+    }
+
+    /// Verifies the log again from its octets on disk.
+    fn verify(&self, py: Python<'_>) -> Result<LogCheck, Raised> {
+        work(py, || self.0.verify()).map(LogCheck)
+    }
+
+    /// Figures of the log.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let found = work(py, || self.0.figures())?;
+        let stats = PyDict::new(py);
+        stats.set_item("log", self.id())?;
+        stats.set_item("entries", found.entries)?;
+        stats.set_item("objects", found.objects)?;
+        stats.set_item("chains", found.chains)?;
+        stats.set_item("grants", found.grants)?;
+        stats.set_item("forked", found.forks)?;
+        stats.set_item("bytes", found.octets)?;
+        stats.set_item("syncs", found.syncs)?;
+        stats.set_item("state", found.state.to_string())?;
+        Ok(stats)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.Log {}>", self.0.path().display())
+    }
+}
+
+/// The result of importing entries. True if all of them are in the log.
+#[pyclass(frozen)]
+pub(crate) struct Import(log::Imported);
+
+#[pymethods]
+impl Import {
+    #[getter]
+    fn added(&self) -> u64 {
+        self.0.added
+    }
+
+    #[getter]
+    fn known(&self) -> u64 {
+        self.0.known
+    }
+
+    #[getter]
+    fn waiting(&self) -> u64 {
+        self.0.waiting + self.0.ahead
+    }
+
+    #[getter]
+    fn refused(&self) -> Vec<(String, String)> {
+        let refused = self.0.refused.iter();
+        refused.map(|(id, refusal)| (id.to_string(), refusal.to_string())).collect()
+    }
+
+    fn __bool__(&self) -> bool {
+        self.0.is_complete()
+    }
+}
+
+/// The result of verifying a log. True if nothing fails.
+#[pyclass(frozen)]
+pub(crate) struct LogCheck(log::Verified);
+
+#[pymethods]
+impl LogCheck {
+    #[getter]
+    fn entries(&self) -> u64 {
+        self.0.entries
+    }
+
+    #[getter]
+    fn failed(&self) -> Vec<(String, String)> {
+        self.0.failed.iter().map(|(id, why)| (id.to_string(), why.clone())).collect()
+    }
+
+    #[getter]
+    fn state(&self) -> String {
+        log::EntryId(self.0.state_hash).to_string()
+    }
+
+    fn __bool__(&self) -> bool {
+        self.0.failed.is_empty()
+    }
+}
+
+/// A change in the history of an object.
+#[pyclass(frozen)]
+pub(crate) struct LogEntry(embed::HistoryEntry);
+
+#[pymethods]
+impl LogEntry {
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id.to_string()
+    }
+
+    #[getter]
+    fn author(&self) -> &str {
+        &self.0.author
+    }
+
+    #[getter]
+    fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+
+    #[getter]
+    fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.value.as_ref().map(|one| value(py, one)).transpose()
+    }
+
+    #[getter]
+    fn time_ms(&self) -> u64 {
+        self.0.time_ms
+    }
+
+    #[getter]
+    fn standing(&self) -> &'static str {
+        self.0.standing
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.LogEntry {} {}>", self.0.operation, self.0.id)
+    }
+}

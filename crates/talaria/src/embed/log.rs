@@ -1,0 +1,380 @@
+//! The signed log, for programs in other languages.
+
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::Path;
+use std::time::SystemTime;
+
+use talaria_log::{
+    Action, Certificate, Change, Content, DataAction, Edit, EntryId, Genesis, Grant, Imported,
+    KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo, Operations, Pattern,
+    ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified,
+};
+use talaria_message::MessageError;
+
+use super::{SharedKey, lock, now, parse_all};
+use crate::Error;
+use crate::new_file::NewFile;
+
+/// The current time in milliseconds since 1970.
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn usage(text: &'static str) -> Error {
+    MessageError::Usage(text).into()
+}
+
+/// A pattern of fields.
+fn pattern(text: &str) -> Result<Pattern, Error> {
+    Pattern::new(text).ok_or_else(|| usage("a pattern of fields has 1 to 256 octets"))
+}
+
+/// A log in a folder. All threads of a program share it, and their commits share syncs. No other process can open it
+/// meanwhile.
+pub struct SharedLog(LogFolder);
+
+/// A change in the history of an object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HistoryEntry {
+    /// The identity of the entry.
+    pub id: EntryId,
+    /// The fingerprint of the author's certificate.
+    pub author: String,
+    /// The operation, one word.
+    pub operation: &'static str,
+    /// The field, if the change is about one.
+    pub field: Option<String>,
+    /// The new value, if there is one: for a creation, the name of the object.
+    pub value: Option<Value>,
+    /// The time that the author claims, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// Whether the entry counts, one word: `counts`, `revoked`, `forked` or `grant-ended`.
+    pub standing: &'static str,
+}
+
+/// Figures of a log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogFigures {
+    /// The number of entries.
+    pub entries: u64,
+    /// The number of objects that are not deleted.
+    pub objects: u64,
+    /// The number of chains.
+    pub chains: u64,
+    /// The number of grants in force.
+    pub grants: u64,
+    /// The number of forks.
+    pub forks: u64,
+    /// The length of the log on disk in octets.
+    pub octets: u64,
+    /// The number of syncs since the log was opened.
+    pub syncs: u64,
+    /// The hash of the state. Equal on two nodes with the same entries.
+    pub state: EntryId,
+}
+
+impl SharedLog {
+    /// Makes a log in `folder`, which is empty or does not exist. The owners are the owner of `key` and those of the certificates
+    /// in `owners`. `rules` are patterns of fields with the name of a merge rule; the first match counts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] for arguments that contradict each other, and [`Error::Log`].
+    pub fn create<B: AsRef<[u8]>>(
+        folder: &Path,
+        key: &SharedKey,
+        owners: &[B],
+        threshold: u8,
+        rules: &[(String, String)],
+    ) -> Result<Self, Error> {
+        let mut certificates = vec![certificate(&key.cert)?];
+        for cert in &parse_all(owners)? {
+            let owner = certificate(cert)?;
+            if certificates.iter().all(|other| other.name() != owner.name()) {
+                certificates.push(owner);
+            }
+        }
+        if threshold == 0 || usize::from(threshold) > certificates.len() {
+            return Err(usage("the threshold is from 1 to the number of owners"));
+        }
+        let mut genesis = Genesis::new(certificates, threshold);
+        genesis.allow_keys_of_owners();
+        for (fields, rule) in rules {
+            let rule = MergeRule::from_name(rule).ok_or_else(|| {
+                usage("a merge rule is last-writer, strict, set, counter or list")
+            })?;
+            genesis.rules.push((pattern(fields)?, rule));
+        }
+        let genesis =
+            key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))?;
+        Ok(Self(LogFolder::create(folder, &genesis)?))
+    }
+
+    /// Opens the log in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`], for instance if another process has it open.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        Ok(Self(LogFolder::open(folder)?))
+    }
+
+    /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log with this identity.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`]; [`Error::Io`]; [`Error::Message`] if `expected` is no identity.
+    pub fn receive(
+        folder: &Path,
+        file: &Path,
+        expected: Option<&str>,
+    ) -> Result<(Self, Imported), Error> {
+        let expected = expected.map(entry_id).transpose()?;
+        let (mut input, name) = read(file)?;
+        let (log, imported) = LogFolder::receive(folder, &mut input, &name, expected, now_ms())?;
+        Ok((Self(log), imported))
+    }
+
+    /// The identity of the log.
+    #[must_use]
+    pub fn id(&self) -> EntryId {
+        self.0.id()
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities of the entries. They are on disk
+    /// when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LogUpdate`], and [`Error::Log`].
+    pub fn put(
+        &self,
+        key: &SharedKey,
+        updates: &[Update],
+        signing: Signing,
+    ) -> Result<Vec<EntryId>, Error> {
+        key.write(|maker| {
+            self.0.put(maker, updates, signing, now_ms()).map_err(|error| match error.at {
+                Some(at) if updates.len() > 1 => {
+                    Error::LogUpdate { number: at, source: Box::new(error.error) }
+                }
+                _ => error.error.into(),
+            })
+        })
+    }
+
+    /// Lets the owner of the certificate `cert` change `object`, or all objects, and the fields that match the pattern.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none; [`Error::Log`].
+    pub fn grant(
+        &self,
+        key: &SharedKey,
+        cert: &[u8],
+        object: Option<&str>,
+        fields: &str,
+        operations: Operations,
+    ) -> Result<EntryId, Error> {
+        let certs = parse_all(&[cert])?;
+        let [cert] = &certs[..] else { return Err(usage("a grant is for one certificate")) };
+        let object = match object {
+            Some(name) => self.0.read(|log| log.find_object(name))?.map_err(LogError::from)?,
+            None => ObjectId::NONE,
+        };
+        let grant = Grant {
+            certificate: certificate(cert)?,
+            object,
+            fields: pattern(fields)?,
+            operations,
+            ends_ms: 0,
+        };
+        let action = Action::Grant(Box::new(grant));
+        key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
+    }
+
+    /// The content of a field; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if there is no such object, or several.
+    pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
+        let found = self.0.read(|log| {
+            let object = log.find_object(object)?;
+            Ok::<_, UpdateError>(log.state().field(object, field))
+        })?;
+        Ok(found.map_err(LogError::from)?)
+    }
+
+    /// The fields of an object with their contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if there is no such object, or several.
+    pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
+        let found = self.0.read(|log| {
+            let id = log.find_object(object)?;
+            log.state().object(id).ok_or_else(|| UpdateError::NoObject(object.to_owned()))?;
+            let fields = log.state().fields(id);
+            Ok::<_, UpdateError>(fields.map(|(name, content)| (name.to_owned(), content)).collect())
+        })?;
+        Ok(found.map_err(LogError::from)?)
+    }
+
+    /// The objects that are not deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn objects(&self) -> Result<Vec<ObjectInfo>, Error> {
+        Ok(self.0.read(|log| log.state().objects().collect())?)
+    }
+
+    /// The changes of an object, or of one field of it, in the order of the merge rules.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if there is no such object, or several.
+    pub fn history(&self, object: &str, field: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
+        let found = self.0.read(|log| {
+            let object = log.find_object(object)?;
+            let mut found = Vec::new();
+            for (id, entry) in log.history(object, field) {
+                let Action::Data(DataAction { change, .. }) = &entry.action else { continue };
+                let (field, value) = match change {
+                    Change::Create(name) => (None, Some(Value::String(name.clone()))),
+                    Change::Delete => (None, None),
+                    Change::Field(field, change) => (Some(field.clone()), change.value()),
+                };
+                found.push(HistoryEntry {
+                    id,
+                    author: entry.author().fingerprint().to_string(),
+                    operation: entry.action.name(),
+                    field,
+                    value,
+                    time_ms: entry.clock.ms(),
+                    standing: log.standing(&id).map_or("", Standing::name),
+                });
+            }
+            Ok::<_, UpdateError>(found)
+        })?;
+        Ok(found.map_err(LogError::from)?)
+    }
+
+    /// Verifies the log again from its octets on disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn verify(&self) -> Result<Verified, Error> {
+        Ok(self.0.verify()?)
+    }
+
+    /// Writes all entries to a new file, and returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`].
+    pub fn export(&self, file: &Path) -> Result<u64, Error> {
+        let failed =
+            |source| Error::Io { action: "write", name: file.display().to_string(), source };
+        let new = NewFile::beginning(file).map_err(failed)?;
+        let mut out = BufWriter::new(new.file());
+        let exported = self.0.export(&mut out, file)?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        new.keep(false).map_err(failed)?;
+        Ok(exported.entries)
+    }
+
+    /// Takes the entries of an export of another node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Log`]. Entries that were taken before stay.
+    pub fn import(&self, file: &Path) -> Result<Imported, Error> {
+        let (mut input, name) = read(file)?;
+        Ok(self.0.import(&mut input, &name, now_ms())?)
+    }
+
+    /// Writes files that gpg and sq verify, into a folder that is empty or does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Log`].
+    pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, Error> {
+        let failed =
+            |source| Error::Io { action: "make", name: folder.display().to_string(), source };
+        fs::create_dir_all(folder).map_err(failed)?;
+        if fs::read_dir(folder).map_err(failed)?.next().is_some() {
+            return Err(LogError::Occupied { path: folder.to_owned() }.into());
+        }
+        Ok(self.0.export_pgp(folder)?)
+    }
+
+    /// Figures of the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn figures(&self) -> Result<LogFigures, Error> {
+        let (octets, syncs) = (self.0.octets(), self.0.syncs());
+        Ok(self.0.read(|log| LogFigures {
+            entries: log.len() as u64,
+            objects: log.state().objects().count() as u64,
+            chains: log.chains().count() as u64,
+            grants: log.grants().filter(|(_, _, in_force)| *in_force).count() as u64,
+            forks: log.forks().len() as u64,
+            octets,
+            syncs,
+            state: EntryId(log.state_hash()),
+        })?)
+    }
+}
+
+impl SharedKey {
+    /// Writes entries of a log with the key.
+    fn write<T>(&self, write: impl FnOnce(&mut Maker<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let mut key = lock(&self.signing);
+        let author = KeyName::of_openpgp(&self.cert.fingerprint());
+        let subkey = KeyName::of_openpgp(&key.public().fingerprint());
+        let (Some(author), Some(subkey)) = (author, subkey) else {
+            return Err(usage("keys of versions 4 and 6 sign entries of a log"));
+        };
+        // A folder has its instance.
+        let chain = talaria_log::ChainName { author, subkey, instance: [0; 16] };
+        write(&mut Maker { chain, key: &mut key })
+    }
+}
+
+/// The part of a certificate that a log stores, if it may sign now.
+fn certificate(cert: &talaria_message::openpgp::Cert) -> Result<Certificate, Error> {
+    Ok(Certificate::of_signer(cert, now()).map_err(LogError::from)?)
+}
+
+fn entry_id(text: &str) -> Result<EntryId, Error> {
+    text.parse().map_err(|_| usage("an identity has 64 hexadecimal digits"))
+}
+
+/// An opened file, and its name.
+fn read(file: &Path) -> Result<(BufReader<File>, String), Error> {
+    let name = file.display().to_string();
+    match File::open(file) {
+        Ok(opened) => Ok((BufReader::new(opened), name)),
+        Err(source) => Err(Error::Io { action: "open", name, source }),
+    }
+}
+
+/// An update that puts a value.
+#[must_use]
+pub fn putting(object: &str, field: &str, value: Value) -> Update {
+    Update { object: object.to_owned(), edit: Edit::Put(field.to_owned(), value) }
+}
