@@ -363,7 +363,8 @@ impl Log {
                         continue;
                     }
                     Some((first, None)) => {
-                        checked[at] = checked[*first].clone();
+                        let first = checked[*first].clone();
+                        checked[at] = first;
                         continue;
                     }
                     None => batch.signature.check(&batch.statement.to_octets(), key, self.id),

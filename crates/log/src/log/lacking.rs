@@ -46,7 +46,7 @@ impl Log {
         let is_tip =
             |number: &Number| self.graph.children(*number).all(|child| u64::from(child) >= end);
         let tips = self.graph.chains.iter().flat_map(|chain| chain.tips.iter().copied());
-        let before = tips.flat_map(|tip| {
+        let before = tips.filter_map(|tip| {
             let mut at = Some(tip);
             while let Some(number) = at.filter(|&number| u64::from(number) >= end) {
                 at = self.graph.previous(number);

@@ -439,7 +439,7 @@ fn floods_end_the_session() {
         assert!(victim.session.octets() < 24 << 20);
     };
     assert_eq!(error, "flood");
-    assert!(made as usize <= HEADS_KEPT_MAX + 4096);
+    assert!(usize::try_from(made).unwrap() <= HEADS_KEPT_MAX + 4096);
 }
 
 /// A want that brings nothing new is answered again only after a pause.

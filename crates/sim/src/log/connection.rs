@@ -83,7 +83,7 @@ pub(super) struct Ended {
 ///
 /// The reason if one of two honest nodes calls the other one faulty, or if the exchange does not end.
 pub(super) fn connect(
-    mut nodes: [&mut Node; 2],
+    nodes: [&mut Node; 2],
     mut octets: Option<usize>,
     world_ms: u64,
     mut cuts: [Cut; 2],
@@ -111,7 +111,7 @@ pub(super) fn connect(
             let sent = sessions[from].output()[..length].to_vec();
             sessions[from].sent(length, now_ms);
             is_idle &= length == 0;
-            let node = &mut nodes[to];
+            let node = &mut *nodes[to];
             let wall_ms = node.now_ms(world_ms);
             let mut replica = NodeReplica { node, world_ms, cut: &mut cuts[to] };
             let (session, fetching) = (&mut sessions[to], &mut fetching[to]);
