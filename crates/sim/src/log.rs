@@ -559,8 +559,8 @@ impl World {
         let cuts = [self.cut(), self.cut()];
         let (low, high) = (one.min(other), one.max(other));
         let (before, behind) = self.nodes.split_at_mut(high);
-        let pair = [&mut before[low], &mut behind[0]];
-        let ended = connect(pair, octets, self.now_ms, cuts, &mut self.numbers)
+        let mut pair = [&mut before[low], &mut behind[0]];
+        let ended = connect(&mut pair, octets, self.now_ms, cuts, &mut self.numbers)
             .map_err(|why| format!("nodes {low} and {high}: {why}"))?;
         self.report.connections += 1;
         self.report.waited += ended.waiting;

@@ -83,7 +83,7 @@ pub(super) struct Ended {
 ///
 /// The reason if one of two honest nodes calls the other one faulty, or if the exchange does not end.
 pub(super) fn connect(
-    nodes: [&mut Node; 2],
+    nodes: &mut [&mut Node; 2],
     mut octets: Option<usize>,
     world_ms: u64,
     mut cuts: [Cut; 2],
