@@ -137,6 +137,16 @@ const LINES: &str = "\
     log approve --log fleet $(talaria --json log --log fleet list --grants | tail -1 | sed 's/.*\"grant\":\"//; s/\".*//') -u alice@example.org
     log choose --log fleet $(talaria --json log --log fleet history server-1 | tail -1 | sed 's/.*\"entry\":\"//; s/\".*//') -u alice@example.org
     log revoke --log fleet bob@example.net -u alice@example.org
+    log witness init witness witness.example.net
+    log init --log dated --checkpointer checkpointer.key --witness witness/key.pub -u alice@example.org
+    log witness trust witness checkpointer.key.pub
+    log checkpoint --log dated --key checkpointer.key --request request.txt -u alice@example.org
+    log witness cosign witness request.txt -o cosigned.txt
+    log cosign --log dated cosigned.txt -u alice@example.org
+    log list --log dated --checkpoints
+    log stats --log dated
+    log verify --log dated
+    log export --log dated --pgp dated-proof
 ";
 
 /// The row of a command or an object in the document: the text behind its first cell.
