@@ -290,6 +290,7 @@ fn every_json_output_is_documented() {
         "backup client",
         "backup signer",
         "log",
+        "log witness",
     ];
     let left: Vec<String> = all
         .filter(|name| {

@@ -76,11 +76,7 @@ pub(super) fn checkpoint_line(checkpoint: &CheckpointInfo) -> String {
 
 fn checkpoints(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     let line = |checkpoint: &CheckpointInfo| {
-        if cx.json {
-            checkpoint_json(checkpoint).to_string()
-        } else {
-            checkpoint_line(checkpoint)
-        }
+        if cx.json { checkpoint_json(checkpoint).to_string() } else { checkpoint_line(checkpoint) }
     };
     log.checkpoints().iter().map(line).collect()
 }
