@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 
 use talaria_recon::{
-    PeerConfig, Decoder, Digest, Exchange, GossipMessage, Outbox, ExchangeRole, Settings, PrefixTree, decode_hashquery,
-    decode_hashreply, encode_hashquery, encode_hashreply,
+    Decoder, Digest, Exchange, ExchangeRole, GossipMessage, Outbox, PeerConfig, PrefixTree,
+    Settings, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,
 };
 
 /// More digests than a leaf holds, with low and high digests that a fuzzer finds.

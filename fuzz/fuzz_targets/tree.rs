@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use talaria_backup::{
-    BackupError, Entry, GroupSecret, Id, Identifiers, Kind, Node, Part, ContentParts, ReadChunks,
+    BackupError, ContentParts, Entry, GroupSecret, Id, Identifiers, Kind, Node, Part, ReadChunks,
     RepositoryId, Root, Tree, TreeWriter, WriteChunks, is_beneath, path_order,
 };
 

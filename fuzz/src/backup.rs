@@ -1,7 +1,7 @@
 //! What holds for any bytes as a part of a backup repository.
 
 use talaria_backup::{
-    Id, IndexedPack, Kind, ObjectHash, RepositoryId, PackedChunk, check_lease, parse_attestation,
+    Id, IndexedPack, Kind, ObjectHash, PackedChunk, RepositoryId, check_lease, parse_attestation,
     parse_drill, parse_index, parse_pack, parse_plan, parse_tombstone, parse_verified, write_index,
 };
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use talaria::Stores;
 use talaria::cert::Verification;
-use talaria::store::{Access, Depth, Order, IngestOutcome, Query};
+use talaria::store::{Access, Depth, IngestOutcome, Order, Query};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
@@ -146,14 +146,18 @@ pub fn stored(bytes: &[u8]) {
     let mut stores = Stores::open(&[path], Access::Create, now).expect("a new store");
     let store = stores.writable().expect("it is new");
     let names: Vec<_> = taken.iter().map(talaria_cert::Cert::fingerprint).collect();
-    let outcomes = store.ingest(taken.clone(), Verification::Full, now.into()).expect("there is room");
+    let outcomes =
+        store.ingest(taken.clone(), Verification::Full, now.into()).expect("there is room");
     // Importing a certificate again adds no row to the change log.
     let before = store.last_change().expect("it can be read");
     let again = store.ingest(taken, Verification::Full, now.into()).expect("there is room");
     assert_eq!(store.last_change().expect("it can be read"), before);
     for (first, again) in outcomes.iter().zip(again) {
         assert_ne!(again, IngestOutcome::New);
-        assert_eq!(matches!(first, IngestOutcome::Refused(_)), matches!(again, IngestOutcome::Refused(_)));
+        assert_eq!(
+            matches!(first, IngestOutcome::Refused(_)),
+            matches!(again, IngestOutcome::Refused(_))
+        );
     }
     let report = store.check(Depth::Signatures, |_| {}).expect("it can be read");
     assert_eq!(report.findings, []);

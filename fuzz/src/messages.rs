@@ -3,9 +3,9 @@
 use std::io::{BufReader, Read as _};
 
 use talaria_message::{
-    Cipher, DecryptOptions, ArmorInput, ReadLimits, Message, MessageError, RangeOpener, ReadOptions,
-    Recognised, Release, Secrets, Spool, decrypt, detach, read_message, verify_cleartext,
-    verify_inline,
+    ArmorInput, Cipher, DecryptOptions, Message, MessageError, RangeOpener, ReadLimits,
+    ReadOptions, Recognised, Release, Secrets, Spool, decrypt, detach, read_message,
+    verify_cleartext, verify_inline,
 };
 
 use crate::known::{DOCUMENT, secrets, stranger, verifier};
@@ -78,14 +78,14 @@ pub fn verified(bytes: &[u8]) {
     match kind % 4 {
         0 => {
             let Ok(mut input) = ArmorInput::new(BufReader::new(rest)) else { return };
-            let _ = verify_inline(&mut input, &mut out, &verifier(), LIMITS);
+            let _ = verify_inline(&mut input, &mut out, &verifier(), limits());
         }
         1 => {
             let _ = verify_cleartext(&mut &*rest, &verifier());
         }
         2 => {
             let Ok(mut input) = ArmorInput::new(BufReader::new(rest)) else { return };
-            let _ = detach(&mut input, &mut out, LIMITS);
+            let _ = detach(&mut input, &mut out, limits());
         }
         _ => {
             let Ok(input) = ArmorInput::new(BufReader::new(rest)) else { return };

@@ -13,7 +13,7 @@ use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
 };
 use talaria_gnupg::{write_keybox, write_ownertrust};
-use talaria_recon::{PeerConfig, Digest, GossipMessage, Prefix, PrefixTree};
+use talaria_recon::{Digest, GossipMessage, PeerConfig, Prefix, PrefixTree};
 use talaria_sim::Numbers;
 
 /// A time at which the generated certificates are valid.
