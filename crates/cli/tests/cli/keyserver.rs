@@ -386,7 +386,7 @@ fn the_unit_file_is_valid_and_limits_the_service() {
     let file = program.path("talaria.service");
     let replaced = unit
         .replace("/usr/bin/talaria", "/bin/true")
-        .replace("=talaria\n", "=nobody\n")
+        .replace("=talaria\n", "=daemon\n")
         .replace("#LoadCredential", "LoadCredential");
     fs::write(&file, replaced).unwrap();
     let output = Command::new("systemd-analyze").args(["verify", text(&file)]).output().unwrap();

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use talaria::cert::{Cert, enarmor};
@@ -23,6 +23,8 @@ pub(crate) struct Serving {
     /// Where it gossips, if it does.
     pub(crate) gossip: Option<SocketAddr>,
     log: Arc<Mutex<String>>,
+    /// Reads the log until the process ends.
+    reader: Option<JoinHandle<()>>,
 }
 
 /// Writes settings with a token of operators, `of-a-test`, and returns their path.
@@ -41,7 +43,7 @@ impl Serving {
         let mut child = program.command(&all).spawn().unwrap();
         let said = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
-        thread::spawn({
+        let reader = thread::spawn({
             let log = Arc::clone(&log);
             move || {
                 for line in said.lines().map_while(Result::ok) {
@@ -52,7 +54,7 @@ impl Serving {
             }
         });
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut serving = Self { child, address: any, gossip: None, log };
+        let mut serving = Self { child, address: any, gossip: None, log, reader: Some(reader) };
         let line = serving.says(" at http://");
         let address = line.rsplit("http://").next().unwrap().trim_end_matches('/');
         serving.address = address.parse().unwrap();
@@ -78,7 +80,7 @@ impl Serving {
 
     /// A server that was started to listen at `address`, when it does.
     pub(crate) fn of_child(child: Child, address: SocketAddr) -> Self {
-        let mut serving = Self { child, address, gossip: None, log: Arc::default() };
+        let mut serving = Self { child, address, gossip: None, log: Arc::default(), reader: None };
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
             let ended = serving.child.try_wait().unwrap();
@@ -155,11 +157,14 @@ impl Serving {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended by itself. The log is whole then.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let started = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                if let Some(reader) = self.reader.take() {
+                    reader.join().unwrap();
+                }
                 return status;
             }
             assert!(started.elapsed() < PATIENCE, "it does not end: {}", self.log());
