@@ -80,11 +80,16 @@ impl<'a> Variants<'a> {
             Some(issuer) if issuer == id => Claim::Own,
             Some(_) => Claim::SignedOther,
             None => {
-                let names = |variant: &Variant<'_>| variant.signature.is_some_and(|s| s.names(id));
-                if self.0.iter().all(names) {
+                let mut signatures = self.0.iter().filter_map(|variant| variant.signature);
+                let hints = |signature: Signature<'_>| {
+                    signature.issuers().iter().any(|&(issuer, _)| issuer == id)
+                };
+                if signatures.clone().all(|signature| signature.names(id)) {
                     Claim::Own
-                } else if self.0.iter().any(names) {
+                } else if signatures.clone().any(hints) {
                     Claim::Both
+                } else if signatures.any(|signature| signature.issuer.is_none()) {
+                    Claim::Nobody
                 } else {
                     Claim::Other
                 }
@@ -98,9 +103,11 @@ impl<'a> Variants<'a> {
 pub(crate) enum Claim {
     /// All variants name the key.
     Own,
-    /// Some variants name the key.
+    /// Some variants name the key, perhaps beside others.
     Both,
-    /// No variant names the key, and the hashed area names none.
+    /// No variant names the key, and some name none.
+    Nobody,
+    /// All variants name other keys, in octets that are not signed.
     Other,
     /// The hashed area names another key.
     SignedOther,

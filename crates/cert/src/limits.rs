@@ -20,8 +20,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::hash::sha256;
-use crate::identity::{Variant, Variants};
-use crate::verify::{CertificationVerifier, KeySetup};
+use crate::identity::{Claim, Variant, Variants};
+use crate::verify::{CertificationVerifier, KeySetup, tried};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict, kind};
 
 /// Limits on one certificate. The default has no limits.
@@ -118,6 +118,11 @@ fn class_of(bytes: usize) -> usize {
     CLASS_BYTES.into_iter().take_while(|&most| bytes > most).count()
 }
 
+/// The number of packets of each size class that a signature may have beside its first.
+fn further_variants(limits: &Limits) -> [usize; CLASSES] {
+    std::array::from_fn(|class| limits.variants.saturating_sub(1) >> (3 * class))
+}
+
 /// The number of packets of a size class that a limit admits.
 fn admitted(limit: usize, class: usize) -> usize {
     (limit >> (3 * class)).max(usize::from(limit > 0))
@@ -190,6 +195,9 @@ impl Cert {
     /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `look_up`
     /// returns the keys with a key ID; it is called only if signatures by other keys have to be ranked. Those
     /// that a known key made then get the verdict [`Verdict::Certified`]. `now` is in seconds since 1970.
+    ///
+    /// Before anything is dropped, the primary key is tried on each [`Verdict::Other`]. So hints, which anybody can
+    /// change, decide nothing here.
     #[must_use]
     pub fn within(
         &self,
@@ -198,11 +206,28 @@ impl Cert {
         now: u32,
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
     ) -> Option<(Self, Vec<Verdict>)> {
+        self.within_by(verdicts, limits, now, look_up, tried)
+    }
+
+    fn within_by(
+        &self,
+        verdicts: &[Verdict],
+        limits: &Limits,
+        now: u32,
+        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+        try_all: impl FnOnce(&Self, &[Verdict]) -> Vec<Verdict>,
+    ) -> Option<(Self, Vec<Verdict>)> {
         if self.is_within(verdicts, limits) {
             return None;
         }
         let mut parts = self.parts(verdicts, limits);
-        let revokers = revokers(&parts);
+        if verdicts.contains(&Verdict::Other) {
+            if self.all_stay(&parts, limits) {
+                return None;
+            }
+            parts = self.parts(&try_all(self, verdicts), limits);
+        }
+        let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
             self.verify_others(&mut parts, look_up);
         }
@@ -215,12 +240,17 @@ impl Cert {
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_others(&mut parts, limits);
 
+        let id = self.fingerprint().key_id();
         let mut kept: BTreeMap<usize, Verdict> = BTreeMap::new();
         let mut components = BTreeSet::new();
         for part in &parts {
             components.insert(part.at);
             for candidate in &part.candidates {
-                kept.extend(candidate.variants.0.iter().map(|v| (v.at, candidate.verdict)));
+                // Verdicts are the same, whether a limit was near or not.
+                let is_hidden = candidate.verdict == Verdict::Good
+                    && candidate.variants.claim(id) == Claim::Other;
+                let verdict = if is_hidden { Verdict::Other } else { candidate.verdict };
+                kept.extend(candidate.variants.0.iter().map(|v| (v.at, verdict)));
             }
         }
         let cert = self.retain(|at, packet| {
@@ -272,17 +302,22 @@ impl Cert {
                 hashed = &[];
                 continue;
             }
-            let pool = match verdicts.next().copied().unwrap_or(Verdict::Unchecked) {
+            let verdict = verdicts.next().copied().unwrap_or(Verdict::Unchecked);
+            let pool = match verdict {
                 Verdict::Good => {
                     is_bound = true;
                     0
                 }
-                Verdict::Foreign | Verdict::Certified => {
+                verdict if verdict.is_by_others() => {
                     others += 1;
                     1
                 }
                 _ => 2,
             };
+            // Nobody has tried whether it is the owner's.
+            if verdict == Verdict::Other {
+                counts[0][class_of(bytes.max(component))] += 1;
+            }
             counts[pool][class_of(bytes.max(component))] += 1;
             // A signature that may have another packet is looked at.
             if limits.variants < usize::MAX && !hashed.is_empty() && packet.body.starts_with(hashed)
@@ -307,6 +342,50 @@ impl Cert {
             && fits(&counts[2], limits.bad_signatures)
             && fits(&unbound, limits.components)
             && (!has_unbound || fits(&others, limits.bad_signatures))
+    }
+
+    /// Whether nothing of the certificate is dropped, and no signature has to be ranked, whichever signatures of
+    /// [`Verdict::Other`] are the owner's.
+    fn all_stay(&self, parts: &[Part<'_>], limits: &Limits) -> bool {
+        let candidates = || parts.iter().flat_map(|part| &part.candidates);
+        let packets: usize = candidates().map(|candidate| candidate.variants.0.len()).sum();
+        if parts.len() + packets < self.packets().len() {
+            return false;
+        }
+        let may_be_own = |verdict| matches!(verdict, Verdict::Good | Verdict::Other);
+        if must_rank(parts, limits, &revokers(parts, may_be_own)) {
+            return false;
+        }
+        let fits = |limit: usize, which: &dyn Fn(Verdict) -> bool| {
+            let mut counts = [0; CLASSES];
+            candidates()
+                .filter(|candidate| which(candidate.verdict))
+                .for_each(|candidate| counts[candidate.size_class] += 1);
+            counts.iter().enumerate().all(|(class, &count)| count <= admitted(limit, class))
+        };
+        let is_bad = |verdict: Verdict| verdict != Verdict::Good && !verdict.is_by_others();
+        let mut unbound = [0; CLASSES];
+        for part in parts.iter().filter(|part| !part.is_bound) {
+            unbound[class_of(part.packet.body.len())] += 1;
+        }
+        let components_fit =
+            unbound.iter().enumerate().all(|(class, &n)| n <= admitted(limits.components, class));
+        components_fit
+            && fits(limits.own_signatures, &may_be_own)
+            && fits(limits.bad_signatures, &is_bad)
+            // Signatures on components that the owner has not bound share one limit, whoever made them.
+            && (unbound == [0; CLASSES]
+                || fits(limits.bad_signatures, &|verdict| verdict != Verdict::Good))
+            && candidates().all(|candidate| {
+                let essential = candidate.variants.signature().map_or(0, |s| essential_bytes(&s));
+                let mut left = further_variants(limits);
+                candidate.variants.0.len() == 1
+                    || candidate.variants.0.iter().all(|variant| {
+                        let class = class_of(variant.body.len().saturating_sub(essential));
+                        left[class] = left[class].wrapping_sub(1);
+                        left[class] != usize::MAX
+                    })
+            })
     }
 
     /// The components that are not too large, each with its signatures.
@@ -352,7 +431,7 @@ impl Cert {
         let mut by_id: HashMap<KeyId, Vec<usize>> = HashMap::new();
         let mut known: Vec<PreparedIssuer> = Vec::new();
         for part in parts {
-            for candidate in part.candidates.iter_mut().filter(|c| is_foreign(c.verdict)) {
+            for candidate in part.candidates.iter_mut().filter(|c| c.verdict.is_by_others()) {
                 candidate.verdict = Verdict::Foreign;
                 let Some(signature) = candidate.variants.signature() else { continue };
                 let value = signature.value();
@@ -402,7 +481,7 @@ impl Cert {
                 };
                 let essential = essential_bytes(&signature);
                 let own = candidate.verdict == Verdict::Good;
-                let is_foreign = is_foreign(candidate.verdict);
+                let is_foreign = candidate.verdict.is_by_others();
                 let octets = hints.digest_octets(part.packet, &signature);
                 let mut sorted = Vec::with_capacity(candidate.variants.0.len());
                 for &variant in &candidate.variants.0 {
@@ -425,8 +504,7 @@ impl Cert {
                     sorted.push((key, variant));
                 }
                 sorted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-                let mut left: [usize; CLASSES] =
-                    std::array::from_fn(|class| limits.variants.saturating_sub(1) >> (3 * class));
+                let mut left = further_variants(limits);
                 let mut first = true;
                 let mut chosen: Vec<Variant<'_>> = Vec::new();
                 for (_, variant) in sorted {
@@ -476,10 +554,11 @@ impl PreparedIssuer {
 /// The designated revokers whom the owner named, by key ID.
 type Revokers = BTreeMap<KeyId, BTreeSet<Fingerprint>>;
 
-fn revokers(parts: &[Part<'_>]) -> Revokers {
+/// The revokers that the signatures with these verdicts name.
+fn revokers(parts: &[Part<'_>], which: impl Fn(Verdict) -> bool) -> Revokers {
     let mut revokers = Revokers::new();
     let good = parts.iter().take(1).flat_map(|part| &part.candidates);
-    let good = good.filter(|candidate| candidate.verdict == Verdict::Good);
+    let good = good.filter(|candidate| which(candidate.verdict));
     for signature in good.filter_map(|candidate| candidate.variants.signature()) {
         for fingerprint in signature.revokers().flat_map(|revoker| revoker.fingerprints()) {
             revokers.entry(fingerprint.key_id()).or_default().insert(fingerprint);
@@ -493,7 +572,7 @@ fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
     let mut count = [0; CLASSES];
     for part in parts {
         let mut by: HashMap<Option<KeyId>, usize> = HashMap::new();
-        for candidate in part.candidates.iter().filter(|c| is_foreign(c.verdict)) {
+        for candidate in part.candidates.iter().filter(|c| c.verdict.is_by_others()) {
             count[candidate.size_class] += 1;
             if candidate.variants.0.len() > limits.variants {
                 return true;
@@ -561,7 +640,7 @@ fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
                     candidate.pool = Pool::Stray;
                     *rank = Rank { class: 0, component, ..Rank::unranked(rank.id) };
                 }
-                Verdict::Foreign | Verdict::Certified => {
+                verdict if verdict.is_by_others() => {
                     candidate.pool = Pool::Foreign;
                     let named = named(&candidate.variants);
                     let is_designated = part.at == 0
@@ -710,10 +789,6 @@ fn hashed_part(body: &[u8]) -> &[u8] {
         _ => None,
     };
     end.and_then(|end| body.get(..end)).unwrap_or_default()
-}
-
-fn is_foreign(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Foreign | Verdict::Certified)
 }
 
 pub(crate) fn is_revocation(kind: u8) -> bool {
@@ -967,6 +1042,99 @@ pub(crate) mod tests {
         })
     }
 
+    /// A signature whose issuers are only in octets that anybody can change.
+    fn hinted(kind: u8, text: &[u8], issuers: &[u64]) -> Vec<u8> {
+        let own = cert(&[]).fingerprint().key_id().0;
+        let hints = issuers.iter().flat_map(|&issuer| {
+            let issuer = if issuer == OWN { own } else { issuer };
+            [&[9, 16][..], &issuer.to_be_bytes()].concat()
+        });
+        let hints: Vec<u8> = hints.collect();
+        let mut body = vec![4, kind, 1, 8, 0, 6, 5, 2, 0, 0, 0, 1];
+        body.extend(u16::try_from(hints.len()).unwrap().to_be_bytes());
+        body.extend(hints);
+        body.extend([0, 0]);
+        body.extend(u16::try_from(8 * (text.len() + 1)).unwrap().to_be_bytes());
+        body.push(0xff);
+        body.extend(text);
+        body
+    }
+
+    /// The verdicts of a verifier that tries the primary key on all signatures, or only on those whose packets do not
+    /// all name other keys. The owner has made two of five signatures.
+    fn hinted_verdicts(cert: &Cert, trying_all: bool) -> Vec<Verdict> {
+        let id = cert.fingerprint().key_id();
+        let mut verdicts = Vec::new();
+        let mut packets = cert.packets().peekable();
+        while let Some(_component) = packets.next() {
+            let mut bodies = Vec::new();
+            while let Some(packet) = packets.next_if(|packet| packet.tag == Tag::SIGNATURE) {
+                bodies.push(packet.body);
+            }
+            let mut judged = vec![Verdict::Malformed; bodies.len()];
+            for variants in Variants::of(bodies.into_iter().enumerate()) {
+                let Some(signature) = variants.signature() else { continue };
+                let verdict = match (variants.claim(id), signature.id()[0] % 5) {
+                    (Claim::SignedOther, _) => Verdict::Foreign,
+                    (Claim::Other, _) if !trying_all => Verdict::Other,
+                    (_, 0 | 1) => Verdict::Good,
+                    (Claim::Own, _) => Verdict::Bad,
+                    _ => Verdict::Foreign,
+                };
+                variants.0.iter().for_each(|variant| judged[variant.at] = verdict);
+            }
+            verdicts.extend(judged);
+        }
+        verdicts
+    }
+
+    /// The certificate within limits, if the primary key is tried only where that is needed.
+    fn keep_hinted(cert: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
+        let verdicts = hinted_verdicts(cert, false);
+        let try_all = |cert: &Cert, _: &[Verdict]| hinted_verdicts(cert, true);
+        let kept = cert.within_by(&verdicts, limits, NOW, &mut |_| Vec::new(), try_all);
+        kept.unwrap_or_else(|| (cert.clone(), verdicts))
+    }
+
+    fn any_hinted_cert() -> impl Strategy<Value = Cert> {
+        let tag = prop::sample::select(vec![6u8, 13, 13, 13, 14]);
+        let kind = prop::sample::select(vec![0x10u8, 0x13, 0x18, 0x1f, 0x20, 0x30]);
+        let issuers = prop::collection::vec(0u64..4, 0..3);
+        let text = prop::collection::vec(0u8..3, 0..3);
+        let signature = (kind, text, issuers).prop_map(|(k, x, i)| hinted(k, &x, &i));
+        let signatures = prop::collection::vec(signature, 0..8);
+        prop::collection::vec((tag, prop::collection::vec(0u8..2, 0..2), signatures), 0..6)
+            .prop_map(|parts| {
+                let (mut direct, rest): (Vec<_>, Vec<_>) =
+                    parts.into_iter().partition(|(tag, ..)| *tag == 6);
+                direct.extend(rest);
+                let parts: Vec<TestPart<'_>> =
+                    direct.iter().map(|(tag, body, s)| (Tag(*tag), &body[..], s.clone())).collect();
+                cert(&parts)
+            })
+    }
+
+    #[test]
+    fn a_signature_of_the_owner_that_names_others_is_not_displaced_by_signatures_of_others() {
+        let id = |body: &[u8]| Signature::parse(body).unwrap().id()[0] % 5;
+        let texts = || (0..200u8).map(|n| vec![n; 2]);
+        let own = texts().map(|x| hinted(0x13, &x, &[7])).find(|body| id(body) == 0).unwrap();
+        let flood: Vec<_> =
+            texts().map(|x| hinted(0x13, &x, &[7])).filter(|body| id(body) > 1).collect();
+        let whole = cert(&[user_id(b"one", [&flood[..], std::slice::from_ref(&own)].concat())]);
+        let limits = Limits { foreign_signatures: 4, ..Limits::default() };
+        let (kept, verdicts) = keep_hinted(&whole, &limits);
+        assert!(has(&kept, &own));
+        assert_eq!(bodies(&kept).count(), 5);
+        assert_eq!(verdicts.iter().filter(|&&verdict| verdict == Verdict::Foreign).count(), 4);
+        // Where nothing is dropped, its verdict is the same, until a packet of it names the owner.
+        assert!(verdicts.contains(&Verdict::Other));
+        let text = texts().find(|x| hinted(0x13, x, &[7]) == own).unwrap();
+        let true_hint = cert(&[user_id(b"one", vec![hinted(0x13, &text, &[OWN])])]);
+        let (_, verdicts) = keep_hinted(&kept.union(&true_hint), &limits);
+        assert_eq!(verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count(), 2);
+    }
+
     fn any_limits() -> impl Strategy<Value = Limits> {
         let counts = (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4);
         (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
@@ -1049,6 +1217,23 @@ pub(crate) mod tests {
             let groups = parts.iter().flat_map(|part| &part.candidates);
             let bad = groups.filter(|c| !matches!(c.verdict, Verdict::Good | Verdict::Foreign));
             prop_assert!(bad.count() <= 3 * CLASSES * limits.bad_signatures.max(1));
+        }
+
+        /// What is kept does not depend on hints, although they say which signatures are tried.
+        #[test]
+        fn what_is_kept_is_what_a_verifier_keeps_that_tries_all(
+            whole in any_hinted_cert(), limits in any_limits(),
+        ) {
+            let limits = Limits { own_signatures: limits.own_signatures - 19, ..limits };
+            let full = hinted_verdicts(&whole, true);
+            let (kept, left) = keep_hinted(&whole, &limits);
+            prop_assert_eq!(&kept, &keep(&whole, &full, &limits));
+            // Verdicts belong to the packets that are kept. That a signature was tried in vain is remembered.
+            let fresh = hinted_verdicts(&kept, false);
+            prop_assert_eq!(left.len(), fresh.len());
+            for (left, fresh) in left.into_iter().zip(fresh) {
+                prop_assert!(left == fresh || (left, fresh) == (Verdict::Foreign, Verdict::Other));
+            }
         }
 
         /// Below the limits nothing is dropped.

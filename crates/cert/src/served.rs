@@ -97,7 +97,7 @@ impl Cert {
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
                     let class = match verdict(&variants.0[0]) {
                         Verdict::Certified => 1,
-                        Verdict::Foreign => 2,
+                        Verdict::Foreign | Verdict::Other => 2,
                         _ => continue,
                     };
                     let names_owner = signature.issuer_fingerprint == Some(self.fingerprint());

@@ -48,13 +48,17 @@ pub enum Verdict {
     /// Made by another key over this component, as was verified with the certificate of that key
     /// ([`crate::Cert::within`]). Signatures that nobody had to rank stay [`Self::Foreign`].
     Certified = 8,
+    /// All its packets name other keys as its issuer, in octets that anybody can change, so the primary key was not
+    /// tried. It is tried as soon as a packet names it, and before a limit drops a signature
+    /// ([`crate::Cert::within`]).
+    Other = 9,
 }
 
 impl Verdict {
     /// The verdict with a number, as given by casting [`Self`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        const ALL: [Verdict; 9] = [
+        const ALL: [Verdict; 10] = [
             Verdict::Unchecked,
             Verdict::Good,
             Verdict::Bad,
@@ -64,8 +68,15 @@ impl Verdict {
             Verdict::Foreign,
             Verdict::Misplaced,
             Verdict::Certified,
+            Verdict::Other,
         ];
         ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether the signature is one of another key, as far as is known.
+    #[must_use]
+    pub fn is_by_others(self) -> bool {
+        matches!(self, Self::Foreign | Self::Certified | Self::Other)
     }
 }
 
@@ -85,8 +96,9 @@ pub enum Verification {
 /// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject, and
 /// rejected signatures whose claimed date is before their key's. Version 2 checked the arithmetic only, but
 /// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
-/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict.
-pub const VERIFIER: u8 = 3;
+/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict, and tries the primary key on
+/// every signature. Version 4 does not try it while all packets of a signature name other keys.
+pub const VERIFIER: u8 = 4;
 
 /// Earlier verdicts, and the version of the verifier that made them.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +118,7 @@ impl Earlier<'_> {
     fn certain(&self, number: usize, algorithm: u8) -> Option<Verdict> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
-            Verdict::Unchecked => false,
+            Verdict::Unchecked | Verdict::Other => false,
             Verdict::Good => self.verifier >= 2 || matches!(algorithm, 1 | 3),
             _ => self.verifier == VERIFIER,
         };
@@ -123,6 +135,15 @@ impl Earlier<'_> {
             Verdict::Foreign | Verdict::Certified => 2,
             _ => 1,
         })
+    }
+
+    /// Whether the primary key was tried on the signature, and another key has made it.
+    fn says_tried(&self, variants: &Variants<'_>) -> bool {
+        self.verifier == VERIFIER
+            && variants.0.iter().any(|variant| {
+                let verdict = self.verdicts.get(variant.at);
+                matches!(verdict, Some(Verdict::Foreign | Verdict::Certified))
+            })
     }
 
     /// Whether another key has made the signature.
@@ -160,12 +181,25 @@ pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Ve
             let mut out: Vec<Vec<Verdict>> = unit
                 .iter()
                 .enumerate()
-                .map(|(at, (cert, earlier))| check(cert, *earlier, verification, at, &mut batch))
+                .map(|(at, (cert, earlier))| {
+                    check(cert, *earlier, verification, Trying::Hinted, at, &mut batch)
+                })
                 .collect();
             batch.write(&mut out);
             out
         })
         .collect()
+}
+
+/// Verdicts on all signatures of `cert`, given those of this verifier: the primary key is also tried on each
+/// [`Verdict::Other`]. What another key has made becomes [`Verdict::Foreign`].
+pub(crate) fn tried(cert: &Cert, verdicts: &[Verdict]) -> Vec<Verdict> {
+    let earlier = Earlier { verdicts, verifier: VERIFIER };
+    let mut batch = Batch::default();
+    let mut out = [check(cert, earlier, Verification::Full, Trying::All, 0, &mut batch)];
+    batch.write(&mut out);
+    let [out] = out;
+    out
 }
 
 /// Verdicts on the signatures of `joined`. Those that `known` has too are taken from `verdicts`; the others
@@ -247,10 +281,20 @@ fn belongs(kind: u8, component: Tag) -> bool {
     }
 }
 
+/// The signatures on which the primary key is tried.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Trying {
+    /// Those of which a packet names it, or names nobody.
+    Hinted,
+    /// Those of which the hashed area names no other key.
+    All,
+}
+
 fn check(
     cert: &Cert,
     earlier: Earlier<'_>,
     verification: Verification,
+    trying: Trying,
     at: usize,
     batch: &mut Batch,
 ) -> Vec<Verdict> {
@@ -276,19 +320,23 @@ fn check(
                 otherwise.unwrap_or(Verdict::Misplaced)
             } else if signature.hash == MD5 {
                 otherwise.unwrap_or(Verdict::Weak)
-            } else if claim == Claim::Other && !fits(algorithm, signature.algorithm) {
+            } else if matches!(claim, Claim::Nobody | Claim::Other)
+                && !fits(algorithm, signature.algorithm)
+            {
                 Verdict::Foreign
+            } else if claim == Claim::Other && trying == Trying::Hinted {
+                if earlier.says_tried(&variants) { Verdict::Foreign } else { Verdict::Other }
             } else {
                 match earlier.certain_of(&variants) {
                     Some(Verdict::Good) => Verdict::Good,
                     Some(_) if otherwise.is_some() => Verdict::Foreign,
-                    Some(verdict) if !matches!(verdict, Verdict::Foreign | Verdict::Certified) => {
-                        verdict
-                    }
+                    Some(verdict) if !verdict.is_by_others() => verdict,
                     _ => {
                         let known = variants.0.iter().any(|variant| {
                             let verdict = earlier.verdicts.get(variant.at);
-                            verdict.is_some_and(|&verdict| verdict != Verdict::Unchecked)
+                            verdict.is_some_and(|verdict| {
+                                !matches!(verdict, Verdict::Unchecked | Verdict::Other)
+                            })
                         });
                         if verification == Verification::Deferred && !known {
                             Verdict::Unchecked

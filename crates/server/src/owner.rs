@@ -367,8 +367,7 @@ fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
         let stays: Box<dyn Fn(u8, Verdict) -> bool> = match component.tag {
             // Others may be allowed to revoke a key.
             Tag::PUBLIC_KEY => Box::new(|kind, verdict| {
-                kind == kind::KEY_REVOCATION
-                    && matches!(verdict, Verdict::Good | Verdict::Foreign | Verdict::Certified)
+                kind == kind::KEY_REVOCATION && (verdict == Verdict::Good || verdict.is_by_others())
             }),
             Tag::PUBLIC_SUBKEY if is_good(kind::SUBKEY_REVOCATION) => {
                 Box::new(|_, verdict| verdict == Verdict::Good)

@@ -667,10 +667,13 @@ fn read_entry(
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
         // A deferred verdict is not wrong, and a verifier of another version may judge differently.
-        // `Certified` depends on other certificates, so a verifier of this one computes `Foreign` for it.
+        // Which other keys were tried depends on other certificates and on limits, so a verifier of this one alone
+        // computes less.
         let differs = stored.iter().zip(&fresh).any(|(old, new)| match old {
             Verdict::Unchecked => false,
-            Verdict::Certified => *new != Verdict::Foreign,
+            Verdict::Certified | Verdict::Foreign => {
+                !matches!(new, Verdict::Foreign | Verdict::Other)
+            }
             old => old != new,
         });
         if differs && entry.verifier == VERIFIER {

@@ -276,7 +276,7 @@ fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Unsupported => "unsupported",
         Verdict::Weak => "weak",
         Verdict::Malformed => "malformed",
-        Verdict::Foreign => "foreign",
+        Verdict::Foreign | Verdict::Other => "foreign",
         Verdict::Misplaced => "misplaced",
         Verdict::Certified => "certified",
     }
