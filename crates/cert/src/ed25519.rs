@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::digest;
 use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -266,7 +266,7 @@ fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
 /// Random octets that nobody can predict.
 fn random(len: usize) -> Option<Vec<u8>> {
     let mut octets = vec![0; len];
-    rand::fill(&mut octets).ok()?;
+    getrandom::fill(&mut octets).ok()?;
     Some(octets)
 }
 
