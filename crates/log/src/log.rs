@@ -27,7 +27,7 @@ use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::octets::Malformed;
-use crate::record::{Evidence, Signed, SignedStatement, covered};
+use crate::record::{Evidence, Signed, SignedStatement, Unsigned, covered};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
 use crate::state::State;
@@ -238,15 +238,18 @@ impl Log {
     /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here, [`Refusal::Malformed`] if
     /// the format does not allow it.
     pub fn append(&mut self, entry: Entry) -> Result<EntryId, Refusal> {
-        let octets = entry.to_octets();
+        Ok(self.admit_own(entry)?.id)
+    }
+
+    pub(crate) fn admit_own(&mut self, entry: Entry) -> Result<Unsigned, Refusal> {
+        let own = Unsigned::from(entry);
         // A caller can put more into an entry than the format allows, such as a list that is not ascending.
-        if Entry::read(&octets)? != entry {
+        if Entry::read(&own.octets)? != own.entry {
             return Err(Malformed::Field("value").into());
         }
-        let id = EntryId::of(&octets);
-        self.admit_known(id, entry, octets.len())?;
+        self.admit_known(own.id, own.entry.clone(), own.octets.len())?;
         self.settle();
-        Ok(id)
+        Ok(own)
     }
 
     /// Admits an entry that this node has admitted before, without checking its signature again. The caller calls

@@ -114,24 +114,7 @@ impl Signed {
     /// An entry with a signature of its own.
     #[must_use]
     pub fn alone(entry: Entry, signature: StoredSignature) -> Self {
-        let octets = entry.to_octets();
-        let id = EntryId::of(&octets);
-        Self::with_octets(entry, octets, id, signature)
-    }
-
-    /// The same with the octets of the entry and their hash.
-    pub(crate) fn with_octets(
-        entry: Entry,
-        octets: Vec<u8>,
-        id: EntryId,
-        signature: StoredSignature,
-    ) -> Self {
-        Self { entry, octets, id, evidence: Evidence::Alone(signature) }
-    }
-
-    fn read(octets: &[u8], evidence: Evidence) -> Result<Self, Malformed> {
-        let id = EntryId::of(octets);
-        Ok(Self { entry: Entry::read(octets)?, octets: octets.to_vec(), id, evidence })
+        Unsigned::from(entry).with(Evidence::Alone(signature))
     }
 
     /// The log of the entry: for genesis, its own identity.
@@ -176,22 +159,65 @@ impl Signed {
 /// The entries of a batch with its signature. `None` if the statement is not about these entries.
 #[must_use]
 pub fn batch(statement: SignedStatement, entries: Vec<Entry>) -> Option<Vec<Signed>> {
-    let entries = entries.into_iter().map(|entry| (entry.to_octets(), entry)).collect();
-    in_batch(statement, entries)
+    let tree = Tree::of(entries.into_iter().map(Unsigned::from).collect());
+    tree.sign(statement)
 }
 
-fn in_batch(statement: SignedStatement, entries: Vec<(Vec<u8>, Entry)>) -> Option<Vec<Signed>> {
-    let ids: Vec<EntryId> = entries.iter().map(|(octets, _)| EntryId::of(octets)).collect();
-    let batch = Arc::new(statement);
-    let (root, paths) = merkle::root_and_paths(&ids);
-    if ids.len() != batch.statement.count as usize || root != batch.statement.root {
-        return None;
+/// An entry without a proof.
+pub(crate) struct Unsigned {
+    pub(crate) entry: Entry,
+    pub(crate) octets: Vec<u8>,
+    pub(crate) id: EntryId,
+}
+
+impl From<Entry> for Unsigned {
+    fn from(entry: Entry) -> Self {
+        let octets = entry.to_octets();
+        let id = EntryId::of(&octets);
+        Self { entry, octets, id }
     }
-    let signed = entries.into_iter().zip(ids).zip(paths).map(|(((octets, entry), id), path)| {
-        let evidence = Evidence::InBatch(Arc::clone(&batch), path);
+}
+
+impl Unsigned {
+    fn read(octets: &[u8]) -> Result<Self, Malformed> {
+        Ok(Self { entry: Entry::read(octets)?, octets: octets.to_vec(), id: EntryId::of(octets) })
+    }
+
+    /// The entry with its proof.
+    pub(crate) fn with(self, evidence: Evidence) -> Signed {
+        let Self { entry, octets, id } = self;
         Signed { entry, octets, id, evidence }
-    });
-    Some(signed.collect())
+    }
+}
+
+/// Entries in a row, as the leaves of the Merkle tree of a batch.
+pub(crate) struct Tree {
+    entries: Vec<Unsigned>,
+    root: [u8; 32],
+    paths: Vec<Vec<[u8; 32]>>,
+}
+
+impl Tree {
+    pub(crate) fn of(entries: Vec<Unsigned>) -> Self {
+        let ids: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
+        let (root, paths) = merkle::root_and_paths(&ids);
+        Self { entries, root, paths }
+    }
+
+    pub(crate) fn root(&self) -> [u8; 32] {
+        self.root
+    }
+
+    /// The entries with their proofs. `None` if the statement is not about this tree.
+    pub(crate) fn sign(self, statement: SignedStatement) -> Option<Vec<Signed>> {
+        let of = &statement.statement;
+        if self.entries.len() != of.count as usize || self.root != of.root {
+            return None;
+        }
+        let batch = Arc::new(statement);
+        let signed = self.entries.into_iter().zip(self.paths);
+        Some(signed.map(|(e, path)| e.with(Evidence::InBatch(Arc::clone(&batch), path))).collect())
+    }
 }
 
 /// Whether the statement of its batch is about each of some entries. Entries of a whole batch that were read from one record are looked
@@ -231,36 +257,54 @@ fn whole_batch(entries: &[Signed]) -> Option<usize> {
 pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
     let mut rest = entries;
     while let Some(first) = rest.first() {
-        let mut count = 1;
-        if let Evidence::InBatch(batch, _) = &first.evidence {
-            let same = |signed: &&Signed| matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch) || other == batch);
-            let whole = batch.statement.count as usize;
-            let run = rest.iter().take(whole).take_while(same);
-            let in_order = run.enumerate().all(|(at, signed)| {
-                signed.entry.sequence == batch.statement.first.wrapping_add(at as u64)
-            });
-            let octets: usize = rest.iter().take(whole).map(|s| s.octets.len() + 4).sum();
-            if in_order
-                && rest.iter().take(whole).take_while(same).count() == whole
-                && whole > 1
-                && octets < BATCH_OCTETS_MAX
-            {
+        let run = run_of_batch(rest);
+        rest = &rest[run.len()..];
+        match &first.evidence {
+            Evidence::InBatch(batch, _) if is_record(batch, run) => {
+                let octets: usize = run.iter().map(|signed| signed.octets.len() + 4).sum();
                 let mut out = Vec::with_capacity(octets + 512);
                 out.push(2);
                 out.extend(batch.statement.to_octets());
                 batch.signature.write(&mut out);
                 out.extend(batch.statement.count.to_be_bytes());
-                rest[..whole].iter().for_each(|signed| write_part(&mut out, 4, &signed.octets));
+                run.iter().for_each(|signed| write_part(&mut out, 4, &signed.octets));
                 records.push(out);
-                count = whole;
-            } else {
-                records.push(first.to_record());
             }
-        } else {
-            records.push(first.to_record());
+            _ => records.extend(run.iter().map(Signed::to_record)),
         }
-        rest = &rest[count..];
     }
+}
+
+/// The first of some entries, with those behind it that have the same statement and follow it in the chain. At least one.
+fn run_of_batch(entries: &[Signed]) -> &[Signed] {
+    let Evidence::InBatch(batch, _) = &entries[0].evidence else { return &entries[..1] };
+    let follows = |(at, signed): (u64, &Signed)| {
+        matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch) || other == batch)
+            && entries[0].entry.sequence.checked_add(at) == Some(signed.entry.sequence)
+    };
+    let count = (0..).zip(entries).take_while(|&place| follows(place)).count();
+    &entries[..count.max(1)]
+}
+
+/// Whether a run of a batch is the whole of it, and becomes one record.
+fn is_record(batch: &SignedStatement, run: &[Signed]) -> bool {
+    run.len() > 1
+        && run.len() == batch.statement.count as usize
+        && run[0].entry.sequence == batch.statement.first
+        && together(run.iter().map(|signed| signed.octets.len())) == run.len()
+}
+
+/// The number of the first entries, by their octets, that one record can hold as a batch. At least 1, if there is one.
+pub(crate) fn together(octets: impl IntoIterator<Item = usize>) -> usize {
+    let (mut sum, mut count) = (0, 0);
+    for octets in octets.into_iter().take(BATCH_MAX) {
+        sum += octets + 4;
+        if sum >= BATCH_OCTETS_MAX && count > 0 {
+            break;
+        }
+        count += 1;
+    }
+    count
 }
 
 /// Longest entries of a batch that become one record, in octets: a record fits into a frame.
@@ -296,7 +340,7 @@ pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
             let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
             let signature = StoredSignature::read(&mut fields)?;
             fields.end()?;
-            Ok(vec![Signed::read(entry, Evidence::Alone(signature))?])
+            Ok(vec![Unsigned::read(entry)?.with(Evidence::Alone(signature))])
         }
         2 => {
             let statement = Statement::read(&mut fields)?;
@@ -307,10 +351,10 @@ pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
             let mut entries = Vec::new();
             for _ in 0..statement.count {
                 let octets = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
-                entries.push((octets.to_vec(), Entry::read(octets)?));
+                entries.push(Unsigned::read(octets)?);
             }
             fields.end()?;
-            let signed = in_batch(SignedStatement { statement, signature }, entries);
+            let signed = Tree::of(entries).sign(SignedStatement { statement, signature });
             signed.ok_or(Malformed::Field("root of a batch"))
         }
         3 => {
@@ -324,7 +368,7 @@ pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
             let path = (0..count).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
             fields.end()?;
             let batch = Arc::new(SignedStatement { statement, signature });
-            Ok(vec![Signed::read(entry, Evidence::InBatch(batch, path))?])
+            Ok(vec![Unsigned::read(entry)?.with(Evidence::InBatch(batch, path))])
         }
         _ => Err(Malformed::Field("kind of a record")),
     }

@@ -2,11 +2,10 @@
 
 use super::{LogError, LogFolder};
 use crate::action::Action;
-use crate::entry::Entry;
 use crate::log::{DraftError, Maker, Update};
 use crate::name::EntryId;
 use crate::note::NoteSecret;
-use crate::record::{BATCH_MAX, Signed};
+use crate::record::{Signed, Unsigned, together};
 
 /// The number of signatures for entries that are made together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -14,7 +13,7 @@ pub enum Signing {
     /// Each entry has a signature of its own.
     #[default]
     Each,
-    /// One signature stands for up to [`BATCH_MAX`] entries.
+    /// One signature stands for as many entries as one record can hold: up to 65,536 entries, and 3 MiB.
     Together,
 }
 
@@ -52,28 +51,34 @@ impl LogFolder {
     ) -> Result<Vec<EntryId>, PutError> {
         maker.chain.instance = self.instance();
         self.append(|log| {
-            let mut entries: Vec<Entry> = Vec::new();
+            let mut entries: Vec<Unsigned> = Vec::with_capacity(updates.len());
             for (at, update) in updates.iter().enumerate() {
                 let failed = |error: LogError| PutError { at: Some(at), error };
                 let operations = log.operations(maker.chain.author, update);
                 for data in operations.map_err(|error| failed(error.into()))? {
                     let draft = log.draft(maker.chain, Action::Data(data), now_ms);
                     let entry = draft.map_err(|error| failed(error.into()))?;
-                    log.append(entry.clone()).map_err(|r| failed(DraftError::from(r).into()))?;
-                    entries.push(entry);
+                    let own =
+                        log.admit_own(entry).map_err(|r| failed(DraftError::from(r).into()))?;
+                    entries.push(own);
                 }
             }
             let mut signed: Vec<Signed> = Vec::with_capacity(entries.len());
             match signing {
                 Signing::Each => {
                     for entry in entries {
-                        signed.push(maker.sign(entry, log.id(), now_ms).map_err(LogError::from)?);
+                        let entry = maker.sign_alone(entry, log.id(), now_ms);
+                        signed.push(entry.map_err(LogError::from)?);
                     }
                 }
                 Signing::Together => {
-                    for part in entries.chunks(BATCH_MAX) {
-                        let part = maker.sign_batch(part.to_vec(), log.id(), now_ms);
-                        signed.extend(part.map_err(LogError::from)?);
+                    let mut rest = entries.into_iter();
+                    while !rest.as_slice().is_empty() {
+                        let octets = rest.as_slice().iter().map(|entry| entry.octets.len());
+                        let count = together(octets);
+                        let batch = rest.by_ref().take(count).collect();
+                        let batch = maker.sign_together(batch, log.id(), now_ms);
+                        signed.extend(batch.map_err(LogError::from)?);
                     }
                 }
             }
@@ -116,8 +121,9 @@ impl LogFolder {
         maker.chain.instance = self.instance();
         self.append(|log| {
             let entry = log.draft_checkpoint(maker.chain, key, now_ms / 1000, now_ms)?;
-            let id = log.append(entry.clone()).map_err(DraftError::from)?;
-            Ok((vec![maker.sign(entry, log.id(), now_ms)?], id))
+            let entry = log.admit_own(entry).map_err(DraftError::from)?;
+            let id = entry.id;
+            Ok((vec![maker.sign_alone(entry, log.id(), now_ms)?], id))
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::genesis::Genesis;
 use crate::graph::{Number, View};
 use crate::name::{ChainName, EntryId, KeyName};
 use crate::octets::Malformed;
-use crate::record::{Signed, SignedStatement, Statement, batch};
+use crate::record::{Evidence, Signed, SignedStatement, Statement, Tree, Unsigned};
 use crate::refusal::Refusal;
 use crate::signature::StoredSignature;
 use talaria_message::{MessageError, SigningKey};
@@ -109,8 +109,8 @@ impl<'a> Maker<'a> {
         now_ms: u64,
     ) -> Result<Signed, DraftError> {
         let entry = log.draft(self.chain, action, now_ms)?;
-        log.append(entry.clone())?;
-        self.sign(entry, log.id(), now_ms)
+        let entry = log.admit_own(entry)?;
+        self.sign_alone(entry, log.id(), now_ms)
     }
 
     /// Signs an entry of the log `log`.
@@ -119,11 +119,18 @@ impl<'a> Maker<'a> {
     ///
     /// [`DraftError::Key`]; [`DraftError::Signature`].
     pub fn sign(&mut self, entry: Entry, log: EntryId, now_ms: u64) -> Result<Signed, DraftError> {
-        let octets = entry.to_octets();
-        let id = EntryId::of(&octets);
-        let log = if entry.log.is_none() { id } else { log };
-        let signature = self.signature(&octets, log, now_ms)?;
-        Ok(Signed::with_octets(entry, octets, id, signature))
+        self.sign_alone(entry.into(), log, now_ms)
+    }
+
+    pub(crate) fn sign_alone(
+        &mut self,
+        entry: Unsigned,
+        log: EntryId,
+        now_ms: u64,
+    ) -> Result<Signed, DraftError> {
+        let log = if entry.entry.log.is_none() { entry.id } else { log };
+        let signature = self.signature(&entry.octets, log, now_ms)?;
+        Ok(entry.with(Evidence::Alone(signature)))
     }
 
     /// Signs entries in a row with one signature. The log has admitted them already.
@@ -141,18 +148,28 @@ impl<'a> Maker<'a> {
         log: EntryId,
         now_ms: u64,
     ) -> Result<Vec<Signed>, DraftError> {
-        let ids: Vec<EntryId> =
-            entries.iter().map(|entry| EntryId::of(&entry.to_octets())).collect();
-        let statement = Statement {
+        self.sign_together(entries.into_iter().map(Unsigned::from).collect(), log, now_ms)
+    }
+
+    pub(crate) fn sign_together(
+        &mut self,
+        entries: Vec<Unsigned>,
+        log: EntryId,
+        now_ms: u64,
+    ) -> Result<Vec<Signed>, DraftError> {
+        let first = &entries[0].entry;
+        let mut statement = Statement {
             log,
             chain: self.chain,
-            first: entries[0].sequence,
-            count: u32::try_from(ids.len()).expect("a batch has at most 65,536 entries"),
-            previous: entries[0].previous,
-            root: crate::merkle::root(&ids),
+            first: first.sequence,
+            count: u32::try_from(entries.len()).expect("a batch has at most 65,536 entries"),
+            previous: first.previous,
+            root: [0; 32],
         };
+        let tree = Tree::of(entries);
+        statement.root = tree.root();
         let signature = self.signature(&statement.to_octets(), log, now_ms)?;
-        let signed = batch(SignedStatement { statement, signature }, entries);
+        let signed = tree.sign(SignedStatement { statement, signature });
         Ok(signed.expect("the statement is about these entries"))
     }
 

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use talaria_log::{DraftError, Log, LogError, LogFolder, Maker, Recovered, Signed, read_export};
+use talaria_log::{
+    DraftError, Edit, Evidence, Log, LogError, LogFolder, Maker, Recovered, Signed, Signing,
+    Update, Value, read_export,
+};
 
 use talaria_message::openpgp;
 use talaria_message::openpgp::parse::Parse as _;
@@ -84,6 +87,38 @@ fn a_log_is_the_same_after_it_is_opened_again() {
         Err(LogError::Occupied { .. })
     ));
     assert!(matches!(LogFolder::open(folder.path()), Err(LogError::NotALog { .. })));
+}
+
+/// A batch that one record cannot hold would need an audit path beside each entry.
+#[test]
+fn updates_that_no_record_can_hold_are_several_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, mut alice) = create(&folder.path().join("log"), 0);
+    let update = |number: usize| Update {
+        object: "server".to_owned(),
+        edit: Edit::Put("text".to_owned(), Value::String(format!("{number:060000}"))),
+    };
+    let updates: Vec<Update> = (0..130).map(update).collect();
+    let mut maker = Maker { chain: alice.chain, key: &mut alice.key };
+    let syncs = log.syncs();
+    let ids = log.put(&mut maker, &updates, Signing::Together, NOW_MS).unwrap();
+    // The creation of the object, and its field.
+    assert_eq!((ids.len(), log.syncs() - syncs), (131, 1));
+    let mut batches = Vec::new();
+    log.each(|signed| {
+        if let Evidence::InBatch(batch, _) = &signed.evidence {
+            batches.push(batch.statement.count);
+        }
+        Ok(())
+    })
+    .unwrap();
+    batches.dedup();
+    assert_eq!(batches, [53, 52, 26]);
+    let mut exported = Vec::new();
+    log.export(&mut exported, Path::new("memory")).unwrap();
+    // The names of an entry take some 300 octets, and an audit path 192 and a statement 200 more.
+    assert!(exported.len() < 130 * 60_400, "{} octets", exported.len());
+    assert_eq!(log.verify().unwrap().failed, []);
 }
 
 fn first(log: &LogFolder) -> Signed {

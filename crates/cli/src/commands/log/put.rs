@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Read updates from FILE, one JSON object a line (- for standard input)
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Sign all updates with one signature
+    /// Sign all updates with one signature (one for each 3 MiB)
     #[arg(long)]
     batch: bool,
     #[command(flatten)]
