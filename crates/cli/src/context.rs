@@ -222,13 +222,18 @@ impl Context {
         self.long_at(self.visible(true), work)
     }
 
-    fn long_at<T>(&self, shown: Shown, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+    /// The flag that the first interrupt sets. The second ends the process.
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         for signal in stopping() {
             let stop = Arc::clone(&self.stop);
             let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, stop);
         }
         self.stop_on_signals();
-        let stop = &self.stop;
+        Arc::clone(&self.stop)
+    }
+
+    fn long_at<T>(&self, shown: Shown, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
+        let stop = &*self.stop_flag();
         progress::shown(shown, Stopping::Asked, stop, |report| work(&mut Monitor { report, stop }))
     }
 

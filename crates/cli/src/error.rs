@@ -15,8 +15,10 @@ use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
-    DraftError, LogError, Objection, Refusal, SignerError, UpdateError, WitnessError,
+    DraftError, Farewell, LogError, Objection, Refusal, SignerError, SyncError, UpdateError,
+    WitnessError,
 };
+use talaria_log_net::{KeyError, NetError};
 use talaria_server::ConfigError;
 
 use crate::terminal::{Paint, folded, stderr_columns};
@@ -38,6 +40,10 @@ pub(crate) enum CliError {
     /// A witness of a log, or a key for checkpoints, is not usable.
     #[error(transparent)]
     Witness(#[from] WitnessError),
+    #[error(transparent)]
+    Net(#[from] NetError),
+    #[error(transparent)]
+    NodeKey(#[from] KeyError),
     /// A line of updates of a log is none.
     #[error("{0}")]
     Updates(String),
@@ -312,6 +318,11 @@ impl CliError {
                 WitnessError::Damaged { .. } => 4,
                 _ => 5,
             },
+            Self::Net(error) => status_of_net(error),
+            Self::NodeKey(error) => match error {
+                KeyError::NotAKey { .. } | KeyError::Readable { .. } => 3,
+                _ => 5,
+            },
             Self::NoSigner | Self::NoCertifier => 1,
             Self::Backup(error) => match error {
                 BackupError::Missing { .. }
@@ -401,6 +412,13 @@ impl CliError {
             Self::Backup(error) => return hint_for_backup(error),
             Self::Log(error) => return hint_for_log(error),
             Self::Witness(error) => return hint_for_witness(error),
+            Self::Net(error) => return hint_for_net(error),
+            Self::NodeKey(KeyError::Readable { path, .. }) => {
+                return Some(format!("Only you should: chmod 600 {}", shell_word(path)));
+            }
+            Self::NodeKey(KeyError::Io { path, source, .. }) => {
+                return hint_for_file(&path.display().to_string(), source);
+            }
             Self::Updates(_) => {
                 "An update is one line: {\"object\": \"server-1\", \"field\": \"color\", \"value\": \"red\"}."
             }
@@ -448,6 +466,20 @@ fn status_of_log(error: &LogError) -> u8 {
             _ => 2,
         },
         LogError::Damaged { .. } | LogError::Stored { .. } | LogError::Failed => 4,
+        _ => 5,
+    }
+}
+
+/// The exit status for an error of a connection.
+fn status_of_net(error: &NetError) -> u8 {
+    match error {
+        NetError::Own { .. } => 2,
+        NetError::NotPublished { .. }
+        | NetError::Sync(SyncError::Bye { reason: Farewell::NotPublished, .. }) => 1,
+        NetError::NotANode { .. } | NetError::OtherKey { .. } => 3,
+        NetError::Sync(SyncError::OtherLog(_)) => 3,
+        NetError::Sync(SyncError::Replica(error)) | NetError::Log(error) => status_of_log(error),
+        NetError::Sync(error) if error.is_fault_of_peer() => 3,
         _ => 5,
     }
 }
@@ -732,6 +764,31 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         },
         LogError::Io { path, source, .. } => {
             return hint_for_file(&path.display().to_string(), source);
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The remedy for a connection.
+fn hint_for_net(error: &NetError) -> Option<String> {
+    let hint = match error {
+        NetError::NotPublished { key } => {
+            return Some(format!(
+                "If it is a node of this log, an author publishes its key: talaria log node publish {key}"
+            ));
+        }
+        NetError::Sync(SyncError::Bye { reason: Farewell::NotPublished, .. }) => {
+            "Ask an author to publish the key of this node: talaria log node publish KEY\nTo see the key: talaria log node key"
+        }
+        NetError::Sync(SyncError::OtherLog(_)) => {
+            "To see which log a folder has: talaria log stats"
+        }
+        NetError::NotANode { .. } => {
+            "Another node serves the log: talaria log serve --listen HOST:PORT"
+        }
+        NetError::Sync(SyncError::Replica(error)) | NetError::Log(error) => {
+            return hint_for_log(error);
         }
         _ => return None,
     };

@@ -9,6 +9,7 @@ mod folder;
 mod instance;
 mod put;
 mod read;
+mod replica;
 mod segment;
 mod witness;
 
@@ -21,6 +22,7 @@ pub use exchange::{
 };
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing};
+pub use replica::FolderReplica;
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use witness::{
     WitnessError, WitnessFolder, make_note_key, public_path, read_note_key, read_public_note_key,
@@ -32,6 +34,9 @@ use crate::log::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::refusal::Refusal;
+
+/// The name of the file in the folder of a log that has the secret key of its node, if there is one.
+pub const NODE_KEY: &str = "node.key";
 
 /// The reason why a log in a folder could not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -461,6 +461,11 @@ impl Log {
         })
     }
 
+    /// Forgets the entries that wait.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting = Waiting::default();
+    }
+
     /// The number of entries that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {

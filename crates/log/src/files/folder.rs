@@ -1,11 +1,12 @@
 //! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::announce::Announcer;
 use super::read::FrameEntries;
 use super::segment::{
-    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
+    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header,
+    scan_from,
 };
-use super::{LogError, instance};
+use super::{LogError, NODE_KEY, instance};
 use crate::graph::Location;
 use crate::log::Log;
 use crate::name::EntryId;
@@ -33,9 +35,20 @@ pub struct LogFolder {
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
     disk: Mutex<Disk>,
+    /// Entries came to disk.
+    grown: Condvar,
     pub(super) announcer: Announcer,
     recovered: Recovered,
-    _lock: File,
+    lock: File,
+}
+
+impl fmt::Debug for LogFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogFolder")
+            .field("folder", &self.folder)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The log in memory, and the entries in it that are not on disk yet.
@@ -44,6 +57,8 @@ struct Memory {
     pending: Vec<Signed>,
     /// The number of appends so far.
     appended: u64,
+    /// The number of entries that are on disk.
+    durable: u64,
     failed: bool,
 }
 
@@ -82,7 +97,7 @@ pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
 }
 
 impl LogFolder {
-    /// Makes a log that begins with a genesis entry, in a folder that is empty or does not exist.
+    /// Makes a log that begins with a genesis entry, in a folder that does not exist, or has at most the key of the node.
     ///
     /// # Errors
     ///
@@ -90,9 +105,10 @@ impl LogFolder {
     pub fn create(folder: &Path, genesis: &Signed) -> Result<Self, LogError> {
         Log::begin(genesis)?;
         fs::create_dir_all(folder).map_err(io("make", folder))?;
-        let mut entries = fs::read_dir(folder).map_err(io("read", folder))?;
-        if entries.next().is_some() {
-            return Err(LogError::Occupied { path: folder.to_owned() });
+        for entry in fs::read_dir(folder).map_err(io("read", folder))? {
+            if entry.map_err(io("read", folder))?.file_name() != NODE_KEY {
+                return Err(LogError::Occupied { path: folder.to_owned() });
+            }
         }
         let segments = folder.join("segments");
         fs::create_dir(&segments).map_err(io("make", &segments))?;
@@ -135,22 +151,19 @@ impl LogFolder {
         if !segment_path(folder, 0).is_file() {
             return Err(not_a_log());
         }
-        let lock_path = folder.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(io("open", &lock_path))?;
+        let (lock_path, lock) = lock_file(folder, "lock")?;
         if !is_locked_soon(&lock).map_err(io("lock", &lock_path))? {
             in_use()?;
+            // A process that keeps the log open lends it to whoever has the turn.
+            let (turn_path, turn) = lock_file(folder, "turn")?;
+            turn.lock().map_err(io("lock", &turn_path))?;
             lock.lock().map_err(io("lock", &lock_path))?;
         }
         let mut log: Option<Log> = None;
-        let (end, recovered) = each_record(folder, |path, signed, location| {
+        let (end, recovered) = each_record(folder, End::START, |path, signed, location| {
             match &mut log {
                 None => log = Some(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
-                Some(log) => log.restore(&signed).map_err(|refusal| LogError::Stored {
-                    path: path.to_owned(),
-                    id: signed.id,
-                    refusal: Box::new(refusal),
-                })?,
+                Some(log) => restore(log, path, &signed)?,
             }
             if let Some(log) = &mut log {
                 log.stored(&signed.id, location);
@@ -159,24 +172,25 @@ impl LogFolder {
         })?;
         let mut log = log.ok_or_else(not_a_log)?;
         log.settle();
-        let path = segment_path(folder, end.segment);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(io("open", &path))?;
-        let End { segment, offset, frame, .. } = end;
-        let disk = Disk { file, path, segment, offset, frame, done: 0, syncs: 0 };
-        if recovered == Recovered::Torn {
-            disk.overwrite_rest()?;
-        }
+        let disk = Disk::open(folder, end, recovered)?;
+        let durable = log.len() as u64;
         Ok(Self {
             folder: folder.to_owned(),
             id: log.id(),
             instance: instance::instance(folder)?,
-            memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
+            memory: Mutex::new(Memory {
+                log,
+                pending: Vec::new(),
+                appended: 0,
+                durable,
+                failed: false,
+            }),
             last_frame: Mutex::new(None),
             disk: Mutex::new(disk),
+            grown: Condvar::new(),
             announcer: Announcer::default(),
             recovered,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -283,20 +297,100 @@ impl LogFolder {
             }
             (std::mem::take(&mut memory.pending), memory.appended)
         };
-        match disk.write(&self.folder, self.id, &pending) {
-            Ok(locations) => {
-                let mut memory = lock(&self.memory);
-                for (signed, location) in pending.iter().zip(locations) {
-                    memory.log.stored(&signed.id, location);
-                }
-            }
-            Err(error) => {
-                lock(&self.memory).failed = true;
-                return Err(error);
-            }
-        }
+        let written = disk.write(&self.folder, self.id, &pending);
+        self.written(&mut lock(&self.memory), &pending, written)?;
         disk.done = upto;
         Ok(upto)
+    }
+
+    /// Notes what became of entries that were pending.
+    fn written(
+        &self,
+        memory: &mut Memory,
+        entries: &[Signed],
+        written: Result<Vec<Location>, LogError>,
+    ) -> Result<(), LogError> {
+        let locations = written.inspect_err(|_| memory.failed = true)?;
+        for (signed, location) in entries.iter().zip(locations) {
+            memory.log.stored(&signed.id, location);
+        }
+        memory.durable += entries.len() as u64;
+        self.grown.notify_all();
+        Ok(())
+    }
+
+    /// The number of entries on disk: the first ones of the log.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        lock(&self.memory).durable
+    }
+
+    /// Waits until there are more than `known` entries on disk, at most for `most`, and returns their number.
+    pub fn wait_beyond(&self, known: u64, most: Duration) -> u64 {
+        let memory = lock(&self.memory);
+        let waited = self.grown.wait_timeout_while(memory, most, |memory| memory.durable <= known);
+        waited.unwrap_or_else(PoisonError::into_inner).0.durable
+    }
+
+    /// Lets the processes have the log that wait for it ([`Self::open_when_free`]). Returns when they have ended, with their
+    /// entries, and whether there was one. Other threads wait meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Failed`] if an earlier write has failed. If the log cannot be read on behind its end, the errors of
+    /// [`Self::open`]; then it must be opened again.
+    pub fn lend(&self) -> Result<bool, LogError> {
+        let (turn_path, turn) = lock_file(&self.folder, "turn")?;
+        match turn.try_lock() {
+            Ok(()) => return Ok(false),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(io("lock", &turn_path)(error)),
+        }
+        let mut disk = lock(&self.disk);
+        let mut memory = lock(&self.memory);
+        if memory.failed {
+            return Err(LogError::Failed);
+        }
+        let pending = std::mem::take(&mut memory.pending);
+        let written = disk.write(&self.folder, self.id, &pending);
+        self.written(&mut memory, &pending, written)?;
+        memory.failed = true;
+        let lock_path = self.folder.join("lock");
+        self.lock.unlock().map_err(io("unlock", &lock_path))?;
+        // Who has the turn gives it on as soon as it has the log.
+        turn.lock().map_err(io("lock", &turn_path))?;
+        self.lock.lock().map_err(io("lock", &lock_path))?;
+        drop(turn);
+        self.read_on(&mut disk, &mut memory)?;
+        memory.failed = false;
+        memory.appended += 1;
+        let events = memory.log.take_turns();
+        self.announcer.add(memory.appended, events);
+        disk.done = memory.appended;
+        let done = disk.done;
+        drop((disk, memory));
+        self.grown.notify_all();
+        self.announcer.deliver(done);
+        Ok(true)
+    }
+
+    /// Reads what another process has written behind the end of the log.
+    fn read_on(&self, disk: &mut Disk, memory: &mut Memory) -> Result<(), LogError> {
+        let Disk { segment, offset, frame, .. } = *disk;
+        let end = End { segment, offset, frame, log: Some(self.id) };
+        let log = &mut memory.log;
+        let (end, recovered) = each_record(&self.folder, end, |path, signed, location| {
+            restore(log, path, &signed)?;
+            log.stored(&signed.id, location);
+            Ok(())
+        })?;
+        log.settle();
+        // Some of what waits may have come this way. Peers send the rest again.
+        log.forget_waiting();
+        memory.durable = log.len() as u64;
+        let (done, syncs) = (disk.done, disk.syncs);
+        *disk = Disk { done, syncs, ..Disk::open(&self.folder, end, recovered)? };
+        Ok(())
     }
 
     /// Reads the entries on disk again, with what proves them, in their order.
@@ -309,7 +403,7 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, |_, signed, _| see(signed)).map(|_| ())
+        each_record(&self.folder, End::START, |_, signed, _| see(signed)).map(|_| ())
     }
 }
 
@@ -331,6 +425,23 @@ fn locations(
     places(record)?.into_iter().map(place).collect()
 }
 
+/// Adds an entry that was admitted before it was written.
+fn restore(log: &mut Log, path: &Path, signed: &Signed) -> Result<(), LogError> {
+    log.restore(signed).map_err(|refusal| LogError::Stored {
+        path: path.to_owned(),
+        id: signed.id,
+        refusal: Box::new(refusal),
+    })
+}
+
+/// A file of the folder that has no content, only locks.
+fn lock_file(folder: &Path, name: &str) -> Result<(PathBuf, File), LogError> {
+    let path = folder.join(name);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(io("open", &path))?;
+    Ok((path, file))
+}
+
 /// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it
 /// runs its program, so a lock that was just given up can seem taken for a moment.
 fn is_locked_soon(file: &File) -> io::Result<bool> {
@@ -345,6 +456,7 @@ fn is_locked_soon(file: &File) -> io::Result<bool> {
 }
 
 /// The end of the last whole frame.
+#[derive(Clone, Copy)]
 struct End {
     segment: u64,
     offset: u64,
@@ -352,18 +464,25 @@ struct End {
     log: Option<EntryId>,
 }
 
-/// Calls a function with each entry on disk.
+impl End {
+    /// The place before the first frame.
+    const START: Self = Self { segment: 0, offset: HEADER_OCTETS as u64, frame: 0, log: None };
+}
+
+/// Calls a function with each entry on disk behind a place.
 fn each_record(
     folder: &Path,
+    from: End,
     mut see: impl FnMut(&Path, Signed, Location) -> Result<(), LogError>,
 ) -> Result<(End, Recovered), LogError> {
-    let mut end = End { segment: 0, offset: 0, frame: 0, log: None };
+    let mut end = from;
     let mut recovered = Recovered::Clean;
-    for number in 0.. {
+    for number in from.segment.. {
         let path = segment_path(folder, number);
+        let is_first = number == from.segment;
         let octets = match fs::read(&path) {
             Ok(octets) => octets,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && number > 0 => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_first => break,
             Err(error) => return Err(io("read", &path)(error)),
         };
         let damaged =
@@ -374,11 +493,12 @@ fn each_record(
             return Err(LogError::Damaged { path, offset: end.offset });
         }
         // A crash may come before the header of a new segment is on disk. Then there is nothing else.
-        if number > 0 && octets.iter().all(|&octet| octet == 0) {
+        if !is_first && octets.iter().all(|&octet| octet == 0) {
             fs::remove_file(&path).map_err(io("remove", &path))?;
             break;
         }
-        let scan = scan(&octets, end.frame).map_err(|_| damaged(0))?;
+        let at = if is_first { usize::try_from(end.offset).unwrap_or(0) } else { HEADER_OCTETS };
+        let scan = scan_from(&octets, at, end.frame).map_err(|_| damaged(0))?;
         if scan.segment != number || end.log.is_some_and(|log| log != scan.log) {
             return Err(damaged(0));
         }
@@ -421,6 +541,19 @@ fn each_record(
 }
 
 impl Disk {
+    /// The end of the log. Octets behind it are overwritten.
+    fn open(folder: &Path, end: End, recovered: Recovered) -> Result<Self, LogError> {
+        let End { segment, offset, frame, .. } = end;
+        let path = segment_path(folder, segment);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(io("open", &path))?;
+        let disk = Self { file, path, segment, offset, frame, done: 0, syncs: 0 };
+        if recovered == Recovered::Torn {
+            disk.overwrite_rest()?;
+        }
+        Ok(disk)
+    }
+
     /// Begins a segment.
     fn begin(folder: &Path, segment: u64, frame: u64, log: EntryId) -> Result<Self, LogError> {
         let path = segment_path(folder, segment);

@@ -41,6 +41,15 @@ impl LogFolder {
         Ok(signed)
     }
 
+    /// The entry with a number in the order of admission, with what proves it. `None` if it is not on disk.
+    pub(super) fn signed_with_number(&self, number: u64) -> Result<Option<Signed>, LogError> {
+        let place = self.read(|log| {
+            let number = Number::try_from(number).ok().filter(|&one| (one as usize) < log.len())?;
+            Some((log.id_of(number), log.location(number)?))
+        })?;
+        place.map(|(id, location)| self.signed_at(id, location)).transpose()
+    }
+
     /// The place for a peer that has the entries `heads` and their past; for one that has nothing without heads. Heads that
     /// are not here are left out.
     ///

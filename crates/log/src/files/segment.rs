@@ -87,13 +87,18 @@ pub struct Scan {
 ///
 /// [`Malformed`] if the octets do not begin with the header of a segment.
 pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
+    scan_from(octets, HEADER_OCTETS, first)
+}
+
+/// Reads the frames of a segment from the place `at` on, where a group begins with the frame `first`.
+pub(super) fn scan_from(octets: &[u8], at: usize, first: u64) -> Result<Scan, Malformed> {
     let mut fields = Fields(octets);
     if fields.array()? != MAGIC {
         return Err(Malformed::Field("start of a segment"));
     }
     let (segment, log) = (fields.u64()?, fields.id()?);
     let mut frames: Vec<Frame> = Vec::new();
-    let (mut end, mut number) = (HEADER_OCTETS, first);
+    let (mut end, mut number) = (at, first);
     while let Some(frame) = frame_at(octets, end, log, segment) {
         let follows = frame.number == number
             && match frames.last() {
@@ -108,7 +113,7 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
         number += 1;
         frames.push(frame);
     }
-    let rest = &octets[end..];
+    let rest = octets.get(end..).ok_or(Malformed::Short)?;
     // Sixteen million octets are looked at in pieces, which is many times faster than one by one.
     let is_zero = |piece: &[u8]| piece.iter().fold(0, |all, octet| all | octet) == 0;
     let tail = if rest.chunks(4096).all(is_zero) {

@@ -11,9 +11,12 @@ mod history;
 mod import;
 mod init;
 mod list;
+mod node;
 mod put;
 mod revoke;
+mod serve;
 mod stats;
+mod sync;
 mod values;
 mod verify;
 mod witness;
@@ -40,8 +43,8 @@ use crate::render::printable;
 /// Share data in which every change is signed
 ///
 /// A log is a small database that several nodes change. Each change carries the OpenPGP signature of its author, and each
-/// node checks all of them. Owners say who may change which fields. Nodes exchange files: `talaria log export` and
-/// `talaria log import`, in any order. docs/log.md says what a log is good for.
+/// node checks all of them. Owners say who may change which fields. Nodes exchange entries over the network (`talaria log serve`,
+/// `talaria log sync`) or as files (`talaria log export`, `talaria log import`). docs/log.md says what a log is good for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder of the log
@@ -61,6 +64,9 @@ enum Command {
     Verify(verify::Args),
     Export(export::Args),
     Import(import::Args),
+    Sync(sync::Args),
+    Serve(serve::Args),
+    Node(node::Args),
     Grant(grant::Args),
     Revoke(revoke::Args),
     Approve(approve::Args),
@@ -87,6 +93,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Verify(args) => verify::run(args, folder, cx),
         Command::Export(args) => export::run(args, folder, cx),
         Command::Import(args) => import::run(args, folder, cx),
+        Command::Sync(args) => sync::run(args, folder, cx),
+        Command::Serve(args) => serve::run(args, folder, cx),
+        Command::Node(args) => node::run(args, folder, cx),
         Command::Grant(args) => grant::run(args, folder, cx),
         Command::Revoke(args) => revoke::run(args, folder, cx),
         Command::Approve(args) => approve::run(args, folder, cx),

@@ -1,0 +1,208 @@
+//! One connection: a session over a stream of octets.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use talaria_log::{
+    EntryId, Farewell, Fetching, FolderReplica, LogError, Mode, Session, SessionReport, SyncError,
+};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+
+use crate::FAREWELL;
+use crate::key::NodePublic;
+use crate::node::NetError;
+
+/// Octets that are read at once.
+const READ_OCTETS: usize = 64 << 10;
+
+/// What the sessions of a node share.
+pub(crate) struct Shared {
+    pub(crate) own: NodePublic,
+    fetching: Mutex<Fetching>,
+    sessions: AtomicU64,
+    began: Instant,
+    /// Changes when the log does.
+    pub(crate) changed: watch::Sender<()>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(own: NodePublic, stop: watch::Receiver<bool>) -> Self {
+        Self {
+            own,
+            fetching: Mutex::default(),
+            sessions: AtomicU64::new(0),
+            began: Instant::now(),
+            changed: watch::Sender::new(()),
+            stop,
+        }
+    }
+
+    fn fetching(&self) -> MutexGuard<'_, Fetching> {
+        self.fetching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn session(&self, log: EntryId, mode: Mode) -> Session {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Session::new(log, number, mode, self.now_ms())
+    }
+
+    /// Returns when the node is to stop.
+    pub(crate) async fn stopped(&self) {
+        let mut stop = self.stop.clone();
+        // Without a sender, nobody stops the node.
+        if stop.wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether a peer with this key may exchange entries of the log.
+fn may_exchange(replica: &FolderReplica, given: Option<NodePublic>, peer: NodePublic) -> bool {
+    let is_published = |log: &std::sync::Arc<talaria_log::LogFolder>| {
+        log.read(|log| log.node(&peer.0).is_some()).unwrap_or(false)
+    };
+    given == Some(peer) || replica.log().is_some_and(is_published)
+}
+
+/// Exchanges entries with the peer at the other end of `stream` until the session ends. `given` is a key that may connect
+/// without being published.
+pub(crate) async fn exchange(
+    stream: impl AsyncRead + AsyncWrite,
+    (peer, given): (NodePublic, Option<NodePublic>),
+    replica: &mut FolderReplica,
+    shared: &Shared,
+    mode: Mode,
+) -> (SessionReport, Result<(), NetError>) {
+    let mut session = shared.session(replica.id(), mode);
+    let mut changed = shared.changed.subscribe();
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut octets = vec![0; READ_OCTETS];
+    let mut is_flushed = true;
+    let mut result = Ok(());
+    let keep = |result: &mut Result<(), NetError>, done: Result<(), SyncError<LogError>>| {
+        if let (Ok(()), Err(error)) = (&result, done) {
+            *result = Err(error.into());
+        }
+    };
+    while !session.is_over() {
+        if !may_exchange(replica, given, peer) {
+            session.end(Farewell::NotPublished, "", &mut shared.fetching());
+            result = Err(NetError::NotPublished { key: peer });
+            break;
+        }
+        let next_ms = session.next_ms(&shared.fetching());
+        let pause = Duration::from_millis(next_ms.saturating_sub(shared.now_ms()));
+        let has_output = !session.output().is_empty() || !is_flushed;
+        tokio::select! {
+            read = reader.read(&mut octets) => match read {
+                Ok(count) if count > 0 => {
+                    let (done, added) = block_in_place(|| {
+                        let before = session.report().added;
+                        let mut fetching = shared.fetching();
+                        let (now_ms, wall_ms) = (shared.now_ms(), wall_ms());
+                        let octets = &octets[..count];
+                        let done = session.receive(octets, replica, &mut fetching, now_ms, wall_ms);
+                        (done, session.report().added > before)
+                    });
+                    keep(&mut result, done);
+                    if added {
+                        shared.changed.send_replace(());
+                    }
+                }
+                Ok(_) => {
+                    result = Err(NetError::Closed);
+                    break;
+                }
+                Err(source) => {
+                    result = Err(NetError::Connection { source });
+                    break;
+                }
+            },
+            written = push(&mut writer, session.output()), if has_output => match written {
+                Ok(count) => {
+                    session.sent(count, shared.now_ms());
+                    is_flushed = count == 0;
+                    let done = advance(&mut session, replica, shared);
+                    keep(&mut result, done);
+                }
+                Err(source) => {
+                    result = Err(NetError::Connection { source });
+                    break;
+                }
+            },
+            _ = changed.changed() => {
+                let done = advance(&mut session, replica, shared);
+                keep(&mut result, done);
+            }
+            () = tokio::time::sleep(pause) => {
+                let done = advance(&mut session, replica, shared);
+                keep(&mut result, done);
+            }
+            () = shared.stopped() => session.end(Farewell::Stopping, "", &mut shared.fetching()),
+        }
+    }
+    // What the session claimed is free for others, also if the connection was lost.
+    session.end(Farewell::Failed, "", &mut shared.fetching());
+    let lost = matches!(result, Err(NetError::Closed | NetError::Connection { .. }));
+    if !lost {
+        let _ = tokio::time::timeout(FAREWELL, async {
+            writer.write_all(session.output()).await?;
+            writer.shutdown().await?;
+            // The peer may still be sending. Its octets must be read, or it never gets the farewell.
+            while reader.read(&mut octets).await? > 0 {}
+            io::Result::Ok(())
+        })
+        .await;
+    }
+    (session.report().clone(), result)
+}
+
+/// Sends some of the octets, or what TLS still holds of those before.
+async fn push(writer: &mut (impl AsyncWrite + Unpin), octets: &[u8]) -> io::Result<usize> {
+    if octets.is_empty() {
+        writer.flush().await?;
+        return Ok(0);
+    }
+    writer.write(octets).await
+}
+
+fn advance(
+    session: &mut Session,
+    replica: &mut FolderReplica,
+    shared: &Shared,
+) -> Result<(), SyncError<LogError>> {
+    block_in_place(|| session.advance(replica, &mut shared.fetching(), shared.now_ms()))
+}
+
+/// Says why there is no exchange.
+pub(crate) async fn refuse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    log: EntryId,
+    shared: &Shared,
+    reason: Farewell,
+) {
+    let mut session = shared.session(log, Mode::Once);
+    session.end(reason, "", &mut shared.fetching());
+    let _ = tokio::time::timeout(FAREWELL, async {
+        stream.write_all(session.output()).await?;
+        stream.shutdown().await?;
+        let mut octets = [0; 1024];
+        while stream.read(&mut octets).await? > 0 {}
+        io::Result::Ok(())
+    })
+    .await;
+}

@@ -1,0 +1,6 @@
+//! Nodes in one process and in several.
+
+mod exchange;
+mod hostile;
+mod kills;
+mod site;
