@@ -15,8 +15,7 @@ use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
-    DraftError, Farewell, LogError, Objection, Refusal, SignerError, SyncError, UpdateError,
-    WitnessError,
+    DraftError, LogError, Objection, Refusal, SignerError, SyncError, UpdateError, WitnessError,
 };
 use talaria_log_net::{KeyError, NetError};
 use talaria_server::ConfigError;
@@ -474,8 +473,7 @@ fn status_of_log(error: &LogError) -> u8 {
 fn status_of_net(error: &NetError) -> u8 {
     match error {
         NetError::Own { .. } => 2,
-        NetError::NotPublished { .. }
-        | NetError::Sync(SyncError::Bye { reason: Farewell::NotPublished, .. }) => 1,
+        NetError::NotPublished { .. } | NetError::OwnNotPublished { .. } => 1,
         NetError::NotANode { .. } | NetError::OtherKey { .. } => 3,
         NetError::Sync(SyncError::OtherLog(_)) => 3,
         NetError::Sync(SyncError::Replica(error)) | NetError::Log(error) => status_of_log(error),
@@ -778,8 +776,10 @@ fn hint_for_net(error: &NetError) -> Option<String> {
                 "If it is a node of this log, an author publishes its key: talaria log node publish {key}"
             ));
         }
-        NetError::Sync(SyncError::Bye { reason: Farewell::NotPublished, .. }) => {
-            "Ask an author to publish the key of this node: talaria log node publish KEY\nTo see the key: talaria log node key"
+        NetError::OwnNotPublished { key } => {
+            return Some(format!(
+                "An author of the log publishes it: talaria log node publish {key}"
+            ));
         }
         NetError::Sync(SyncError::OtherLog(_)) => {
             "To see which log a folder has: talaria log stats"

@@ -919,6 +919,50 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log node",
+        &[
+            ("Let a node connect", "talaria log --log fleet node publish --name node-1"),
+            ("List the nodes", "talaria log --log fleet node list"),
+        ],
+    ),
+    (
+        "log node end",
+        &[
+            (
+                "Keep a node out",
+                "talaria log --log fleet node end fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
+            ),
+            (
+                "The same with one of several keys",
+                "talaria log --log fleet node end fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210 -u alice@example.org",
+            ),
+        ],
+    ),
+    (
+        "log node key",
+        &[
+            ("Print the key of this node", "talaria log --log fleet node key"),
+            ("Make the key of a node that has no log yet", "talaria log --log new node key"),
+        ],
+    ),
+    (
+        "log node list",
+        &[
+            ("List the keys of nodes", "talaria log --log fleet node list"),
+            ("The same as JSON", "talaria log --log fleet node list --json"),
+        ],
+    ),
+    (
+        "log node publish",
+        &[
+            ("Let this node connect", "talaria log --log fleet node publish --name node-1"),
+            (
+                "Let another node connect, by the key that it has printed",
+                "talaria log --log fleet node publish 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --name node-3",
+            ),
+        ],
+    ),
+    (
         "log put",
         &[
             ("Set a field", "talaria log --log fleet put server-1 color red"),
@@ -943,6 +987,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log serve",
+        &[
+            (
+                "Listen, and stay connected with a peer",
+                "talaria log --log fleet serve --listen 0.0.0.0:7711 --peer node-2.example.net:7711",
+            ),
+            (
+                "Stay connected with a peer, from a machine that nobody can reach",
+                "talaria log --log fleet serve --peer node-2.example.net:7711",
+            ),
+        ],
+    ),
+    (
         "log stats",
         &[
             ("Print figures of a log", "talaria log --log fleet stats"),
@@ -953,10 +1010,33 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log sync",
+        &[
+            (
+                "Exchange entries with a node",
+                "talaria log --log fleet sync node-2.example.net:7711",
+            ),
+            (
+                "Make a copy of a log",
+                "talaria log --log copy sync node-2.example.net:7711 --expect 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --peer-key fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210",
+            ),
+        ],
+    ),
+    (
         "log verify",
         &[
             ("Check every signature again", "talaria log --log fleet verify"),
             ("The same as JSON", "talaria log --log fleet verify --json"),
+        ],
+    ),
+    (
+        "log watch",
+        &[
+            ("Print all changes as they come", "talaria log --log fleet watch"),
+            (
+                "Print those of one field, with the ones that are there",
+                "talaria log --log fleet watch server-1 color --all",
+            ),
         ],
     ),
     (

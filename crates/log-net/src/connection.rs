@@ -95,7 +95,12 @@ pub(crate) async fn exchange(
     let mut result = Ok(());
     let keep = |result: &mut Result<(), NetError>, done: Result<(), SyncError<LogError>>| {
         if let (Ok(()), Err(error)) = (&result, done) {
-            *result = Err(error.into());
+            *result = Err(match error {
+                SyncError::Bye { reason: Farewell::NotPublished, .. } => {
+                    NetError::OwnNotPublished { key: shared.own }
+                }
+                error => error.into(),
+            });
         }
     };
     while !session.is_over() {

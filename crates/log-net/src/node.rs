@@ -67,6 +67,12 @@ pub enum NetError {
         /// The key.
         key: NodePublic,
     },
+    /// The key of this node is not published in the copy of the log that the peer has, or not any more.
+    #[error("the key {key} of this node is not published in the log of the peer")]
+    OwnNotPublished {
+        /// The key.
+        key: NodePublic,
+    },
     /// The peer has another key than the one that the caller expects.
     #[error("the peer has the key {found}, not {wanted}")]
     OtherKey {
@@ -110,7 +116,7 @@ impl NetError {
             Self::Connect { .. } => "connect",
             Self::Connection { .. } | Self::Closed => "connection",
             Self::NotANode { .. } => "not-a-node",
-            Self::NotPublished { .. } => "not-published",
+            Self::NotPublished { .. } | Self::OwnNotPublished { .. } => "not-published",
             Self::OtherKey { .. } => "other-key",
             Self::Own { .. } => "own",
             Self::Sync(error) => error.kind(),

@@ -6,6 +6,7 @@
 mod announce;
 mod exchange;
 mod folder;
+mod follow;
 mod instance;
 mod put;
 mod read;
@@ -21,6 +22,7 @@ pub use exchange::{
     EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
 };
 pub use folder::{LogFolder, Recovered};
+pub use follow::Follower;
 pub use put::{PutError, Signing};
 pub use replica::FolderReplica;
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};

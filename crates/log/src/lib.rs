@@ -79,8 +79,8 @@ pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
-    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, FolderReplica, Frame, Imported,
-    LogError, LogFolder, NODE_KEY, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered,
+    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, FolderReplica, Follower, Frame,
+    Imported, LogError, LogFolder, NODE_KEY, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered,
     SEGMENT_OCTETS, Scan, Signing, Tail, Verified, WitnessError, WitnessFolder,
     frame as segment_frame, header as segment_header, make_note_key, public_path, read_export,
     read_note_key, read_public_note_key, scan, write_note_key,

@@ -2,6 +2,7 @@
 //! the files and keys that they use.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 
 use crate::program::{Home, Program, Serving, corpus, prepared};
@@ -12,6 +13,33 @@ const ANY: &str = "0123456789ABCDEF0123456789ABCDEF01234567";
 /// The placeholder identity of an entry in the examples.
 const ENTRY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+/// The placeholder key of a node in the examples, and the address of the node.
+const NODE_KEY: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
+const NODE: &str = "node-2.example.net:7711";
+
+/// The key of Bob's node, and the identity of the log.
+fn node(home: &Home) -> (String, String) {
+    let key = home.sh("cd bob && talaria log --log fleet node key");
+    let stats = home.sh("talaria --json log --log fleet stats");
+    let id = stats.split("\"log\":\"").nth(1).unwrap();
+    (key.trim().to_owned(), id[..64].to_owned())
+}
+
+/// Serves Bob's copy of the log until the process is killed.
+fn serve_log(home: &Home) -> (std::process::Child, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
+    let command = command.args(["log", "--log", "fleet", "serve", "--listen", "127.0.0.1:0"]);
+    let command = command.current_dir(home.0.join("bob")).env("TALARIA_CONFIG", "");
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        Some(line.unwrap().strip_prefix("Listening at ")?.trim_end_matches('.').to_owned())
+    });
+    // Somebody must read what it says.
+    std::thread::spawn(move || lines.for_each(drop));
+    (child, address.unwrap())
+}
+
 /// Makes the log that the examples use, what Bob wrote to it on another node, and the identity of his grant.
 fn log(home: &Home) -> String {
     for witness in ["witness", "witness-2"] {
@@ -21,8 +49,15 @@ fn log(home: &Home) -> String {
              --witness witness/key.pub --witness witness-2/key.pub");
     home.sh("talaria -q log --log fleet put server-1 color red");
     home.sh("talaria -q log --log fleet grant bob@example.net");
+    home.sh("cp -a ../b bob && mkdir -p bob/fleet copy");
+    home.sh("talaria -q log --log fleet node publish --name node-1");
+    for folder in ["bob/fleet", "copy"] {
+        home.sh(&format!(
+            "talaria -q log --log fleet node publish $(talaria log --log {folder} node key)"
+        ));
+    }
     home.sh("talaria -q log --log fleet export -o from-alice.tlg");
-    home.sh("cp -a ../b bob && cd bob && HOME=$PWD/home && talaria -q log --log fleet import ../from-alice.tlg && \
+    home.sh("cd bob && HOME=$PWD/home && talaria -q log --log fleet import ../from-alice.tlg && \
              talaria -q log --log fleet put server-1 size large -u bob@example.net && \
              talaria -q log --log fleet export -o ../from-bob.tlg");
     home.sh("echo '{\"object\": \"server-2\", \"field\": \"tags\", \"value\": \"new\"}' > updates.jsonl");
@@ -145,9 +180,24 @@ fn every_example_of_the_help_works() {
                     "{backup} init && {backup} create letter.txt && {backup} create ."
                 ));
             }
+            let mut serving = None;
             if line.contains("talaria log ") {
                 let grant = log(&home);
-                run = run.replace(ENTRY, &grant);
+                let (key, id) = node(&home);
+                run = run.replace(NODE_KEY, &key);
+                run = run.replace(ENTRY, if line.contains("--expect") { &id } else { &grant });
+                if line.contains(" node publish --name") {
+                    let own = home.sh("talaria log --log fleet node key");
+                    home.sh(&format!("talaria -q log --log fleet node end {own}"));
+                }
+                if line.contains(NODE) {
+                    let (child, address) = serve_log(&home);
+                    run = run.replace(NODE, &address).replace("0.0.0.0:7711", "127.0.0.1:0");
+                    serving = Some(child);
+                }
+                if line.contains(" serve ") || line.contains(" watch") {
+                    run = format!("timeout --preserve-status --signal TERM 2 {run}");
+                }
             }
             if line.contains(" copy --from ") {
                 home.sh("talaria -q backup --repo backups init && talaria -q backup --repo backups create .; true");
@@ -177,6 +227,10 @@ fn every_example_of_the_help_works() {
             }
             if wanted == 124 {
                 assert!(String::from_utf8_lossy(&output.stderr).contains("Serving "), "{output:?}");
+            }
+            if let Some(mut serving) = serving {
+                serving.kill().unwrap();
+                serving.wait().unwrap();
             }
             let _ = home.try_sh("gpgconf --kill all");
             let _ = fs::remove_dir_all(&copy);

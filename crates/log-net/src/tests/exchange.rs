@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use talaria_log::{Action, Farewell, FolderReplica, LogFolder, Signing, SyncError};
+use talaria_log::{Action, Farewell, FolderReplica, LogFolder, Signing};
 
 use super::site::{Person, Site, content, wait, wait_until_same};
 use crate::{Event, NetError, Stop, sync};
@@ -81,10 +81,7 @@ fn a_key_that_is_not_published_gets_nothing_and_one_that_is_ended_no_more() {
     let done = sync(replica, &stranger, Some(key), &node.address, &Stop::default()).unwrap();
     let error = done.result.unwrap_err();
     assert_eq!(error.kind(), "not-published");
-    assert!(
-        matches!(error, NetError::Sync(SyncError::Bye { reason: Farewell::NotPublished, .. })),
-        "{error}"
-    );
+    assert!(matches!(error, NetError::OwnNotPublished { .. }), "{error}");
     assert!(done.log.is_none() && !folder.path().join("log").exists());
     node.wait_for("the refusal is told", |event| {
         matches!(event, Event::Refused(_, Some(key), Farewell::NotPublished)
@@ -101,6 +98,7 @@ fn a_key_that_is_not_published_gets_nothing_and_one_that_is_ended_no_more() {
     // A connection ends when the key of the peer is ended.
     site.owner.put(&node.log, &texts("x", 1));
     sync(site.wanted(1), &site.secrets[1], Some(key), address, &Stop::default()).unwrap();
+    node.events.lock().unwrap().clear();
     let peer = site.serve(1, std::slice::from_ref(address));
     node.wait_for("the peer connects", |event| matches!(event, Event::Opened(_)));
     let published = node.log.read(|log| {

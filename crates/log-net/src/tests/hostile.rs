@@ -37,6 +37,19 @@ fn frames(frames: &[Frame<'_>]) -> Vec<u8> {
     octets
 }
 
+/// Whether there is a want among the frames.
+fn has_want(octets: &[u8]) -> bool {
+    let mut rest = octets;
+    while let Some((head, behind)) = rest.split_first_chunk::<5>() {
+        if head[0] == 3 {
+            return true;
+        }
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        rest = behind.get(length..).unwrap_or_default();
+    }
+    false
+}
+
 /// The reason of the farewell at the end of some octets: its number.
 fn farewell(octets: &[u8]) -> Option<u8> {
     let mut rest = octets;
@@ -49,10 +62,21 @@ fn farewell(octets: &[u8]) -> Option<u8> {
     reason
 }
 
-/// Sends octets, and gives the number of the farewell.
-async fn say(address: &str, secret: &NodeSecret, octets: &[u8]) -> Option<u8> {
+/// Sends octets, and others after an answer, and gives the number of the farewell.
+async fn say(address: &str, secret: &NodeSecret, (first, then): (&[u8], &[u8])) -> Option<u8> {
     let mut stream = connect(address, secret).await;
-    let _ = stream.write_all(octets).await;
+    let _ = stream.write_all(first).await;
+    if !then.is_empty() {
+        // The node has said hello, has announced its heads, and wants what it has not.
+        let mut answer = [0; 4096];
+        let mut octets = Vec::new();
+        while !has_want(&octets) {
+            let count = stream.read(&mut answer).await.unwrap();
+            assert!(count > 0);
+            octets.extend_from_slice(&answer[..count]);
+        }
+        let _ = stream.write_all(then).await;
+    }
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
     farewell(&answer)
@@ -104,16 +128,22 @@ async fn what_the_protocol_does_not_allow_ends_the_connection() {
     let mut garbage = frames(std::slice::from_ref(&hello));
     garbage.extend(b"GET / HTTP/1.1\r\n\r\n");
     let forged = forged(&mut site);
-    let hostile = &site.secrets[1];
     let announced = Frame::Heads { number: 1, is_last: true, ids: vec![EntryId([7; 32])] };
+    let wanted = frames(&[hello.clone(), announced.clone()]);
+    let entries = frames(&[Frame::Entries(vec![&forged])]);
+    let unwanted = [&wanted[..], &entries].concat();
+    let none: &[u8] = &[];
+    let end = said(Frame::End { more: false });
+    let other = frames(&[Frame::Hello(EntryId([1; 32]))]);
     let cases = [
-        (garbage, 5),
-        (said(Frame::End { more: false }), 5),
-        (frames(&[Frame::Hello(EntryId([1; 32]))]), 2),
-        (frames(&[hello.clone(), announced, Frame::Entries(vec![&forged])]), 4),
+        ((&garbage[..], none), 5),
+        ((&end, none), 5),
+        ((&unwanted, none), 5),
+        ((&other, none), 2),
+        ((&wanted, &entries), 4),
     ];
     for (octets, reason) in cases {
-        assert_eq!(say(&node.address, hostile, &octets).await, Some(reason));
+        assert_eq!(say(&node.address, &site.secrets[1], octets).await, Some(reason));
     }
     tokio::task::spawn_blocking(move || {
         is_served(&site, &node);

@@ -128,7 +128,12 @@ impl LogFolder {
     /// [`LogError::InUse`] if another process has the log open; [`LogError::NotALog`], [`LogError::Damaged`],
     /// [`LogError::Stored`] or [`LogError::Io`].
     pub fn open(folder: &Path) -> Result<Self, LogError> {
-        Self::open_with(folder, || Err(LogError::InUse { path: folder.to_owned() }))
+        Self::open_with(folder, |lock, path| {
+            if is_locked_soon(lock).map_err(io("lock", path))? {
+                return Ok(());
+            }
+            Err(LogError::InUse { path: folder.to_owned() })
+        })
     }
 
     /// Opens a log as soon as no other process has it open. Calls `waits` once before it waits.
@@ -137,39 +142,31 @@ impl LogFolder {
     ///
     /// As [`Self::open`], without [`LogError::InUse`].
     pub fn open_when_free(folder: &Path, waits: impl FnOnce()) -> Result<Self, LogError> {
-        Self::open_with(folder, || {
+        Self::open_with(folder, |lock, path| {
             waits();
-            Ok(())
+            // A process that keeps the log open lends it to whoever has the turn.
+            let (turn_path, turn) = lock_file(folder, "turn")?;
+            turn.lock().map_err(io("lock", &turn_path))?;
+            lock.lock().map_err(io("lock", path))
         })
     }
 
     fn open_with(
         folder: &Path,
-        in_use: impl FnOnce() -> Result<(), LogError>,
+        in_use: impl FnOnce(&File, &Path) -> Result<(), LogError>,
     ) -> Result<Self, LogError> {
         let not_a_log = || LogError::NotALog { path: folder.to_owned() };
         if !segment_path(folder, 0).is_file() {
             return Err(not_a_log());
         }
         let (lock_path, lock) = lock_file(folder, "lock")?;
-        if !is_locked_soon(&lock).map_err(io("lock", &lock_path))? {
-            in_use()?;
-            // A process that keeps the log open lends it to whoever has the turn.
-            let (turn_path, turn) = lock_file(folder, "turn")?;
-            turn.lock().map_err(io("lock", &turn_path))?;
-            lock.lock().map_err(io("lock", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => in_use(&lock, &lock_path)?,
+            Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
         let mut log: Option<Log> = None;
-        let (end, recovered) = each_record(folder, End::START, |path, signed, location| {
-            match &mut log {
-                None => log = Some(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
-                Some(log) => restore(log, path, &signed)?,
-            }
-            if let Some(log) = &mut log {
-                log.stored(&signed.id, location);
-            }
-            Ok(())
-        })?;
+        let (end, recovered) = load(folder, &mut log)?;
         let mut log = log.ok_or_else(not_a_log)?;
         log.settle();
         let disk = Disk::open(folder, end, recovered)?;
@@ -379,11 +376,7 @@ impl LogFolder {
         let Disk { segment, offset, frame, .. } = *disk;
         let end = End { segment, offset, frame, log: Some(self.id) };
         let log = &mut memory.log;
-        let (end, recovered) = each_record(&self.folder, end, |path, signed, location| {
-            restore(log, path, &signed)?;
-            log.stored(&signed.id, location);
-            Ok(())
-        })?;
+        let (end, recovered) = extend(&self.folder, end, log)?;
         log.settle();
         // Some of what waits may have come this way. Peers send the rest again.
         log.forget_waiting();
@@ -425,6 +418,34 @@ fn locations(
     places(record)?.into_iter().map(place).collect()
 }
 
+/// Reads all that is on disk.
+pub(super) fn load(folder: &Path, log: &mut Option<Log>) -> Result<(End, Recovered), LogError> {
+    each_record(folder, End::START, |path, signed, location| {
+        let log = match log {
+            None => log.insert(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
+            Some(log) => {
+                restore(log, path, &signed)?;
+                log
+            }
+        };
+        log.stored(&signed.id, location);
+        Ok(())
+    })
+}
+
+/// Reads what is on disk behind a place.
+pub(super) fn extend(
+    folder: &Path,
+    from: End,
+    log: &mut Log,
+) -> Result<(End, Recovered), LogError> {
+    each_record(folder, from, |path, signed, location| {
+        restore(log, path, &signed)?;
+        log.stored(&signed.id, location);
+        Ok(())
+    })
+}
+
 /// Adds an entry that was admitted before it was written.
 fn restore(log: &mut Log, path: &Path, signed: &Signed) -> Result<(), LogError> {
     log.restore(signed).map_err(|refusal| LogError::Stored {
@@ -457,7 +478,7 @@ fn is_locked_soon(file: &File) -> io::Result<bool> {
 
 /// The end of the last whole frame.
 #[derive(Clone, Copy)]
-struct End {
+pub(super) struct End {
     segment: u64,
     offset: u64,
     frame: u64,
@@ -467,6 +488,20 @@ struct End {
 impl End {
     /// The place before the first frame.
     const START: Self = Self { segment: 0, offset: HEADER_OCTETS as u64, frame: 0, log: None };
+
+    /// Whether there is nothing behind it yet.
+    pub(super) fn is_last(&self, folder: &Path) -> Result<bool, LogError> {
+        let path = segment_path(folder, self.segment);
+        let file = File::open(&path).map_err(io("open", &path))?;
+        let mut octets = [0; FRAME_HEADER_OCTETS];
+        match file.read_exact_at(&mut octets, self.offset) {
+            Ok(()) if octets.iter().any(|&octet| octet != 0) => Ok(false),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                Err(io("read", &path)(error))
+            }
+            _ => Ok(!segment_path(folder, self.segment + 1).exists()),
+        }
+    }
 }
 
 /// Calls a function with each entry on disk behind a place.
@@ -494,7 +529,6 @@ fn each_record(
         }
         // A crash may come before the header of a new segment is on disk. Then there is nothing else.
         if !is_first && octets.iter().all(|&octet| octet == 0) {
-            fs::remove_file(&path).map_err(io("remove", &path))?;
             break;
         }
         let at = if is_first { usize::try_from(end.offset).unwrap_or(0) } else { HEADER_OCTETS };
@@ -551,7 +585,14 @@ impl Disk {
         if recovered == Recovered::Torn {
             disk.overwrite_rest()?;
         }
-        Ok(disk)
+        // A segment that was begun and has nothing.
+        let next = segment_path(folder, segment + 1);
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io("remove", &next)(error))
+            }
+            _ => Ok(disk),
+        }
     }
 
     /// Begins a segment.

@@ -1,10 +1,11 @@
 //! `talaria log history`
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{Action, Change, DataAction, Standing, Value};
+use talaria_log::{Action, Change, DataAction, EntryId, KeyName, Log, Standing, Value};
 
 use super::values::{to_json, to_text};
 use super::{PartArgs, open, people, person, short};
@@ -30,42 +31,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let lines = log.read(|log| {
         let object = log.find_object(&args.part.object)?;
         let people = people(log);
-        let paint = Paint::stdout();
-        let mut lines = Vec::new();
-        for (id, entry) in log.history(object, args.part.field.as_deref()) {
-            let Action::Data(DataAction { change, .. }) = &entry.action else { continue };
-            let standing = log.standing(&id).map_or("", Standing::name);
-            let operation = entry.action.name();
-            let (field, value) = match change {
-                Change::Field(field, change) => (Some(field.as_str()), change.value()),
-                Change::Create(name) => (None, Some(Value::String(name.clone()))),
-                Change::Delete => (None, None),
-            };
-            let seconds = entry.clock.ms() / 1000;
-            lines.push(if cx.json {
-                serde_json::json!({
-                    "entry": id.to_string(), "time": seconds, "author": entry.author().to_string(),
-                    "key": entry.chain.subkey.to_string(), "operation": operation, "field": field,
-                    "value": value.as_ref().map(to_json), "standing": standing,
-                })
-                .to_string()
-            } else {
-                let field = field
-                    .map(|field| format!(" {}", printable(field.as_bytes())))
-                    .unwrap_or_default();
-                let value = value.map(|value| format!(" {}", to_text(&value))).unwrap_or_default();
-                let mark = match standing {
-                    "counts" => String::new(),
-                    other => format!("  {}", paint.bad(format_args!("({other})"))),
-                };
-                format!(
-                    "{}  {}  {}  {operation}{field}{value}{mark}",
-                    talaria::timestamp(u32::try_from(seconds).unwrap_or(u32::MAX)),
-                    paint.handle(short(&id)),
-                    person(&entry.author(), &people),
-                )
-            });
-        }
+        let history = log.history(object, args.part.field.as_deref()).into_iter();
+        let lines = history.filter_map(|(id, _)| line(log, &id, &people, cx)).collect::<Vec<_>>();
         Ok::<_, talaria_log::UpdateError>(lines)
     })??;
     drop(log);
@@ -73,4 +40,44 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A change of an object. `None` if the entry is none.
+pub(super) fn line(
+    log: &Log,
+    id: &EntryId,
+    people: &HashMap<KeyName, String>,
+    cx: &Context,
+) -> Option<String> {
+    let entry = log.entry(id)?;
+    let Action::Data(DataAction { change, .. }) = &entry.action else { return None };
+    let standing = log.standing(id).map_or("", Standing::name);
+    let operation = entry.action.name();
+    let (field, value) = match change {
+        Change::Field(field, change) => (Some(field.as_str()), change.value()),
+        Change::Create(name) => (None, Some(Value::String(name.clone()))),
+        Change::Delete => (None, None),
+    };
+    let seconds = entry.clock.ms() / 1000;
+    if cx.json {
+        let json = serde_json::json!({
+            "entry": id.to_string(), "time": seconds, "author": entry.author().to_string(),
+            "key": entry.chain.subkey.to_string(), "operation": operation, "field": field,
+            "value": value.as_ref().map(to_json), "standing": standing,
+        });
+        return Some(json.to_string());
+    }
+    let paint = Paint::stdout();
+    let field = field.map(|field| format!(" {}", printable(field.as_bytes()))).unwrap_or_default();
+    let value = value.map(|value| format!(" {}", to_text(&value))).unwrap_or_default();
+    let mark = match standing {
+        "counts" => String::new(),
+        other => format!("  {}", paint.bad(format_args!("({other})"))),
+    };
+    Some(format!(
+        "{}  {}  {}  {operation}{field}{value}{mark}",
+        talaria::timestamp(u32::try_from(seconds).unwrap_or(u32::MAX)),
+        paint.handle(short(id)),
+        person(&entry.author(), people),
+    ))
 }

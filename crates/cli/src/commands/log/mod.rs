@@ -19,11 +19,15 @@ mod stats;
 mod sync;
 mod values;
 mod verify;
+mod watch;
 mod witness;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use clap::Subcommand;
 use talaria::keys::names;
@@ -35,7 +39,7 @@ use talaria_log::{
 };
 
 use crate::context::{Content, Context};
-use crate::error::CliError;
+use crate::error::{CliError, say};
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
 use crate::render::printable;
@@ -61,6 +65,7 @@ enum Command {
     Get(get::Args),
     List(list::Args),
     History(history::Args),
+    Watch(watch::Args),
     Verify(verify::Args),
     Export(export::Args),
     Import(import::Args),
@@ -90,6 +95,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Get(args) => get::run(args, folder, cx),
         Command::List(args) => list::run(args, folder, cx),
         Command::History(args) => history::run(args, folder, cx),
+        Command::Watch(args) => watch::run(args, folder, cx),
         Command::Verify(args) => verify::run(args, folder, cx),
         Command::Export(args) => export::run(args, folder, cx),
         Command::Import(args) => import::run(args, folder, cx),
@@ -172,11 +178,22 @@ impl Author {
     }
 }
 
-/// Opens the log in a folder. While another process has it open, says so and waits.
+/// Time in which a process that serves the log lends it.
+const LENT: Duration = Duration::from_secs(1);
+
+/// Opens the log in a folder. While another process has it open, waits, and says so if it takes long.
 fn open(folder: &Path, cx: &Context) -> Result<LogFolder, CliError> {
+    let (opened, waits) = mpsc::channel::<()>();
+    let (name, quiet) = (folder.display().to_string(), cx.quiet);
     let log = LogFolder::open_when_free(folder, || {
-        cx.status(format_args!("Another process has {} open. Waiting for it.", folder.display()));
-    })?;
+        thread::spawn(move || {
+            if waits.recv_timeout(LENT) == Err(RecvTimeoutError::Timeout) && !quiet {
+                say(format_args!("Another process has {name} open. Waiting for it."));
+            }
+        });
+    });
+    drop(opened);
+    let log = log?;
     if log.recovered() == Recovered::Torn {
         cx.status(format_args!(
             "The last write to {} was cut off, and was never reported as stored. It is removed.",

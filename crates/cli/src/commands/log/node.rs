@@ -1,11 +1,12 @@
 //! `talaria log node`
 
+use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use talaria_log::{Action, EntryId, KeyName, Log, NodeKey};
+use talaria_log::{Action, EntryId, KeyName, Log, LogError, NodeKey};
 use talaria_log_net::{NodePublic, NodeSecret};
 
 use super::{SignArgs, open, people, person};
@@ -76,8 +77,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     }
 }
 
-/// The key of the node in a folder, which is made if it does not exist.
+/// The key of the node in a folder. Both are made if they do not exist.
 pub(super) fn secret(folder: &Path) -> Result<NodeSecret, CliError> {
+    let failed = |source| LogError::Io { action: "make", path: folder.to_owned(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
     Ok(NodeSecret::of_folder(folder)?)
 }
 

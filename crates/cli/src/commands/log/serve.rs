@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             "The key of this node is not published, so no peer talks to it. Publish it: talaria log node publish {key}"
         ));
     }
+    if !cx.json {
+        cx.status(format_args!("Serving {}.", folder.display()));
+    }
     let options = ServeOptions { listen: args.listen.clone(), peers: args.peers.clone() };
     let stop = Stop::default();
     let asked = cx.stop_flag();

@@ -1,11 +1,10 @@
 //! `talaria log sync`
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use talaria_log::{EntryId, FolderReplica, LogError};
+use talaria_log::{EntryId, FolderReplica, LogError, SessionReport};
 use talaria_log_net::{NodePublic, Stop, Synced};
 
 use super::{node, open, parse_entry, serve};
@@ -47,8 +46,6 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
                     folder.display()
                 )));
             };
-            let failed = |source| LogError::Io { action: "make", path: folder.to_owned(), source };
-            fs::create_dir_all(folder).map_err(failed)?;
             FolderReplica::wanted(folder, log)
         }
         Err(error) => return Err(error),
@@ -66,7 +63,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             "sent": report.sent, "refused": report.refused, "complete": result.is_ok(),
         });
         cx.report(Content::Elsewhere, &json)?;
-    } else {
+    } else if result.is_ok() || report != SessionReport::default() {
         cx.status(format_args!("{}: {}", args.address, serve::traffic(&report)));
         for (kind, count) in &report.refused {
             cx.status(format_args!("  {} refused ({kind})", counted(*count, "entry")));
