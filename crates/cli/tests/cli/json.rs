@@ -9,8 +9,9 @@ use crate::program::{Program, Serving, corpus, prepared};
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Commands without JSON of their own, and `backup mount`, which does not end: its test is with the other backups.
-const TEXT: [&str; 3] = ["serve", "bench", "backup mount"];
+/// Commands without JSON of their own, and those that do not end or need another node: their tests are with the other backups
+/// and logs.
+const TEXT: [&str; 6] = ["serve", "bench", "backup mount", "log serve", "log sync", "log watch"];
 
 /// Command lines for every command, in an order in which they work. KEYSERVER and GOSSIP are addresses of a server.
 const LINES: &str = "\
@@ -134,6 +135,10 @@ const LINES: &str = "\
     log import --log node fleet.tlg
     log import --log fleet fleet.tlg
     log stats --log fleet
+    log node key --log fleet
+    log node publish --log fleet -u alice@example.org
+    log node list --log fleet
+    log node end --log fleet $(talaria log --log fleet node key) -u alice@example.org
     log approve --log fleet $(talaria --json log --log fleet list --grants | tail -1 | sed 's/.*\"grant\":\"//; s/\".*//') -u alice@example.org
     log choose --log fleet $(talaria --json log --log fleet history server-1 | tail -1 | sed 's/.*\"entry\":\"//; s/\".*//') -u alice@example.org
     log revoke --log fleet bob@example.net -u alice@example.org
@@ -176,7 +181,7 @@ fn command(line: &str) -> &str {
 /// The fields of an object that are not in the document.
 fn undocumented(name: &str, json: &Value) -> Vec<String> {
     let mut described = row(name).unwrap().to_owned();
-    for other in ["list", "key list", "verify", "backup ls"] {
+    for other in ["list", "key list", "verify", "backup ls", "log history"] {
         if described.contains(&format!("as `{other}`")) {
             described.push_str(row(other).unwrap());
         }
@@ -290,6 +295,7 @@ fn every_json_output_is_documented() {
         "backup client",
         "backup signer",
         "log",
+        "log node",
         "log witness",
     ];
     let left: Vec<String> = all

@@ -1,6 +1,7 @@
 //! The signed log through the program: nodes that exchange files, attacks, other programs, and `kill -9`.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -14,6 +15,7 @@ use talaria_log::{
 };
 
 use crate::crash::{Moments, kills};
+use crate::json::assert_documented;
 
 /// Nodes in one folder. Each has keys, a store and a copy of the log of its own.
 struct Site(tempfile::TempDir);
@@ -717,4 +719,117 @@ fn witnesses_cosign_checkpoints_with_files() {
     let stolen = alice.ok("log revoke alice@example.org --stolen 1").remove(0);
     assert_eq!((&stolen["stolen"], &stolen["heads"]), (&1.into(), &0.into()));
     assert_eq!(alice.ok("log list").len(), 0, "no checkpoint is so old");
+}
+
+/// A node that serves its log in a process of its own, and ends well.
+struct Serving {
+    child: std::process::Child,
+    address: String,
+    events: std::thread::JoinHandle<Vec<Json>>,
+}
+
+impl Serving {
+    fn start(node: Node<'_>, words: &[&str]) -> Self {
+        let words = [&["log", "serve"], words].concat();
+        let mut child = node.command(&words).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut events = lines.map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap());
+        let address = if words.contains(&"--listen") {
+            let first = events.next().unwrap();
+            assert_eq!(first["event"], "listening");
+            first["address"].as_str().unwrap().to_owned()
+        } else {
+            String::new()
+        };
+        Self { child, address, events: thread::spawn(move || events.collect()) }
+    }
+
+    /// Ends the node by a signal, and gives what it has said.
+    fn end(mut self) -> Vec<Json> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.events.join().unwrap()
+    }
+}
+
+/// Waits until something holds, for a minute at most.
+fn wait(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed().as_secs() < 60, "{what}");
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// From a new folder to a node that stays connected, with commands that use the log beside it.
+#[test]
+fn nodes_exchange_entries_over_the_network() {
+    let site = Site::new();
+    let alice = site.node("alice");
+    let bob = site.node("bob");
+    alice.ok("import bob.pgp");
+    alice.ok("log init");
+    alice.ok("log put server-1 color red");
+    alice.ok("log grant bob@example.org");
+    let own = alice.ok("log node publish --name alice-1")[0]["key"].clone();
+    let own = own.as_str().unwrap();
+    let (kind, text) = alice.fails("log node publish --name alice-1", 1);
+    assert!(kind == "not_found" && text.contains("published already"), "{kind} {text}");
+    let key = bob.ok("log node key")[0]["key"].as_str().unwrap().to_owned();
+    assert_eq!(bob.ok("log node key")[0]["key"], key);
+    let served = Serving::start(alice, &["--listen", "127.0.0.1:0"]);
+    let id = alice.stats()["log"].as_str().unwrap().to_owned();
+    let first = format!("log sync {} --expect {id} --peer-key {own}", served.address);
+    // Bob's node may not connect yet. Alice publishes its key while her node runs.
+    let (_, text) = bob.fails(&first, 1);
+    assert!(text.contains(&format!("the key {key} of this node is not published")), "{text}");
+    assert!(!bob.folder().join("segments").exists());
+    alice.ok(&format!("log node publish {key} --name bob-1"));
+    let report = bob.ok(&first).remove(0);
+    assert_documented("talaria log sync", &report);
+    assert_eq!((&report["added"], &report["complete"]), (&6.into(), &true.into()), "{report}");
+    assert_eq!(bob.stats()["state"], alice.stats()["state"]);
+    // Bob watches, and his node stays connected.
+    let mut watch = bob.command(&["log", "watch", "server-1", "color"]).spawn().unwrap();
+    let mut seen = BufReader::new(watch.stdout.take().unwrap()).lines();
+    thread::sleep(std::time::Duration::from_millis(500));
+    let connected = Serving::start(bob, &["--peer", &served.address]);
+    for number in 0..5 {
+        alice.ok(&format!("log put server-1 color {number}"));
+        bob.ok(&format!("log put server-1 note {number}"));
+        alice.ok("log put server-2 color other");
+    }
+    wait("the nodes become the same", || bob.stats()["state"] == alice.stats()["state"]);
+    for number in 0..5 {
+        let line: Json = serde_json::from_str(&seen.next().unwrap().unwrap()).unwrap();
+        assert_documented("talaria log watch", &line);
+        assert_eq!((&line["field"], &line["value"]), (&"color".into(), &number.into()), "{line}");
+    }
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    // Bob's node is put out, and says why.
+    let list = alice.ok("log node list");
+    assert_eq!(list.len(), 2);
+    assert!(list.iter().all(|node| node["may_connect"] == true), "{list:?}");
+    alice.ok(&format!("log node end {key}"));
+    assert_eq!(alice.ok("log node list")[1]["may_connect"], false);
+    let (_, text) = alice.fails(&format!("log node end {key}"), 1);
+    assert!(text.contains("no node with the key"), "{text}");
+    wait("the node is out", || {
+        bob.fails(&format!("log sync {}", served.address), 1).1.contains("not published")
+    });
+    let events = connected.end();
+    let opened = events.iter().find(|event| event["event"] == "opened").unwrap();
+    assert_eq!((&opened["name"], &opened["key"]), (&"alice-1".into(), &own.into()), "{events:?}");
+    events.iter().for_each(|event| assert_documented("talaria log serve", event));
+    let reasons: Vec<&Json> = events.iter().map(|event| &event["reason"]).collect();
+    assert!(reasons.contains(&&"not-published".into()), "{events:?}");
+    let events = served.end();
+    assert!(events.iter().any(|event| event["event"] == "refused"), "{events:?}");
+    events.iter().for_each(|event| assert_documented("talaria log serve", event));
+    alice.verify();
+    bob.verify();
+    // Nobody listens any more.
+    assert!(bob.fails("log sync 127.0.0.1:1", 5).1.contains("127.0.0.1:1"));
 }

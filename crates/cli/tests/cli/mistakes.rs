@@ -385,6 +385,12 @@ const MISTAKES: &[Mistake] = &[
         "no owner",
         "talaria log grant CERT",
     ),
+    mistake("talaria log --log new sync 127.0.0.1:1", 2, "new has no log", "--expect LOG"),
+    mistake("talaria log --log fleet sync 127.0.0.1:1", 5, "127.0.0.1:1", "refused"),
+    mistake("talaria log --log fleet serve", 2, "--listen", "--listen"),
+    mistake("talaria log --log fleet serve --listen nowhere", 5, "nowhere", "HOST:PORT"),
+    mistake("talaria log --log fleet node publish 12", 2, "64 hexadecimal digits", "--help"),
+    mistake("talaria log --log dump watch", 1, "dump", "talaria log --log dump init"),
     mistake("talaria log --log fleet import letter.txt", 3, "letter.txt", "talaria log export"),
     mistake("talaria log --log fleet import missing.tlg", 5, "missing.tlg", "Check the spelling"),
     mistake(

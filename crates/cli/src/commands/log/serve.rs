@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use talaria_log::SessionReport;
+use talaria_log::{Farewell, SessionReport};
 use talaria_log_net::{Event, Peer, ServeOptions, Stop};
 
 use super::{node, open};
@@ -130,13 +130,18 @@ impl Reporter {
                     "event": "refused", "address": address.to_string(), "key": key,
                     "reason": reason.kind(), "connections": *count,
                 });
-                let key = key.map(|key| format!(" with the key {key}")).unwrap_or_default();
+                let why = match (reason, key) {
+                    (Farewell::NotPublished, Some(key)) => {
+                        format!("its key {key} is not published")
+                    }
+                    _ => "there are too many connections".to_owned(),
+                };
                 let more = match *count {
                     1 => String::new(),
                     count => format!(", and {} more", grouped(count - 1)),
                 };
                 (*count, *last) = (0, Some(Instant::now()));
-                (json, format!("Refused {address}{key}: {}{more}.", reason.kind()))
+                (json, format!("Refused {address}{more}: {why}."))
             }
             // Commands that use the log beside the node are no event for its operator.
             _ => return Ok(()),
