@@ -784,6 +784,9 @@ fn hint_for_net(error: &NetError) -> Option<String> {
         NetError::Sync(SyncError::OtherLog(_)) => {
             "To see which log a folder has: talaria log stats"
         }
+        NetError::Listen { .. } => {
+            "An address is HOST:PORT, such as 0.0.0.0:7711, and no other program has the port."
+        }
         NetError::NotANode { .. } => {
             "Another node serves the log: talaria log serve --listen HOST:PORT"
         }

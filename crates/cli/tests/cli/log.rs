@@ -804,7 +804,11 @@ fn nodes_exchange_entries_over_the_network() {
     for number in 0..5 {
         let line: Json = serde_json::from_str(&seen.next().unwrap().unwrap()).unwrap();
         assert_documented("talaria log watch", &line);
-        assert_eq!((&line["field"], &line["value"]), (&"color".into(), &number.into()), "{line}");
+        assert_eq!(
+            (&line["field"], &line["value"]),
+            (&"color".into(), &number.to_string().into()),
+            "{line}"
+        );
     }
     watch.kill().unwrap();
     watch.wait().unwrap();

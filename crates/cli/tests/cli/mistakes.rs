@@ -430,6 +430,7 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     home.sh("talaria -q backup --repo backup create letter.txt");
     home.sh("talaria -q log --log fleet init --rule visits=counter -u alice@example.org");
     home.sh("talaria -q log --log fleet put server-1 color red -u alice@example.org");
+    home.sh("talaria -q log --log fleet node publish -u alice@example.org");
     home.sh("talaria -q --keys other --store other.db key generate --no-passphrase 'Eve <eve@example.com>'");
     bob.sh("talaria -q key revoke --yes bob@example.net && talaria -q --store ../a/revoked.db import ../a/friend.asc");
     bob.sh("talaria -q export bob@example.net -o revoked.pgp && talaria -q --store ../a/revoked.db import revoked.pgp");

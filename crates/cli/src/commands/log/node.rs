@@ -47,8 +47,8 @@ struct PublishArgs {
     #[arg(value_name = "KEY")]
     key: Option<NodePublic>,
     /// Name of the node, for people
-    #[arg(long, value_name = "NAME", default_value = "")]
-    name: String,
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     sign: SignArgs,
 }
@@ -107,7 +107,7 @@ fn publish(args: &PublishArgs, folder: &Path, cx: &mut Context) -> Result<ExitCo
             "the key {key} is published already; to see the keys: talaria log node list"
         )));
     }
-    let node = NodeKey { key: key.0, name: args.name.clone() };
+    let node = NodeKey { key: key.0, name: args.name.clone().unwrap_or_default() };
     let id = author.put(&log, Action::PublishNode(node), cx)?;
     if cx.json {
         let json = serde_json::json!({
