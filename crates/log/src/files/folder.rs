@@ -6,19 +6,20 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::announce::Announcer;
-use super::read::FrameEntries;
+use super::index::{Age, End, LastFrame};
+use super::read::{Bodies, FrameEntries};
 use super::segment::{
     FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header,
     scan_from,
 };
-use super::{LogError, NODE_KEY, instance};
+use super::{LogError, NODE_KEY, index, instance};
 use crate::graph::Location;
 use crate::log::Log;
 use crate::name::EntryId;
@@ -34,6 +35,7 @@ pub struct LogFolder {
     memory: Mutex<Memory>,
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
+    bodies: Arc<Bodies>,
     disk: Mutex<Disk>,
     /// Entries came to disk.
     grown: Condvar,
@@ -59,6 +61,7 @@ struct Memory {
     appended: u64,
     /// The number of entries that are on disk.
     durable: u64,
+    index: Age,
     failed: bool,
 }
 
@@ -66,9 +69,7 @@ struct Memory {
 struct Disk {
     file: File,
     path: PathBuf,
-    segment: u64,
-    offset: u64,
-    frame: u64,
+    end: End,
     /// The number of appends that are on disk.
     done: u64,
     syncs: u64,
@@ -112,7 +113,7 @@ impl LogFolder {
         }
         let segments = folder.join("segments");
         fs::create_dir(&segments).map_err(io("make", &segments))?;
-        let mut disk = Disk::begin(folder, 0, 0, genesis.id)?;
+        let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))?;
         drop(disk);
@@ -165,12 +166,12 @@ impl LogFolder {
             Err(TryLockError::WouldBlock) => in_use(&lock, &lock_path)?,
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
-        let mut log: Option<Log> = None;
-        let (end, recovered) = load(folder, &mut log)?;
-        let mut log = log.ok_or_else(not_a_log)?;
-        log.settle();
-        let disk = Disk::open(folder, end, recovered)?;
+        let bodies = Arc::new(Bodies::new(folder));
+        let found = index::load(folder);
+        let indexed = found.as_ref().map_or(0, |(log, _)| log.len());
+        let (log, end, recovered) = load(folder, found, &bodies)?.ok_or_else(not_a_log)?;
         let durable = log.len() as u64;
+        let disk = Disk::open(folder, end, recovered)?;
         Ok(Self {
             folder: folder.to_owned(),
             id: log.id(),
@@ -180,9 +181,11 @@ impl LogFolder {
                 pending: Vec::new(),
                 appended: 0,
                 durable,
+                index: Age::of(indexed, Instant::now()),
                 failed: false,
             }),
             last_frame: Mutex::new(None),
+            bodies,
             disk: Mutex::new(disk),
             grown: Condvar::new(),
             announcer: Announcer::default(),
@@ -225,7 +228,7 @@ impl LogFolder {
     #[must_use]
     pub fn octets(&self) -> u64 {
         let disk = lock(&self.disk);
-        disk.segment * SEGMENT_OCTETS as u64 + disk.offset
+        disk.end.segment * SEGMENT_OCTETS as u64 + disk.end.offset
     }
 
     /// Reads the log. It may have entries that other threads have not brought to disk yet.
@@ -234,7 +237,9 @@ impl LogFolder {
     ///
     /// [`LogError::Io`] if a part of the log cannot be read from disk.
     pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> Result<T, LogError> {
-        Ok(read(&lock(&self.memory).log))
+        let memory = lock(&self.memory);
+        let value = read(&memory.log);
+        self.bodies.take_failure().map_or(Ok(value), Err)
     }
 
     /// Changes what the log in memory does for its users, and none of its entries.
@@ -260,11 +265,16 @@ impl LogFolder {
                 return Err(LogError::Failed.into());
             }
             let before = memory.log.len();
-            match change(&mut memory.log) {
+            let changed = change(&mut memory.log);
+            let events = memory.log.take_turns();
+            if let Some(failure) = self.bodies.take_failure() {
+                memory.failed = true;
+                return Err(failure.into());
+            }
+            match changed {
                 Ok((entries, result)) => {
                     memory.pending.extend(entries);
                     memory.appended += 1;
-                    let events = memory.log.take_turns();
                     self.announcer.add(memory.appended, events);
                     (memory.appended, result)
                 }
@@ -287,33 +297,39 @@ impl LogFolder {
         if disk.done >= ticket {
             return Ok(disk.done);
         }
-        let (pending, upto) = {
-            let mut memory = lock(&self.memory);
-            if memory.failed {
-                return Err(LogError::Failed);
-            }
-            (std::mem::take(&mut memory.pending), memory.appended)
-        };
-        let written = disk.write(&self.folder, self.id, &pending);
-        self.written(&mut lock(&self.memory), &pending, written)?;
-        disk.done = upto;
-        Ok(upto)
+        let memory = lock(&self.memory);
+        let is_due = memory.index.is_due(memory.log.len());
+        let mut memory = self.write_pending(&mut disk, memory, is_due)?;
+        if is_due {
+            // Without an index, opening takes longer: no reason to fail what is on disk already.
+            let _ = self.save_index(&mut memory, &disk);
+        }
+        Ok(disk.done)
     }
 
-    /// Notes what became of entries that were pending.
-    fn written(
-        &self,
-        memory: &mut Memory,
-        entries: &[Signed],
-        written: Result<Vec<Location>, LogError>,
-    ) -> Result<(), LogError> {
+    /// Brings the entries of all appends that wait to disk. Other threads add more meanwhile, unless the log in memory is to stay
+    /// that on disk.
+    fn write_pending<'a>(
+        &'a self,
+        disk: &mut Disk,
+        mut memory: MutexGuard<'a, Memory>,
+        stays: bool,
+    ) -> Result<MutexGuard<'a, Memory>, LogError> {
+        if memory.failed {
+            return Err(LogError::Failed);
+        }
+        let (pending, upto) = (std::mem::take(&mut memory.pending), memory.appended);
+        let kept = stays.then_some(memory);
+        let written = disk.write(&self.folder, self.id, &pending);
+        let mut memory = kept.unwrap_or_else(|| lock(&self.memory));
         let locations = written.inspect_err(|_| memory.failed = true)?;
-        for (signed, location) in entries.iter().zip(locations) {
+        for (signed, location) in pending.iter().zip(locations) {
             memory.log.stored(&signed.id, location);
         }
-        memory.durable += entries.len() as u64;
+        memory.durable += pending.len() as u64;
         self.grown.notify_all();
-        Ok(())
+        disk.done = upto;
+        Ok(memory)
     }
 
     /// The number of entries on disk: the first ones of the log.
@@ -344,13 +360,8 @@ impl LogFolder {
             Err(TryLockError::Error(error)) => return Err(io("lock", &turn_path)(error)),
         }
         let mut disk = lock(&self.disk);
-        let mut memory = lock(&self.memory);
-        if memory.failed {
-            return Err(LogError::Failed);
-        }
-        let pending = std::mem::take(&mut memory.pending);
-        let written = disk.write(&self.folder, self.id, &pending);
-        self.written(&mut memory, &pending, written)?;
+        let mut memory = self.write_pending(&mut disk, lock(&self.memory), true)?;
+        // Until the log is read on, that in memory is not the one on disk.
         memory.failed = true;
         let lock_path = self.folder.join("lock");
         self.lock.unlock().map_err(io("unlock", &lock_path))?;
@@ -358,32 +369,46 @@ impl LogFolder {
         turn.lock().map_err(io("lock", &turn_path))?;
         self.lock.lock().map_err(io("lock", &lock_path))?;
         drop(turn);
-        self.read_on(&mut disk, &mut memory)?;
+        let (end, recovered) = extend(&self.folder, disk.end.clone(), &mut memory.log)?;
+        self.bodies.take_failure().map_or(Ok(()), Err)?;
+        // Some of what waits may have come this way. Peers send the rest again.
+        memory.log.forget_waiting();
+        memory.durable = memory.log.len() as u64;
+        let (done, syncs) = (memory.appended + 1, disk.syncs);
+        *disk = Disk { done, syncs, ..Disk::open(&self.folder, end, recovered)? };
         memory.failed = false;
-        memory.appended += 1;
+        memory.appended = done;
         let events = memory.log.take_turns();
-        self.announcer.add(memory.appended, events);
-        disk.done = memory.appended;
-        let done = disk.done;
+        self.announcer.add(done, events);
         drop((disk, memory));
         self.grown.notify_all();
         self.announcer.deliver(done);
         Ok(true)
     }
 
-    /// Reads what another process has written behind the end of the log.
-    fn read_on(&self, disk: &mut Disk, memory: &mut Memory) -> Result<(), LogError> {
-        let Disk { segment, offset, frame, .. } = *disk;
-        let end = End { segment, offset, frame, log: Some(self.id) };
-        let log = &mut memory.log;
-        let (end, recovered) = extend(&self.folder, end, log)?;
-        log.settle();
-        // Some of what waits may have come this way. Peers send the rest again.
-        log.forget_waiting();
-        memory.durable = log.len() as u64;
-        let (done, syncs) = (disk.done, disk.syncs);
-        *disk = Disk { done, syncs, ..Disk::open(&self.folder, end, recovered)? };
-        Ok(())
+    /// Writes an index now, so that opening the log reads nothing else. The log writes one by itself when it has grown by 8,192
+    /// entries and a sixty-fourth: while entries are added unless the last one was written a short time ago, and when it
+    /// is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`]; [`LogError::Failed`] if an earlier write has failed.
+    pub fn write_index(&self) -> Result<(), LogError> {
+        let mut disk = lock(&self.disk);
+        let mut memory = self.write_pending(&mut disk, lock(&self.memory), true)?;
+        self.save_index(&mut memory, &disk).map_err(io("write the index of", &self.folder))
+    }
+
+    /// Writes an index. The log in memory is that on disk.
+    fn save_index(&self, memory: &mut Memory, disk: &Disk) -> io::Result<()> {
+        let started = Instant::now();
+        let saved = if disk.end.is_behind_frame() {
+            index::save(&self.folder, &memory.log, &disk.end)
+        } else {
+            Ok(())
+        };
+        memory.index = Age::of(memory.log.len(), started);
+        saved
     }
 
     /// Reads the entries on disk again, with what proves them, in their order.
@@ -396,7 +421,17 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, End::START, |_, signed, _| see(signed)).map(|_| ())
+        each_record(&self.folder, End::start(), |_, signed, _| see(signed)).map(|_| ())
+    }
+}
+
+impl Drop for LogFolder {
+    fn drop(&mut self) {
+        let (disk, mut memory) = (lock(&self.disk), lock(&self.memory));
+        let is_on_disk = !memory.failed && disk.done == memory.appended;
+        if is_on_disk && memory.index.is_old(memory.log.len()) {
+            let _ = self.save_index(&mut memory, &disk);
+        }
     }
 }
 
@@ -418,41 +453,58 @@ fn locations(
     places(record)?.into_iter().map(place).collect()
 }
 
-/// Reads all that is on disk.
-pub(super) fn load(folder: &Path, log: &mut Option<Log>) -> Result<(End, Recovered), LogError> {
-    each_record(folder, End::START, |path, signed, location| {
-        let log = match log {
-            None => log.insert(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
-            Some(log) => {
-                restore(log, path, &signed)?;
-                log
-            }
-        };
-        log.stored(&signed.id, location);
-        Ok(())
-    })
+/// The log of a folder, from its index and what is behind it. `None` if there is none.
+pub(super) fn load(
+    folder: &Path,
+    index: Option<(Log, End)>,
+    bodies: &Arc<Bodies>,
+) -> Result<Option<(Log, End, Recovered)>, LogError> {
+    let (mut log, from) = index.map_or((None, End::start()), |(log, end)| (Some(log), end));
+    if let Some(log) = &mut log {
+        log.read_from(Arc::clone(bodies) as _);
+    }
+    let (end, recovered) = each_record(folder, from, |path, signed, location| match &mut log {
+        None => {
+            let begun = Log::begin_own(Arc::clone(&signed.entry), signed.octets.len())?;
+            let log = log.insert(begun);
+            log.read_from(Arc::clone(bodies) as _);
+            log.stored(&signed.id, location);
+            Ok(())
+        }
+        Some(log) => restore(log, path, &signed, location),
+    })?;
+    let Some(mut log) = log else { return Ok(None) };
+    log.settle();
+    bodies.take_failure().map_or(Ok(()), Err)?;
+    Ok(Some((log, end, recovered)))
 }
 
-/// Reads what is on disk behind a place.
+/// Reads on, behind what a log has.
 pub(super) fn extend(
     folder: &Path,
     from: End,
     log: &mut Log,
 ) -> Result<(End, Recovered), LogError> {
-    each_record(folder, from, |path, signed, location| {
-        restore(log, path, &signed)?;
-        log.stored(&signed.id, location);
-        Ok(())
-    })
+    let read =
+        each_record(folder, from, |path, signed, location| restore(log, path, &signed, location))?;
+    log.settle();
+    Ok(read)
 }
 
 /// Adds an entry that was admitted before it was written.
-fn restore(log: &mut Log, path: &Path, signed: &Signed) -> Result<(), LogError> {
+fn restore(
+    log: &mut Log,
+    path: &Path,
+    signed: &Signed,
+    location: Location,
+) -> Result<(), LogError> {
     log.restore(signed).map_err(|refusal| LogError::Stored {
         path: path.to_owned(),
         id: signed.id,
         refusal: Box::new(refusal),
-    })
+    })?;
+    log.stored(&signed.id, location);
+    Ok(())
 }
 
 /// A file of the folder that has no content, only locks.
@@ -476,48 +528,19 @@ fn is_locked_soon(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The end of the last whole frame.
-#[derive(Clone, Copy)]
-pub(super) struct End {
-    segment: u64,
-    offset: u64,
-    frame: u64,
-    log: Option<EntryId>,
-}
-
-impl End {
-    /// The place before the first frame.
-    const START: Self = Self { segment: 0, offset: HEADER_OCTETS as u64, frame: 0, log: None };
-
-    /// Whether there is nothing behind it yet.
-    pub(super) fn is_last(&self, folder: &Path) -> Result<bool, LogError> {
-        let path = segment_path(folder, self.segment);
-        let file = File::open(&path).map_err(io("open", &path))?;
-        let mut octets = [0; FRAME_HEADER_OCTETS];
-        match file.read_exact_at(&mut octets, self.offset) {
-            Ok(()) if octets.iter().any(|&octet| octet != 0) => Ok(false),
-            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                Err(io("read", &path)(error))
-            }
-            _ => Ok(!segment_path(folder, self.segment + 1).exists()),
-        }
-    }
-}
-
-/// Calls a function with each entry on disk behind a place.
+/// Calls a function with each entry on disk that is behind `end`.
 fn each_record(
     folder: &Path,
-    from: End,
+    mut end: End,
     mut see: impl FnMut(&Path, Signed, Location) -> Result<(), LogError>,
 ) -> Result<(End, Recovered), LogError> {
-    let mut end = from;
+    let (first, mut log) = (end.segment, None);
     let mut recovered = Recovered::Clean;
-    for number in from.segment.. {
+    for number in first.. {
         let path = segment_path(folder, number);
-        let is_first = number == from.segment;
         let octets = match fs::read(&path) {
             Ok(octets) => octets,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_first => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
             Err(error) => return Err(io("read", &path)(error)),
         };
         let damaged =
@@ -528,12 +551,13 @@ fn each_record(
             return Err(LogError::Damaged { path, offset: end.offset });
         }
         // A crash may come before the header of a new segment is on disk. Then there is nothing else.
-        if !is_first && octets.iter().all(|&octet| octet == 0) {
+        if number > first && octets.iter().all(|&octet| octet == 0) {
             break;
         }
-        let at = if is_first { usize::try_from(end.offset).unwrap_or(0) } else { HEADER_OCTETS };
-        let scan = scan_from(&octets, at, end.frame).map_err(|_| damaged(0))?;
-        if scan.segment != number || end.log.is_some_and(|log| log != scan.log) {
+        let begin = if number == first { end.offset } else { HEADER_OCTETS as u64 };
+        let begin = usize::try_from(begin).unwrap_or(usize::MAX);
+        let scan = scan_from(&octets, begin, end.frame).map_err(|_| damaged(0))?;
+        if scan.segment != number || log.is_some_and(|log| log != scan.log) {
             return Err(damaged(0));
         }
         match scan.tail {
@@ -564,29 +588,30 @@ fn each_record(
                 }
             }
         }
-        end = End {
-            segment: number,
-            offset: scan.end as u64,
-            frame: end.frame + scan.frames.len() as u64,
-            log: Some(scan.log),
-        };
+        log = Some(scan.log);
+        (end.segment, end.offset) = (number, scan.end as u64);
+        end.frame += scan.frames.len() as u64;
+        if let Some(last) = scan.frames.last() {
+            let offset = last.payload.start - FRAME_HEADER_OCTETS;
+            let header = octets[offset..].first_chunk().expect("a whole frame");
+            end.note(LastFrame { offset: offset as u64, header: *header });
+        }
     }
     Ok((end, recovered))
 }
 
 impl Disk {
-    /// The end of the log. Octets behind it are overwritten.
+    /// The end of the log. What is behind it is overwritten.
     fn open(folder: &Path, end: End, recovered: Recovered) -> Result<Self, LogError> {
-        let End { segment, offset, frame, .. } = end;
-        let path = segment_path(folder, segment);
+        let path = segment_path(folder, end.segment);
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(io("open", &path))?;
-        let disk = Self { file, path, segment, offset, frame, done: 0, syncs: 0 };
+        let next = segment_path(folder, end.segment + 1);
+        let disk = Self { file, path, end, done: 0, syncs: 0 };
         if recovered == Recovered::Torn {
             disk.overwrite_rest()?;
         }
         // A segment that was begun and has nothing.
-        let next = segment_path(folder, segment + 1);
         match fs::remove_file(&next) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(io("remove", &next)(error))
@@ -596,7 +621,8 @@ impl Disk {
     }
 
     /// Begins a segment.
-    fn begin(folder: &Path, segment: u64, frame: u64, log: EntryId) -> Result<Self, LogError> {
+    fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
+        let segment = end.segment;
         let path = segment_path(folder, segment);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let file = file.map_err(io("make", &path))?;
@@ -608,8 +634,7 @@ impl Disk {
         file.sync_all().map_err(io("write", &path))?;
         let parent = folder.join("segments");
         File::open(&parent).and_then(|folder| folder.sync_all()).map_err(io("write", &parent))?;
-        let offset = HEADER_OCTETS as u64;
-        Ok(Self { file, path, segment, offset, frame, done: 0, syncs: 0 })
+        Ok(Self { file, path, end, done: 0, syncs: 0 })
     }
 
     /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
@@ -641,15 +666,15 @@ impl Disk {
                 }
             }
         }
-        let (mut group, mut at) = (self.frame, self.offset);
+        let (mut group, mut at) = (self.end.frame, self.end.offset);
         let mut octets = Vec::new();
         for payload in payloads {
             let length = (FRAME_HEADER_OCTETS + payload.len()) as u64;
             if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
                 self.put(at, &octets)?;
-                let (done, syncs, frame) = (self.done, self.syncs, self.frame);
-                *self = Self { done, syncs, ..Self::begin(folder, self.segment + 1, frame, log)? };
-                (group, at) = (self.frame, self.offset);
+                let (done, syncs) = (self.done, self.syncs);
+                *self = Self { done, syncs, ..Self::begin(folder, self.end.next_segment(), log)? };
+                (group, at) = (self.end.frame, self.end.offset);
                 octets.clear();
             }
             let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
@@ -658,10 +683,13 @@ impl Disk {
                 let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(unplaced)?;
                 let behind = payload.len() - fields.0.len() - record.len();
                 let at = start + FRAME_HEADER_OCTETS + behind;
-                places.extend(locations(self.segment, start, at, record).map_err(unplaced)?);
+                places.extend(locations(self.end.segment, start, at, record).map_err(unplaced)?);
             }
-            octets.extend(frame(log, self.segment, self.frame, group, &payload));
-            self.frame += 1;
+            let frame = frame(log, self.end.segment, self.end.frame, group, &payload);
+            let header = *frame.first_chunk().expect("a frame has a header");
+            self.end.note(LastFrame { offset: start as u64, header });
+            octets.extend(frame);
+            self.end.frame += 1;
         }
         self.put(at, &octets)?;
         Ok(places)
@@ -673,7 +701,7 @@ impl Disk {
         }
         self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
         self.file.sync_data().map_err(io("write", &self.path))?;
-        self.offset = at + octets.len() as u64;
+        self.end.offset = at + octets.len() as u64;
         self.syncs += 1;
         Ok(())
     }
@@ -681,7 +709,7 @@ impl Disk {
     /// Overwrites the octets that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
         let zeros = vec![0; 1 << 16];
-        let mut at = self.offset;
+        let mut at = self.end.offset;
         while at < SEGMENT_OCTETS as u64 {
             let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
             let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];

@@ -1,9 +1,12 @@
 //! Following a log that another process writes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::LogError;
-use super::folder::{End, extend, load};
+use super::folder::{extend, io, load, segment_path};
+use super::index::{self, End};
+use super::read::Bodies;
 use crate::log::Log;
 use crate::name::EntryId;
 
@@ -12,6 +15,7 @@ pub struct Follower {
     folder: PathBuf,
     log: Log,
     end: End,
+    bodies: Arc<Bodies>,
 }
 
 impl Follower {
@@ -22,20 +26,23 @@ impl Follower {
     /// As [`super::LogFolder::open`], without [`LogError::InUse`].
     pub fn open(folder: &Path) -> Result<Self, LogError> {
         let not_a_log = || LogError::NotALog { path: folder.to_owned() };
-        if !folder.join("segments").is_dir() {
+        if !segment_path(folder, 0).is_file() {
             return Err(not_a_log());
         }
-        let mut log: Option<Log> = None;
-        let (end, _) = load(folder, &mut log)?;
-        let mut log = log.ok_or_else(not_a_log)?;
-        log.settle();
-        Ok(Self { folder: folder.to_owned(), log, end })
+        let bodies = Arc::new(Bodies::new(folder));
+        let loaded = load(folder, index::read(folder), &bodies)?;
+        let (log, end, _) = loaded.ok_or_else(not_a_log)?;
+        Ok(Self { folder: folder.to_owned(), log, end, bodies })
     }
 
-    /// The log, as far as it was read.
-    #[must_use]
-    pub fn log(&self) -> &Log {
-        &self.log
+    /// Asks the log, as far as it was read.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`] if a part of the log cannot be read from disk.
+    pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> Result<T, LogError> {
+        let value = read(&self.log);
+        self.bodies.take_failure().map_or(Ok(value), Err)
     }
 
     /// Reads on. Returns the entries that came, in their order.
@@ -44,13 +51,13 @@ impl Follower {
     ///
     /// As [`Self::open`]. Then the log must be opened again.
     pub fn advance(&mut self) -> Result<Vec<EntryId>, LogError> {
-        if self.end.is_last(&self.folder)? {
+        let path = segment_path(&self.folder, self.end.segment);
+        if self.end.is_last(&self.folder).map_err(io("read", &path))? {
             return Ok(Vec::new());
         }
         let before = self.log.len();
         // A group that is being written is like one that a crash has cut off: its whole frames are there for good.
-        self.end = extend(&self.folder, self.end, &mut self.log)?.0;
-        self.log.settle();
-        Ok(self.log.entries().skip(before).map(|(id, _)| id).collect())
+        self.end = extend(&self.folder, self.end.clone(), &mut self.log)?.0;
+        self.read(|log| log.ids().skip(before).collect())
     }
 }

@@ -13,7 +13,7 @@ pub const SEGMENT_OCTETS: usize = 16 << 20;
 pub const FRAME_OCTETS_MAX: usize = 4 << 20;
 
 pub(super) const HEADER_OCTETS: usize = 48;
-pub(super) const FRAME_HEADER_OCTETS: usize = 40;
+pub(crate) const FRAME_HEADER_OCTETS: usize = 40;
 const MAGIC: [u8; 8] = *b"TLGS\x01\0\0\0";
 const FRAME_MAGIC: [u8; 4] = *b"TLGF";
 
@@ -90,15 +90,15 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
     scan_from(octets, HEADER_OCTETS, first)
 }
 
-/// Reads the frames of a segment from the place `at` on, where a group begins with the frame `first`.
-pub(super) fn scan_from(octets: &[u8], at: usize, first: u64) -> Result<Scan, Malformed> {
+/// Reads a segment behind a place where a group begins, or would.
+pub(super) fn scan_from(octets: &[u8], begin: usize, first: u64) -> Result<Scan, Malformed> {
     let mut fields = Fields(octets);
     if fields.array()? != MAGIC {
         return Err(Malformed::Field("start of a segment"));
     }
     let (segment, log) = (fields.u64()?, fields.id()?);
     let mut frames: Vec<Frame> = Vec::new();
-    let (mut end, mut number) = (at, first);
+    let (mut end, mut number) = (begin, first);
     while let Some(frame) = frame_at(octets, end, log, segment) {
         let follows = frame.number == number
             && match frames.last() {
@@ -127,7 +127,7 @@ pub(super) fn scan_from(octets: &[u8], at: usize, first: u64) -> Result<Scan, Ma
 }
 
 /// The whole frame at a place.
-pub(super) fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
+pub(crate) fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
     let rest = octets.get(at..)?;
     let mut fields = Fields(rest);
     if fields.array().ok()? != FRAME_MAGIC {

@@ -48,25 +48,26 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let asked = cx.stop_flag();
     let mut follower = Follower::open(folder)?;
     let mut out = cx.stdout();
-    let mut show = |log: &Log, ids: &[EntryId]| {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let people = people(log);
-        let lines = ids.iter().filter(|id| args.wants(log, id));
-        for line in lines.filter_map(|id| history::line(log, id, &people, cx)) {
-            writeln!(out, "{line}")?;
-        }
-        out.flush()
+    let mut show = |follower: &Follower, ids: &[EntryId]| {
+        let lines = follower.read(|log| {
+            let people = people(log);
+            let ids = ids.iter().filter(|id| args.wants(log, id));
+            ids.filter_map(|id| history::line(log, id, &people, cx)).collect::<Vec<_>>()
+        })?;
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        out.flush()?;
+        Ok::<_, CliError>(())
     };
     if args.all {
-        let ids: Vec<EntryId> = follower.log().entries().map(|(id, _)| id).collect();
-        show(follower.log(), &ids)?;
+        let ids = follower.read(|log| log.ids().collect::<Vec<_>>())?;
+        show(&follower, &ids)?;
     }
     while !asked.load(Ordering::Relaxed) {
         thread::sleep(PAUSE);
         let came = follower.advance()?;
-        show(follower.log(), &came)?;
+        if !came.is_empty() {
+            show(&follower, &came)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
