@@ -8,6 +8,7 @@ mod admin;
 mod admission;
 mod answer;
 mod budget;
+mod certified;
 mod clock;
 mod config;
 mod descriptors;
@@ -163,6 +164,9 @@ impl ServerHandle {
         config.http.operator_listen.clone_from(&before.http.operator_listen);
         config.gossip.listen.clone_from(&before.gossip.listen);
         self.state.config.store(Arc::new(config));
+        if let Some(chosen) = before.third_party {
+            config.set_third_party(chosen);
+        }
         let writer = self.state.writer.clone();
         tokio::spawn(async move {
             let _ = writer

@@ -440,7 +440,7 @@ impl Store {
         }
         let mut failure = None;
         let mut look_up = |id: KeyId| {
-            self.issuers(id, cert).unwrap_or_else(|error| {
+            self.issuers(id, Some(cert)).unwrap_or_else(|error| {
                 failure = Some(error);
                 Vec::new()
             })
@@ -455,8 +455,27 @@ impl Store {
         Ok(())
     }
 
-    /// The keys in the store with a key ID that may have made signatures on a certificate.
-    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<PossibleIssuer>, StoreError> {
+    /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
+    /// made. The cost is that of verifying each signature.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn certified(&self, cert: &Cert, verdicts: &[Verdict]) -> Result<Vec<Verdict>, StoreError> {
+        let mut failure = None;
+        let mut look_up = |id: KeyId| {
+            self.issuers(id, None).unwrap_or_else(|error| {
+                failure = Some(error);
+                Vec::new()
+            })
+        };
+        let certified = cert.certified(verdicts, &mut look_up);
+        failure.map_or(Ok(certified), Err)
+    }
+
+    /// The keys in the store with a key ID that may have made signatures on a certificate. Whether its owner has certified
+    /// them is looked up if the certificate is given.
+    fn issuers(&self, id: KeyId, on: Option<&Cert>) -> Result<Vec<PossibleIssuer>, StoreError> {
         let mut issuers = Vec::new();
         for row in self.primary_keys(id)? {
             let stored = match self.stored(CertId::new(row)) {
@@ -466,7 +485,7 @@ impl Store {
                 Err(error) => return Err(error),
             };
             if let Some(key) = stored.cert.packets().next() {
-                let is_certified = stored.cert.is_certified_by(on);
+                let is_certified = on.is_some_and(|on| stored.cert.is_certified_by(on));
                 issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
             }
         }

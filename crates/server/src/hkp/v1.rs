@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, header};
-use talaria_cert::{Enarmor, View, enarmor};
+use talaria_cert::{Enarmor, View, enarmor, sha256};
 use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 use talaria_store::{Row, Store};
 
@@ -17,7 +17,8 @@ use crate::metrics::count;
 use crate::page;
 use crate::push;
 use crate::request::{Parameters, Request};
-use crate::search::{self, Found, HEAVY_SIGNATURES, Page, Search};
+use crate::reader::Reader;
+use crate::search::{self, Found, Page, Search};
 use crate::secret;
 use crate::state::{State, blocking};
 use crate::submission;
@@ -105,14 +106,18 @@ async fn dispatch(
     }
     let text = query.get("search").unwrap_or_default();
     if op == Op::HashGet {
-        return hash_get(state, text, &config);
+        let digest = digest(text).ok_or_else(|| {
+            Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
+        })?;
+        let reading = Arc::clone(state);
+        return state.turns.run(move || hash_get(&reading, digest, &config)).await;
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
     let options = Options { op, json: query.option("json"), machine, text: text.to_owned() };
     let reading = Arc::clone(state);
     let work = {
         let (state, request, config) = (Arc::clone(state), request.clone(), Arc::clone(&config));
-        move |store: &Store, page: Page| -> Result<Answer, Refusal> {
+        move |store: &Reader, page: Page| -> Result<Answer, Refusal> {
             let Page { rows, more } = page;
             let answer = render(&state, &request, store, rows, more, &config, &options)?;
             Ok(marked(answer, more))
@@ -127,10 +132,9 @@ async fn dispatch(
     }
     let store = state.readers.get()?;
     let page = search.rows(&store, &config)?;
-    let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
-    if heavy || page.rows.len() > 1 {
+    if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &config.policy) {
         drop(store);
-        return state.turns.run(move || work(&*reading.readers.get()?, page)).await;
+        return state.turns.run(move || work(&reading.readers.get()?, page)).await;
     }
     work(&store, page)
 }
@@ -146,7 +150,7 @@ struct Options {
 fn render(
     state: &Arc<State>,
     request: &Request,
-    store: &Store,
+    store: &Reader,
     rows: Vec<Row>,
     more: bool,
     config: &Arc<Config>,
@@ -233,12 +237,15 @@ pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
     if more { with(answer, MORE, "true") } else { answer }
 }
 
-/// Adds an entity tag to an answer, so that a client need not fetch it twice.
+/// Adds an entity tag to an answer, so that a client need not fetch it twice. The served parts depend on other
+/// certificates and on settings, too, so the tag is a digest of them.
 pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
     let answer = with(answer, header::CACHE_CONTROL, "no-cache");
     match found {
         [one] => {
-            let tag = format!("\"{}\"", one.row.tag());
+            let digest = sha256(&[one.cert.as_bytes()]);
+            let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            let tag = format!("\"{digits}\"");
             with(answer, header::ETAG, &tag)
         }
         _ => answer,
@@ -262,10 +269,7 @@ fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer,
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn hash_get(state: &State, text: &str, config: &Config) -> Result<Answer, Refusal> {
-    let digest = digest(text).ok_or_else(|| {
-        Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
-    })?;
+fn hash_get(state: &State, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
     let store = state.readers.get()?;
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
     let (_, id) = store.by_digest(digest)?.ok_or_else(nothing)?;

@@ -13,6 +13,7 @@ use crate::answer::{Answer, Refusal};
 use crate::clock;
 use crate::hkp::v1::Op;
 use crate::request::Request;
+use crate::reader::Reader;
 use crate::state::State;
 
 /// User IDs beside the primary one that a card shows.
@@ -82,7 +83,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
 pub(crate) fn results(
     state: &State,
     request: &Request,
-    store: &Store,
+    store: &Reader,
     rows: Vec<Row>,
     text: &str,
     op: Op,

@@ -10,5 +10,6 @@ mod pages;
 mod push;
 mod running;
 mod site;
+mod third_party;
 mod vks;
 mod wkd;
