@@ -12,6 +12,7 @@ mod certified;
 mod clock;
 mod config;
 mod descriptors;
+mod figures;
 #[doc(hidden)]
 pub mod fuzz;
 mod gossip;
@@ -163,10 +164,10 @@ impl ServerHandle {
         config.http.onion_listen.clone_from(&before.http.onion_listen);
         config.http.operator_listen.clone_from(&before.http.operator_listen);
         config.gossip.listen.clone_from(&before.gossip.listen);
-        self.state.config.store(Arc::new(config));
         if let Some(chosen) = before.third_party {
             config.set_third_party(chosen);
         }
+        self.state.config.store(Arc::new(config));
         let writer = self.state.writer.clone();
         tokio::spawn(async move {
             let _ = writer
@@ -241,8 +242,7 @@ impl Server {
             .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
             .collect();
         config.gossip.listen = local_addresses(&gossip);
-        let store_path = store.to_owned();
-        let state = State::new(config, config_path, store_path, readers, writer, trees, secret)
+        let state = State::new(config, config_path, readers, writer, trees, secret)
             .map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
         Ok(Self {

@@ -13,11 +13,12 @@ use super::{Report, machine, submit, v2};
 use crate::answer::{Answer, Pieces, Refusal, json, media, ok, streamed, with};
 use crate::clock;
 use crate::config::{Config, Policy};
+use crate::figures::{self, Figures};
 use crate::metrics::count;
 use crate::page;
 use crate::push;
-use crate::request::{Parameters, Request};
 use crate::reader::Reader;
+use crate::request::{Parameters, Request};
 use crate::search::{self, Found, Page, Search};
 use crate::secret;
 use crate::state::{State, blocking};
@@ -410,13 +411,16 @@ fn hash_reply(state: &State, digests: &[Digest]) -> Result<Answer, Refusal> {
 
 /// The statistics for programs, with the fields that crawlers of the network know from Hockeypuck.
 pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
-    let state = Arc::clone(state);
-    blocking(move || {
+    let changes = Figures::changes(state).await;
+    let reading = Arc::clone(state);
+    let answer = move || {
+        let state = &*reading;
         let config = state.config.load();
+        let certs = figures::certs_now(state)?;
         let store = state.readers.get()?;
         // Beside our own names, those of Hockeypuck.
         let mut peers = Vec::new();
-        for peer in page::all_peers(&state)? {
+        for peer in page::all_peers(state)? {
             let mut entry = serde_json::to_value(&peer).unwrap_or_default();
             if let Some(entry) = entry.as_object_mut() {
                 entry.insert("Name".into(), peer.name.clone().into());
@@ -425,11 +429,10 @@ pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
             }
             peers.push(entry);
         }
-        let day = clock::today();
-        let changes: Vec<serde_json::Value> = store
-            .changes_by_day(day.saturating_sub(30))?
-            .into_iter()
-            .map(|(day, [new, updated, deleted])| {
+        let days: Vec<serde_json::Value> = changes
+            .iter()
+            .flat_map(|changes| &changes.value)
+            .map(|&(day, [new, updated, deleted])| {
                 serde_json::json!({
                     "day": day_text(day), "new": new, "updated": updated, "deleted": deleted,
                 })
@@ -445,23 +448,24 @@ pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
                 "selfSignedOnly": false,
                 "keywordSearchDisabled": !config.policy.word_search,
             },
-            "Total": store.count()?,
+            "Total": certs,
             "software": "talaria",
             "version": env!("CARGO_PKG_VERSION"),
             "hostname": config.server.hostname,
             "contact": config.server.contact,
             "operator": config.server.operator,
-            "numkeys": store.count()?,
+            "numkeys": certs,
             "last_change": store.last_change()?.get(),
             "uptime_s": state.started.elapsed().as_secs(),
-            "days": changes,
+            "days": days,
+            "days_counted": changes.map(|changes| talaria_cert::timestamp(changes.time)),
             "requests": crate::metrics::RequestKind::ALL.iter().zip(state.metrics.requests())
                 .map(|(kind, n)| (kind.name().to_owned(), n.into()))
                 .collect::<serde_json::Map<_, _>>(),
             "peers": peers,
         })))
-    })
-    .await
+    };
+    state.turns.run(answer).await
 }
 
 /// The public name of the server with the port of one of its addresses; empty if there is none.

@@ -36,7 +36,7 @@ pub(crate) use certificate::armored;
 pub(crate) use failure::refusal;
 pub(crate) use peers::of_server as all_peers;
 pub(crate) use search::results;
-pub(crate) use statistics::{Figures, page as statistics};
+pub(crate) use statistics::page as statistics;
 pub(crate) use upload::{form as upload_form, report as uploaded};
 
 use language::Texts;

@@ -11,9 +11,10 @@ use super::text::{day, encoded, fingerprint, foreign, grouped, path, rest};
 use super::{Visit, certificate};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
+use crate::figures;
 use crate::hkp::v1::Op;
-use crate::request::Request;
 use crate::reader::Reader;
+use crate::request::Request;
 use crate::state::State;
 
 /// User IDs beside the primary one that a card shows.
@@ -28,7 +29,7 @@ const DOMAINS_MAX: usize = 8;
 /// The start page.
 pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
     let texts = visit.texts;
-    let count = visit.state.figures.count(visit.state)?;
+    let count = figures::certs(visit.state);
     let keyserver = certificate::keyserver(visit);
     let body = html! {
         section.hero {
