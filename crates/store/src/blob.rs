@@ -218,6 +218,13 @@ pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> 
         .query_row([id], |row| row.get(0))
 }
 
+/// Number of certificates with a checksum: all, except damaged ones.
+pub(crate) fn count(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .query_row("SELECT count(*) FROM checksum", [], |row| row.get(0))
+        .map(i64::cast_unsigned)
+}
+
 /// Total length of all certificates in bytes.
 pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
