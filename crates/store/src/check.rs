@@ -220,7 +220,7 @@ impl Store {
         report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
-        let views = schema::views(&self.connection)?;
+        let views = schema::complete_views(&self.connection)?;
         let mut after = 0;
         loop {
             let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
@@ -259,7 +259,7 @@ impl Store {
                 indexes.push(index);
             }
         }
-        let views = schema::views(&self.connection)?;
+        let views = schema::complete_views(&self.connection)?;
         // Rows of damaged certificates cannot be compared with anything.
         let mut damaged = HashSet::new();
         let mut after = 0;

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use talaria_cert::{Terms, View};
 
 use crate::blob::Part;
-use crate::schema::{POSTINGS, lists};
+use crate::schema::{self, POSTINGS, lists};
 use crate::sorter::Sorter;
 
 /// Why index rows could not be sorted or written.
@@ -110,9 +110,14 @@ impl Derived {
                 Ok(())
             })?;
         }
+        let incomplete = schema::incomplete_views(connection)?;
+        let incomplete: Vec<String> =
+            incomplete.into_iter().map(|view| view.number().to_string()).collect();
         let mut statement = connection.prepare(&format!(
-            "SELECT view, digest, cert FROM digest WHERE {} ORDER BY view, digest, cert",
-            part.condition("cert")
+            "SELECT view, digest, cert FROM digest WHERE {} AND view NOT IN ({}) \
+             ORDER BY view, digest, cert",
+            part.condition("cert"),
+            incomplete.join(", ")
         ))?;
         let rows = statement.query_map([], |row| {
             Ok(((row.get::<_, u8>(0)?, row.get::<_, Vec<u8>>(1)?), row.get(2)?))

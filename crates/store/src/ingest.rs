@@ -374,7 +374,7 @@ impl Store {
         now: u32,
     ) -> Result<Vec<Ingested>, StoreError> {
         self.writable()?;
-        let views = self.views()?;
+        let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
         let is_limited = self.limits != Limits::default();
         // Limits depend on the verdicts.

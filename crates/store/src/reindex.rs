@@ -229,7 +229,8 @@ impl Reindex<'_> {
     }
 
     fn show(&mut self, step: ReindexStep, done: u64, total: u64) -> Result<(), Ended> {
-        match (self.progress)(ReindexProgress { step, done, total }) {
+        // Certificates may have arrived meanwhile.
+        match (self.progress)(ReindexProgress { step, done: done.min(total), total }) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Ended::BrokenOff),
         }
@@ -253,12 +254,14 @@ impl Reindex<'_> {
 
     /// Computes the verdicts, checksums and rows of all certificates. Returns their index rows.
     fn certificates(&mut self) -> Result<Derived, Ended> {
-        let views = self.store.views()?;
+        let views = self.store.run(schema::views)?;
         let total = self.store.run(blob::count)?;
         let mut derived = Derived::new(&self.folder, MEMORY_BYTES);
         let verified = self.place()?;
+        // Those that arrive meanwhile are right.
+        let end = self.store.run(blob::highest_id)?;
         let (mut after, mut recorded) = (0, Instant::now());
-        loop {
+        while after < end {
             let Some((blobs, mut rows)) = self.read(after)? else { break };
             let last = blobs.last().map_or(after, |blob| blob.id);
             let is_verified = last <= verified;
@@ -499,10 +502,7 @@ impl Reindex<'_> {
             Some(_) => Ok(()),
             None => index.begin_anew(connection),
         })?;
-        loop {
-            let filled = self.write(|connection, _| fill(connection, index))?;
-            // Another reindex may have ended it.
-            let Some(filled) = filled.filter(|&filled| filled > 0) else { break };
+        while let Some(filled) = self.write(|connection, _| fill(connection, index))? {
             done += filled;
             self.show(ReindexStep::Text(index), done, total)?;
         }
@@ -682,13 +682,13 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
     Ok(settled)
 }
 
-/// Adds the next certificates to a full-text index that is being filled, for as long as a transaction may take. At the end,
-/// the index takes the name of the old one. Returns the number of certificates: 0 at the end, and `None` if the index is not
-/// being filled.
+/// Adds the next certificates to a full-text index that is being filled, for as long as a transaction may take. When it has
+/// all, it takes the name of the old one. Returns the number of certificates that were added, `None` if the index is not being
+/// filled (any more).
 fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u64>> {
     let Some(after) = index.filled_until(connection)? else { return Ok(None) };
     let started = Instant::now();
-    let (mut filled, mut last) = (0, after);
+    let (mut filled, mut last, mut is_full) = (0, after, true);
     {
         let mut insert = connection.prepare_cached(&format!(
             "INSERT INTO {} (rowid, text) VALUES (?1, ?2)",
@@ -707,11 +707,12 @@ fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u6
                 insert.execute((row.id, index.content(&text)))?;
             }
             if started.elapsed() > HOLD {
+                is_full = false;
                 break;
             }
         }
     }
-    if filled == 0 {
+    if is_full {
         index.take_place(connection)?;
     } else {
         index.set_filled_until(connection, last)?;

@@ -320,6 +320,7 @@ pub(crate) fn set_derived_aside(connection: &Connection) -> rusqlite::Result<Vec
 /// Drops the derived tables.
 pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
     TextIndex::ALL.into_iter().try_for_each(|index| index.forget_new(connection))?;
+    View::ALL.into_iter().try_for_each(|view| set_added_until(connection, view, None))?;
     let tables = ["cert", "digest", "trust", "introducer", "certifier"].into_iter().chain(POSTINGS);
     let tables = tables.chain(TextIndex::ALL.map(TextIndex::table));
     for table in tables {
@@ -350,7 +351,7 @@ pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
         .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")
 }
 
-/// The views for which a store keeps digests. SKS is always among them.
+/// The views for which a store keeps digests, among them those that are being added. SKS is always among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names: Option<String> = connection
         .prepare_cached("SELECT value FROM meta WHERE name = 'views'")?
@@ -359,6 +360,55 @@ pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names = names.unwrap_or_default();
     let named = |view: &View| *view == View::Sks || names.split(' ').any(|n| n == view.name());
     Ok(View::ALL.into_iter().filter(named).collect())
+}
+
+/// The entry of `meta` with the last certificate whose digest of a view that is being added is there.
+fn added_entry(view: View) -> String {
+    format!("view:{}", view.name())
+}
+
+/// The number of the last certificate whose digest is there, of a view that is being added. `None` if it is not.
+pub(crate) fn added_until(connection: &Connection, view: View) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([added_entry(view)], |row| row.get(0))
+        .optional()
+}
+
+/// Records how far the digests of a view are there; `None` for all.
+pub(crate) fn set_added_until(
+    connection: &Connection,
+    view: View,
+    last: Option<i64>,
+) -> rusqlite::Result<()> {
+    match last {
+        Some(last) => connection
+            .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+            .execute((added_entry(view), last)),
+        None => connection
+            .prepare_cached("DELETE FROM meta WHERE name = ?1")?
+            .execute([added_entry(view)]),
+    }
+    .map(drop)
+}
+
+/// The views that are being added. Writers keep their digests; those of other certificates may be missing.
+pub(crate) fn incomplete_views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
+    let mut incomplete = Vec::new();
+    for view in View::ALL {
+        if added_until(connection, view)?.is_some() {
+            incomplete.push(view);
+        }
+    }
+    Ok(incomplete)
+}
+
+/// The views of which the digests of all certificates are there.
+pub(crate) fn complete_views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
+    let incomplete = incomplete_views(connection)?;
+    let mut views = views(connection)?;
+    views.retain(|view| !incomplete.contains(view));
+    Ok(views)
 }
 
 /// Marks the file as a store of the current format.

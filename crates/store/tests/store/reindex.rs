@@ -167,7 +167,7 @@ fn a_reindex_that_was_ended_continues_while_others_write() {
 #[test]
 fn an_upload_beside_a_reindex_waits_at_most_200_ms() {
     let folder = Folder::new();
-    let all = corpus(6000);
+    let all = corpus(8000);
     let (old, new) = all.split_at(5000);
     let store = folder.filled(old);
     drop(store);
@@ -194,7 +194,8 @@ fn an_upload_beside_a_reindex_waits_at_most_200_ms() {
         waits
     });
     let longest = waits.iter().max().unwrap();
-    assert!(waits.len() > 20, "{}", waits.len());
+    // It ends although certificates go on arriving.
+    assert!(waits.len() > 20 && waits.len() < new.len(), "{}", waits.len());
     assert!(*longest < Duration::from_millis(200), "{longest:?} of {} uploads", waits.len());
     assert_clean(&folder.store());
 }
