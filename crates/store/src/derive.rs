@@ -235,14 +235,14 @@ impl Differences {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) cert: i64,
-    /// The number in [`POSTINGS`], or that behind the last one for table `digest`.
+    /// The number in [`POSTINGS`], or [`Self::DIGEST`].
     table: u8,
     /// A handle, or a view and a digest.
     key: [u8; 17],
 }
 
 impl Difference {
-    const DIGEST: u8 = POSTINGS.len() as u8;
+    const DIGEST: u8 = u8::MAX;
 
     fn posting(table: u8, handle: i64, cert: i64) -> Self {
         let mut key = [0; 17];

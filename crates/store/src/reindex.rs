@@ -147,6 +147,17 @@ impl From<io::Error> for Ended {
 /// The row of a certificate, and the version of the verifier that made its verdicts.
 type SeenRow = (RawRow, u8);
 
+/// Such rows by the number of their certificate.
+type SeenRows = HashMap<i64, SeenRow>;
+
+/// A certificate that was read, with the verdicts that are stored if they can be used.
+struct Parsed {
+    blob: Blob,
+    integrity: Integrity,
+    cert: Result<Cert, Reason>,
+    stored: Option<Vec<Verdict>>,
+}
+
 /// A certificate that was read and verified.
 struct Computed {
     blob: Blob,
@@ -278,20 +289,20 @@ impl Reindex<'_> {
                 }
             }
             if !wrong.is_empty() || !is_verified && recorded.elapsed() > RECORD_EVERY {
-                self.correct(wrong, last, &views)?;
+                self.correct(&wrong, last, &views)?;
                 recorded = Instant::now();
             }
             after = last;
             self.show(ReindexStep::Certificates, self.report.certs, total)?;
         }
         if after > verified {
-            self.correct(Vec::new(), after, &views)?;
+            self.correct(&[], after, &views)?;
         }
         Ok(derived)
     }
 
     /// The next certificates and their rows, from one snapshot.
-    fn read(&self, after: i64) -> Result<Option<(Vec<Blob>, HashMap<i64, SeenRow>)>, StoreError> {
+    fn read(&self, after: i64) -> Result<Option<(Vec<Blob>, SeenRows)>, StoreError> {
         let store = self.store.snapshot()?;
         store.run(|connection| {
             let size = (PIECE_CERTS, PIECE_BYTES);
@@ -389,19 +400,18 @@ impl Reindex<'_> {
     }
 
     /// Writes what is wrong, in one or more transactions, and then the place.
-    fn correct(&mut self, wrong: Vec<Wrong>, place: i64, views: &[View]) -> Result<(), StoreError> {
+    fn correct(&mut self, wrong: &[Wrong], place: i64, views: &[View]) -> Result<(), StoreError> {
         let now = self.now;
         let planned = wrong.iter().map(|w| (Some(w.id), &w.prepared.cert, &w.prepared.summary));
         let ledger = self.store.rehearse(planned, &[], now)?;
-        let (mut rest, mut overtaken) = (&wrong[..], Vec::new());
+        let (mut rest, mut overtaken) = (wrong, Vec::new());
         loop {
-            let (left, done) = (rest, place);
             let written = self.write(|connection, last| {
-                let written = write_wrong(connection, left, last, now, &ledger, &mut overtaken)?;
-                if written == left.len() {
+                let written = write_wrong(connection, rest, last, now, &ledger, &mut overtaken)?;
+                if written == rest.len() {
                     connection
                         .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('reindexed', ?1)")?
-                        .execute([format!("{VERIFIER} {done} {now}")])?;
+                        .execute([format!("{VERIFIER} {place} {now}")])?;
                 }
                 Ok(written)
             })?;
@@ -420,7 +430,7 @@ impl Reindex<'_> {
             for computed in compute(vec![blob], false, now, views) {
                 let is_good = self.is_good(&computed)?;
                 if let Some(wrong) = self.wrong(computed, row.clone(), is_good)? {
-                    self.correct(vec![wrong], place, views)?;
+                    self.correct(&[wrong], place, views)?;
                 }
             }
         }
@@ -473,8 +483,7 @@ impl Reindex<'_> {
 
     fn settle(&mut self, mut rest: &[Difference]) -> Result<(), StoreError> {
         while !rest.is_empty() {
-            let left = rest;
-            let settled = self.write(|connection, _| settle(connection, left))?;
+            let settled = self.write(|connection, _| settle(connection, rest))?;
             rest = &rest[settled..];
         }
         Ok(())
@@ -521,41 +530,32 @@ impl Reindex<'_> {
 
 /// Reads certificates and computes their data on all cores. With `is_verified`, stored verdicts count.
 fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec<Computed> {
-    let parsed: Vec<(Blob, Integrity, Result<Cert, Reason>, Option<Vec<Verdict>>)> = blobs
+    let parsed: Vec<Parsed> = blobs
         .into_par_iter()
         .map(|blob| {
-            let integrity = blob.integrity();
-            let cert = Cert::parse(&blob.bytes);
-            let stored = match integrity {
-                Integrity::Intact | Integrity::Unsealed => {
-                    cert.as_ref().ok().and_then(|cert| blob.verdicts_on(cert))
-                }
-                Integrity::Verdicts | Integrity::Bytes => None,
+            let (integrity, cert) = (blob.integrity(), Cert::parse(&blob.bytes));
+            let stored = match (integrity, &cert) {
+                (Integrity::Intact | Integrity::Unsealed, Ok(cert)) => blob.verdicts_on(cert),
+                _ => None,
             };
-            (blob, integrity, cert, stored)
+            Parsed { blob, integrity, cert, stored }
         })
         .collect();
-    let is_due = |stored: &Option<Vec<Verdict>>| !is_verified || stored.is_none();
-    let due: Vec<&Cert> = parsed
-        .iter()
-        .filter(|(.., stored)| is_due(stored))
-        .filter_map(|(_, _, cert, _)| cert.as_ref().ok())
-        .collect();
+    let is_due = |parsed: &Parsed| !is_verified || parsed.stored.is_none();
+    let due = parsed.iter().filter(|parsed| is_due(parsed));
+    let due: Vec<&Cert> = due.filter_map(|parsed| parsed.cert.as_ref().ok()).collect();
     let mut fresh = verdicts(&due, Verification::Full).into_iter();
-    let judged: Vec<_> = parsed
+    let judged: Vec<(Parsed, Option<Vec<Verdict>>)> = parsed
         .into_iter()
-        .map(|(blob, integrity, cert, stored)| {
-            let fresh = if cert.is_ok() && is_due(&stored) { fresh.next() } else { None };
-            (blob, integrity, cert, stored, fresh)
+        .map(|parsed| {
+            let is_judged = parsed.cert.is_ok() && is_due(&parsed);
+            (parsed, if is_judged { fresh.next() } else { None })
         })
         .collect();
     judged
         .into_par_iter()
-        .map(|(blob, integrity, cert, stored, fresh)| {
-            let prepared = cert.map(|cert| {
-                let verdicts = joined(stored, fresh);
-                Prepared::new(cert, verdicts, now, views)
-            });
+        .map(|(Parsed { blob, integrity, cert, stored }, fresh)| {
+            let prepared = cert.map(|cert| Prepared::new(cert, joined(stored, fresh), now, views));
             Computed { blob, integrity, prepared }
         })
         .collect()
