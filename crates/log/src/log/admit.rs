@@ -95,7 +95,7 @@ impl Log {
                 .waiting
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
-        self.add(id, signed.entry.clone(), place.past, signed.octets.len());
+        self.add(id, Arc::clone(&signed.entry), place.past, signed.octets.len());
         offered.added.push(trial.signed);
         Outcome::Added
     }
