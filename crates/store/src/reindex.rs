@@ -48,6 +48,9 @@ const PIECE_BLOCKS: u32 = 1000;
 /// The time after which a transaction takes on no more work.
 const HOLD: Duration = Duration::from_millis(40);
 
+/// The same for a full-text index, which merges segments at the commit: that takes up to some 100 ms more.
+const HOLD_TEXT: Duration = Duration::from_millis(5);
+
 /// The time that is left to other writers after each transaction. Those that wait for the lock try at least every 25 ms in the
 /// first tenth of a second.
 const REST: Duration = Duration::from_millis(30);
@@ -706,7 +709,7 @@ fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u6
             if !text.is_empty() {
                 insert.execute((row.id, index.content(&text)))?;
             }
-            if started.elapsed() > HOLD {
+            if started.elapsed() > HOLD_TEXT {
                 is_full = false;
                 break;
             }

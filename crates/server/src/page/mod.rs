@@ -70,7 +70,7 @@ pub(crate) async fn route(
 ) -> Option<Result<Answer, Refusal>> {
     let path = request.path();
     Some(match path {
-        "/" => search::home(&Visit::new(state, request)),
+        "/" => Ok(search::home(&Visit::new(state, request))),
         "/suggest" => suggest::answer(state, request).await,
         "/upload" => Ok(upload_form(state, request)),
         "/statistics" => statistics(state, request).await,

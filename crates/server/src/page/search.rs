@@ -27,7 +27,7 @@ const PAGE: usize = 25;
 const DOMAINS_MAX: usize = 8;
 
 /// The start page.
-pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn home(visit: &Visit<'_>) -> Answer {
     let texts = visit.texts;
     let count = figures::certs(visit.state);
     let keyserver = certificate::keyserver(visit);
@@ -55,7 +55,7 @@ pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
             }
         }
     };
-    Ok(visit.page(texts.home_title, &body))
+    visit.page(texts.home_title, &body)
 }
 
 /// The search form.
