@@ -5,6 +5,7 @@ mod checkpoints;
 mod convergence;
 mod files;
 mod format;
+mod index;
 mod kills;
 mod listeners;
 mod merging;
