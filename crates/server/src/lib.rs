@@ -17,6 +17,7 @@ mod figures;
 pub mod fuzz;
 mod gossip;
 mod hkp;
+mod intake;
 mod limiter;
 mod listen;
 mod log;

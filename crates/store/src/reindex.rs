@@ -406,7 +406,7 @@ impl Reindex<'_> {
     fn correct(&mut self, wrong: &[Wrong], place: i64, views: &[View]) -> Result<(), StoreError> {
         let now = self.now;
         let planned = wrong.iter().map(|w| (Some(w.id), &w.prepared.cert, &w.prepared.summary));
-        let ledger = self.store.rehearse(planned, &[], now)?;
+        let ledger = self.store.rehearse(planned, &[], now, Ledger::default())?;
         let (mut rest, mut overtaken) = (wrong, Vec::new());
         loop {
             let written = self.write(|connection, last| {
