@@ -1,19 +1,25 @@
 //! The state of a log: objects and fields, merged from the entries that count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use talaria_cert::sha256;
 
-use crate::action::{Change, DataAction};
+use crate::action::{Change, DataAction, FieldChange};
+use crate::deletable::Opening;
 use crate::genesis::Genesis;
-use crate::merge::{Content, FieldState, Stamp};
+use crate::merge::{Content, FieldState, Sight, Stamp};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::write_part;
+use crate::value::Value;
 
 /// The objects of a log.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     objects: BTreeMap<ObjectId, Object>,
+    /// The entries whose deletable values are deleted.
+    deleted: HashSet<EntryId>,
+    /// The deletable values that are here, by entry.
+    values: HashMap<EntryId, Value>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,6 +43,66 @@ pub struct ObjectInfo {
 }
 
 impl State {
+    /// Forgets all changes. Deletable values stay.
+    pub(crate) fn clear(&mut self) {
+        self.objects.clear();
+        self.deleted.clear();
+    }
+
+    /// Notes the deletable value of an entry.
+    pub(crate) fn reveal(&mut self, id: EntryId, opening: &Opening) {
+        if let Some(value) = opening.value() {
+            self.values.insert(id, value);
+        }
+    }
+
+    /// Drops the deletable values that are deleted.
+    pub(crate) fn drop_deleted(&mut self) {
+        self.values.retain(|id, _| !self.deleted.contains(id));
+    }
+
+    /// The entries whose deletable values are deleted.
+    pub(crate) fn deleted(&self) -> &HashSet<EntryId> {
+        &self.deleted
+    }
+
+    /// Whether the deletable value of an entry is deleted.
+    #[must_use]
+    pub fn is_deleted(&self, entry: &EntryId) -> bool {
+        self.deleted.contains(entry)
+    }
+
+    /// Whether the deletable value of an entry is here, and not deleted.
+    #[must_use]
+    pub fn has_value(&self, entry: &EntryId) -> bool {
+        self.values.contains_key(entry) && !self.is_deleted(entry)
+    }
+
+    /// The octets of the deletable value of an entry, if it is here.
+    pub(crate) fn value_octets(&self, entry: &EntryId) -> usize {
+        self.values.get(entry).map_or(0, |value| value.octets() + 80)
+    }
+
+    /// A change of an entry, with its deletable value if that is here and not deleted.
+    #[must_use]
+    pub fn revealed(&self, entry: &EntryId, change: &FieldChange) -> FieldChange {
+        let mut change = change.clone();
+        if change.commitment().is_some()
+            && let Some(known) = self.values.get(entry).filter(|_| !self.is_deleted(entry))
+            && let FieldChange::Set(Some(value))
+            | FieldChange::Replace { value: Some(value), .. }
+            | FieldChange::Add(value)
+            | FieldChange::Insert { value, .. } = &mut change
+        {
+            value.clone_from(known);
+        }
+        change
+    }
+
+    fn sight(&self) -> Sight<'_> {
+        Sight { deleted: &self.deleted, values: Some(&self.values) }
+    }
+
     /// Applies a change. `counts` is false for an entry that is not honoured.
     pub(crate) fn apply(
         &mut self,
@@ -45,6 +111,12 @@ impl State {
         data: &DataAction,
         counts: bool,
     ) {
+        if let Change::Field(_, FieldChange::DeleteValues(ids)) = &data.change {
+            if counts {
+                self.deleted.extend(ids);
+            }
+            return;
+        }
         let object = self.objects.entry(data.object).or_default();
         match &data.change {
             Change::Field(field, change) => {
@@ -63,7 +135,7 @@ impl State {
 
     /// The objects that are not deleted, in the order of their identities.
     pub fn objects(&self) -> impl Iterator<Item = ObjectInfo> {
-        self.objects.iter().filter_map(|(id, object)| object.info(*id))
+        self.objects.iter().filter_map(|(id, object)| object.info(*id, self.sight()))
     }
 
     /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
@@ -73,7 +145,7 @@ impl State {
         let has_name =
             move |object: &Object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name);
         let found = self.objects.iter().filter(move |(_, object)| has_name(object));
-        found.filter_map(|(id, object)| object.info(*id))
+        found.filter_map(|(id, object)| object.info(*id, self.sight()))
     }
 
     /// The name of an object that was created, deleted or not.
@@ -85,21 +157,21 @@ impl State {
     /// An object that is not deleted.
     #[must_use]
     pub fn object(&self, id: ObjectId) -> Option<ObjectInfo> {
-        self.objects.get(&id)?.info(id)
+        self.objects.get(&id)?.info(id, self.sight())
     }
 
     /// The content of a field of an object that is not deleted.
     #[must_use]
     pub fn field(&self, object: ObjectId, field: &str) -> Option<Content> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted())?;
-        object.fields.get(field)?.content()
+        object.fields.get(field)?.content(self.sight())
     }
 
     /// The fields with their contents, of an object that is not deleted.
     pub fn fields(&self, object: ObjectId) -> impl Iterator<Item = (&str, Content)> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted());
         let fields = object.into_iter().flat_map(|object| &object.fields);
-        fields.filter_map(|(name, state)| Some((name.as_str(), state.content()?)))
+        fields.filter_map(|(name, state)| Some((name.as_str(), state.content(self.sight())?)))
     }
 
     /// The place for a new element of a list behind the element `after`; at the start for `None`.
@@ -116,11 +188,13 @@ impl State {
         }
     }
 
-    /// The hash of the sorted contents, deleted objects included.
+    /// The hash of the sorted contents, deleted objects included. Commitments stand for deletable values, so it is the same on
+    /// nodes that have the values and on others.
     #[must_use]
     pub fn hash(&self, log: EntryId) -> [u8; 32] {
         let mut out = b"TLGH".to_vec();
         out.extend(log.0);
+        let sight = Sight { deleted: &self.deleted, values: None };
         for (id, object) in &self.objects {
             let mut part = Vec::new();
             if let Some((name, creator)) = &object.named {
@@ -130,7 +204,7 @@ impl State {
             part.extend([u8::from(object.named.is_some()), u8::from(object.is_deleted())]);
             let mut is_empty = object.named.is_none() && object.last.is_none();
             for (name, state) in &object.fields {
-                if let Some(content) = state.content() {
+                if let Some(content) = state.content(sight) {
                     write_part(&mut part, 2, name.as_bytes());
                     content.write(&mut part);
                     is_empty = false;
@@ -157,8 +231,8 @@ impl Object {
         self.last.is_some_and(|(_, exists)| !exists)
     }
 
-    fn info(&self, id: ObjectId) -> Option<ObjectInfo> {
-        let fields = self.fields.values().filter(|state| state.has_content()).count();
+    fn info(&self, id: ObjectId, sight: Sight<'_>) -> Option<ObjectInfo> {
+        let fields = self.fields.values().filter(|state| state.has_content(sight)).count();
         let is_there = !self.is_deleted() && (fields > 0 || self.named.is_some());
         is_there.then(|| ObjectInfo { id, named: self.named.clone(), fields })
     }

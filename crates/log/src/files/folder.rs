@@ -32,7 +32,7 @@ pub struct LogFolder {
     memory: Mutex<Memory>,
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
-    disk: Mutex<Disk>,
+    pub(super) disk: Mutex<Disk>,
     pub(super) announcer: Announcer,
     recovered: Recovered,
     _lock: File,
@@ -48,11 +48,11 @@ struct Memory {
 }
 
 /// The end of the log on disk.
-struct Disk {
-    file: File,
+pub(super) struct Disk {
+    pub(super) file: File,
     path: PathBuf,
-    segment: u64,
-    offset: u64,
+    pub(super) segment: u64,
+    pub(super) offset: u64,
     frame: u64,
     /// The number of appends that are on disk.
     done: u64,
@@ -77,6 +77,11 @@ pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) ->
     move |source| LogError::Io { action, path, source }
 }
 
+/// Brings the names in a folder to disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))
+}
+
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}"))
 }
@@ -98,7 +103,7 @@ impl LogFolder {
         fs::create_dir(&segments).map_err(io("make", &segments))?;
         let mut disk = Disk::begin(folder, 0, 0, genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))?;
+        sync_folder(folder)?;
         drop(disk);
         Self::open(folder)
     }
@@ -142,6 +147,7 @@ impl LogFolder {
             in_use()?;
             lock.lock().map_err(io("lock", &lock_path))?;
         }
+        super::compact::clear(folder)?;
         let mut log: Option<Log> = None;
         let (end, recovered) = each_record(folder, |path, signed, location| {
             match &mut log {
@@ -231,6 +237,11 @@ impl LogFolder {
         change(&mut lock(&self.memory).log);
     }
 
+    /// Refuses all later writes: the log on disk may be another one than that in memory.
+    pub(super) fn fail(&self) {
+        lock(&self.memory).failed = true;
+    }
+
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
     ///
     /// All threads that wait share one sync.
@@ -299,7 +310,13 @@ impl LogFolder {
         Ok(upto)
     }
 
-    /// Reads the entries on disk again, with what proves them, in their order.
+    /// Removes a deleted value beside an entry that may leave this node.
+    pub(super) fn withhold(&self, signed: &mut Signed) -> Result<(), LogError> {
+        // Few entries have one.
+        if signed.opening.is_some() { self.read(|log| log.withhold(signed)) } else { Ok(()) }
+    }
+
+    /// Reads the entries on disk again, with what proves them and the deletable values that are not deleted, in their order.
     ///
     /// # Errors
     ///
@@ -309,12 +326,16 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, |_, signed, _| see(signed)).map(|_| ())
+        each_record(&self.folder, |_, mut signed, _| {
+            self.withhold(&mut signed)?;
+            see(signed)
+        })
+        .map(|_| ())
     }
 }
 
 /// The places of the entries of the record at `at` of a segment, in the frame at `frame`.
-fn locations(
+pub(super) fn locations(
     segment: u64,
     frame: usize,
     at: usize,
@@ -432,8 +453,7 @@ impl Disk {
         }
         file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
         file.sync_all().map_err(io("write", &path))?;
-        let parent = folder.join("segments");
-        File::open(&parent).and_then(|folder| folder.sync_all()).map_err(io("write", &parent))?;
+        sync_folder(&folder.join("segments"))?;
         let offset = HEADER_OCTETS as u64;
         Ok(Self { file, path, segment, offset, frame, done: 0, syncs: 0 })
     }

@@ -8,6 +8,7 @@ use super::waiting::AHEAD_MS;
 use super::{Log, Offered, Outcome};
 use crate::action::{Action, Change, DataAction, FieldChange, Target};
 use crate::certificate::{Certificate, MemberKey};
+use crate::deletable::Commitment;
 use crate::entry::Entry;
 use crate::graph::{Number, Past, View};
 use crate::name::{ChainName, EntryId, ObjectId};
@@ -58,6 +59,9 @@ impl Log {
         if !trial.is_covered {
             return Outcome::Refused(Refusal::Batch);
         }
+        if signed.opening.as_ref().is_some_and(|opening| !opening.opens(&signed.entry)) {
+            return Outcome::Refused(Refusal::Opening);
+        }
         let place = match self.place(&signed.entry) {
             Ok(place) => place,
             Err(NotPlaced::Missing(missing)) if self.waiting.is_refused(&missing) => {
@@ -96,6 +100,7 @@ impl Log {
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
         self.add(id, signed.entry.clone(), place.past, signed.octets.len());
+        self.note_opening(signed);
         offered.added.push(trial.signed);
         Outcome::Added
     }
@@ -280,7 +285,7 @@ impl Log {
         if entry.sequence >= limits.chain_entries {
             return Err(Refusal::Limit("entries of a chain"));
         }
-        if before.saturating_add(octets as u64) > limits.chain_octets {
+        if before.saturating_add(weight(entry, octets)) > limits.chain_octets {
             return Err(Refusal::Limit("octets of a chain"));
         }
         if entry.sequence == 0
@@ -288,7 +293,12 @@ impl Log {
         {
             return Err(Refusal::Limit("chains"));
         }
-        let value = entry.action.value().map_or(0, |value| value.len() as u64);
+        let value = entry.action.value().map_or(0, |value| value.len());
+        // As if the value stood where its commitment does.
+        let value = match entry.commitment() {
+            Some(commitment) => value - Commitment::TYPED_OCTETS + commitment.octets as usize,
+            None => value,
+        } as u64;
         let limit = u64::from(limits.value_octets);
         if matches!(entry.action, Action::Data(_)) && value > limit {
             return Err(Refusal::TooLarge { octets: value, limit });
@@ -307,7 +317,7 @@ impl Log {
             Change::Field(field, change) => (field, change),
         };
         let rule = self.genesis.rule(field);
-        if change.rule() != rule {
+        if !change.fits(rule) {
             return Err(Refusal::Rule(rule));
         }
         let same_field = |wanted: fn(&FieldChange) -> bool| {
@@ -330,6 +340,9 @@ impl Log {
             FieldChange::Remove(additions) => named(additions, "a removed addition", |change| {
                 matches!(change, FieldChange::Add(_))
             }),
+            FieldChange::DeleteValues(ids) => {
+                named(ids, "a deletable value", |change| change.commitment().is_some())
+            }
             FieldChange::Insert { parent, .. } if parent.is_none() => Ok(()),
             FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
                 named(&[*element], "the element", is_insertion)
@@ -350,4 +363,9 @@ impl Log {
         });
         if is_there { Ok(()) } else { Err(Refusal::Reference(what)) }
     }
+}
+
+/// The octets that count for the limit of a chain: those of the entry and of the value to which it commits.
+pub(super) fn weight(entry: &Entry, octets: usize) -> u64 {
+    octets as u64 + entry.commitment().map_or(0, |commitment| commitment.octets.into())
 }
