@@ -736,7 +736,7 @@ fn a_deleted_value_leaves_all_nodes() {
         assert_eq!(node.get("server-1", "note"), serde_json::json!([SECRET]));
         assert_eq!(node.get("server-1", "tags"), serde_json::json!([SECRET]));
     }
-    assert_eq!(alice.fails("log delete server-1 color", 1).0, "not-found");
+    assert_eq!(alice.fails("log delete server-1 color", 1).0, "not_found");
     assert_eq!(bob.fails("log delete server-1 note", 1).0, "refused");
     let deleted = alice.ok("log delete server-1 note").remove(0);
     assert_eq!((&deleted["values"], &deleted["entries"]), (&1.into(), &1.into()));
