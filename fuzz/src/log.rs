@@ -13,7 +13,7 @@ pub fn record(bytes: &[u8]) {
     let Ok(entries) = read_record(bytes) else { return };
     for signed in &entries {
         assert_eq!(signed.entry.to_octets(), signed.octets);
-        assert_eq!(Entry::read(&signed.octets).as_ref(), Ok(&signed.entry));
+        assert_eq!(Entry::read(&signed.octets).as_ref(), Ok(&*signed.entry));
         let alone = read_record(&signed.to_record()).expect("it was written");
         assert_eq!(alone, std::slice::from_ref(signed));
     }

@@ -18,7 +18,7 @@ pub(crate) type LastEntries = BTreeMap<u32, Vec<Number>>;
 /// An admitted entry.
 pub(crate) struct Node {
     pub(crate) id: EntryId,
-    pub(crate) entry: Entry,
+    pub(crate) entry: Arc<Entry>,
     pub(crate) chain: u32,
     pub(crate) branch: u32,
     /// The last entries of other chains in the past.
@@ -313,7 +313,7 @@ impl Graph {
     pub(crate) fn add(
         &mut self,
         id: EntryId,
-        entry: Entry,
+        entry: Arc<Entry>,
         past: Past,
         octets: u64,
     ) -> (Number, bool) {

@@ -106,8 +106,8 @@ pub use note::{
 };
 pub use octets::Malformed;
 pub use record::{
-    BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch, read_record,
-    to_records,
+    AuditPath, BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch,
+    read_record, to_records,
 };
 pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};

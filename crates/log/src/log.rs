@@ -28,7 +28,7 @@ use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::octets::Malformed;
-use crate::record::{Evidence, Signed, SignedStatement, Unsigned, covered};
+use crate::record::{Evidence, Signed, SignedStatement, Unsigned};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
 use crate::state::State;
@@ -162,7 +162,7 @@ impl Log {
     ///
     /// [`GenesisError`] if the entry is no genesis that an owner has signed.
     pub fn begin(genesis: &Signed) -> Result<Self, GenesisError> {
-        let log = Self::begin_own(genesis.entry.clone(), genesis.octets.len())?;
+        let log = Self::begin_own(Arc::clone(&genesis.entry), genesis.octets.len())?;
         if !matches!(genesis.evidence, Evidence::Alone(_)) {
             return Err(GenesisError::Refused(Refusal::Batch));
         }
@@ -176,7 +176,8 @@ impl Log {
     /// # Errors
     ///
     /// [`GenesisError`] if the entry is no genesis by an owner.
-    pub fn begin_own(entry: Entry, octets: usize) -> Result<Self, GenesisError> {
+    pub fn begin_own(entry: impl Into<Arc<Entry>>, octets: usize) -> Result<Self, GenesisError> {
+        let entry = entry.into();
         let Action::Genesis(genesis) = &entry.action else { return Err(GenesisError::NotGenesis) };
         let id = EntryId::of(&entry.to_octets());
         let mut log = Self {
@@ -218,7 +219,7 @@ impl Log {
     /// Ed25519 signatures are checked together.
     pub fn offer(&mut self, entries: Vec<Signed>, now_ms: u64) -> Offered {
         let mut offered = Offered::default();
-        let covered = covered(&entries);
+        let covered: Vec<bool> = entries.iter().map(Signed::is_covered).collect();
         let checked = self.check_many(&entries, &covered);
         for ((signed, checked), is_covered) in entries.into_iter().zip(checked).zip(covered) {
             let trial = Trial { signed, checked, is_covered };
@@ -246,10 +247,10 @@ impl Log {
     pub(crate) fn admit_own(&mut self, entry: Entry) -> Result<Unsigned, Refusal> {
         let own = Unsigned::from(entry);
         // A caller can put more into an entry than the format allows, such as a list that is not ascending.
-        if Entry::read(&own.octets)? != own.entry {
+        if Entry::read(&own.octets)? != *own.entry {
             return Err(Malformed::Field("value").into());
         }
-        self.admit_known(own.id, own.entry.clone(), own.octets.len())?;
+        self.admit_known(own.id, Arc::clone(&own.entry), own.octets.len())?;
         self.settle();
         Ok(own)
     }
@@ -264,7 +265,7 @@ impl Log {
         if self.graph.number(&signed.id).is_some() {
             return Ok(());
         }
-        self.admit_known(signed.id, signed.entry.clone(), signed.octets.len())?;
+        self.admit_known(signed.id, Arc::clone(&signed.entry), signed.octets.len())?;
         self.note_opening(signed);
         Ok(())
     }
@@ -307,7 +308,12 @@ impl Log {
         }
     }
 
-    fn admit_known(&mut self, id: EntryId, entry: Entry, octets: usize) -> Result<(), Refusal> {
+    fn admit_known(
+        &mut self,
+        id: EntryId,
+        entry: Arc<Entry>,
+        octets: usize,
+    ) -> Result<(), Refusal> {
         let place = match self.place(&entry) {
             Ok(place) => place,
             Err(admit::NotPlaced::Missing(_)) => return Err(Refusal::Past),
@@ -336,7 +342,7 @@ impl Log {
     }
 
     /// Adds an admissible entry.
-    fn add(&mut self, id: EntryId, entry: Entry, past: crate::graph::Past, octets: usize) {
+    fn add(&mut self, id: EntryId, entry: Arc<Entry>, past: crate::graph::Past, octets: usize) {
         let octets = admit::weight(&entry, octets);
         let (number, is_fork) = self.graph.add(id, entry, past, octets);
         // A fork ends entries that counted, and so do revocations and choices.
@@ -480,12 +486,12 @@ impl Log {
     /// An admitted entry.
     #[must_use]
     pub fn entry(&self, id: &EntryId) -> Option<&Entry> {
-        self.graph.find(id).map(|node| &node.entry)
+        self.graph.find(id).map(|node| &*node.entry)
     }
 
     /// The identities and entries in the order of their admission on this node: each behind its past.
     pub fn entries(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
-        self.graph.nodes.iter().map(|node| (node.id, &node.entry))
+        self.graph.nodes.iter().map(|node| (node.id, &*node.entry))
     }
 
     /// The entries without a successor, of all chains, ascending.
@@ -527,7 +533,7 @@ impl Log {
         let mut found: Vec<&crate::graph::Node> =
             self.graph.nodes.iter().filter(|node| is_about(&node.entry)).collect();
         found.sort_unstable_by_key(|node| node.stamp());
-        found.into_iter().map(|node| (node.id, &node.entry)).collect()
+        found.into_iter().map(|node| (node.id, &*node.entry)).collect()
     }
 
     /// The last entries of the chains that a revocation of `target` concerns, ascending: with them as heads, what was

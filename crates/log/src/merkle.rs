@@ -145,29 +145,51 @@ pub fn is_consistent(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bo
 /// The audit path of each of `leaves`, from the leaf to the root.
 #[must_use]
 pub fn paths(leaves: &[EntryId]) -> Vec<Vec<Hash>> {
-    root_and_paths(leaves).1
+    let tree = Levels::of(leaves.to_vec());
+    (0..leaves.len()).map(|at| tree.path(at)).collect()
 }
 
-/// The root of the tree over `leaves`, of which there is at least one, and the audit path of each, from the leaf to the root.
-pub(crate) fn root_and_paths(leaves: &[EntryId]) -> (Hash, Vec<Vec<Hash>>) {
-    fn below(leaves: &[EntryId], paths: &mut [Vec<Hash>]) -> Hash {
-        match leaves {
-            [] => sha256(&[]),
-            [one] => leaf(one),
-            _ => {
-                let at = split(leaves.len());
-                let (left_paths, right_paths) = paths.split_at_mut(at);
-                let left = below(&leaves[..at], left_paths);
-                let right = below(&leaves[at..], right_paths);
-                left_paths.iter_mut().for_each(|path| path.push(right));
-                right_paths.iter_mut().for_each(|path| path.push(left));
-                inner(&left, &right)
-            }
+/// A tree with its leaves and the hashes of all levels. Any audit path can be read from it.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    leaves: Vec<EntryId>,
+    /// The hashes of the leaves, then those of each level above, up to the root. A node without a sibling on its right goes up
+    /// unchanged, which gives the tree of RFC 6962.
+    levels: Vec<Vec<Hash>>,
+}
+
+impl Levels {
+    /// The tree over `leaves`.
+    pub(crate) fn of(leaves: Vec<EntryId>) -> Self {
+        let mut levels = vec![leaves.iter().map(leaf).collect::<Vec<Hash>>()];
+        while let Some(below) = levels.last().filter(|below| below.len() > 1) {
+            let above = below.chunks(2).map(|pair| match pair {
+                [left, right] => inner(left, right),
+                alone => alone[0],
+            });
+            levels.push(above.collect());
         }
+        Self { leaves, levels }
     }
-    let mut paths = vec![Vec::new(); leaves.len()];
-    let root = below(leaves, &mut paths);
-    (root, paths)
+
+    /// The root.
+    pub(crate) fn root(&self) -> Hash {
+        self.levels.last().and_then(|top| top.first()).copied().unwrap_or_else(|| sha256(&[]))
+    }
+
+    /// The audit path of the leaf number `at`, from the leaf to the root.
+    pub(crate) fn path(&self, at: usize) -> Vec<Hash> {
+        let siblings = self.levels.iter().enumerate().map(|(height, level)| {
+            let sibling = (at >> height) ^ 1;
+            level.get(sibling)
+        });
+        siblings.flatten().copied().collect()
+    }
+
+    /// Whether this tree has the root, the number of leaves and, at its place, the leaf.
+    pub(crate) fn has(&self, id: &EntryId, at: usize, count: usize, root: &Hash) -> bool {
+        self.leaves.len() == count && self.leaves.get(at) == Some(id) && self.root() == *root
+    }
 }
 
 /// Whether `path` proves that `id` is leaf number `at` of `count` in the tree with this root.
@@ -289,17 +311,21 @@ mod tests {
     fn each_leaf_is_proved_at_its_own_place_only() {
         for count in 1..=20 {
             let leaves = leaves(count);
-            let (root, paths) = root_and_paths(&leaves);
-            assert_eq!(root, super::root(&leaves));
+            let (root, paths) = (root(&leaves), paths(&leaves));
+            let tree = Levels::of(leaves.clone());
+            assert_eq!(tree.root(), root);
             for (at, path) in paths.iter().enumerate() {
                 assert!(path.len() <= PATH_MAX);
                 for (other, id) in leaves.iter().enumerate() {
                     let fits = is_included(id, at, count, path, &root);
                     assert_eq!(fits, other == at, "{count} {at} {other}");
+                    assert_eq!(tree.has(id, at, count, &root), other == at);
                 }
                 assert!((0..=count).all(
                     |other| other == at || !is_included(&leaves[at], other, count, path, &root)
                 ));
+                assert!(!tree.has(&leaves[at], at, count + 1, &root));
+                assert!(!tree.has(&leaves[at], at, count, &[7; 32]));
                 let mut longer = path.clone();
                 longer.push([0; 32]);
                 assert!(!is_included(&leaves[at], at, count, &longer, &root));

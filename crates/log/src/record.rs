@@ -1,11 +1,12 @@
 //! Records: entries with what proves them.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::deletable::Opening;
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
-use crate::merkle::{self, PATH_MAX};
+use crate::merkle::{self, Levels, PATH_MAX};
 use crate::name::{ChainName, EntryId};
 use crate::octets::{Fields, Malformed, count_u8, write_part};
 use crate::signature::StoredSignature;
@@ -69,14 +70,12 @@ impl Statement {
     }
 
     /// Whether the statement is about `entry`, and the path proves it.
-    fn covers(&self, entry: &Entry, id: &EntryId, path: &[[u8; 32]]) -> bool {
+    fn covers(&self, entry: &Entry, id: &EntryId, path: &AuditPath) -> bool {
         let at = entry.sequence.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         self.log == entry.log
             && self.chain == entry.chain
             && (entry.sequence != self.first || entry.previous == self.previous)
-            && at.is_some_and(|at| {
-                merkle::is_included(id, at, self.count as usize, path, &self.root)
-            })
+            && at.is_some_and(|at| path.proves(id, at, self.count as usize, &self.root))
     }
 }
 
@@ -95,14 +94,64 @@ pub enum Evidence {
     /// A signature of its own.
     Alone(StoredSignature),
     /// The signature on a batch, and the audit path of the entry.
-    InBatch(Arc<SignedStatement>, Vec<[u8; 32]>),
+    InBatch(Arc<SignedStatement>, AuditPath),
+}
+
+/// The proof that an entry is in the tree of a batch. Entries that were read or made as a whole batch share its tree, and
+/// their hashes are looked up when somebody needs them.
+#[derive(Clone, Debug)]
+pub struct AuditPath(Path);
+
+#[derive(Clone, Debug)]
+enum Path {
+    Hashes(Vec<[u8; 32]>),
+    InTree(Arc<Levels>, usize),
+}
+
+impl AuditPath {
+    /// The hashes, from the leaf to the root.
+    #[must_use]
+    pub fn hashes(&self) -> Cow<'_, [[u8; 32]]> {
+        match &self.0 {
+            Path::Hashes(hashes) => Cow::Borrowed(hashes),
+            Path::InTree(tree, at) => Cow::Owned(tree.path(*at)),
+        }
+    }
+
+    /// The same path without the tree.
+    fn detached(&self) -> Self {
+        self.hashes().into_owned().into()
+    }
+
+    /// Whether the path proves that `id` is leaf number `at` of `count` in the tree with this root.
+    fn proves(&self, id: &EntryId, at: usize, count: usize, root: &[u8; 32]) -> bool {
+        match &self.0 {
+            Path::Hashes(hashes) => merkle::is_included(id, at, count, hashes, root),
+            // The tree was hashed when it was made.
+            Path::InTree(tree, place) => *place == at && tree.has(id, at, count, root),
+        }
+    }
+}
+
+impl PartialEq for AuditPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.hashes() == other.hashes()
+    }
+}
+
+impl Eq for AuditPath {}
+
+impl From<Vec<[u8; 32]>> for AuditPath {
+    fn from(hashes: Vec<[u8; 32]>) -> Self {
+        Self(Path::Hashes(hashes))
+    }
 }
 
 /// An entry with its octets and what proves it. Whether the proof holds is not known yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Signed {
     /// The entry.
-    pub entry: Entry,
+    pub entry: Arc<Entry>,
     /// Its octets.
     pub octets: Vec<u8>,
     /// Its identity.
@@ -141,6 +190,13 @@ impl Signed {
         }
     }
 
+    /// Lets go of the tree of the batch, which can have 65,536 leaves, and keeps the hashes of the audit path.
+    pub(crate) fn detach(&mut self) {
+        if let Evidence::InBatch(_, path) = &mut self.evidence {
+            *path = path.detached();
+        }
+    }
+
     /// The record of the entry alone: with the audit path if it is from a batch.
     #[must_use]
     pub fn to_record(&self) -> Vec<u8> {
@@ -157,6 +213,7 @@ impl Signed {
                 write_part(&mut out, 4, &self.octets);
                 out.extend(batch.statement.to_octets());
                 batch.signature.write(&mut out);
+                let path = path.hashes();
                 out.push(count_u8(path.len()));
                 path.iter().for_each(|hash| out.extend(hash));
             }
@@ -174,7 +231,7 @@ pub fn batch(statement: SignedStatement, entries: Vec<Entry>) -> Option<Vec<Sign
 
 /// An entry without a proof.
 pub(crate) struct Unsigned {
-    pub(crate) entry: Entry,
+    pub(crate) entry: Arc<Entry>,
     pub(crate) octets: Vec<u8>,
     pub(crate) id: EntryId,
     pub(crate) opening: Option<Opening>,
@@ -184,7 +241,7 @@ impl From<Entry> for Unsigned {
     fn from(entry: Entry) -> Self {
         let octets = entry.to_octets();
         let id = EntryId::of(&octets);
-        Self { entry, octets, id, opening: None }
+        Self { entry: Arc::new(entry), octets, id, opening: None }
     }
 }
 
@@ -195,7 +252,7 @@ impl Unsigned {
     }
 
     fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let entry = Entry::read(octets)?;
+        let entry = Arc::new(Entry::read(octets)?);
         Ok(Self { entry, octets: octets.to_vec(), id: EntryId::of(octets), opening: None })
     }
 
@@ -209,63 +266,31 @@ impl Unsigned {
 /// Entries in a row, as the leaves of the Merkle tree of a batch.
 pub(crate) struct Tree {
     entries: Vec<Unsigned>,
-    root: [u8; 32],
-    paths: Vec<Vec<[u8; 32]>>,
+    levels: Arc<Levels>,
 }
 
 impl Tree {
     pub(crate) fn of(entries: Vec<Unsigned>) -> Self {
-        let ids: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
-        let (root, paths) = merkle::root_and_paths(&ids);
-        Self { entries, root, paths }
+        let ids = entries.iter().map(|entry| entry.id).collect();
+        Self { entries, levels: Arc::new(Levels::of(ids)) }
     }
 
     pub(crate) fn root(&self) -> [u8; 32] {
-        self.root
+        self.levels.root()
     }
 
     /// The entries with their proofs. `None` if the statement is not about this tree.
     pub(crate) fn sign(self, statement: SignedStatement) -> Option<Vec<Signed>> {
         let of = &statement.statement;
-        if self.entries.len() != of.count as usize || self.root != of.root {
+        if self.entries.len() != of.count as usize || self.root() != of.root {
             return None;
         }
         let batch = Arc::new(statement);
-        let signed = self.entries.into_iter().zip(self.paths);
-        Some(signed.map(|(e, path)| e.with(Evidence::InBatch(Arc::clone(&batch), path))).collect())
+        let path = |at| AuditPath(Path::InTree(Arc::clone(&self.levels), at));
+        let signed = self.entries.into_iter().enumerate();
+        let signed = signed.map(|(at, e)| e.with(Evidence::InBatch(Arc::clone(&batch), path(at))));
+        Some(signed.collect())
     }
-}
-
-/// Whether the statement of its batch is about each of some entries. Entries of a whole batch that were read from one record are looked
-/// at together: one tree instead of a path for each.
-pub(crate) fn covered(entries: &[Signed]) -> Vec<bool> {
-    let mut covered = Vec::with_capacity(entries.len());
-    while let Some(first) = entries.get(covered.len()) {
-        let rest = &entries[covered.len()..];
-        match whole_batch(rest) {
-            Some(count) => covered.resize(covered.len() + count, true),
-            None => covered.push(first.is_covered()),
-        }
-    }
-    covered
-}
-
-/// The number of entries of a whole batch from one record, if the first of `entries` begins one and the statement is about all.
-fn whole_batch(entries: &[Signed]) -> Option<usize> {
-    let Evidence::InBatch(batch, _) = &entries.first()?.evidence else { return None };
-    let of = &batch.statement;
-    let run = entries.get(..of.count as usize).filter(|run| run.len() > 1)?;
-    let is_about = |(at, signed): (u64, &Signed)| {
-        // Others could come with paths of their own.
-        matches!(&signed.evidence, Evidence::InBatch(other, _) if Arc::ptr_eq(other, batch))
-            && signed.entry.log == of.log
-            && signed.entry.chain == of.chain
-            && of.first.checked_add(at) == Some(signed.entry.sequence)
-    };
-    let is_whole =
-        !of.log.is_none() && run[0].entry.previous == of.previous && (0..).zip(run).all(is_about);
-    let ids: Vec<EntryId> = run.iter().map(|signed| signed.id).collect();
-    (is_whole && merkle::root(&ids) == of.root).then_some(run.len())
 }
 
 /// The kind of a record that begins with deletable values.
@@ -442,8 +467,28 @@ fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
             let path = (0..count).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
             fields.end()?;
             let batch = Arc::new(SignedStatement { statement, signature });
-            Ok(vec![Unsigned::read(entry)?.with(Evidence::InBatch(batch, path))])
+            Ok(vec![Unsigned::read(entry)?.with(Evidence::InBatch(batch, path.into()))])
         }
         _ => Err(Malformed::Field("kind of a record")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What waits is counted by the octets of entries, so it must not keep trees.
+    #[test]
+    fn a_detached_path_proves_the_same_without_the_tree() {
+        let ids: Vec<EntryId> = (0..5).map(|number| EntryId([number; 32])).collect();
+        let tree = Arc::new(Levels::of(ids.clone()));
+        let path = AuditPath(Path::InTree(Arc::clone(&tree), 3));
+        let detached = path.detached();
+        assert_eq!(detached, path);
+        drop(path);
+        assert_eq!(Arc::strong_count(&tree), 1);
+        for (at, id) in ids.iter().enumerate() {
+            assert_eq!(detached.proves(id, at, 5, &tree.root()), at == 3);
+        }
     }
 }

@@ -339,7 +339,8 @@ impl LogFolder {
                         write(&format!("{name}.sig"), &packet)?;
                         last = Some((number, batch.clone()));
                     }
-                    let hashes = path.iter().map(|hash| format!("{}\n", EntryId(*hash)));
+                    let hashes = path.hashes();
+                    let hashes = hashes.iter().map(|hash| format!("{}\n", EntryId(*hash)));
                     let proof = format!(
                         "statement {name}\nleaf {}\nplace {} of {}\n{}",
                         signed.id,

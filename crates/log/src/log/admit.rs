@@ -99,7 +99,7 @@ impl Log {
                 .waiting
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
-        self.add(id, signed.entry.clone(), place.past, signed.octets.len());
+        self.add(id, Arc::clone(&signed.entry), place.past, signed.octets.len());
         self.note_opening(signed);
         offered.added.push(trial.signed);
         Outcome::Added

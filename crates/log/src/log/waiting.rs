@@ -62,12 +62,14 @@ impl Waiting {
         !self.known.is_empty() && self.known.contains_key(&record_hash(signed))
     }
 
-    fn keep(&mut self, trial: &Trial) -> bool {
+    fn keep(&mut self, trial: &mut Trial) -> bool {
         let octets = trial.signed.size();
         if self.known.len() >= WAITING_MAX || self.octets + octets > WAITING_OCTETS_MAX {
             return false;
         }
         self.octets += octets;
+        // The tree of its batch can be a thousand times larger.
+        trial.signed.detach();
         self.known.insert(record_hash(&trial.signed), octets);
         true
     }
@@ -78,8 +80,8 @@ impl Waiting {
     }
 
     /// Keeps an entry until the entry `missing` is here.
-    pub(super) fn for_past(&mut self, missing: EntryId, trial: Trial) -> Outcome {
-        if !self.keep(&trial) {
+    pub(super) fn for_past(&mut self, missing: EntryId, mut trial: Trial) -> Outcome {
+        if !self.keep(&mut trial) {
             return Outcome::NotKept;
         }
         self.waits_for.insert(trial.signed.id, missing);
@@ -88,8 +90,8 @@ impl Waiting {
     }
 
     /// Keeps an entry until its time.
-    pub(super) fn for_clock(&mut self, trial: Trial) -> Outcome {
-        if !self.keep(&trial) {
+    pub(super) fn for_clock(&mut self, mut trial: Trial) -> Outcome {
+        if !self.keep(&mut trial) {
             return Outcome::NotKept;
         }
         let id = trial.signed.id;

@@ -77,12 +77,12 @@ fn replayed_entry() {
     }
     assert_eq!(pair.log.state_hash(), hash);
     // In another log by the same owner.
-    let other = Entry { clock: Clock(7), ..pair.genesis.entry.clone() };
+    let other = Entry { clock: Clock(7), ..Entry::clone(&pair.genesis.entry) };
     let other = pair.alice.sign(other, EntryId::NONE);
     let mut other = Log::begin(&other).unwrap();
     assert_eq!(refusal(&mut other, &once), Refusal::OtherLog);
     // The same content under the name of the other log does not fit the signature.
-    let moved = Entry { log: other.id(), ..once.entry.clone() };
+    let moved = Entry { log: other.id(), ..Entry::clone(&once.entry) };
     let moved = Entry { sequence: 1, previous: other.id(), ..moved };
     let Evidence::Alone(signature) = once.evidence else { panic!() };
     let moved = Signed::alone(moved, signature);
@@ -206,17 +206,17 @@ fn reordered_chain() {
     assert_eq!(copy.state_hash(), pair.log.state_hash());
     assert_eq!(copy.waiting(), 0);
     // Another order in the entries is refused.
-    let wrong = Entry { sequence: 9, ..entries[3].entry.clone() };
+    let wrong = Entry { sequence: 9, ..Entry::clone(&entries[3].entry) };
     let wrong = pair.alice.sign(wrong, pair.log.id());
     assert_eq!(refusal(&mut copy, &wrong), Refusal::Sequence);
-    let wrong = Entry { previous: pair.genesis.id, ..entries[3].entry.clone() };
+    let wrong = Entry { previous: pair.genesis.id, ..Entry::clone(&entries[3].entry) };
     let wrong = pair.alice.sign(wrong, pair.log.id());
     assert_eq!(refusal(&mut copy, &wrong), Refusal::Sequence);
-    let early = Entry { clock: Clock(entries[2].entry.clock.0), ..entries[3].entry.clone() };
+    let early = Entry { clock: Clock(entries[2].entry.clock.0), ..Entry::clone(&entries[3].entry) };
     let early = pair.alice.sign(early, pair.log.id());
     assert_eq!(refusal(&mut copy, &early), Refusal::Clock);
     // Entries behind a refused entry are refused, not kept.
-    let behind = Entry { sequence: 5, previous: early.id, ..entries[3].entry.clone() };
+    let behind = Entry { sequence: 5, previous: early.id, ..Entry::clone(&entries[3].entry) };
     let behind = Entry { clock: Clock(u64::MAX >> 1), ..behind };
     let behind = pair.alice.sign(behind, pair.log.id());
     assert_eq!(refusal(&mut copy, &behind), Refusal::Past);
@@ -289,7 +289,7 @@ fn stolen_then_revoked_key_that_backdates() {
     assert_eq!(other.state_hash(), log.state_hash());
     // An author who has seen the revocation cannot go on.
     assert!(thief.make(&mut log, set("x")).is_err());
-    let mut aware = on_top.entry.clone();
+    let mut aware = Entry::clone(&on_top.entry);
     aware.links = vec![end.id];
     aware.clock = Clock(end.entry.clock.0 + 1);
     let aware = Person::new(2, 1).sign(aware, log.id());
@@ -349,7 +349,7 @@ fn restored_machine_and_fork_at_the_first_entry() {
     assert!(log.forks().is_empty());
     assert_eq!(name(&log).as_deref(), Some("after the restore"));
     let mut again = Person::new(2, 1);
-    let entry = Entry { action: set("twin"), ..first.entry.clone() };
+    let entry = Entry { action: set("twin"), ..Entry::clone(&first.entry) };
     let twin = again.sign(entry, log.id());
     offer(&mut log, &[&twin]);
     assert_eq!(log.forks()[0].sequence, 0);
@@ -364,7 +364,7 @@ fn restored_machine_and_fork_at_the_first_entry() {
     assert_eq!(log.standing(&twin.id), Some(Standing::Revoked));
     assert_eq!(name(&log).as_deref(), Some("first"));
     // The place of genesis cannot be taken.
-    let mut at_genesis = grant.entry.clone();
+    let mut at_genesis = Entry::clone(&grant.entry);
     (at_genesis.sequence, at_genesis.previous) = (0, EntryId::NONE);
     let at_genesis = alice.sign(at_genesis, log.id());
     assert_eq!(refusal(&mut log, &at_genesis), Refusal::GenesisPlace);
@@ -398,7 +398,7 @@ fn document_signature_offered_as_an_entry() {
         let packet = alice.key.sign(&genesis.octets, NOW).unwrap();
         let signature =
             StoredSignature::of_packet(&packet, alice.chain.subkey, genesis.id).unwrap();
-        assert!(Log::begin(&Signed::alone(genesis.entry.clone(), signature)).is_err());
+        assert!(Log::begin(&Signed::alone(Entry::clone(&genesis.entry), signature)).is_err());
     }
 }
 
@@ -460,7 +460,7 @@ fn statement_of_one_batch_offered_with_another() {
         statement: statement.statement,
         signature: other.signature.clone(),
     };
-    let entries = two.iter().map(|signed| signed.entry.clone()).collect();
+    let entries = two.iter().map(|signed| Entry::clone(&signed.entry)).collect();
     let forged = talaria_log::batch(forged, entries).unwrap();
     let outcomes = copy.offer(forged, NOW_MS).outcomes;
     let forged = Outcome::Refused(Refusal::Signature(BadSignature::Forged));

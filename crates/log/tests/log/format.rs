@@ -222,7 +222,7 @@ fn a_whole_batch_is_one_record_and_each_entry_has_a_proof() {
         assert_eq!(&read, signed);
         let Evidence::InBatch(batch, path) = &read.evidence else { panic!("{read:?}") };
         let at = usize::try_from(read.entry.sequence - batch.statement.first).unwrap();
-        assert!(is_included(&read.id, at, 21, path, &batch.statement.root));
+        assert!(is_included(&read.id, at, 21, &path.hashes(), &batch.statement.root));
         let mut log = pair.copy();
         assert_eq!(log.offer(vec![read], NOW_MS).outcomes, [talaria_log::Outcome::WaitsForPast]);
     }

@@ -1,7 +1,7 @@
 //! Exchanges between copies of a log, without sockets: two or more nodes, and hostile peers.
 
 use talaria_log::{
-    ANSWER_MS, EntryId, FRAME_MS, FRAMES_MAX, Farewell, Fetching, HEADS_KEPT_MAX, HELLO_MS,
+    ANSWER_MS, Entry, EntryId, FRAME_MS, FRAMES_MAX, Farewell, Fetching, HEADS_KEPT_MAX, HELLO_MS,
     IDLE_MS, Log, MemoryReplica, Mode, OUTPUT_LOW, Outcome, REPEAT_MS, SEND_MS, Session, Signed,
     SyncError, SyncFrame as Frame, to_records,
 };
@@ -275,7 +275,7 @@ fn a_forged_entry_ends_the_session_and_is_reported_by_kind() {
     let mut other = Log::begin(&genesis).unwrap();
     let mut alice = Person::new(0, 1);
     let entry = alice.make(&mut other, set("x")).unwrap().entry;
-    let forged = mallory.sign(entry, genesis.id);
+    let forged = mallory.sign(Entry::clone(&entry), genesis.id);
     victim.announce(1, forged.id, 0).unwrap();
     assert!(victim.said().contains(&WANT));
     let records = [grant.to_record(), forged.to_record()];
