@@ -25,7 +25,7 @@ use talaria_message::{
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
-pub use log::{HistoryEntry, LogFigures, SharedLog, putting};
+pub use log::{HistoryEntry, LogFigures, SharedLog, putting, putting_deletable};
 
 use crate::{Error, Stores};
 
