@@ -1,12 +1,13 @@
 //! A log in a folder (`docs/formats/log.md`, Folder).
 //!
 //! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who wait share one sync.
-//! Opening a log reads the segments up to the last whole group, and checks no signature again.
+//! Opening a log reads its index and the segments behind it, up to the last whole group, and checks no signature again.
 
 mod announce;
 mod compact;
 mod exchange;
 mod folder;
+mod index;
 mod instance;
 mod put;
 mod read;
@@ -23,6 +24,7 @@ pub use exchange::{
 };
 pub use folder::{LogFolder, Recovered};
 pub use put::{PutError, Signing, deletable};
+pub(crate) use segment::{FRAME_HEADER_OCTETS, frame_at};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use witness::{
     WitnessError, WitnessFolder, make_note_key, public_path, read_note_key, read_public_note_key,

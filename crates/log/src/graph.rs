@@ -1,35 +1,53 @@
 //! The graph of admitted entries: chains, branches, forks, and the past of each entry.
 //!
 //! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
+//!
+//! An entry takes some 120 octets here. Its octets are elsewhere as soon as they are on disk, except for operations on the log
+//! itself.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
+
+use crate::action::{Action, Grant, number as operation};
+use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::merge::Stamp;
-use crate::name::{ChainName, EntryId};
+use crate::name::{ChainName, EntryId, ObjectId};
 
 /// The number of an admitted entry.
 pub(crate) type Number = u32;
 
-/// The last known entries of chains.
-pub(crate) type LastEntries = BTreeMap<u32, Vec<Number>>;
+/// The last known entries of chains, ascending by chain.
+pub(crate) type LastEntries = [(u32, Number)];
 
 /// An admitted entry.
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) id: EntryId,
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) chain: u32,
-    pub(crate) branch: u32,
-    /// The last entries of other chains in the past.
-    pub(crate) others: Arc<LastEntries>,
-    first_child: Option<Number>,
+    pub(crate) clock: Clock,
     /// The sum of the octets of the chain up to here.
     pub(crate) chain_octets: u64,
-    /// Whether the entry counts, as of the last settlement.
-    pub(crate) honoured: bool,
     /// The place of the octets in the segments of a folder. `None` until the entry is on disk.
     pub(crate) location: Option<Location>,
+    pub(crate) branch: u32,
+    sequence: u32,
+    /// The place of the last entries of other chains in the past.
+    others: u32,
+    /// The grant. It cannot be genesis, which has the number 0.
+    pub(crate) grant: Option<NonZeroU32>,
+    /// The number of the operation.
+    pub(crate) operation: u8,
+    pub(crate) object: u32,
+    pub(crate) field: u32,
+    /// Whether the entry counts, as of the last settlement.
+    pub(crate) honoured: bool,
+    /// Whether the entry counts in the state.
+    pub(crate) applied: bool,
 }
 
 /// The place of an entry in the segments of a folder. Offsets count from the start of the segment.
@@ -46,9 +64,19 @@ pub(crate) struct Location {
 }
 
 impl Node {
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp { clock: self.entry.clock, author: self.entry.author(), id: self.id }
+    pub(crate) fn sequence(&self) -> u64 {
+        u64::from(self.sequence)
     }
+
+    /// Whether the entry changes an object.
+    pub(crate) fn is_data(&self) -> bool {
+        matches!(self.operation, operation::CREATE..operation::GRANT)
+    }
+}
+
+/// Reads entries again whose octets are on disk. Who implements it remembers why it could not.
+pub(crate) trait Source: Send + Sync {
+    fn entry(&self, id: &EntryId, location: Location) -> Option<Entry>;
 }
 
 /// A chain.
@@ -67,6 +95,7 @@ pub(crate) struct Fork {
 
 /// A part of a chain without forks. It hangs on the entry with a sequence of another branch.
 pub(crate) struct Branch {
+    chain: u32,
     pub(crate) parent: Option<(u32, u64)>,
     /// The sequence of the first entry.
     pub(crate) start: u64,
@@ -85,7 +114,14 @@ impl Branch {
 /// The past of an entry, without the entry.
 pub(crate) struct Past {
     pub(crate) previous: Option<Number>,
-    others: Arc<LastEntries>,
+    others: Others,
+}
+
+/// The last entries of other chains in a past.
+enum Others {
+    /// Those at a place of the graph.
+    Known(u32),
+    New(Box<LastEntries>),
 }
 
 /// A closed set of entries.
@@ -97,21 +133,103 @@ pub(crate) enum View<'a> {
     Past(&'a Past),
 }
 
+/// Names that stand in many entries, by number. The number 0 is the empty name.
+pub(crate) struct Names<T> {
+    all: Vec<T>,
+    numbers: HashMap<T, u32>,
+}
+
+impl<T: Clone + Eq + Hash> Names<T> {
+    fn starting_with(empty: T) -> Self {
+        let mut names = Self { all: Vec::new(), numbers: HashMap::new() };
+        names.add(empty);
+        names
+    }
+
+    pub(crate) fn number<Q>(&self, name: &Q) -> Option<u32>
+    where
+        T: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        self.numbers.get(name).copied()
+    }
+
+    pub(crate) fn name(&self, number: u32) -> &T {
+        &self.all[number as usize]
+    }
+
+    pub(crate) fn all(&self) -> &[T] {
+        &self.all
+    }
+
+    /// Adds a name that is not there.
+    pub(crate) fn add(&mut self, name: T) -> u32 {
+        let number = u32::try_from(self.all.len()).expect("fewer than 2^32 names");
+        self.all.push(name.clone());
+        self.numbers.insert(name, number);
+        number
+    }
+}
+
 /// The graph.
-#[derive(Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
-    by_id: HashMap<EntryId, Number>,
+    by_id: HashTable<Number>,
+    hasher: RandomState,
     pub(crate) chains: Vec<Chain>,
     by_name: HashMap<ChainName, u32>,
     pub(crate) branches: Vec<Branch>,
     forks: Vec<Fork>,
     fork_after: HashMap<(u32, Option<Number>), u32>,
+    /// The last entries of other chains, for the pasts of entries. The first one is empty.
+    pub(crate) others: Vec<Box<LastEntries>>,
+    pub(crate) objects: Names<ObjectId>,
+    pub(crate) fields: Names<Arc<str>>,
+    /// The entries about each object, in the order of their admission.
+    about: Vec<Vec<Number>>,
+    /// Operations on the log itself, and the entries that are not on disk.
+    bodies: HashMap<Number, Arc<Entry>>,
+    source: Option<Arc<dyn Source>>,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            by_id: HashTable::new(),
+            hasher: RandomState::new(),
+            chains: Vec::new(),
+            by_name: HashMap::new(),
+            branches: Vec::new(),
+            forks: Vec::new(),
+            fork_after: HashMap::new(),
+            others: vec![Box::default()],
+            objects: Names::starting_with(ObjectId::NONE),
+            fields: Names::starting_with(Arc::default()),
+            about: vec![Vec::new()],
+            bodies: HashMap::new(),
+            source: None,
+        }
+    }
+}
+
+/// What the graph keeps of an entry, without its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) id: EntryId,
+    pub(crate) clock: Clock,
+    pub(crate) chain: u32,
+    pub(crate) octets: u32,
+    pub(crate) grant: Option<NonZeroU32>,
+    pub(crate) operation: u8,
+    pub(crate) object: u32,
+    pub(crate) field: u32,
 }
 
 impl Graph {
     pub(crate) fn number(&self, id: &EntryId) -> Option<Number> {
-        self.by_id.get(id).copied()
+        let is_it = |number: &Number| self.nodes[*number as usize].id == *id;
+        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
     }
 
     /// The numbers of all entries.
@@ -123,24 +241,90 @@ impl Graph {
         &self.nodes[number as usize]
     }
 
-    pub(crate) fn find(&self, id: &EntryId) -> Option<&Node> {
-        self.number(id).map(|number| self.node(number))
-    }
-
     pub(crate) fn chain(&self, name: &ChainName) -> Option<&Chain> {
         self.by_name.get(name).map(|&at| &self.chains[at as usize])
+    }
+
+    /// The chain of an entry.
+    pub(crate) fn chain_of(&self, number: Number) -> u32 {
+        self.branches[self.node(number).branch as usize].chain
+    }
+
+    /// The name of the chain of an entry.
+    pub(crate) fn name_of(&self, number: Number) -> &ChainName {
+        &self.chains[self.chain_of(number) as usize].name
+    }
+
+    pub(crate) fn stamp(&self, number: Number) -> Stamp {
+        let node = self.node(number);
+        Stamp { clock: node.clock, author: self.name_of(number).author, id: node.id }
+    }
+
+    /// An entry. `None` if it cannot be read from disk.
+    pub(crate) fn entry(&self, number: Number) -> Option<Arc<Entry>> {
+        if let Some(entry) = self.bodies.get(&number) {
+            return Some(Arc::clone(entry));
+        }
+        let node = self.node(number);
+        self.source.as_ref()?.entry(&node.id, node.location?).map(Arc::new)
+    }
+
+    /// The operation of an entry on the log itself.
+    ///
+    /// # Panics
+    ///
+    /// If the entry changes an object.
+    pub(crate) fn control(&self, number: Number) -> &Action {
+        &self.control_entry(number).action
+    }
+
+    /// The entry of an operation on the log itself.
+    ///
+    /// # Panics
+    ///
+    /// If the entry changes an object.
+    pub(crate) fn control_entry(&self, number: Number) -> &Entry {
+        self.bodies.get(&number).expect("operations on the log stay in memory")
+    }
+
+    /// The grant with a number.
+    pub(crate) fn grant(&self, number: Number) -> Option<&Grant> {
+        match self.bodies.get(&number).map(|entry| &entry.action) {
+            Some(Action::Grant(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+
+    /// Reads entries that are on disk from `source`.
+    pub(crate) fn read_from(&mut self, source: Arc<dyn Source>) {
+        self.source = Some(source);
+    }
+
+    /// Notes that an entry is on disk. Its octets leave the memory if they change an object.
+    pub(crate) fn stored(&mut self, number: Number, location: Location) {
+        let node = &mut self.nodes[number as usize];
+        node.location = Some(location);
+        if node.is_data() && self.source.is_some() {
+            self.bodies.remove(&number);
+        }
+    }
+
+    /// The entries about an object, in the order of their admission; about one of its fields, if it is named.
+    pub(crate) fn about(&self, object: u32, field: Option<u32>) -> impl Iterator<Item = Number> {
+        let all = self.about[object as usize].iter().copied();
+        all.filter(move |&number| field.is_none_or(|field| self.node(number).field == field))
     }
 
     /// Whether `a` is `b` or before it, in one chain.
     pub(crate) fn is_up_to(&self, a: Number, b: Number) -> bool {
         let (a, b) = (self.node(a), self.node(b));
-        if a.chain != b.chain || a.entry.sequence > b.entry.sequence {
+        if a.sequence > b.sequence {
             return false;
         }
-        let (mut branch, mut end) = (b.branch, b.entry.sequence);
+        let (mut branch, mut end) = (b.branch, b.sequence());
         loop {
             if branch == a.branch {
-                return a.entry.sequence <= end;
+                return a.sequence() <= end;
             }
             match self.branches[branch as usize].parent {
                 Some((parent, at)) => (branch, end) = (parent, at),
@@ -151,28 +335,45 @@ impl Graph {
 
     /// The past of an entry with these neighbours.
     pub(crate) fn past(&self, previous: Option<Number>, links: &[Number]) -> Past {
-        let start = previous.map(|previous| Arc::clone(&self.node(previous).others));
-        let mut others = start.unwrap_or_default();
-        if !links.is_empty() {
-            let mut known = (*others).clone();
-            for &link in links {
-                for (&chain, tips) in &*Arc::clone(&self.node(link).others) {
-                    tips.iter().for_each(|&tip| self.add_tip(&mut known, chain, tip));
-                }
-                self.add_tip(&mut known, self.node(link).chain, link);
-            }
-            others = Arc::new(known);
+        let start = previous.map_or(0, |previous| self.node(previous).others);
+        if links.is_empty() {
+            return Past { previous, others: Others::Known(start) };
         }
-        Past { previous, others }
+        let mut known: BTreeMap<u32, Vec<Number>> = BTreeMap::new();
+        for &(chain, tip) in &self.others[start as usize] {
+            known.entry(chain).or_default().push(tip);
+        }
+        for &link in links {
+            for &(chain, tip) in self.others_of(link) {
+                self.add_tip(&mut known, chain, tip);
+            }
+            self.add_tip(&mut known, self.chain_of(link), link);
+        }
+        let known = known
+            .into_iter()
+            .flat_map(|(chain, tips)| tips.into_iter().map(move |tip| (chain, tip)));
+        Past { previous, others: Others::New(known.collect()) }
     }
 
     /// The past of an admitted entry.
     pub(crate) fn past_of(&self, number: Number) -> Past {
-        let node = self.node(number);
-        Past { previous: self.number(&node.entry.previous), others: Arc::clone(&node.others) }
+        let others = Others::Known(self.node(number).others);
+        Past { previous: self.previous(number), others }
     }
 
-    fn add_tip(&self, known: &mut LastEntries, chain: u32, tip: Number) {
+    /// The last entries of other chains in the past of an admitted entry.
+    pub(crate) fn others_of(&self, number: Number) -> &LastEntries {
+        &self.others[self.node(number).others as usize]
+    }
+
+    fn others_in<'a>(&'a self, past: &'a Past) -> &'a LastEntries {
+        match &past.others {
+            Others::Known(at) => &self.others[*at as usize],
+            Others::New(others) => others,
+        }
+    }
+
+    fn add_tip(&self, known: &mut BTreeMap<u32, Vec<Number>>, chain: u32, tip: Number) {
         let tips = known.entry(chain).or_default();
         if !tips.iter().any(|&other| self.is_up_to(tip, other)) {
             tips.retain(|&other| !self.is_up_to(other, tip));
@@ -191,10 +392,15 @@ impl Graph {
     pub(crate) fn is_in(&self, past: &Past, number: Number) -> bool {
         number == 0
             || past.previous.is_some_and(|previous| self.is_up_to(number, previous))
-            || past
-                .others
-                .get(&self.node(number).chain)
-                .is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(number, tip)))
+            || self.is_among(number, self.others_in(past))
+    }
+
+    /// Whether an entry is one of the last entries of chains, or before one.
+    fn is_among(&self, number: Number, last: &LastEntries) -> bool {
+        let chain = self.chain_of(number);
+        let start = last.partition_point(|(other, _)| *other < chain);
+        let tips = last[start..].iter().take_while(|(other, _)| *other == chain);
+        tips.into_iter().any(|&(_, tip)| self.is_up_to(number, tip))
     }
 
     /// Whether an entry is in the past of another.
@@ -202,10 +408,7 @@ impl Graph {
         if a == b || b == 0 {
             return false;
         }
-        let (tips, chain) = (&self.node(b).others, self.node(a).chain);
-        a == 0
-            || self.is_up_to(a, b)
-            || tips.get(&chain).is_some_and(|tips| tips.iter().any(|&tip| self.is_up_to(a, tip)))
+        a == 0 || self.is_up_to(a, b) || self.is_among(a, self.others_of(b))
     }
 
     /// The entries in a past that are not in the past of `known`, in no particular order. The cost is that of what is
@@ -214,7 +417,8 @@ impl Graph {
         let is_known = |number| known.is_some_and(|known| self.precedes(number, known));
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let tips = past.previous.iter().chain(past.others.values().flatten()).copied();
+        let others = self.others_in(past).iter().map(|&(_, tip)| tip);
+        let tips = past.previous.into_iter().chain(others);
         // Genesis is in every past, also of entries without a link.
         for tip in tips.chain([0]) {
             let mut next = Some(tip);
@@ -224,7 +428,7 @@ impl Graph {
                     break;
                 }
                 found.push(number);
-                next = self.number(&self.node(number).entry.previous);
+                next = self.previous(number);
             }
         }
         found
@@ -236,14 +440,18 @@ impl Graph {
             let other = &self.chains[*chain as usize].name;
             other.author == name.author && other != name
         };
-        let genesis = self.nodes.first().map(|genesis| genesis.chain);
-        let genesis = genesis.filter(|chain| !past.others.contains_key(chain));
-        past.others.keys().copied().chain(genesis).filter(is_theirs).count()
+        let mut chains: Vec<u32> = self.others_in(past).iter().map(|&(chain, _)| chain).collect();
+        if !self.nodes.is_empty() {
+            chains.push(self.chain_of(0));
+        }
+        chains.sort_unstable();
+        chains.dedup();
+        chains.iter().filter(|&chain| is_theirs(chain)).count()
     }
 
     /// The forks at or before an entry, each with the child that leads to the entry.
     pub(crate) fn forks_before(&self, number: Number) -> impl Iterator<Item = (&Fork, Number)> {
-        let chain = &self.chains[self.node(number).chain as usize];
+        let chain = &self.chains[self.chain_of(number) as usize];
         chain.forks.iter().filter_map(move |&at| {
             let fork = &self.forks[at as usize];
             let leads = fork.children.iter().find(|&&child| self.is_up_to(child, number));
@@ -258,19 +466,31 @@ impl Graph {
 
     /// The entry before an entry in its chain.
     pub(crate) fn previous(&self, number: Number) -> Option<Number> {
-        self.number(&self.node(number).entry.previous)
+        let node = self.node(number);
+        let branch = &self.branches[node.branch as usize];
+        if node.sequence() > branch.start {
+            return branch.at(node.sequence() - 1);
+        }
+        branch.parent.and_then(|(parent, at)| self.branches[parent as usize].at(at))
+    }
+
+    /// The first entry that came behind an entry in its chain.
+    fn first_child(&self, number: Number) -> Option<Number> {
+        let node = self.node(number);
+        // It goes on with the branch; later ones begin their own.
+        self.branches[node.branch as usize].at(node.sequence() + 1)
     }
 
     /// The entries right behind an entry in its chain: more than one at a fork.
     pub(crate) fn children(&self, number: Number) -> impl Iterator<Item = Number> {
-        self.children_at(self.node(number).chain, Some(number))
+        self.children_at(self.chain_of(number), Some(number))
     }
 
     /// The entries right behind a place of a chain; those at its start for `None`.
     fn children_at(&self, chain: u32, number: Option<Number>) -> impl Iterator<Item = Number> {
         let of = &self.chains[chain as usize];
         let first = match number {
-            Some(number) => self.node(number).first_child,
+            Some(number) => self.first_child(number),
             None => of.first,
         };
         // Most chains have no fork.
@@ -296,10 +516,10 @@ impl Graph {
         if of.forks.is_empty() {
             while let Some(entry) = starts.pop() {
                 out.push(entry);
-                starts.extend(self.node(entry).first_child);
+                starts.extend(self.first_child(entry));
             }
         } else {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             while let Some(entry) = starts.pop() {
                 if seen.insert(entry) {
                     out.push(entry);
@@ -315,66 +535,147 @@ impl Graph {
         id: EntryId,
         entry: Arc<Entry>,
         past: Past,
-        octets: u64,
+        octets: usize,
     ) -> (Number, bool) {
-        let number = Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries");
-        let chain = self.chain_number(entry.chain);
-        let previous = past.previous;
-        let before = match previous {
-            Some(previous) => self.nodes[previous as usize].first_child,
-            None => self.chains[chain as usize].first,
+        let octets = u32::try_from(octets).expect("an entry has at most 66 KiB");
+        let Past { previous, others } = past;
+        let others = match others {
+            Others::Known(at) => at,
+            Others::New(others) => self.add_others(others),
         };
-        let parent = previous.map(|previous| {
-            let node = self.node(previous);
-            (node.branch, node.entry.sequence)
-        });
-        let branch = if let (None, Some((branch, _))) = (before, parent) {
-            branch
-        } else {
-            let start = entry.sequence;
-            self.branches.push(Branch { parent, start, numbers: Vec::new() });
-            u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
+        let grant = self.number(&entry.grant).and_then(NonZeroU32::new);
+        let object = entry.action.object();
+        let object = match self.objects.number(&object) {
+            Some(known) => known,
+            None => self.add_object(object),
         };
-        self.branches[branch as usize].numbers.push(number);
-        let mut is_fork = false;
-        match before {
-            None => match previous {
-                Some(previous) => self.nodes[previous as usize].first_child = Some(number),
-                None => self.chains[chain as usize].first = Some(number),
-            },
-            Some(first) => {
-                is_fork = true;
-                let forks = &mut self.forks;
-                let of_chain = &mut self.chains[chain as usize].forks;
-                let at = *self.fork_after.entry((chain, previous)).or_insert_with(|| {
-                    forks.push(Fork { children: vec![first] });
-                    let at = u32::try_from(forks.len() - 1).expect("fewer than 2^32 forks");
-                    of_chain.push(at);
-                    at
-                });
-                self.forks[at as usize].children.push(number);
-            }
-        }
-        let chain_octets = previous.map_or(0, |previous| self.node(previous).chain_octets) + octets;
-        let tips = &mut self.chains[chain as usize].tips;
-        tips.retain(|&tip| Some(tip) != previous);
-        tips.push(number);
-        self.by_id.insert(id, number);
-        self.nodes.push(Node {
+        let field = entry.action.field();
+        let field = match self.fields.number(field) {
+            Some(known) => known,
+            None => self.fields.add(field.into()),
+        };
+        let shape = Shape {
             id,
-            entry,
-            chain,
-            branch,
-            others: past.others,
-            first_child: None,
-            chain_octets,
-            honoured: false,
-            location: None,
-        });
+            clock: entry.clock,
+            chain: self.chain_number(entry.chain),
+            octets,
+            grant,
+            operation: entry.action.number(),
+            object,
+            field,
+        };
+        let (number, is_fork) = self.add_shape(shape, previous, others);
+        self.bodies.insert(number, entry);
         (number, is_fork)
     }
 
-    fn chain_number(&mut self, name: ChainName) -> u32 {
+    /// Makes room for entries.
+    pub(crate) fn reserve(&mut self, entries: usize) {
+        let Self { nodes, by_id, hasher, .. } = self;
+        nodes.reserve(entries);
+        by_id.reserve(entries, |number| hasher.hash_one(nodes[*number as usize].id));
+    }
+
+    /// Adds an entry without its body.
+    pub(crate) fn add_shape(
+        &mut self,
+        shape: Shape,
+        previous: Option<Number>,
+        others: u32,
+    ) -> (Number, bool) {
+        let Shape { id, clock, chain, octets, grant, operation, object, field } = shape;
+        let number = Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries");
+        let before = match previous {
+            Some(previous) => self.first_child(previous),
+            None => self.chains[chain as usize].first,
+        };
+        let parent = previous.map(|previous| (self.node(previous).branch, self.node(previous)));
+        let start = parent.map_or(0, |(_, node)| node.sequence + 1);
+        let chain_octets = parent.map_or(0, |(_, node)| node.chain_octets) + u64::from(octets);
+        let parent = parent.map(|(branch, node)| (branch, node.sequence()));
+        let branch = if let (None, Some((branch, _))) = (before, parent) {
+            branch
+        } else {
+            let numbers = Vec::new();
+            self.branches.push(Branch { chain, parent, start: u64::from(start), numbers });
+            u32::try_from(self.branches.len() - 1).expect("fewer than 2^32 branches")
+        };
+        self.branches[branch as usize].numbers.push(number);
+        if previous.is_none() && before.is_none() {
+            self.chains[chain as usize].first = Some(number);
+        }
+        if let Some(first) = before {
+            let forks = &mut self.forks;
+            let of_chain = &mut self.chains[chain as usize].forks;
+            let at = *self.fork_after.entry((chain, previous)).or_insert_with(|| {
+                forks.push(Fork { children: vec![first] });
+                let at = u32::try_from(forks.len() - 1).expect("fewer than 2^32 forks");
+                of_chain.push(at);
+                at
+            });
+            self.forks[at as usize].children.push(number);
+        }
+        let tips = &mut self.chains[chain as usize].tips;
+        tips.retain(|&tip| Some(tip) != previous);
+        tips.push(number);
+        if object != 0 {
+            self.about[object as usize].push(number);
+        }
+        self.nodes.push(Node {
+            id,
+            clock,
+            chain_octets,
+            location: None,
+            branch,
+            sequence: start,
+            others,
+            grant,
+            operation,
+            object,
+            field,
+            honoured: false,
+            applied: false,
+        });
+        let (nodes, hasher) = (&self.nodes, &self.hasher);
+        let hash = |number: &Number| hasher.hash_one(nodes[*number as usize].id);
+        self.by_id.insert_unique(hasher.hash_one(id), number, hash);
+        (number, before.is_some())
+    }
+
+    /// The shape of an entry, with the entry before it in its chain and the place of the last entries of other chains.
+    pub(crate) fn shape(&self, number: Number) -> (Shape, Option<Number>, u32) {
+        let Node { id, clock, grant, operation, object, field, others, .. } = *self.node(number);
+        let previous = self.previous(number);
+        let before = previous.map_or(0, |previous| self.node(previous).chain_octets);
+        let octets = self.node(number).chain_octets - before;
+        let octets = u32::try_from(octets).expect("an entry has at most 66 KiB");
+        let chain = self.chain_of(number);
+        let shape = Shape { id, clock, chain, octets, grant, operation, object, field };
+        (shape, previous, others)
+    }
+
+    /// Whether the grant of each entry is one.
+    pub(crate) fn grants_are_grants(&self) -> bool {
+        let grants = self.nodes.iter().filter_map(|node| node.grant);
+        grants.into_iter().all(|grant| self.node(grant.get()).operation == operation::GRANT)
+    }
+
+    /// Adds the body of an operation on the log itself.
+    pub(crate) fn add_body(&mut self, number: Number, entry: Arc<Entry>) {
+        self.bodies.insert(number, entry);
+    }
+
+    pub(crate) fn add_others(&mut self, others: Box<LastEntries>) -> u32 {
+        self.others.push(others);
+        u32::try_from(self.others.len() - 1).expect("not more than entries")
+    }
+
+    pub(crate) fn add_object(&mut self, object: ObjectId) -> u32 {
+        self.about.push(Vec::new());
+        self.objects.add(object)
+    }
+
+    pub(crate) fn chain_number(&mut self, name: ChainName) -> u32 {
         let chains = &mut self.chains;
         *self.by_name.entry(name).or_insert_with(|| {
             chains.push(Chain { name, tips: Vec::new(), first: None, forks: Vec::new() });

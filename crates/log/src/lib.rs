@@ -66,6 +66,7 @@ mod octets;
 mod record;
 mod refusal;
 mod signature;
+mod snapshot;
 mod state;
 mod sync;
 mod value;

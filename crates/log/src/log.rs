@@ -8,13 +8,14 @@ mod catch_up;
 mod checkpoint;
 mod draft;
 mod honour;
+mod index;
 mod lacking;
 mod nodes;
 mod turns;
 mod update;
 mod waiting;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use talaria_cert::{Verdict, ed25519_verdicts};
@@ -202,7 +203,7 @@ impl Log {
         }
         log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
         let past = log.graph.past(None, &[]);
-        let (number, _) = log.graph.add(id, entry, past, octets as u64);
+        let (number, _) = log.graph.add(id, entry, past, octets);
         log.graph.nodes[number as usize].honoured = true;
         Ok(log)
     }
@@ -250,7 +251,7 @@ impl Log {
         if Entry::read(&own.octets)? != *own.entry {
             return Err(Malformed::Field("value").into());
         }
-        self.admit_known(own.id, Arc::clone(&own.entry), own.octets.len())?;
+        self.admit_known(own.id, &own.entry, own.octets.len())?;
         self.settle();
         Ok(own)
     }
@@ -265,14 +266,14 @@ impl Log {
         if self.graph.number(&signed.id).is_some() {
             return Ok(());
         }
-        self.admit_known(signed.id, Arc::clone(&signed.entry), signed.octets.len())?;
+        self.admit_known(signed.id, &signed.entry, signed.octets.len())?;
         self.note_opening(signed);
         Ok(())
     }
 
     /// Notes the deletable value of an admitted entry. False if the entry is not here, or does not commit to it.
     pub fn reveal(&mut self, id: &EntryId, opening: &Opening) -> bool {
-        let opens = self.entry(id).is_some_and(|entry| opening.opens(entry));
+        let opens = self.entry(id).is_some_and(|entry| opening.opens(&entry));
         if opens {
             self.state.reveal(*id, opening);
         }
@@ -289,7 +290,7 @@ impl Log {
     /// The number of entries with a deletable value that is neither here nor deleted.
     #[must_use]
     pub fn missing_values(&self) -> u64 {
-        let is_missing = |(id, entry): &(EntryId, &Entry)| {
+        let is_missing = |(id, entry): &(EntryId, Arc<Entry>)| {
             let state = &self.state;
             entry.commitment().is_some() && !state.is_deleted(id) && !state.has_value(id)
         };
@@ -311,15 +312,15 @@ impl Log {
     fn admit_known(
         &mut self,
         id: EntryId,
-        entry: Arc<Entry>,
+        entry: &Arc<Entry>,
         octets: usize,
     ) -> Result<(), Refusal> {
-        let place = match self.place(&entry) {
+        let place = match self.place(entry) {
             Ok(place) => place,
             Err(admit::NotPlaced::Missing(_)) => return Err(Refusal::Past),
             Err(admit::NotPlaced::Refused(refusal)) => return Err(refusal),
         };
-        self.admissible(&entry, octets, &place)?;
+        self.admissible(entry, octets, &place)?;
         self.add(id, entry, place.past, octets);
         Ok(())
     }
@@ -329,69 +330,80 @@ impl Log {
         if !std::mem::take(&mut self.unsettled) {
             return;
         }
-        self.state.clear();
+        let mut changed = HashSet::new();
         for number in self.graph.numbers() {
-            let honoured = number == 0 || self.standing_of(number) == Standing::Counts;
-            self.note_turn(number, honoured);
-            self.graph.nodes[number as usize].honoured = honoured;
-            let node = self.graph.node(number);
-            if let Action::Data(data) = &node.entry.action {
-                self.state.apply(&self.genesis, node.stamp(), data, honoured);
+            let counts = number == 0 || self.standing_of(number) == Standing::Counts;
+            self.note_turn(number, counts);
+            let node = &mut self.graph.nodes[number as usize];
+            node.honoured = counts;
+            if node.applied != counts && node.is_data() {
+                node.applied = counts;
+                changed.insert((node.object, node.field));
+            }
+        }
+        // Each field depends on its own entries only.
+        for (object, field) in changed {
+            let graph = &self.graph;
+            self.state.forget(*graph.objects.name(object), graph.fields.name(field));
+            for number in graph.about(object, Some(field)) {
+                let Some(entry) = graph.entry(number) else { continue };
+                if let Action::Data(data) = &entry.action {
+                    let counts = graph.node(number).applied;
+                    self.state.apply(&self.genesis, graph.stamp(number), data, counts);
+                }
             }
         }
     }
 
     /// Adds an admissible entry.
-    fn add(&mut self, id: EntryId, entry: Arc<Entry>, past: crate::graph::Past, octets: usize) {
-        let octets = admit::weight(&entry, octets);
-        let (number, is_fork) = self.graph.add(id, entry, past, octets);
+    fn add(&mut self, id: EntryId, entry: &Arc<Entry>, past: crate::graph::Past, octets: usize) {
+        let octets = admit::weight(entry, octets);
+        let (number, is_fork) = self.graph.add(id, Arc::clone(entry), past, octets);
         // A fork ends entries that counted, and so do revocations and choices.
         self.unsettled |= is_fork;
-        let node = self.graph.node(number);
-        match &node.entry.action {
+        self.unsettled |= self.note_control(number, entry);
+        let counts = self.standing_of(number) == Standing::Counts;
+        if let Action::Data(data) = &entry.action {
+            self.state.apply(&self.genesis, self.graph.stamp(number), data, counts);
+            self.graph.nodes[number as usize].applied = counts;
+        }
+        if !self.unsettled {
+            self.note_turn(number, counts);
+            self.graph.nodes[number as usize].honoured = counts;
+        }
+    }
+
+    /// Takes up an admitted operation on the log itself. Returns whether other entries can count now, or no longer.
+    fn note_control(&mut self, number: Number, entry: &Entry) -> bool {
+        match &entry.action {
             Action::Revoke(revocation) => {
                 self.checkpoints.add_revocation(revocation);
                 self.controls.revocations.entry(revocation.target).or_default().push(number);
                 self.controls.all_revocations.push(number);
-                self.unsettled = true;
+                return true;
             }
             Action::Choose(_) => {
                 self.controls.choices.push(number);
-                self.unsettled = true;
+                return true;
             }
             Action::Approve(target) => {
                 self.controls.approvals.entry(*target).or_default().push(number);
-                self.unsettled = true;
+                return true;
             }
             Action::Grant(grant) => {
                 self.grants.push(number);
-                let certificate = grant.certificate.clone();
-                self.add_deadlines(&certificate);
-                for key in certificate.keys() {
+                self.add_deadlines(&grant.certificate);
+                for key in grant.certificate.keys() {
                     self.keys.entry(key.name).or_insert_with(|| Arc::clone(key));
                 }
             }
-            Action::Checkpoint(checkpoint) => {
-                let checkpoint = checkpoint.clone();
-                self.unsettled |= self.add_checkpoint(number, &checkpoint);
-            }
-            Action::Cosign(cosignatures) => {
-                let cosignatures = cosignatures.clone();
-                self.unsettled |= self.add_cosignatures(number, &cosignatures);
-            }
-            Action::PublishNode(key) => self.nodes.publish(number, node.entry.author(), key),
+            Action::Checkpoint(checkpoint) => return self.add_checkpoint(number, checkpoint),
+            Action::Cosign(cosignatures) => return self.add_cosignatures(number, cosignatures),
+            Action::PublishNode(key) => self.nodes.publish(number, entry.author(), key),
             Action::EndNode(publication) => self.nodes.end(number, *publication),
             Action::Data(_) | Action::Genesis(_) => {}
         }
-        if !self.unsettled {
-            let honoured = self.standing_of(number) == Standing::Counts;
-            self.note_turn(number, honoured);
-            self.graph.nodes[number as usize].honoured = honoured;
-            let node = self.graph.node(number);
-            if let Action::Data(data) = &node.entry.action {
-                self.state.apply(&self.genesis, node.stamp(), data, honoured);
-            }
-        }
+        false
     }
 
     /// Checks the signatures of entries whose keys are known, each batch once.
@@ -483,15 +495,16 @@ impl Log {
         self.graph.nodes.is_empty()
     }
 
-    /// An admitted entry.
+    /// An admitted entry. A log in a folder reads it from disk.
     #[must_use]
-    pub fn entry(&self, id: &EntryId) -> Option<&Entry> {
-        self.graph.find(id).map(|node| &*node.entry)
+    pub fn entry(&self, id: &EntryId) -> Option<Arc<Entry>> {
+        self.graph.entry(self.graph.number(id)?)
     }
 
     /// The identities and entries in the order of their admission on this node: each behind its past.
-    pub fn entries(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
-        self.graph.nodes.iter().map(|node| (node.id, &*node.entry))
+    pub fn entries(&self) -> impl Iterator<Item = (EntryId, Arc<Entry>)> {
+        let entry = |number| Some((self.graph.node(number).id, self.graph.entry(number)?));
+        self.graph.numbers().filter_map(entry)
     }
 
     /// The entries without a successor, of all chains, ascending.
@@ -523,17 +536,18 @@ impl Log {
     }
 
     /// The admitted entries about an object, and about one field of it if it is named, in the order of the merge rules:
-    /// clock, author, identity.
+    /// clock, author, identity. The cost is that of the entries about the object.
     #[must_use]
-    pub fn history(&self, object: ObjectId, field: Option<&str>) -> Vec<(EntryId, &Entry)> {
-        let is_about = |entry: &Entry| {
-            entry.action.object() == object
-                && field.is_none_or(|field| entry.action.field() == field)
+    pub fn history(&self, object: ObjectId, field: Option<&str>) -> Vec<(EntryId, Arc<Entry>)> {
+        let graph = &self.graph;
+        let field = field.map(|field| graph.fields.number(field));
+        let (Some(object), None | Some(Some(_))) = (graph.objects.number(&object), field) else {
+            return Vec::new();
         };
-        let mut found: Vec<&crate::graph::Node> =
-            self.graph.nodes.iter().filter(|node| is_about(&node.entry)).collect();
-        found.sort_unstable_by_key(|node| node.stamp());
-        found.into_iter().map(|node| (node.id, &*node.entry)).collect()
+        let mut found: Vec<Number> = graph.about(object, field.flatten()).collect();
+        found.sort_unstable_by_key(|&number| graph.stamp(number));
+        let entry = |number| Some((graph.node(number).id, graph.entry(number)?));
+        found.into_iter().filter_map(entry).collect()
     }
 
     /// The last entries of the chains that a revocation of `target` concerns, ascending: with them as heads, what was
@@ -543,10 +557,7 @@ impl Log {
     pub fn heads_of(&self, target: Target) -> Option<Vec<EntryId>> {
         let author = match target {
             Target::Author(author) | Target::Key(author, _) => author,
-            Target::Grant(grant) => match &self.entry(&grant)?.action {
-                Action::Grant(grant) => grant.author(),
-                _ => return None,
-            },
+            Target::Grant(grant) => self.graph.grant(self.graph.number(&grant)?)?.author(),
         };
         let is_theirs = |name: &ChainName| {
             name.author == author && !matches!(target, Target::Key(_, key) if name.subkey != key)
@@ -581,8 +592,8 @@ impl Log {
                 let mut entries: Vec<EntryId> =
                     fork.children.iter().map(|&child| self.graph.node(child).id).collect();
                 entries.sort_unstable();
-                let chain = first.entry.chain;
-                ForkEvidence { chain, sequence: first.entry.sequence, entries }
+                let chain = *self.graph.name_of(fork.children[0]);
+                ForkEvidence { chain, sequence: first.sequence(), entries }
             })
             .collect();
         forks.sort_by_key(|fork| (fork.chain, fork.sequence, fork.entries.clone()));
@@ -592,9 +603,8 @@ impl Log {
     /// The grants, each with whether it is in force, in the order of their admission.
     pub fn grants(&self) -> impl Iterator<Item = (EntryId, &Grant, bool)> {
         self.grants.iter().filter_map(|&number| {
-            let node = self.graph.node(number);
-            let Action::Grant(grant) = &node.entry.action else { return None };
-            Some((node.id, &**grant, self.is_usable(number, View::All)))
+            let grant = self.graph.grant(number)?;
+            Some((self.graph.node(number).id, grant, self.is_usable(number, View::All)))
         })
     }
 
@@ -606,11 +616,8 @@ impl Log {
 
     /// The certificates of owners and of authors with a grant.
     pub fn certificates(&self) -> impl Iterator<Item = &Certificate> {
-        let granted =
-            self.grants.iter().filter_map(|&number| match &self.graph.node(number).entry.action {
-                Action::Grant(grant) => Some(&grant.certificate),
-                _ => None,
-            });
+        let granted = self.grants.iter().filter_map(|&number| self.graph.grant(number));
+        let granted = granted.map(|grant| &grant.certificate);
         self.genesis.owners.iter().chain(granted)
     }
 
@@ -618,6 +625,6 @@ impl Log {
     #[must_use]
     pub fn latest(&self) -> Clock {
         let tips = self.graph.chains.iter().flat_map(|chain| &chain.tips);
-        tips.map(|&tip| self.graph.node(tip).entry.clock).max().unwrap_or_default()
+        tips.map(|&tip| self.graph.node(tip).clock).max().unwrap_or_default()
     }
 }

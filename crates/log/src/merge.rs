@@ -6,12 +6,15 @@
 mod list;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::{Read, Write};
 
 use crate::action::FieldChange;
 use crate::clock::Clock;
+use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::MergeRule;
 use crate::name::{EntryId, KeyName};
-use crate::octets::write_part;
+use crate::octets::{Fields, Malformed, write_part};
+use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 use list::List;
@@ -22,6 +25,19 @@ pub(crate) struct Stamp {
     pub(crate) clock: Clock,
     pub(crate) author: KeyName,
     pub(crate) id: EntryId,
+}
+
+impl Stamp {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.clock.0.to_be_bytes());
+        out.extend(self.author.to_octets());
+        out.extend(self.id.0);
+    }
+
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let clock = Clock(fields.u64()?);
+        Ok(Self { clock, author: fields.key("author")?, id: fields.id()? })
+    }
 }
 
 /// The content of a field.
@@ -176,6 +192,93 @@ impl FieldState {
         }
     }
 
+    /// Writes the field into an index.
+    pub(crate) fn write_index(&self, out: &mut Writer<impl Write>) {
+        let mut number = |count: usize| out.item(|out| out.extend((count as u64).to_be_bytes()));
+        match self {
+            Self::LastWriter(last) => {
+                number(usize::from(last.is_some()));
+                if let Some((stamp, value)) = last {
+                    out.item(|out| {
+                        stamp.write(out);
+                        write_optional(value.as_ref(), out);
+                    });
+                }
+            }
+            Self::Strict { writes, replaced } => {
+                number(writes.len());
+                for (id, value) in writes {
+                    out.item(|out| {
+                        out.extend(id.0);
+                        write_optional(value.as_ref(), out);
+                    });
+                }
+                write_set(replaced, out);
+            }
+            Self::Set { additions, removed } => {
+                number(additions.len());
+                for (id, value) in additions {
+                    out.item(|out| {
+                        out.extend(id.0);
+                        write_optional(Some(value), out);
+                    });
+                }
+                write_set(removed, out);
+            }
+            Self::Counter(sum) => {
+                number(usize::from(sum.is_some()));
+                if let Some(sum) = sum {
+                    out.item(|out| out.extend(sum.to_be_bytes()));
+                }
+            }
+            Self::List(list) => list.write_index(out),
+        }
+    }
+
+    /// Reads a field with a rule from an index.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the items are not those of such a field.
+    pub(crate) fn read_index(
+        rule: MergeRule,
+        input: &mut Reader<impl Read>,
+    ) -> Result<Self, Malformed> {
+        if rule == MergeRule::List {
+            return List::read_index(input).map(Self::List);
+        }
+        let count = input.count()?;
+        let value =
+            |fields: &mut Fields<'_>| Ok::<_, Malformed>((fields.id()?, read_optional(fields)?));
+        Ok(match rule {
+            MergeRule::LastWriter if count == 0 => Self::LastWriter(None),
+            MergeRule::LastWriter => Self::LastWriter(Some(
+                input.item(|fields| Ok((Stamp::read(fields)?, read_optional(fields)?)))?,
+            )),
+            MergeRule::Strict => Self::Strict {
+                writes: (0..count).map(|_| input.item(value)).collect::<Result<_, _>>()?,
+                replaced: read_set(input)?,
+            },
+            MergeRule::Set => {
+                let addition = |fields: &mut Fields<'_>| {
+                    let (id, value) = value(fields)?;
+                    Ok::<_, Malformed>((id, value.ok_or(Malformed::Field("addition"))?))
+                };
+                Self::Set {
+                    additions: (0..count)
+                        .map(|_| input.item(addition))
+                        .collect::<Result<_, _>>()?,
+                    removed: read_set(input)?,
+                }
+            }
+            MergeRule::Counter if count == 0 => Self::Counter(None),
+            MergeRule::Counter => {
+                Self::Counter(Some(input.item(|fields| fields.array().map(i128::from_be_bytes))?))
+            }
+            MergeRule::List => unreachable!("lists are read above"),
+        })
+    }
+
     /// Whether there is a content.
     pub(crate) fn has_content(&self, sight: Sight<'_>) -> bool {
         match self {
@@ -235,4 +338,36 @@ impl FieldState {
             }
         })
     }
+}
+
+fn write_optional(value: Option<&Value>, out: &mut Vec<u8>) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        let start = out.len();
+        out.extend([0; 4]);
+        value.write(out);
+        let length = u32::try_from(out.len() - start - 4).expect("a value has at most 64 KiB");
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+fn read_optional(fields: &mut Fields<'_>) -> Result<Option<Value>, Malformed> {
+    match fields.u8()? {
+        0 => Ok(None),
+        _ => Value::read(fields.part(4, VALUE_OCTETS_MAX, "value")?).map(Some),
+    }
+}
+
+fn write_set<'a>(
+    ids: impl IntoIterator<Item = &'a EntryId, IntoIter: ExactSizeIterator>,
+    out: &mut Writer<impl Write>,
+) {
+    let ids = ids.into_iter();
+    out.item(|out| out.extend((ids.len() as u64).to_be_bytes()));
+    ids.for_each(|id| out.item(|out| out.extend(id.0)));
+}
+
+fn read_set<T: FromIterator<EntryId>>(input: &mut Reader<impl Read>) -> Result<T, Malformed> {
+    let count = input.count()?;
+    (0..count).map(|_| input.item(|fields| fields.array().map(EntryId))).collect()
 }

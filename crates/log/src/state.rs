@@ -1,23 +1,29 @@
 //! The state of a log: objects and fields, merged from the entries that count.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::{Read, Write};
 
 use talaria_cert::sha256;
 
-use crate::action::{Change, DataAction, FieldChange};
+use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
 use crate::deletable::Opening;
+use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::Genesis;
 use crate::merge::{Content, FieldState, Sight, Stamp};
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::write_part;
+use crate::octets::{Malformed, write_part};
+use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 /// The objects of a log.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     objects: BTreeMap<ObjectId, Object>,
-    /// The entries whose deletable values are deleted.
+    /// The objects that were created with a name, also those whose creation does not count any more.
+    by_name: HashMap<String, BTreeSet<ObjectId>>,
+    /// The entries whose deletable values are deleted, and the same by object and field.
     deleted: HashSet<EntryId>,
+    deletions: BTreeMap<(ObjectId, String), Vec<EntryId>>,
     /// The deletable values that are here, by entry.
     values: HashMap<EntryId, Value>,
 }
@@ -43,12 +49,6 @@ pub struct ObjectInfo {
 }
 
 impl State {
-    /// Forgets all changes. Deletable values stay.
-    pub(crate) fn clear(&mut self) {
-        self.objects.clear();
-        self.deleted.clear();
-    }
-
     /// Notes the deletable value of an entry.
     pub(crate) fn reveal(&mut self, id: EntryId, opening: &Opening) {
         if let Some(value) = opening.value() {
@@ -111,25 +111,47 @@ impl State {
         data: &DataAction,
         counts: bool,
     ) {
-        if let Change::Field(_, FieldChange::DeleteValues(ids)) = &data.change {
+        if let Change::Field(field, FieldChange::DeleteValues(ids)) = &data.change {
             if counts {
                 self.deleted.extend(ids);
+                let of_field = (data.object, field.clone());
+                self.deletions.entry(of_field).or_default().extend(ids);
             }
             return;
         }
         let object = self.objects.entry(data.object).or_default();
         match &data.change {
             Change::Field(field, change) => {
-                let state = object.fields.entry(field.clone());
-                let state = state.or_insert_with(|| FieldState::new(genesis.rule(field)));
-                state.apply(stamp, change, counts);
+                if let Some(state) = object.fields.get_mut(field) {
+                    state.apply(stamp, change, counts);
+                } else {
+                    let mut state = FieldState::new(genesis.rule(field));
+                    state.apply(stamp, change, counts);
+                    object.fields.insert(field.clone(), state);
+                }
             }
             _ if !counts => {}
             Change::Create(name) => {
+                self.by_name.entry(name.clone()).or_default().insert(data.object);
                 object.named = Some((name.clone(), stamp.author));
                 object.note(stamp, true);
             }
             Change::Delete => object.note(stamp, false),
+        }
+    }
+
+    /// Forgets the changes of a field; without a name, the creations and deletions of the object.
+    pub(crate) fn forget(&mut self, object: ObjectId, field: &str) {
+        if let Some(ids) = self.deletions.remove(&(object, field.to_owned())) {
+            for id in &ids {
+                self.deleted.remove(id);
+            }
+        }
+        let Some(object) = self.objects.get_mut(&object) else { return };
+        if field.is_empty() {
+            (object.named, object.last) = (None, None);
+        } else {
+            object.fields.remove(field);
         }
     }
 
@@ -141,11 +163,16 @@ impl State {
     /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
     /// name to different objects.
     pub fn named(&self, name: &str) -> impl Iterator<Item = ObjectInfo> {
-        // Few objects have the name, and their fields alone are looked at.
-        let has_name =
-            move |object: &Object| object.named.as_ref().is_some_and(|(theirs, _)| theirs == name);
-        let found = self.objects.iter().filter(move |(_, object)| has_name(object));
-        found.filter_map(|(id, object)| object.info(*id, self.sight()))
+        self.creators(name).filter_map(|(id, _)| self.object(id))
+    }
+
+    /// The objects with this name that are not deleted, each with its creator, in the order of their identities.
+    pub(crate) fn creators(&self, name: &str) -> impl Iterator<Item = (ObjectId, KeyName)> {
+        let found = self.by_name.get(name).into_iter().flatten();
+        found.filter_map(|id| {
+            let object = self.objects.get(id).filter(|object| !object.is_deleted())?;
+            object.named.as_ref().map(|(_, creator)| (*id, *creator))
+        })
     }
 
     /// The name of an object that was created, deleted or not.
@@ -217,6 +244,113 @@ impl State {
             }
         }
         sha256(&[&out])
+    }
+}
+
+impl State {
+    /// Writes the state into an index.
+    pub(crate) fn write_index(&self, out: &mut Writer<impl Write>) {
+        out.item(|out| out.extend((self.objects.len() as u64).to_be_bytes()));
+        for (id, object) in &self.objects {
+            out.item(|out| {
+                out.extend(id.0);
+                out.push(u8::from(object.named.is_some()));
+                if let Some((name, creator)) = &object.named {
+                    write_part(out, 2, name.as_bytes());
+                    out.extend(creator.to_octets());
+                }
+                out.push(u8::from(object.last.is_some()));
+                if let Some((stamp, exists)) = &object.last {
+                    stamp.write(out);
+                    out.push(u8::from(*exists));
+                }
+                out.extend((object.fields.len() as u64).to_be_bytes());
+            });
+            for (name, field) in &object.fields {
+                out.item(|out| write_part(out, 2, name.as_bytes()));
+                field.write_index(out);
+            }
+        }
+        out.item(|out| out.extend((self.deletions.len() as u64).to_be_bytes()));
+        for ((object, field), ids) in &self.deletions {
+            out.item(|out| {
+                out.extend(object.0);
+                write_part(out, 2, field.as_bytes());
+                out.extend((ids.len() as u64).to_be_bytes());
+            });
+            ids.iter().for_each(|id| out.item(|out| out.extend(id.0)));
+        }
+        out.item(|out| out.extend((self.values.len() as u64).to_be_bytes()));
+        for (id, value) in &self.values {
+            out.item(|out| {
+                let mut octets = Vec::new();
+                value.write(&mut octets);
+                out.extend(id.0);
+                write_part(out, 4, &octets);
+            });
+        }
+    }
+
+    /// Reads the state from an index.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the items are not those of a state.
+    pub(crate) fn read_index(
+        genesis: &Genesis,
+        input: &mut Reader<impl Read>,
+    ) -> Result<Self, Malformed> {
+        let mut state = Self::default();
+        let objects = input.count()?;
+        let mut all = Vec::new();
+        for _ in 0..objects {
+            let (id, mut object, fields) = input.item(|fields| {
+                let id = fields.object()?;
+                let named = match fields.u8()? {
+                    0 => None,
+                    _ => Some((fields.text(NAME_OCTETS_MAX, "name")?, fields.key("creator")?)),
+                };
+                let last = match fields.u8()? {
+                    0 => None,
+                    _ => Some((Stamp::read(fields)?, fields.u8()? == 1)),
+                };
+                Ok((id, Object { named, last, fields: BTreeMap::new() }, fields.u64()?))
+            })?;
+            if let Some((name, _)) = &object.named {
+                state.by_name.entry(name.clone()).or_default().insert(id);
+            }
+            let mut found = Vec::new();
+            for _ in 0..fields {
+                let name = input.item(|fields| fields.text(NAME_OCTETS_MAX, "field"))?;
+                let field = FieldState::read_index(genesis.rule(&name), input)?;
+                found.push((name, field));
+            }
+            // A map of ascending items is made at once.
+            object.fields = found.into_iter().collect();
+            all.push((id, object));
+        }
+        state.objects = all.into_iter().collect();
+        for _ in 0..input.count()? {
+            let (of_field, count) = input.item(|fields| {
+                let of_field = (fields.object()?, fields.text(NAME_OCTETS_MAX, "field")?);
+                Ok((of_field, fields.u64()?))
+            })?;
+            let mut ids = Vec::new();
+            for _ in 0..count {
+                ids.push(input.item(|fields| fields.array().map(EntryId))?);
+            }
+            state.deleted.extend(&ids);
+            state.deletions.insert(of_field, ids);
+        }
+        for _ in 0..input.count()? {
+            let (id, value) = input.item(|fields| {
+                let id = fields.array().map(EntryId)?;
+                let octets = fields.part(4, VALUE_OCTETS_MAX, "deletable value")?;
+                Ok((id, Value::read(octets)?))
+            })?;
+            state.values.insert(id, value);
+        }
+        Ok(state)
     }
 }
 

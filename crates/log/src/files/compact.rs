@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::folder::{io, locations, lock, segment_path, sync_folder};
+use super::index::LastFrame;
 use super::segment::{FRAME_HEADER_OCTETS, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 use super::{LogError, LogFolder};
 use crate::graph::Location;
@@ -45,6 +46,8 @@ struct Rewritten {
     /// The places of its entries.
     locations: Vec<(EntryId, Location)>,
     values: u64,
+    /// The place and the header of its last frame.
+    last: Option<LastFrame>,
 }
 
 impl Rewritten {
@@ -56,11 +59,14 @@ impl Rewritten {
         deleted: &HashSet<EntryId>,
     ) -> Result<Self, usize> {
         let start = header(scan.segment, log);
-        let mut rewritten = Self { octets: start, locations: Vec::new(), values: 0 };
+        let mut rewritten = Self { octets: start, locations: Vec::new(), values: 0, last: None };
         for old in &scan.frames {
             let payload = rewritten.payload(&octets[old.payload.clone()], scan.segment, deleted);
             let payload = payload.ok_or(old.payload.start)?;
             let new = frame(log, scan.segment, old.number, old.group, &payload);
+            let offset = rewritten.octets.len() as u64;
+            let header = new.first_chunk().copied();
+            rewritten.last = header.map(|header| LastFrame { offset, header });
             rewritten.octets.extend(new);
         }
         Ok(rewritten)
@@ -138,7 +144,7 @@ impl LogFolder {
         }
         let mut disk = lock(&self.disk);
         let mut first = 0;
-        for number in 0..=disk.segment {
+        for number in 0..=disk.end.segment {
             let path = segment_path(self.path(), number);
             let octets = fs::read(&path).map_err(io("read", &path))?;
             let damaged = |at: usize| LogError::Damaged { path: path.clone(), offset: at as u64 };
@@ -151,22 +157,31 @@ impl LogFolder {
             if rewritten.values == 0 {
                 continue;
             }
+            if compacted.segments == 0 {
+                // It has the values, too.
+                self.remove_index()?;
+            }
             let length = rewritten.octets.len();
-            let is_last = number == disk.segment;
+            let is_last = number == disk.end.segment;
             let file = self.write_new(&rewritten.octets, is_last)?;
             done(CompactStep::Written(number));
             {
-                // Whoever reads a frame has its place from before or from after.
+                // Whoever reads entries has their places from before or from after.
                 let mut last_frame = lock(&self.last_frame);
-                let new = new_path(self.path());
-                fs::rename(&new, &path).map_err(io("replace", &path))?;
                 *last_frame = None;
                 self.configure(|log| {
+                    let new = new_path(self.path());
+                    fs::rename(&new, &path).map_err(io("replace", &path))?;
+                    self.bodies.forget();
                     rewritten.locations.iter().for_each(|(id, at)| log.stored(id, *at));
-                });
+                    Ok::<_, LogError>(())
+                })?;
+            }
+            if let Some(last) = rewritten.last {
+                disk.end.replace(number, last);
             }
             if is_last {
-                (disk.file, disk.offset) = (file, length as u64);
+                (disk.file, disk.end.offset) = (file, length as u64);
             }
             // What is written to the new file from now on must not vanish with its name.
             sync_folder(&self.path().join("segments")).inspect_err(|_| self.fail())?;

@@ -5,18 +5,20 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::announce::Announcer;
-use super::read::FrameEntries;
+use super::index::{Age, End, LastFrame};
+use super::read::{Bodies, FrameEntries};
 use super::segment::{
-    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header, scan,
+    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header,
+    scan_from,
 };
-use super::{LogError, instance};
+use super::{LogError, index, instance};
 use crate::graph::Location;
 use crate::log::Log;
 use crate::name::EntryId;
@@ -32,6 +34,7 @@ pub struct LogFolder {
     memory: Mutex<Memory>,
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
+    pub(super) bodies: Arc<Bodies>,
     pub(super) disk: Mutex<Disk>,
     pub(super) announcer: Announcer,
     recovered: Recovered,
@@ -44,6 +47,7 @@ struct Memory {
     pending: Vec<Signed>,
     /// The number of appends so far.
     appended: u64,
+    index: Age,
     failed: bool,
 }
 
@@ -51,9 +55,7 @@ struct Memory {
 pub(super) struct Disk {
     pub(super) file: File,
     path: PathBuf,
-    pub(super) segment: u64,
-    pub(super) offset: u64,
-    frame: u64,
+    pub(super) end: End,
     /// The number of appends that are on disk.
     done: u64,
     syncs: u64,
@@ -101,7 +103,7 @@ impl LogFolder {
         }
         let segments = folder.join("segments");
         fs::create_dir(&segments).map_err(io("make", &segments))?;
-        let mut disk = Disk::begin(folder, 0, 0, genesis.id)?;
+        let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
         sync_folder(folder)?;
         drop(disk);
@@ -148,28 +150,42 @@ impl LogFolder {
             lock.lock().map_err(io("lock", &lock_path))?;
         }
         super::compact::clear(folder)?;
-        let mut log: Option<Log> = None;
-        let (end, recovered) = each_record(folder, |path, signed, location| {
-            match &mut log {
-                None => log = Some(Log::begin_own(signed.entry.clone(), signed.octets.len())?),
-                Some(log) => log.restore(&signed).map_err(|refusal| LogError::Stored {
-                    path: path.to_owned(),
-                    id: signed.id,
-                    refusal: Box::new(refusal),
-                })?,
+        let bodies = Arc::new(Bodies::new(folder));
+        let (mut log, from) = match index::load(folder) {
+            Some((mut log, end)) => {
+                log.read_from(bodies.clone());
+                (Some(log), end)
             }
-            if let Some(log) = &mut log {
-                log.stored(&signed.id, location);
-            }
+            None => (None, End::start()),
+        };
+        let indexed = log.as_ref().map_or(0, Log::len);
+        let (end, recovered) = each_record(folder, from, |path, signed, location| {
+            let log = match &mut log {
+                None => {
+                    let begun = Log::begin_own(Arc::clone(&signed.entry), signed.octets.len())?;
+                    let log = log.insert(begun);
+                    log.read_from(bodies.clone());
+                    log
+                }
+                Some(log) => {
+                    log.restore(&signed).map_err(|refusal| LogError::Stored {
+                        path: path.to_owned(),
+                        id: signed.id,
+                        refusal: Box::new(refusal),
+                    })?;
+                    log
+                }
+            };
+            log.stored(&signed.id, location);
             Ok(())
         })?;
         let mut log = log.ok_or_else(not_a_log)?;
         log.settle();
+        bodies.take_failure().map_or(Ok(()), Err)?;
         let path = segment_path(folder, end.segment);
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(io("open", &path))?;
-        let End { segment, offset, frame, .. } = end;
-        let disk = Disk { file, path, segment, offset, frame, done: 0, syncs: 0 };
+        let disk = Disk { file, path, end, done: 0, syncs: 0 };
         if recovered == Recovered::Torn {
             disk.overwrite_rest()?;
         }
@@ -177,8 +193,15 @@ impl LogFolder {
             folder: folder.to_owned(),
             id: log.id(),
             instance: instance::instance(folder)?,
-            memory: Mutex::new(Memory { log, pending: Vec::new(), appended: 0, failed: false }),
+            memory: Mutex::new(Memory {
+                log,
+                pending: Vec::new(),
+                appended: 0,
+                index: Age::of(indexed, Instant::now()),
+                failed: false,
+            }),
             last_frame: Mutex::new(None),
+            bodies,
             disk: Mutex::new(disk),
             announcer: Announcer::default(),
             recovered,
@@ -220,7 +243,7 @@ impl LogFolder {
     #[must_use]
     pub fn octets(&self) -> u64 {
         let disk = lock(&self.disk);
-        disk.segment * SEGMENT_OCTETS as u64 + disk.offset
+        disk.end.segment * SEGMENT_OCTETS as u64 + disk.end.offset
     }
 
     /// Reads the log. It may have entries that other threads have not brought to disk yet.
@@ -229,12 +252,20 @@ impl LogFolder {
     ///
     /// [`LogError::Io`] if a part of the log cannot be read from disk.
     pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> Result<T, LogError> {
-        Ok(read(&lock(&self.memory).log))
+        let memory = lock(&self.memory);
+        let value = read(&memory.log);
+        self.bodies.take_failure().map_or(Ok(value), Err)
     }
 
     /// Changes what the log in memory does for its users, and none of its entries.
-    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
-        change(&mut lock(&self.memory).log);
+    pub(super) fn configure<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
+        change(&mut lock(&self.memory).log)
+    }
+
+    /// Removes the index. Another one is written in time.
+    pub(super) fn remove_index(&self) -> Result<(), LogError> {
+        lock(&self.memory).index = Age::of(0, Instant::now());
+        index::remove(&self.folder).map_err(io("remove the index of", &self.folder))
     }
 
     /// Refuses all later writes: the log on disk may be another one than that in memory.
@@ -260,11 +291,16 @@ impl LogFolder {
                 return Err(LogError::Failed.into());
             }
             let before = memory.log.len();
-            match change(&mut memory.log) {
+            let changed = change(&mut memory.log);
+            let events = memory.log.take_turns();
+            if let Some(failure) = self.bodies.take_failure() {
+                memory.failed = true;
+                return Err(failure.into());
+            }
+            match changed {
                 Ok((entries, result)) => {
                     memory.pending.extend(entries);
                     memory.appended += 1;
-                    let events = memory.log.take_turns();
                     self.announcer.add(memory.appended, events);
                     (memory.appended, result)
                 }
@@ -287,27 +323,62 @@ impl LogFolder {
         if disk.done >= ticket {
             return Ok(disk.done);
         }
-        let (pending, upto) = {
-            let mut memory = lock(&self.memory);
-            if memory.failed {
-                return Err(LogError::Failed);
-            }
-            (std::mem::take(&mut memory.pending), memory.appended)
-        };
-        match disk.write(&self.folder, self.id, &pending) {
-            Ok(locations) => {
-                let mut memory = lock(&self.memory);
-                for (signed, location) in pending.iter().zip(locations) {
-                    memory.log.stored(&signed.id, location);
-                }
-            }
-            Err(error) => {
-                lock(&self.memory).failed = true;
-                return Err(error);
-            }
+        let memory = lock(&self.memory);
+        let is_due = memory.index.is_due(memory.log.len());
+        let mut memory = self.write_pending(&mut disk, memory, is_due)?;
+        if is_due {
+            // Without an index, opening takes longer: no reason to fail what is on disk already.
+            let _ = self.save_index(&mut memory, &disk);
+        }
+        Ok(disk.done)
+    }
+
+    /// Brings the entries of all appends that wait to disk. Other threads add more meanwhile, unless the log in memory is to stay
+    /// that on disk.
+    fn write_pending<'a>(
+        &'a self,
+        disk: &mut Disk,
+        mut memory: MutexGuard<'a, Memory>,
+        stays: bool,
+    ) -> Result<MutexGuard<'a, Memory>, LogError> {
+        if memory.failed {
+            return Err(LogError::Failed);
+        }
+        let (pending, upto) = (std::mem::take(&mut memory.pending), memory.appended);
+        let kept = stays.then_some(memory);
+        let written = disk.write(&self.folder, self.id, &pending);
+        let mut memory = kept.unwrap_or_else(|| lock(&self.memory));
+        let locations = written.inspect_err(|_| memory.failed = true)?;
+        for (signed, location) in pending.iter().zip(locations) {
+            memory.log.stored(&signed.id, location);
         }
         disk.done = upto;
-        Ok(upto)
+        Ok(memory)
+    }
+
+    /// Writes an index now, so that opening the log reads nothing else. The log writes one by itself when it has grown by 8,192
+    /// entries and a sixty-fourth: while entries are added unless the last one was written a short time ago, and when it
+    /// is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`]; [`LogError::Failed`] if an earlier write has failed.
+    pub fn write_index(&self) -> Result<(), LogError> {
+        let mut disk = lock(&self.disk);
+        let mut memory = self.write_pending(&mut disk, lock(&self.memory), true)?;
+        self.save_index(&mut memory, &disk).map_err(io("write the index of", &self.folder))
+    }
+
+    /// Writes an index. The log in memory is that on disk.
+    fn save_index(&self, memory: &mut Memory, disk: &Disk) -> io::Result<()> {
+        let started = Instant::now();
+        let saved = if disk.end.is_behind_frame() {
+            index::save(&self.folder, &memory.log, &disk.end)
+        } else {
+            Ok(())
+        };
+        memory.index = Age::of(memory.log.len(), started);
+        saved
     }
 
     /// Removes a deleted value beside an entry that may leave this node.
@@ -326,11 +397,21 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, |_, mut signed, _| {
+        each_record(&self.folder, End::start(), |_, mut signed, _| {
             self.withhold(&mut signed)?;
             see(signed)
         })
         .map(|_| ())
+    }
+}
+
+impl Drop for LogFolder {
+    fn drop(&mut self) {
+        let (disk, mut memory) = (lock(&self.disk), lock(&self.memory));
+        let is_on_disk = !memory.failed && disk.done == memory.appended;
+        if is_on_disk && memory.index.is_old(memory.log.len()) {
+            let _ = self.save_index(&mut memory, &disk);
+        }
     }
 }
 
@@ -365,26 +446,19 @@ fn is_locked_soon(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The end of the last whole frame.
-struct End {
-    segment: u64,
-    offset: u64,
-    frame: u64,
-    log: Option<EntryId>,
-}
-
-/// Calls a function with each entry on disk.
+/// Calls a function with each entry on disk that is behind `end`.
 fn each_record(
     folder: &Path,
+    mut end: End,
     mut see: impl FnMut(&Path, Signed, Location) -> Result<(), LogError>,
 ) -> Result<(End, Recovered), LogError> {
-    let mut end = End { segment: 0, offset: 0, frame: 0, log: None };
+    let (first, mut log) = (end.segment, None);
     let mut recovered = Recovered::Clean;
-    for number in 0.. {
+    for number in first.. {
         let path = segment_path(folder, number);
         let octets = match fs::read(&path) {
             Ok(octets) => octets,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && number > 0 => break,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
             Err(error) => return Err(io("read", &path)(error)),
         };
         let damaged =
@@ -399,8 +473,10 @@ fn each_record(
             fs::remove_file(&path).map_err(io("remove", &path))?;
             break;
         }
-        let scan = scan(&octets, end.frame).map_err(|_| damaged(0))?;
-        if scan.segment != number || end.log.is_some_and(|log| log != scan.log) {
+        let begin = if number == first { end.offset } else { HEADER_OCTETS as u64 };
+        let begin = usize::try_from(begin).unwrap_or(usize::MAX);
+        let scan = scan_from(&octets, begin, end.frame).map_err(|_| damaged(0))?;
+        if scan.segment != number || log.is_some_and(|log| log != scan.log) {
             return Err(damaged(0));
         }
         match scan.tail {
@@ -431,19 +507,22 @@ fn each_record(
                 }
             }
         }
-        end = End {
-            segment: number,
-            offset: scan.end as u64,
-            frame: end.frame + scan.frames.len() as u64,
-            log: Some(scan.log),
-        };
+        log = Some(scan.log);
+        (end.segment, end.offset) = (number, scan.end as u64);
+        end.frame += scan.frames.len() as u64;
+        if let Some(last) = scan.frames.last() {
+            let offset = last.payload.start - FRAME_HEADER_OCTETS;
+            let header = octets[offset..].first_chunk().expect("a whole frame");
+            end.note(LastFrame { offset: offset as u64, header: *header });
+        }
     }
     Ok((end, recovered))
 }
 
 impl Disk {
     /// Begins a segment.
-    fn begin(folder: &Path, segment: u64, frame: u64, log: EntryId) -> Result<Self, LogError> {
+    fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
+        let segment = end.segment;
         let path = segment_path(folder, segment);
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
         let file = file.map_err(io("make", &path))?;
@@ -454,8 +533,7 @@ impl Disk {
         file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
         file.sync_all().map_err(io("write", &path))?;
         sync_folder(&folder.join("segments"))?;
-        let offset = HEADER_OCTETS as u64;
-        Ok(Self { file, path, segment, offset, frame, done: 0, syncs: 0 })
+        Ok(Self { file, path, end, done: 0, syncs: 0 })
     }
 
     /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
@@ -487,15 +565,15 @@ impl Disk {
                 }
             }
         }
-        let (mut group, mut at) = (self.frame, self.offset);
+        let (mut group, mut at) = (self.end.frame, self.end.offset);
         let mut octets = Vec::new();
         for payload in payloads {
             let length = (FRAME_HEADER_OCTETS + payload.len()) as u64;
             if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
                 self.put(at, &octets)?;
-                let (done, syncs, frame) = (self.done, self.syncs, self.frame);
-                *self = Self { done, syncs, ..Self::begin(folder, self.segment + 1, frame, log)? };
-                (group, at) = (self.frame, self.offset);
+                let (done, syncs) = (self.done, self.syncs);
+                *self = Self { done, syncs, ..Self::begin(folder, self.end.next_segment(), log)? };
+                (group, at) = (self.end.frame, self.end.offset);
                 octets.clear();
             }
             let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
@@ -504,10 +582,13 @@ impl Disk {
                 let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(unplaced)?;
                 let behind = payload.len() - fields.0.len() - record.len();
                 let at = start + FRAME_HEADER_OCTETS + behind;
-                places.extend(locations(self.segment, start, at, record).map_err(unplaced)?);
+                places.extend(locations(self.end.segment, start, at, record).map_err(unplaced)?);
             }
-            octets.extend(frame(log, self.segment, self.frame, group, &payload));
-            self.frame += 1;
+            let frame = frame(log, self.end.segment, self.end.frame, group, &payload);
+            let header = *frame.first_chunk().expect("a frame has a header");
+            self.end.note(LastFrame { offset: start as u64, header });
+            octets.extend(frame);
+            self.end.frame += 1;
         }
         self.put(at, &octets)?;
         Ok(places)
@@ -519,7 +600,7 @@ impl Disk {
         }
         self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
         self.file.sync_data().map_err(io("write", &self.path))?;
-        self.offset = at + octets.len() as u64;
+        self.end.offset = at + octets.len() as u64;
         self.syncs += 1;
         Ok(())
     }
@@ -527,7 +608,7 @@ impl Disk {
     /// Overwrites the octets that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
         let zeros = vec![0; 1 << 16];
-        let mut at = self.offset;
+        let mut at = self.end.offset;
         while at < SEGMENT_OCTETS as u64 {
             let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
             let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];

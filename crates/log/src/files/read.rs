@@ -2,30 +2,83 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use super::folder::{io, lock, segment_path};
 use super::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
 use super::{LogError, LogFolder};
-use crate::graph::{Location, Number};
+use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::graph::{Location, Number, Source};
 use crate::log::{CatchUp, Log};
 use crate::name::EntryId;
 use crate::octets::Fields;
-use crate::record::{RECORD_OCTETS_MAX, Signed, read_record};
+use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record};
 
 /// The entries of a frame, by their places.
 #[derive(Clone)]
 pub(super) struct FrameEntries {
     segment: u32,
     frame: u32,
-    /// The start of each record, and its entries.
-    records: Arc<Vec<(u32, Vec<Signed>)>>,
+    /// Each entry with the start of its octets, ascending.
+    entries: Arc<Vec<(u32, Signed)>>,
 }
 
 impl FrameEntries {
     fn find(&self, id: &EntryId, location: Location) -> Option<&Signed> {
-        let at = self.records.binary_search_by_key(&location.record, |(start, _)| *start).ok()?;
-        self.records[at].1.iter().find(|signed| signed.id == *id)
+        let at = self.entries.binary_search_by_key(&location.entry, |(start, _)| *start).ok()?;
+        Some(&self.entries[at].1).filter(|signed| signed.id == *id)
+    }
+}
+
+/// Reads entries from the segments for the log in memory, and keeps the reason when it could not.
+pub(super) struct Bodies {
+    folder: PathBuf,
+    /// The segment that was read last.
+    segment: Mutex<Option<(u32, File)>>,
+    failure: Mutex<Option<LogError>>,
+}
+
+impl Bodies {
+    pub(super) fn new(folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        Self { folder, segment: Mutex::new(None), failure: Mutex::new(None) }
+    }
+
+    /// Forgets the open segment, which another file has replaced.
+    pub(super) fn forget(&self) {
+        *lock(&self.segment) = None;
+    }
+
+    /// The first reason, since the last call, why an entry could not be read.
+    pub(super) fn take_failure(&self) -> Option<LogError> {
+        lock(&self.failure).take()
+    }
+
+    fn read(&self, id: &EntryId, location: Location) -> Result<Entry, LogError> {
+        let Location { segment, entry, octets, .. } = location;
+        let path = segment_path(&self.folder, u64::from(segment));
+        let mut last = lock(&self.segment);
+        let (_, file) = match last.take().filter(|(number, _)| *number == segment) {
+            Some(known) => last.insert(known),
+            None => last.insert((segment, File::open(&path).map_err(io("open", &path))?)),
+        };
+        let mut read = vec![0; (octets as usize).min(ENTRY_OCTETS_MAX)];
+        file.read_exact_at(&mut read, u64::from(entry)).map_err(io("read", &path))?;
+        let found = Entry::read(&read).ok().filter(|_| EntryId::of(&read) == *id);
+        found.ok_or(LogError::Damaged { path, offset: u64::from(entry) })
+    }
+}
+
+impl Source for Bodies {
+    fn entry(&self, id: &EntryId, location: Location) -> Option<Entry> {
+        match self.read(id, location) {
+            Ok(entry) => Some(entry),
+            Err(failure) => {
+                lock(&self.failure).get_or_insert(failure);
+                None
+            }
+        }
     }
 }
 
@@ -174,14 +227,17 @@ impl LogFolder {
             return Err(self.damaged(location));
         }
         let mut fields = Fields(&octets[FRAME_HEADER_OCTETS..]);
-        let mut records = Vec::new();
+        let mut entries = Vec::new();
         while !fields.0.is_empty() {
             let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(damaged)?;
             let at = octets.len() - fields.0.len() - record.len();
-            let at = location.frame.saturating_add(u32::try_from(at).unwrap_or(u32::MAX));
-            records.push((at, read_record(record).map_err(damaged)?));
+            let starts = places(record).map_err(damaged)?.into_iter().map(|entry| {
+                let start = u32::try_from(at + entry.start).unwrap_or(u32::MAX);
+                location.frame.saturating_add(start)
+            });
+            entries.extend(starts.zip(read_record(record).map_err(damaged)?));
         }
-        let records = Arc::new(records);
-        Ok(FrameEntries { segment: location.segment, frame: location.frame, records })
+        let entries = Arc::new(entries);
+        Ok(FrameEntries { segment: location.segment, frame: location.frame, entries })
     }
 }

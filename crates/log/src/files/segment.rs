@@ -13,7 +13,7 @@ pub const SEGMENT_OCTETS: usize = 16 << 20;
 pub const FRAME_OCTETS_MAX: usize = 4 << 20;
 
 pub(super) const HEADER_OCTETS: usize = 48;
-pub(super) const FRAME_HEADER_OCTETS: usize = 40;
+pub(crate) const FRAME_HEADER_OCTETS: usize = 40;
 const MAGIC: [u8; 8] = *b"TLGS\x01\0\0\0";
 const FRAME_MAGIC: [u8; 4] = *b"TLGF";
 
@@ -87,13 +87,18 @@ pub struct Scan {
 ///
 /// [`Malformed`] if the octets do not begin with the header of a segment.
 pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
+    scan_from(octets, HEADER_OCTETS, first)
+}
+
+/// Reads a segment behind a place where a group begins, or would.
+pub(super) fn scan_from(octets: &[u8], begin: usize, first: u64) -> Result<Scan, Malformed> {
     let mut fields = Fields(octets);
     if fields.array()? != MAGIC {
         return Err(Malformed::Field("start of a segment"));
     }
     let (segment, log) = (fields.u64()?, fields.id()?);
     let mut frames: Vec<Frame> = Vec::new();
-    let (mut end, mut number) = (HEADER_OCTETS, first);
+    let (mut end, mut number) = (begin, first);
     while let Some(frame) = frame_at(octets, end, log, segment) {
         let follows = frame.number == number
             && match frames.last() {
@@ -108,7 +113,7 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
         number += 1;
         frames.push(frame);
     }
-    let rest = &octets[end..];
+    let rest = octets.get(end..).ok_or(Malformed::Short)?;
     // Sixteen million octets are looked at in pieces, which is many times faster than one by one.
     let is_zero = |piece: &[u8]| piece.iter().fold(0, |all, octet| all | octet) == 0;
     let tail = if rest.chunks(4096).all(is_zero) {
@@ -122,7 +127,7 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
 }
 
 /// The whole frame at a place.
-pub(super) fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
+pub(crate) fn frame_at(octets: &[u8], at: usize, log: EntryId, segment: u64) -> Option<Frame> {
     let rest = octets.get(at..)?;
     let mut fields = Fields(rest);
     if fields.array().ok()? != FRAME_MAGIC {

@@ -6,12 +6,12 @@ use talaria_cert::Verdict;
 
 use super::waiting::AHEAD_MS;
 use super::{Log, Offered, Outcome};
-use crate::action::{Action, Change, DataAction, FieldChange, Target};
+use crate::action::{Action, Change, DataAction, FieldChange, Target, number as operation};
 use crate::certificate::{Certificate, MemberKey};
 use crate::deletable::Commitment;
 use crate::entry::Entry;
-use crate::graph::{Number, Past, View};
-use crate::name::{ChainName, EntryId, ObjectId};
+use crate::graph::{Node, Number, Past, View};
+use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::record::{Evidence, Signed};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
@@ -99,7 +99,7 @@ impl Log {
                 .waiting
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
-        self.add(id, Arc::clone(&signed.entry), place.past, signed.octets.len());
+        self.add(id, &signed.entry, place.past, signed.octets.len());
         self.note_opening(signed);
         offered.added.push(trial.signed);
         Outcome::Added
@@ -129,25 +129,23 @@ impl Log {
         let number = |id: &EntryId| self.graph.number(id).ok_or(NotPlaced::Missing(*id));
         let previous = if entry.sequence == 0 { None } else { Some(number(&entry.previous)?) };
         let links = entry.links.iter().map(number).collect::<Result<Vec<_>, _>>()?;
-        let genesis = self.graph.node(0);
         match previous {
-            None if entry.chain == genesis.entry.chain => return refused(Refusal::GenesisPlace),
-            None => {}
-            Some(previous) => {
-                let before = &self.graph.node(previous).entry;
-                // A sequence of 2^64 - 1 is the last one.
-                if before.chain != entry.chain
-                    || before.sequence.checked_add(1) != Some(entry.sequence)
-                {
-                    return refused(Refusal::Sequence);
-                }
+            None if entry.chain == *self.graph.name_of(0) => return refused(Refusal::GenesisPlace),
+            // A sequence of 2^64 - 1 is the last one.
+            Some(previous)
+                if *self.graph.name_of(previous) != entry.chain
+                    || self.graph.node(previous).sequence().checked_add(1)
+                        != Some(entry.sequence) =>
+            {
+                return refused(Refusal::Sequence);
             }
+            _ => {}
         }
         let before = previous.iter().chain(&links).copied().chain([0]);
-        if before.into_iter().any(|before| self.graph.node(before).entry.clock >= entry.clock) {
+        if before.into_iter().any(|before| self.graph.node(before).clock >= entry.clock) {
             return refused(Refusal::Clock);
         }
-        if links.iter().any(|&link| self.graph.node(link).entry.chain == entry.chain) {
+        if links.iter().any(|&link| *self.graph.name_of(link) == entry.chain) {
             return refused(Refusal::Link);
         }
         let past = self.graph.past(previous, &links);
@@ -170,8 +168,8 @@ impl Log {
         place: &Place,
     ) -> Result<(Number, &'a crate::action::Grant), Refusal> {
         let number = self.graph.number(&entry.grant).ok_or(Refusal::UnknownGrant)?;
-        match &self.graph.node(number).entry.action {
-            Action::Grant(grant) if self.graph.is_in(&place.past, number) => {
+        match self.graph.grant(number) {
+            Some(grant) if self.graph.is_in(&place.past, number) => {
                 if grant.author() == entry.author() {
                     Ok((number, grant))
                 } else {
@@ -240,8 +238,8 @@ impl Log {
             Action::Genesis(_) => Err(Refusal::GenesisPlace),
             Action::Data(data) => self.change_fits(entry, data, place),
             Action::Grant(_) => Ok(()),
-            Action::Approve(id) => self.named(id, place, "the approved entry", |action| {
-                matches!(action, Action::Grant(_) | Action::Revoke(_) | Action::Choose(_))
+            Action::Approve(id) => self.named(id, place, "the approved entry", |node| {
+                matches!(node.operation, operation::GRANT | operation::REVOKE | operation::CHOOSE)
             }),
             Action::Choose(id) => self.named(id, place, "the chosen entry", |_| true),
             Action::Checkpoint(checkpoint) => Ok(self.checkpoint_fits(checkpoint, place)?),
@@ -250,20 +248,19 @@ impl Log {
             Action::EndNode(id) => self.may_end_node(entry, id, place),
             Action::Revoke(revocation) => {
                 if let Target::Grant(grant) = &revocation.target {
-                    self.named(grant, place, "the grant", |a| matches!(a, Action::Grant(_)))?;
+                    let is_grant = |node: &Node| node.operation == operation::GRANT;
+                    self.named(grant, place, "the grant", is_grant)?;
                 }
                 for head in &revocation.heads {
-                    let by_target = |entry: &Entry| match revocation.target {
-                        Target::Author(author) => entry.author() == author,
-                        Target::Key(author, key) => {
-                            entry.author() == author && entry.chain.subkey == key
-                        }
-                        Target::Grant(grant) => self.has_grantee(grant, entry),
+                    let by_target = |chain: &ChainName| match revocation.target {
+                        Target::Author(author) => chain.author == author,
+                        Target::Key(author, key) => chain.author == author && chain.subkey == key,
+                        Target::Grant(grant) => self.has_grantee(grant, chain.author),
                     };
                     let node = self.graph.number(head);
                     let is_there = node.is_some_and(|number| {
                         self.graph.is_in(&place.past, number)
-                            && by_target(&self.graph.node(number).entry)
+                            && by_target(self.graph.name_of(number))
                     });
                     if !is_there {
                         return Err(Refusal::Reference("a head"));
@@ -274,9 +271,9 @@ impl Log {
         }
     }
 
-    fn has_grantee(&self, grant: EntryId, entry: &Entry) -> bool {
-        matches!(self.entry(&grant).map(|grant| &grant.action),
-            Some(Action::Grant(grant)) if grant.author() == entry.author())
+    fn has_grantee(&self, grant: EntryId, author: KeyName) -> bool {
+        let grant = self.graph.number(&grant).and_then(|number| self.graph.grant(number));
+        grant.is_some_and(|grant| grant.author() == author)
     }
 
     fn within_limits(&self, entry: &Entry, octets: usize, place: &Place) -> Result<(), Refusal> {
@@ -285,7 +282,7 @@ impl Log {
         if entry.sequence >= limits.chain_entries {
             return Err(Refusal::Limit("entries of a chain"));
         }
-        if before.saturating_add(weight(entry, octets)) > limits.chain_octets {
+        if before.saturating_add(weight(entry, octets) as u64) > limits.chain_octets {
             return Err(Refusal::Limit("octets of a chain"));
         }
         if entry.sequence == 0
@@ -320,34 +317,43 @@ impl Log {
         if !change.fits(rule) {
             return Err(Refusal::Rule(rule));
         }
-        let same_field = |wanted: fn(&FieldChange) -> bool| {
-            move |action: &Action| {
-                matches!(action, Action::Data(DataAction { object, change: Change::Field(name, change) })
-                    if *object == data.object && name == field && wanted(change))
-            }
-        };
+        let object = self.graph.objects.number(&data.object);
+        let of_field = self.graph.fields.number(&**field);
+        let is_of_field = |node: &Node| object == Some(node.object) && of_field == Some(node.field);
         let named = |ids: &[EntryId], what, wanted| {
-            ids.iter().try_for_each(|id| self.named(id, place, what, same_field(wanted)))
+            let is_same = |node: &Node| node.operation == wanted && is_of_field(node);
+            ids.iter().try_for_each(|id| self.named(id, place, what, is_same))
         };
-        let is_insertion = |change: &FieldChange| matches!(change, FieldChange::Insert { .. });
         match change {
             FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Ok(()),
             FieldChange::Replace { replaced, .. } => {
-                named(replaced, "a replaced write", |change| {
-                    matches!(change, FieldChange::Replace { .. })
-                })
+                named(replaced, "a replaced write", operation::REPLACE)
             }
-            FieldChange::Remove(additions) => named(additions, "a removed addition", |change| {
-                matches!(change, FieldChange::Add(_))
-            }),
-            FieldChange::DeleteValues(ids) => {
-                named(ids, "a deletable value", |change| change.commitment().is_some())
+            FieldChange::Remove(additions) => {
+                named(additions, "a removed addition", operation::ADD)
             }
+            FieldChange::DeleteValues(ids) => self.named_values(ids, is_of_field, place),
             FieldChange::Insert { parent, .. } if parent.is_none() => Ok(()),
             FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
-                named(&[*element], "the element", is_insertion)
+                named(&[*element], "the element", operation::INSERT)
             }
         }
+    }
+
+    /// Whether entries that a deletion names are in its past, of its field, and have deletable values.
+    fn named_values(
+        &self,
+        ids: &[EntryId],
+        is_of_field: impl Fn(&Node) -> bool,
+        place: &Place,
+    ) -> Result<(), Refusal> {
+        const WHAT: &str = "a deletable value";
+        for id in ids {
+            self.named(id, place, WHAT, &is_of_field)?;
+            let entry = self.entry(id).ok_or(Refusal::Reference(WHAT))?;
+            entry.commitment().ok_or(Refusal::Reference(WHAT))?;
+        }
+        Ok(())
     }
 
     /// Whether an entry that another one names is in its past and of a kind.
@@ -356,16 +362,16 @@ impl Log {
         id: &EntryId,
         place: &Place,
         what: &'static str,
-        wanted: impl Fn(&Action) -> bool,
+        wanted: impl Fn(&Node) -> bool,
     ) -> Result<(), Refusal> {
         let is_there = self.graph.number(id).is_some_and(|number| {
-            self.graph.is_in(&place.past, number) && wanted(&self.graph.node(number).entry.action)
+            self.graph.is_in(&place.past, number) && wanted(self.graph.node(number))
         });
         if is_there { Ok(()) } else { Err(Refusal::Reference(what)) }
     }
 }
 
 /// The octets that count for the limit of a chain: those of the entry and of the value to which it commits.
-pub(super) fn weight(entry: &Entry, octets: usize) -> u64 {
-    octets as u64 + entry.commitment().map_or(0, |commitment| commitment.octets.into())
+pub(super) fn weight(entry: &Entry, octets: usize) -> usize {
+    octets + entry.commitment().map_or(0, |commitment| commitment.octets as usize)
 }

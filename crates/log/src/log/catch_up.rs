@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::Log;
-use crate::graph::{Location, Number};
+use crate::graph::{Location, Number, Source};
 use crate::name::EntryId;
 
 /// A place among the admitted entries, for a peer that has some of them. It stays good while the log grows: entries that are
@@ -46,7 +47,7 @@ impl Log {
             // Genesis is in every past.
             place.pass(self, 0);
             place.pass(self, head);
-            for &tip in graph.node(head).others.values().flatten() {
+            for &(_, tip) in graph.others_of(head) {
                 place.pass(self, tip);
             }
         }
@@ -77,10 +78,11 @@ impl Log {
 
     /// The entries of the branch that ends with `tip`, behind a sequence, ascending. From the first one without it.
     pub(crate) fn branch_behind(&self, tip: &EntryId, behind: Option<u64>) -> Vec<(u32, u64, u64)> {
-        let Some(tip) = self.graph.find(tip) else { return Vec::new() };
+        let Some(tip) = self.graph.number(tip) else { return Vec::new() };
+        let tip = self.graph.node(tip);
         let first = behind.map_or(0, |behind| behind.saturating_add(1));
         let mut parts = Vec::new();
-        let (mut at, mut last) = (tip.branch, tip.entry.sequence);
+        let (mut at, mut last) = (tip.branch, tip.sequence());
         loop {
             let branch = &self.graph.branches[at as usize];
             if last >= first {
@@ -113,10 +115,15 @@ impl Log {
         self.graph.number(id)
     }
 
-    /// Notes that an entry is on disk.
+    /// Reads entries that are on disk from `source`.
+    pub(crate) fn read_from(&mut self, source: Arc<dyn Source>) {
+        self.graph.read_from(source);
+    }
+
+    /// Notes that an entry is on disk. If it changes an object, it is read from there from now on.
     pub(crate) fn stored(&mut self, id: &EntryId, location: Location) {
         if let Some(number) = self.graph.number(id) {
-            self.graph.nodes[number as usize].location = Some(location);
+            self.graph.stored(number, location);
         }
     }
 }
@@ -129,7 +136,7 @@ impl CatchUp {
             self.next.push(branch.start);
         }
         let node = graph.node(number);
-        let (mut at, mut last) = (node.branch, node.entry.sequence);
+        let (mut at, mut last) = (node.branch, node.sequence());
         loop {
             let next = &mut self.next[at as usize];
             if *next > last {

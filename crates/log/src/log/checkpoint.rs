@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::admit::Place;
 use super::{DraftError, Log};
-use crate::action::{Action, Revocation};
+use crate::action::{Action, Grant, Revocation, number as operation};
 use crate::certificate::Certificate;
 use crate::checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 use crate::entry::Entry;
@@ -140,7 +140,8 @@ impl Log {
     ) -> Result<(), Refusal> {
         let number = self.graph.number(&cosignatures.checkpoint);
         let number = number.filter(|&number| self.graph.is_in(&place.past, number));
-        match number.map(|number| &self.graph.node(number).entry.action) {
+        let is_one = |&number: &Number| self.graph.node(number).operation == operation::CHECKPOINT;
+        match number.filter(is_one).map(|number| self.graph.control(number)) {
             Some(Action::Checkpoint(checkpoint)) => {
                 let text = checkpoint.head().to_string();
                 Ok(self.check_cosigned(&text, &cosignatures.lines)?)
@@ -199,7 +200,7 @@ impl Log {
         past: &Past,
         size: u64,
     ) -> Result<(Edge, u64), BadCheckpoint> {
-        let mut edge = match before.map(|before| &self.graph.node(before).entry.action) {
+        let mut edge = match before.map(|before| self.graph.control(before)) {
             Some(Action::Checkpoint(checkpoint)) => checkpoint.edge.clone(),
             Some(_) => return Err(BadCheckpoint::Before),
             None => Edge::default(),
@@ -216,7 +217,7 @@ impl Log {
     fn new_leaves(&self, before: Option<Number>, past: &Past) -> Vec<EntryId> {
         let found = self.graph.beyond(past, before);
         let mut stamps: Vec<Stamp> =
-            found.into_iter().map(|number| self.graph.node(number).stamp()).collect();
+            found.into_iter().map(|number| self.graph.stamp(number)).collect();
         stamps.sort_unstable();
         stamps.into_iter().map(|stamp| stamp.id).collect()
     }
@@ -374,16 +375,16 @@ impl Log {
     fn chosen_branch(&self, branches: &[usize], view: View<'_>) -> Option<usize> {
         let mut last: Option<(Stamp, usize)> = None;
         for &control in &self.controls.choices {
-            let node = self.graph.node(control);
-            let Action::Choose(id) = &node.entry.action else { continue };
+            let stamp = self.graph.stamp(control);
+            let Action::Choose(id) = self.graph.control(control) else { continue };
             let number = self.graph.number(id);
             let mut at = number.and_then(|number| self.checkpoints.by_entry.get(&number).copied());
             while let Some(tree) = at.filter(|tree| !branches.contains(tree)) {
                 at = self.checkpoints.trees[tree].before;
             }
-            let is_later = last.is_none_or(|(stamp, _)| stamp < node.stamp());
+            let is_later = last.is_none_or(|(last, _)| last < stamp);
             if let Some(branch) = at.filter(|_| is_later && self.is_agreed(control, view)) {
-                last = Some((node.stamp(), branch));
+                last = Some((stamp, branch));
             }
         }
         last.map(|(_, branch)| branch)
@@ -451,8 +452,8 @@ impl Log {
         if number == 0 || self.checkpoints.reached == 0 {
             return false;
         }
-        let entry = &self.graph.node(number).entry;
-        let end = self.key_end(entry.grant, &entry.chain);
+        let grant = self.graph.node(number).grant.and_then(|grant| self.graph.grant(grant.get()));
+        let end = self.key_end(grant, self.graph.name_of(number));
         let deadline = end.map(|end| end + u64::from(self.genesis.grace_s));
         deadline.is_some_and(|deadline| {
             self.is_past(deadline, view) && !self.is_covered_by(number, deadline, view)
@@ -460,14 +461,10 @@ impl Log {
     }
 
     /// The expiry of the key of a chain, by the certificate in a grant, or in genesis without a grant.
-    pub(super) fn key_end(&self, grant: EntryId, chain: &ChainName) -> Option<u64> {
-        let certificate = if grant.is_none() {
-            self.genesis.owners.iter().find(|owner| owner.name() == chain.author)
-        } else {
-            match &self.entry(&grant)?.action {
-                Action::Grant(grant) => Some(&grant.certificate),
-                _ => None,
-            }
+    pub(super) fn key_end(&self, grant: Option<&Grant>, chain: &ChainName) -> Option<u64> {
+        let certificate = match grant {
+            Some(grant) => Some(&grant.certificate),
+            None => self.genesis.owners.iter().find(|owner| owner.name() == chain.author),
         };
         certificate?.expires(chain.subkey)
     }
@@ -540,10 +537,10 @@ impl Log {
     /// The entry of a tree that is the first in the order of entries, and its checkpoint.
     fn checkpoint_of(&self, at: usize) -> Option<(EntryId, &Checkpoint)> {
         let entries = self.checkpoints.trees[at].entries.iter();
-        let nodes = entries.map(|(number, _)| self.graph.node(*number));
-        let first = nodes.min_by_key(|node| node.stamp())?;
-        match &first.entry.action {
-            Action::Checkpoint(checkpoint) => Some((first.id, checkpoint)),
+        let numbers = entries.map(|(number, _)| *number);
+        let first = numbers.min_by_key(|&number| self.graph.stamp(number))?;
+        match self.graph.control(first) {
+            Action::Checkpoint(checkpoint) => Some((self.graph.node(first).id, checkpoint)),
             _ => None,
         }
     }
@@ -583,7 +580,7 @@ impl Log {
         let mut lines: BTreeMap<usize, &NoteLine> = BTreeMap::new();
         let entries = self.checkpoints.trees[at].cosigned.iter().map(|(number, ..)| *number);
         for number in entries {
-            let signed = match &self.graph.node(number).entry.action {
+            let signed = match self.graph.control(number) {
                 Action::Checkpoint(checkpoint) => checkpoint.note.lines.get(2..),
                 Action::Cosign(cosignatures) => Some(&cosignatures.lines[..]),
                 _ => None,

@@ -224,11 +224,11 @@ impl Log {
         let grant = self.grant_for(&chain, &action, now_ms)?;
         let links = self.links(&chain, previous, &action, grant)?;
         let before = previous.iter().chain(&links).copied().chain([0]);
-        let latest = before.map(|number| self.graph.node(number).entry.clock).max();
+        let latest = before.map(|number| self.graph.node(number).clock).max();
         let clock = Clock::after(latest.unwrap_or_default(), now_ms).ok_or(DraftError::Clock)?;
         let (sequence, before) = previous.map_or((0, EntryId::NONE), |previous| {
             let node = self.graph.node(previous);
-            (node.entry.sequence + 1, node.id)
+            (node.sequence() + 1, node.id)
         });
         let mut links: Vec<EntryId> = links.iter().map(|&link| self.graph.node(link).id).collect();
         links.sort_unstable();
@@ -248,7 +248,7 @@ impl Log {
         if is_owner {
             // A newer certificate of an owner is in a grant.
             match self.owner_key(chain) {
-                Ok(_) if self.is_over(self.key_end(EntryId::NONE, chain), now_ms) => {
+                Ok(_) if self.is_over(self.key_end(None, chain), now_ms) => {
                     is_expired = true;
                 }
                 Ok(_) => return Ok(EntryId::NONE),
@@ -265,8 +265,7 @@ impl Log {
             _ => Err(Refusal::NotOwner),
         };
         for &number in &self.grants {
-            let node = self.graph.node(number);
-            let Action::Grant(grant) = &node.entry.action else { continue };
+            let Some(grant) = self.graph.grant(number) else { continue };
             if grant.author() != chain.author || grant.certificate.key(chain.subkey).is_none() {
                 continue;
             }
@@ -278,7 +277,7 @@ impl Log {
             } else if self.is_over(grant.certificate.expires(chain.subkey), now_ms) {
                 is_expired = true;
             } else {
-                return Ok(node.id);
+                return Ok(self.graph.node(number).id);
             }
         }
         if is_expired {
@@ -319,7 +318,7 @@ impl Log {
             if self.graph.is_in(&past, needed) {
                 continue;
             }
-            let of = &self.graph.chains[self.graph.node(needed).chain as usize];
+            let of = &self.graph.chains[self.graph.chain_of(needed) as usize];
             let tip = of.tips.iter().find(|&&tip| self.graph.is_up_to(needed, tip));
             match tip {
                 Some(&tip) if of.name != *chain => links.push(tip),
@@ -332,7 +331,7 @@ impl Log {
         }
         let others = self.graph.chains.iter().filter(|other| other.name != *chain);
         let mut heads: Vec<Number> = others.flat_map(|other| other.tips.iter().copied()).collect();
-        heads.sort_unstable_by_key(|&head| std::cmp::Reverse(self.graph.node(head).stamp()));
+        heads.sort_unstable_by_key(|&head| std::cmp::Reverse(self.graph.stamp(head)));
         for head in heads {
             if links.len() == LINKS_MAX {
                 break;

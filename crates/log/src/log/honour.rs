@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Log, Standing};
-use crate::action::{Action, Target};
+use crate::action::{Action, Grant, Target};
 use crate::graph::{Fork, Number, View};
 use crate::merge::Stamp;
 use crate::name::KeyName;
@@ -11,7 +11,6 @@ use crate::name::KeyName;
 impl Log {
     /// Whether an entry counts in the set of all admitted entries.
     pub(super) fn standing_of(&self, number: Number) -> Standing {
-        let grant = self.graph.node(number).entry.grant;
         if self.is_ended(number, View::All) {
             return Standing::Revoked;
         }
@@ -21,10 +20,9 @@ impl Log {
         if self.is_expired(number, View::All) {
             return Standing::Expired;
         }
-        match (grant.is_none(), self.graph.number(&grant)) {
-            (true, _) => Standing::Counts,
-            (false, Some(grant)) if self.is_in_force(grant, View::All) => Standing::Counts,
-            _ => Standing::GrantEnded,
+        match self.graph.node(number).grant {
+            Some(grant) if !self.is_in_force(grant.get(), View::All) => Standing::GrantEnded,
+            _ => Standing::Counts,
         }
     }
 
@@ -48,10 +46,7 @@ impl Log {
     /// Whether a grant is in force, and no revocation in the set ends it for new entries.
     pub(super) fn is_usable(&self, grant: Number, view: View<'_>) -> bool {
         let target = Target::Grant(self.graph.node(grant).id);
-        let author = match &self.graph.node(grant).entry.action {
-            Action::Grant(grant) => grant.author(),
-            _ => return false,
-        };
+        let Some(author) = self.graph.grant(grant).map(Grant::author) else { return false };
         self.is_in_force(grant, view)
             && self.working(target, view).next().is_none()
             && self.working(Target::Author(author), view).next().is_none()
@@ -60,7 +55,7 @@ impl Log {
     /// Whether the authors of entries are as many as the threshold says.
     fn is_enough(&self, entries: impl Iterator<Item = Number>) -> bool {
         let authors: BTreeSet<KeyName> =
-            entries.map(|number| self.graph.node(number).entry.author()).collect();
+            entries.map(|number| self.graph.name_of(number).author).collect();
         authors.len() >= usize::from(self.genesis.threshold)
     }
 
@@ -100,11 +95,16 @@ impl Log {
 
     /// Whether a revocation in a set ends the chain of an entry, or its grant, before the entry.
     fn is_ended(&self, number: Number, view: View<'_>) -> bool {
-        let entry = &self.graph.node(number).entry;
+        // Most logs have no revocation.
+        if self.controls.revocations.is_empty() {
+            return false;
+        }
+        let chain = self.graph.name_of(number);
+        let grant = self.graph.node(number).grant;
         let targets = [
-            Some(Target::Author(entry.author())),
-            Some(Target::Key(entry.author(), entry.chain.subkey)),
-            (!entry.grant.is_none()).then_some(Target::Grant(entry.grant)),
+            Some(Target::Author(chain.author)),
+            Some(Target::Key(chain.author, chain.subkey)),
+            grant.map(|grant| Target::Grant(self.graph.node(grant.get()).id)),
         ];
         let mut revocations =
             targets.into_iter().flatten().flat_map(|target| self.working(target, view));
@@ -113,9 +113,7 @@ impl Log {
 
     /// Whether a revocation names an entry, or one behind it in its chain, or if it existed before the stated compromise.
     fn is_spared(&self, revocation: Number, number: Number, view: View<'_>) -> bool {
-        let Action::Revoke(revocation) = &self.graph.node(revocation).entry.action else {
-            return false;
-        };
+        let Action::Revoke(revocation) = self.graph.control(revocation) else { return false };
         let heads = revocation.heads.iter().filter_map(|head| self.graph.number(head));
         heads.into_iter().any(|head| self.graph.is_up_to(number, head))
             || self.existed_before(number, revocation.since, view)
@@ -138,8 +136,8 @@ impl Log {
         let mut last: Option<(Stamp, bool)> = None;
         let controls = self.controls.choices.iter().chain(&self.controls.all_revocations);
         for &control in controls {
-            let node = self.graph.node(control);
-            let named = match &node.entry.action {
+            let stamp = self.graph.stamp(control);
+            let named = match self.graph.control(control) {
                 Action::Choose(id) => std::slice::from_ref(id),
                 Action::Revoke(revocation) => &revocation.heads[..],
                 _ => continue,
@@ -152,12 +150,12 @@ impl Log {
                 })
                 .collect();
             if branches.is_empty()
-                || last.is_some_and(|(stamp, _)| node.stamp() < stamp)
+                || last.is_some_and(|(last, _)| stamp < last)
                 || !self.works(control, view)
             {
                 continue;
             }
-            last = Some((node.stamp(), branches.contains(&child)));
+            last = Some((stamp, branches.contains(&child)));
         }
         last.map(|(_, is_child)| is_child)
     }

@@ -101,7 +101,7 @@ impl Log {
     pub fn lacking<'a>(&self, have: impl IntoIterator<Item = &'a EntryId>, max: usize) -> Vec<u64> {
         let mut by_chain: HashMap<u32, Vec<Number>> = HashMap::new();
         for number in have.into_iter().filter_map(|id| self.graph.number(id)) {
-            by_chain.entry(self.graph.node(number).chain).or_default().push(number);
+            by_chain.entry(self.graph.chain_of(number)).or_default().push(number);
         }
         let mut found: Vec<Number> = Vec::new();
         for chain in 0..self.graph.chains.len() {
@@ -117,7 +117,7 @@ impl Log {
     pub fn keep_last(&self, have: &mut HashSet<EntryId>) {
         let mut by_chain: HashMap<u32, Vec<Number>> = HashMap::new();
         for number in have.iter().filter_map(|id| self.graph.number(id)) {
-            let last = by_chain.entry(self.graph.node(number).chain).or_default();
+            let last = by_chain.entry(self.graph.chain_of(number)).or_default();
             if !last.iter().any(|&other| self.graph.is_up_to(number, other)) {
                 last.retain(|&other| !self.graph.is_up_to(other, number));
                 last.push(number);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::admit::Place;
 use super::{Log, Standing};
-use crate::action::{Action, Target};
+use crate::action::{Action, Target, number as operation};
 use crate::entry::Entry;
 use crate::graph::{Number, View};
 use crate::name::{EntryId, KeyName};
@@ -52,24 +52,23 @@ impl Log {
 
     fn publication(&self, number: Number) -> Option<(EntryId, KeyName, &NodeKey)> {
         let node = self.graph.node(number);
-        match &node.entry.action {
-            Action::PublishNode(key) => Some((node.id, node.entry.author(), key)),
+        if node.operation != operation::PUBLISH_NODE {
+            return None;
+        }
+        match self.graph.control(number) {
+            Action::PublishNode(key) => Some((node.id, self.graph.name_of(number).author, key)),
             _ => None,
         }
     }
 
     fn may_connect(&self, number: Number) -> bool {
         let node = self.graph.node(number);
-        let entry = &node.entry;
-        let targets =
-            [Target::Author(entry.author()), Target::Key(entry.author(), entry.chain.subkey)];
+        let chain = self.graph.name_of(number);
+        let targets = [Target::Author(chain.author), Target::Key(chain.author, chain.subkey)];
         self.standing_of(number) == Standing::Counts
             && !self.nodes.ends.contains_key(&node.id)
             && targets.into_iter().all(|target| self.working(target, View::All).next().is_none())
-            && match self.graph.number(&entry.grant) {
-                Some(grant) => self.is_usable(grant, View::All),
-                None => true,
-            }
+            && node.grant.is_none_or(|grant| self.is_usable(grant.get(), View::All))
     }
 
     /// Whether the author of a publication has room for it.

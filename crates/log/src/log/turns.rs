@@ -30,7 +30,7 @@ impl Log {
     pub(super) fn note_turn(&mut self, number: Number, counts: bool) {
         let Some(turned) = &mut self.listening.turned else { return };
         let node = self.graph.node(number);
-        if node.honoured != counts && matches!(node.entry.action, Action::Data(_)) {
+        if node.honoured != counts && node.is_data() {
             turned.push((number, counts));
         }
     }
@@ -39,20 +39,21 @@ impl Log {
     pub(crate) fn take_turns(&mut self) -> Vec<Event> {
         let turned = self.listening.turned.as_mut().map(std::mem::take).unwrap_or_default();
         let event = |(number, counts): (Number, bool)| {
-            let node = self.graph.node(number);
-            let Action::Data(data) = &node.entry.action else { return None };
+            let entry = self.graph.entry(number)?;
+            let Action::Data(data) = &entry.action else { return None };
             let turn = if counts { Turn::Applied } else { Turn::Undone(self.standing_of(number)) };
             Some(Event {
                 turn,
-                entry: node.id,
-                author: node.entry.author(),
-                clock: node.entry.clock,
+                entry: self.graph.node(number).id,
+                author: entry.author(),
+                clock: entry.clock,
                 object: data.object,
                 name: self.state.name(data.object).map(str::to_owned),
                 change: match &data.change {
-                    Change::Field(field, change) => {
-                        Change::Field(field.clone(), self.state.revealed(&node.id, change))
-                    }
+                    Change::Field(field, change) => Change::Field(
+                        field.clone(),
+                        self.state.revealed(&self.graph.node(number).id, change),
+                    ),
                     other => other.clone(),
                 },
             })

@@ -95,11 +95,7 @@ impl Log {
     ///
     /// [`UpdateError::NoObject`]; [`UpdateError::Ambiguous`].
     pub fn find_object(&self, name: &str) -> Result<ObjectId, UpdateError> {
-        let mut found: Vec<(ObjectId, KeyName)> = self
-            .state
-            .named(name)
-            .filter_map(|object| Some((object.id, object.named?.1)))
-            .collect();
+        let mut found: Vec<(ObjectId, KeyName)> = self.state.creators(name).collect();
         match (found.len(), name.parse::<ObjectId>()) {
             (1, _) => Ok(found.remove(0).0),
             (0, Ok(id)) => Ok(id),

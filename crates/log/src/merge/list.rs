@@ -4,10 +4,13 @@
 //! not mix, because each continues below its own elements.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Read, Write};
 
-use super::Stamp;
+use super::{Stamp, read_optional, read_set, write_optional, write_set};
 use crate::action::Side;
 use crate::name::EntryId;
+use crate::octets::Malformed;
+use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 /// The elements of a list.
@@ -38,6 +41,43 @@ impl List {
 
     pub(super) fn erase(&mut self, element: EntryId) {
         self.erased.insert(element);
+    }
+
+    /// Writes the list into an index.
+    pub(super) fn write_index(&self, out: &mut Writer<impl Write>) {
+        let count: usize = self.children.values().map(BTreeMap::len).sum();
+        out.item(|out| out.extend((count as u64).to_be_bytes()));
+        for ((parent, side), children) in &self.children {
+            for (stamp, value) in children {
+                out.item(|out| {
+                    out.extend(parent.0);
+                    out.push(u8::from(*side == Side::Right));
+                    stamp.write(out);
+                    write_optional(value.as_ref(), out);
+                });
+            }
+        }
+        write_set(&self.erased, out);
+    }
+
+    /// Reads a list from an index.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the items are not those of a list.
+    pub(super) fn read_index(input: &mut Reader<impl Read>) -> Result<Self, Malformed> {
+        let mut list = Self::default();
+        for _ in 0..input.count()? {
+            input.item(|fields| {
+                let parent = fields.id()?;
+                let side = if fields.u8()? == 1 { Side::Right } else { Side::Left };
+                let stamp = Stamp::read(fields)?;
+                list.insert(stamp, parent, side, read_optional(fields)?);
+                Ok(())
+            })?;
+        }
+        list.erased = read_set(input)?;
+        Ok(list)
     }
 
     /// All elements in order, also those that are not shown.

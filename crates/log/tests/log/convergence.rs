@@ -399,7 +399,7 @@ fn histories_have_forks_revocations_and_choices() {
         };
         for (id, entry) in log.entries() {
             let chosen = log.entries().any(|(_, other)| other.action.name() == "choose");
-            if !chosen && is_behind_fork(entry) && log.standing(&id) == Some(Standing::Counts) {
+            if !chosen && is_behind_fork(&entry) && log.standing(&id) == Some(Standing::Counts) {
                 *found.entry("spared by a checkpoint").or_insert(0) += 1;
             }
             *found.entry(entry.action.name()).or_insert(0) += 1;

@@ -316,10 +316,9 @@ fn get(log: &LogFolder, field: &str) -> Option<Content> {
 
 /// Whether any file of a log has the secret.
 pub(crate) fn is_on_disk(folder: &Path, secret: &str) -> bool {
-    fs::read_dir(folder.join("segments")).unwrap().any(|file| {
-        let octets = fs::read(file.unwrap().path()).unwrap();
-        octets.windows(secret.len()).any(|part| part == secret.as_bytes())
-    })
+    let files = [folder.to_owned(), folder.join("segments")].map(|at| fs::read_dir(at).unwrap());
+    let files = files.into_iter().flatten().map(|file| file.unwrap().path());
+    files.filter(|path| path.is_file()).any(|path| has(&fs::read(path).unwrap(), secret))
 }
 
 pub(crate) fn copy_log(from: &Path, to: &Path) {
@@ -363,6 +362,15 @@ fn compaction_removes_deleted_values_from_disk() {
     let exported = export(&log);
     assert!(!has(&exported, SECRET) && has(&exported, "kept value"));
     assert!(is_on_disk(&path, SECRET) && is_on_disk(&path, &SECRET.to_uppercase()));
+    // The index has the values, too. With it, the log is the same.
+    log.write_index().unwrap();
+    fs::copy(path.join("index"), path.join("index.new")).unwrap();
+    assert!(has(&fs::read(path.join("index")).unwrap(), SECRET));
+    let (id, octets) = (log.id(), log.octets());
+    drop(log);
+    let log = LogFolder::open(&path).unwrap();
+    assert_eq!((log.id(), log.octets()), (id, octets));
+    assert_eq!((get(&log, "gone"), get(&log, "kept")), (None, Some(text("kept value"))));
     let (before, state) = (log.octets(), log.read(Log::state_hash).unwrap());
     let ids: Vec<EntryId> = log.read(|log| log.entries().map(|(id, _)| id).collect()).unwrap();
     let compacted = log.compact(|_| ()).unwrap();
@@ -383,9 +391,13 @@ fn compaction_removes_deleted_values_from_disk() {
     };
     check(&log);
     assert_eq!(log.compact(|_| ()).unwrap().values, 0);
+    log.write_index().unwrap();
+    assert!(!is_on_disk(&path, SECRET));
+    let index = fs::read(path.join("index")).unwrap();
     drop(log);
     let log = LogFolder::open(&path).unwrap();
     assert_eq!(log.recovered(), Recovered::Clean);
+    assert_eq!(fs::read(path.join("index")).unwrap(), index, "the index fits the new segments");
     check(&log);
     // The log goes on.
     alice.chain.instance = log.instance();

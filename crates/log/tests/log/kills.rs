@@ -57,6 +57,10 @@ fn child_that_writes_until_it_is_killed() {
                         let id = made[made.len() - 1].id;
                         Ok::<_, talaria_log::LogError>((made, id))
                     });
+                    // An index must hold what is on disk, also while others write.
+                    if number % 7 == 0 {
+                        log.write_index().unwrap();
+                    }
                     let mut out = out.lock().unwrap();
                     writeln!(out, "acknowledged {}", id.unwrap()).unwrap();
                     out.flush().unwrap();

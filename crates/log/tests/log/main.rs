@@ -6,6 +6,7 @@ mod convergence;
 mod deletion;
 mod files;
 mod format;
+mod index;
 mod kills;
 mod listeners;
 mod merging;

@@ -56,11 +56,12 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
 
 /// The number of values that an entry deletes.
 fn deleted(log: &Log, id: &EntryId) -> usize {
-    match log.entry(id).map(|entry| &entry.action) {
-        Some(Action::Data(DataAction {
+    let Some(entry) = log.entry(id) else { return 0 };
+    match &entry.action {
+        Action::Data(DataAction {
             change: Change::Field(_, FieldChange::DeleteValues(ids)),
             ..
-        })) => ids.len(),
+        }) => ids.len(),
         _ => 0,
     }
 }
