@@ -29,6 +29,7 @@ pub mod address;
 mod arithmetic;
 mod armor;
 mod cert;
+mod cost;
 mod critical;
 mod date;
 mod ed25519;

@@ -6,7 +6,7 @@
 
 use crate::packet::Tag;
 use crate::signature::{Revoker, kind};
-use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
+use crate::verify::{CertificationVerifier, KeySetup, MD5, Verdict, signatures};
 use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
 
 /// A revocation by a designated revoker.
@@ -75,24 +75,35 @@ impl Cert {
         if key.fingerprint() != by {
             return Vec::new();
         }
-        let (id, setup) = (by.key_id(), KeySetup::default());
+        let setup = KeySetup::default();
         let Some(primary) = self.packets().next() else { return Vec::new() };
-        let mut made = |signature: &Signature<'_>, body: &[u8]| {
-            const MD5: u8 = 1;
-            signature.kind == kind::KEY_REVOCATION
-                && signature.created >= key.created
-                && signature.hash != MD5
-                && signature.issuers().iter().any(|&(issuer, _)| issuer == id)
-                && certified.by(&key, &setup, primary, body) == Verdict::Good
-        };
-        self.direct(&[])
-            .filter(|(signature, body, _)| made(signature, body))
-            .map(|(signature, ..)| DesignatedRevocation {
+        self.revocations_naming(by)
+            .filter(|(signature, body)| {
+                signature.created >= key.created
+                    && signature.hash != MD5
+                    && certified.by(&key, &setup, primary, body) == Verdict::Good
+            })
+            .map(|(signature, _)| DesignatedRevocation {
                 by,
                 created: signature.created,
                 hard: signature.is_hard(),
             })
             .collect()
+    }
+
+    /// The revocations of the primary key that name the key `by` as their issuer, with their bodies. Whether `by` made them
+    /// is not verified.
+    pub fn revocations_naming(
+        &self,
+        by: Fingerprint,
+    ) -> impl Iterator<Item = (Signature<'_>, &[u8])> {
+        let id = by.key_id();
+        self.direct(&[]).map(|(signature, body, _)| (signature, body)).filter(
+            move |(signature, _)| {
+                signature.kind == kind::KEY_REVOCATION
+                    && signature.issuers().iter().any(|&(issuer, _)| issuer == id)
+            },
+        )
     }
 
     /// The signatures on the primary key.

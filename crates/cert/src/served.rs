@@ -33,7 +33,7 @@ const USER_ID_BYTES_MAX: usize = 2048;
 const KEY_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum number of back signatures that are tried for one signature.
-const BACK_SIGNATURES_MAX: usize = 64;
+pub(crate) const BACK_SIGNATURES_MAX: usize = 64;
 
 /// Maximum number of issuers in a signature that is written anew.
 const ISSUERS_MAX: usize = 4;
@@ -480,7 +480,7 @@ struct Area {
 }
 
 /// The embedded signatures in an area.
-fn embedded(area: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn embedded(area: &[u8]) -> impl Iterator<Item = &[u8]> {
     let embedded = Subpackets(area).flatten().filter(|s| s.kind == EMBEDDED_SIGNATURE);
     embedded.map(|subpacket| subpacket.body)
 }

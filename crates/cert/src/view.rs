@@ -75,6 +75,12 @@ impl View {
         }
     }
 
+    /// Whether the digest of a certificate costs a verification of its signatures by the peer's own rules.
+    #[must_use]
+    pub fn verifies(self) -> bool {
+        self == Self::Hockeypuck23
+    }
+
     /// The digest of a certificate in this view. `None` if the view leaves the certificate out.
     ///
     /// `verdicts` are those on all signatures of `cert`, in canonical packet order.

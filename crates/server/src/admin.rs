@@ -86,6 +86,11 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
         ("last_change", "Number of the last change.", store.last_change()?.get() as f64),
         ("writes_waiting", "Uploads waiting for the disk.", state.writer.waiting() as f64),
         ("commits", "Transactions since the start.", state.writer.commits() as f64),
+        (
+            "gossip_unobtainable",
+            "Certificates that a peer announced and did not deliver.",
+            store.unobtainable_count()? as f64,
+        ),
         ("uptime_seconds", "Seconds since the start.", state.started.elapsed().as_secs_f64()),
         ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
         (

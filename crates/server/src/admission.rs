@@ -7,8 +7,9 @@ use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Policy;
 use crate::hkp::Named;
+use crate::intake;
 use crate::reader::Readers;
-use crate::state::{State, blocking};
+use crate::state::State;
 
 /// The certificates of an upload that the server takes, and a report on the others.
 ///
@@ -16,7 +17,7 @@ use crate::state::{State, blocking};
 ///
 /// # Errors
 ///
-/// [`Refusal::Store`].
+/// [`Refusal::TooCostly`], [`Refusal::Busy`], [`Refusal::Store`].
 pub(crate) async fn choose(
     state: &State,
     certs: Vec<Cert>,
@@ -26,7 +27,7 @@ pub(crate) async fn choose(
         return Ok((certs, Vec::new()));
     }
     let readers: Readers = state.readers.clone();
-    let work = move || {
+    let work = move |certs| {
         let store = readers.get()?;
         let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
         for cert in certs {
@@ -43,7 +44,7 @@ pub(crate) async fn choose(
         }
         Ok((taken, turned_away))
     };
-    blocking(work).await
+    intake::work_on(state, certs, work).await
 }
 
 fn is_known(store: &Store, cert: &Cert) -> Result<bool, Refusal> {

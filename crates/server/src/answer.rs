@@ -1,6 +1,7 @@
 //! Answers, and the errors that become one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -111,6 +112,13 @@ pub(crate) enum Refusal {
     /// Too much was sent or would have to be given.
     #[error("{0}")]
     TooLarge(String),
+    /// Verifying what was sent would take too much CPU time.
+    #[error(
+        "verifying the signatures takes at least {:.1} s of CPU time, and {:.1} s are allowed for one request; \
+         send fewer certificates at once",
+        needed.as_secs_f64(), allowed.as_secs_f64()
+    )]
+    TooCostly { needed: Duration, allowed: Duration },
     /// The path and the query are too long.
     #[error("the path and the query of a request may have at most {max} bytes")]
     LongTarget { max: usize },
@@ -136,7 +144,10 @@ pub(crate) enum Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
-        Self::Store(Arc::new(error))
+        match error {
+            StoreError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            other => Self::Store(Arc::new(other)),
+        }
     }
 }
 
@@ -157,7 +168,7 @@ impl Refusal {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) | Self::SecretKey => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Method { .. } | Self::Closed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge(_) | Self::TooCostly { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::LongTarget { .. } => StatusCode::URI_TOO_LONG,
             Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -158,6 +159,8 @@ pub struct Policy {
     pub word_search: bool,
     /// Maximum number of certificates in an answer. A search with more matches gets the first ones, and is told so.
     pub results: usize,
+    /// CPU time that one upload may cost, in milliseconds, by a model that counts its signatures before any is verified.
+    pub upload_cpu_ms: u64,
     /// Accept uploads from anybody.
     pub uploads: bool,
     /// Accept from clients only certificates with an address at one of these domains, and new parts of certificates
@@ -184,6 +187,7 @@ impl Default for Policy {
             short_key_ids: false,
             word_search: true,
             results: 500,
+            upload_cpu_ms: 10_000,
             uploads: true,
             upload_domains: Vec::new(),
             owner_requests: true,
@@ -218,6 +222,11 @@ impl Policy {
             .saturating_mul(2)
             .saturating_add(of(self.served_foreign_signatures))
             .saturating_add(self.packet_bytes)
+    }
+
+    /// CPU time that one upload may cost.
+    pub(crate) fn upload_cpu(&self) -> Duration {
+        Duration::from_millis(self.upload_cpu_ms)
     }
 
     /// Whether uploads with this address are accepted, if uploads are limited to domains.
@@ -301,7 +310,7 @@ pub struct Gossip {
     pub fetch_bytes: usize,
     /// Seconds within which a peer must answer.
     pub timeout_s: u64,
-    /// Maximum number of concurrent exchanges started by peers.
+    /// Maximum number of concurrent exchanges that are started from one address of a peer.
     pub exchanges: usize,
 }
 
@@ -528,6 +537,9 @@ impl Config {
         }
         if self.policy.results == 0 {
             return value("policy.results", "it must be at least 1");
+        }
+        if self.policy.upload_cpu_ms < 1000 {
+            return value("policy.upload_cpu_ms", "it must be at least 1000");
         }
         if self.gossip.interval_s.is_nan() || self.gossip.interval_s < 0.1 {
             return value("gossip.interval_s", "it must be at least 0.1");

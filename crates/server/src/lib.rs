@@ -15,6 +15,7 @@ mod descriptors;
 pub mod fuzz;
 mod gossip;
 mod hkp;
+mod intake;
 mod limiter;
 mod listen;
 mod log;

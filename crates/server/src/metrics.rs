@@ -83,6 +83,8 @@ pub(crate) struct Metrics {
     pub(crate) certs_updated: AtomicU64,
     pub(crate) certs_unchanged: AtomicU64,
     pub(crate) certs_refused: AtomicU64,
+    pub(crate) certs_too_costly: AtomicU64,
+    pub(crate) uploads_too_costly: AtomicU64,
     pub(crate) exchanges: AtomicU64,
     pub(crate) exchanges_failed: AtomicU64,
     pub(crate) certs_fetched: AtomicU64,
@@ -212,6 +214,16 @@ impl Metrics {
                 &self.certs_unchanged,
             ),
             ("certs_refused_total", "Certificates refused.", &self.certs_refused),
+            (
+                "uploads_too_costly_total",
+                "Uploads refused because verifying them would take too much CPU time.",
+                &self.uploads_too_costly,
+            ),
+            (
+                "gossip_certs_too_costly_total",
+                "Certificates of peers left out because verifying them would take too much CPU time.",
+                &self.certs_too_costly,
+            ),
             ("gossip_exchanges_total", "Completed exchanges with peers.", &self.exchanges),
             (
                 "gossip_exchanges_failed_total",

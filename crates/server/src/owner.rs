@@ -22,12 +22,15 @@ use talaria_cert::{
     Capabilities, Cert, Fingerprint, Key, PacketRef, Signature, Summary, Tag, Validity, Verdict,
     Verification, complete, kind,
 };
-use talaria_store::{IngestOutcome, Redaction, Return, Store, StoreError, Stored};
+use talaria_store::{
+    IngestOutcome, Intake, Preparation, Redaction, Return, Store, StoreError, Stored,
+};
 
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
 use crate::hkp::v1::open_to_all;
 use crate::hkp::{Named, Report, v2};
+use crate::intake;
 use crate::request::Request;
 use crate::state::State;
 use crate::submission;
@@ -56,6 +59,15 @@ struct Signed {
     cert: Cert,
     /// When, in seconds since 1970.
     time: u32,
+    /// The result of replacing the stored certificate; `None` if the wish is another one.
+    replacement: Option<Replacement>,
+}
+
+/// A certificate that is ready to replace the stored one.
+struct Replacement {
+    intake: Intake,
+    /// User IDs that it lacks, and that are not to return from peers.
+    gone: Vec<Redaction>,
 }
 
 /// Why nothing was done.
@@ -102,6 +114,7 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answ
         let reading = Arc::clone(state);
         state.turns.run(move || read(&*reading.readers.get()?, &keytext, &keysig)).await?
     };
+    let signed = if wish == Wish::Replace { prepare(state, signed).await? } else { signed };
     let done = state.writer.run(move |store| carry_out(store, wish, signed)).await?;
     match done {
         Ok(report) => Ok(open_to_all(json(&report))),
@@ -152,7 +165,7 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
                      right time (gpg --armor --detach-sign --local-user {fingerprint})"
                 ))
             })?;
-        all.push(Signed { cert: cert.exportable(), time });
+        all.push(Signed { cert: cert.exportable(), time, replacement: None });
     }
     Ok(all)
 }
@@ -266,6 +279,39 @@ impl Readings {
     }
 }
 
+/// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
+async fn prepare(state: &State, signed: Vec<Signed>) -> Result<Vec<Signed>, Refusal> {
+    let (certs, times): (Vec<Cert>, Vec<u32>) =
+        signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
+    let (readers, preparation) = (state.readers.clone(), intake::preparation(state));
+    let work = move |certs: Vec<Cert>| {
+        let store = readers.get()?;
+        let all = certs.into_iter().zip(times).map(|(cert, time)| {
+            let replacement = replacement(&store, &cert, &preparation)?;
+            Ok(Signed { cert, time, replacement })
+        });
+        all.collect()
+    };
+    intake::work_on(state, certs, work).await
+}
+
+/// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there
+/// is no such certificate any more.
+fn replacement(
+    store: &Store,
+    cert: &Cert,
+    preparation: &Preparation,
+) -> Result<Option<Replacement>, StoreError> {
+    let Some(row) = store.row(cert.fingerprint())? else { return Ok(None) };
+    let Some(mut stored) = store.stored(row.id)? else { return Ok(None) };
+    if stored.verdicts.contains(&Verdict::Unchecked) {
+        stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
+    }
+    let (lasting, gone) = compare(&stored, cert);
+    let intake = store.prepare_replacement(cert.union(&lasting), preparation)?;
+    Ok(Some(Replacement { intake, gone }))
+}
+
 /// Executes a request for all of the certificates, or for none.
 fn carry_out(
     store: &mut Store,
@@ -274,7 +320,7 @@ fn carry_out(
 ) -> Result<Result<Report, Obstacle>, StoreError> {
     let now = clock::now();
     let mut all = Vec::with_capacity(signed.len());
-    for Signed { cert, time } in signed {
+    for Signed { cert, time, replacement } in signed {
         let fingerprint = cert.fingerprint();
         let Some(row) = store.row(fingerprint)? else {
             return Ok(Err(Obstacle::Missing(fingerprint)));
@@ -282,10 +328,10 @@ fn carry_out(
         if store.change_time(row.change)?.is_none_or(|changed| changed.seconds() > time) {
             return Ok(Err(Obstacle::Stale(fingerprint)));
         }
-        all.push((cert, store.current(row, now.into())?));
+        all.push((cert, store.current(row, now.into())?, replacement));
     }
     let mut report = Report::default();
-    for (cert, row) in all {
+    for (cert, row, replacement) in all {
         let mut name = Named::new(cert.fingerprint());
         match wish {
             Wish::Delete if row.summary.primary.revoked => {
@@ -304,8 +350,11 @@ fn carry_out(
                 report.deleted.push(name);
             }
             Wish::Replace => {
-                let Some(stored) = store.stored(row.id)? else { continue };
-                match replace(store, &cert, stored, now)? {
+                let Some(replacement) = replacement else { continue };
+                let Some(outcome) = replace(store, cert.fingerprint(), replacement, now)? else {
+                    return Ok(Err(Obstacle::Stale(cert.fingerprint())));
+                };
+                match outcome {
                     IngestOutcome::New | IngestOutcome::Updated => report.updated.push(name),
                     IngestOutcome::Unchanged => report.ignored.push(name),
                     IngestOutcome::Refused(why) => {
@@ -319,21 +368,22 @@ fn carry_out(
     Ok(Ok(report))
 }
 
-/// Replaces the stored certificate with `cert`. User IDs that it lacks do not return from peers.
+/// Replaces a stored certificate. `None` if it has changed since the replacement was prepared; nothing is done then.
 fn replace(
     store: &mut Store,
-    cert: &Cert,
-    mut stored: Stored,
+    fingerprint: Fingerprint,
+    replacement: Replacement,
     now: u32,
-) -> Result<IngestOutcome, StoreError> {
-    if stored.verdicts.contains(&Verdict::Unchecked) {
-        stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
-    }
-    let (lasting, gone) = compare(&stored, cert);
+) -> Result<Option<IngestOutcome>, StoreError> {
+    let Replacement { mut intake, gone } = replacement;
     store.atomically(|store| {
-        let outcome = store.replace(cert.union(&lasting), now.into())?;
-        if !matches!(outcome, IngestOutcome::Refused(_)) && !gone.is_empty() {
-            store.redact(cert.fingerprint(), &gone, now.into())?;
+        store.write(std::slice::from_mut(&mut intake), usize::MAX, now.into())?;
+        if !intake.is_written() {
+            return Ok(None);
+        }
+        let outcome = intake.into_ingested().first().map(|ingested| ingested.outcome);
+        if !matches!(outcome, Some(IngestOutcome::Refused(_))) && !gone.is_empty() {
+            store.redact(fingerprint, &gone, now.into())?;
         }
         Ok(outcome)
     })

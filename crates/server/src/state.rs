@@ -13,16 +13,18 @@ use tokio::sync::broadcast;
 
 use crate::answer::Refusal;
 use crate::config::Config;
+use crate::gossip::{Addresses, GossipTurns};
+use crate::intake::{self, Lanes};
 use crate::limiter::Limiter;
 use crate::listen::Memory;
 use crate::mail::Mails;
-use crate::metrics::{Metrics, count};
+use crate::metrics::Metrics;
 use crate::page::Figures;
 use crate::reader::Readers;
 use crate::trees::Trees;
 use crate::turns::Turns;
 use crate::wkd::Directories;
-use crate::writer::{WriteError, Writer};
+use crate::writer::Writer;
 
 /// Runs work that may take milliseconds off the threads that answer requests.
 pub(crate) async fn blocking<T: Send + 'static>(
@@ -50,6 +52,7 @@ pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) started: Instant,
     pub(crate) turns: Turns,
+    pub(crate) lanes: Lanes,
     /// The statistics that pages show about the whole store.
     pub(crate) figures: Figures,
     /// A secret of the store, for tokens.
@@ -62,6 +65,8 @@ pub(crate) struct State {
     pub(crate) directories: Directories,
     /// The state of the peers.
     pub(crate) peers: Mutex<Vec<PeerStatus>>,
+    pub(crate) gossip: GossipTurns,
+    pub(crate) peer_addresses: Addresses,
     /// Counts that wait to be written into the tally of the day.
     tallied: Mutex<BTreeMap<String, u64>>,
 }
@@ -123,13 +128,16 @@ impl State {
             limiter: Limiter::default(),
             memory: Memory::default(),
             started: Instant::now(),
-            turns: Turns::start()?,
+            turns: Turns::start("read")?,
+            lanes: Lanes::start()?,
             figures: Figures::default(),
             secret,
             news: broadcast::channel(256).0,
             mails: Mails::default(),
             directories: Directories::default(),
             peers: Mutex::default(),
+            gossip: GossipTurns::default(),
+            peer_addresses: Addresses::default(),
             tallied: Mutex::default(),
         })
     }
@@ -140,10 +148,10 @@ impl State {
         &self,
         certs: Vec<Cert>,
         via: Option<String>,
-    ) -> Result<Vec<Ingested>, WriteError> {
+    ) -> Result<Vec<Ingested>, Refusal> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
-        let outcomes = self.add_from_peer(certs).await?;
+        let outcomes = intake::add(self, certs).await?;
         let news = fingerprints.into_iter().zip(&outcomes);
         let news = news
             .filter(|(_, new)| matches!(new.outcome, IngestOutcome::New | IngestOutcome::Updated));
@@ -157,25 +165,6 @@ impl State {
             // Nobody may listen.
             let _ = self.news.send(Arc::new(News { fingerprints, via }));
         }
-    }
-
-    /// Adds certificates that another keyserver gave, as they are: peers count every packet.
-    pub(crate) async fn add_from_peer(
-        &self,
-        certs: Vec<Cert>,
-    ) -> Result<Vec<Ingested>, WriteError> {
-        let outcomes = self.writer.add(certs).await?;
-        let metrics = &self.metrics;
-        for outcome in &outcomes {
-            let counter = match outcome.outcome {
-                IngestOutcome::New => &metrics.certs_new,
-                IngestOutcome::Updated => &metrics.certs_updated,
-                IngestOutcome::Unchanged => &metrics.certs_unchanged,
-                IngestOutcome::Refused(_) => &metrics.certs_refused,
-            };
-            count(counter, 1);
-        }
-        Ok(outcomes)
     }
 
     /// Adds to the counts that are written with the next tally.

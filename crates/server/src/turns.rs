@@ -1,6 +1,7 @@
-//! Turns: the threads on which long reads run, one read at a time on each.
+//! Turns: a fixed number of threads for long work, one piece at a time on each.
 //!
-//! The threads are few, and they stay: each thread keeps some of the memory that it has needed.
+//! The threads are few, and they stay: each thread keeps some of the memory that it has needed. Work that is parallel
+//! elsewhere (rayon) stays on its thread here, so that nobody's work fills the threads that others need.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -12,7 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::answer::Refusal;
 
-/// The greatest number of threads. Up to it, there is one more than there are cores, for a read that waits for the disk.
+/// The greatest number of threads.
 const THREADS_MAX: usize = 16;
 
 /// The time that a request waits for a thread.
@@ -28,15 +29,24 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Starts the threads. They end when this value is dropped and the queue is empty.
-    pub(crate) fn start() -> io::Result<Self> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let count = (cores + 1).min(THREADS_MAX);
+    /// Starts a thread for each core, and one more for work that waits for the disk. They end when this value is dropped
+    /// and the queue is empty.
+    pub(crate) fn start(name: &str) -> io::Result<Self> {
+        Self::start_some(name, cores() + 1)
+    }
+
+    /// Starts one thread for every two cores, so that such work leaves the others free.
+    pub(crate) fn start_half(name: &str) -> io::Result<Self> {
+        Self::start_some(name, (cores() / 2).max(1))
+    }
+
+    fn start_some(name: &str, count: usize) -> io::Result<Self> {
+        let count = count.min(THREADS_MAX);
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..count {
             let queue = Arc::clone(&queue);
-            thread::Builder::new().name("read".into()).spawn(move || work_off(&queue))?;
+            thread::Builder::new().name(name.into()).spawn(move || work_off(&queue))?;
         }
         Ok(Self { free: Arc::new(Semaphore::new(count)), jobs })
     }
@@ -67,7 +77,15 @@ impl Turns {
     }
 }
 
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn work_off(queue: &Mutex<Receiver<Job>>) {
+    let own = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    if let Err(error) = &own {
+        tracing::warn!(%error, "long work may use the threads of other work");
+    }
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
@@ -81,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_panics_fails_alone() {
-        let turns = Turns::start().unwrap();
+        let turns = Turns::start("test").unwrap();
         for _ in 0..2 * THREADS_MAX {
             let panicked = turns.run(|| -> Result<(), Refusal> { panic!("on purpose") }).await;
             assert!(matches!(panicked, Err(Refusal::Unavailable(_))));
@@ -91,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_ends_if_nobody_waits() {
-        let turns = Turns::start().unwrap();
+        let turns = Turns::start("test").unwrap();
         let (sender, done) = oneshot::channel();
         let work = turns.run(move || {
             thread::sleep(Duration::from_millis(100));

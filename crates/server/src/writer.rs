@@ -1,5 +1,5 @@
-//! The one place that writes to the store: a thread that takes whatever has come in together and
-//! commits it as one transaction.
+//! The one place that writes to the store: a thread that takes whatever was prepared (`intake.rs`) and commits it as one
+//! transaction.
 //!
 //! While a commit waits for the disk, the next batch gathers. So the rate of durable uploads grows
 //! with the number of clients, and one that comes alone waits for one sync only.
@@ -7,15 +7,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use talaria_cert::{Cert, Limits, Verification};
-use talaria_store::{Ingested, Store, StoreError};
+use talaria_cert::Limits;
+use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
 
-/// Certificates and bytes that go into one transaction.
-const BATCH_CERTS: usize = 4096;
-const BATCH_BYTES: usize = 64 << 20;
+/// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large upload waits in the
+/// queue again.
+const BATCH_CERTS: usize = 500;
 
 /// Requests in the queue. If it is full, callers wait until there is a place.
 const QUEUE: usize = 1024;
@@ -27,7 +27,7 @@ type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
 pub(crate) type Ended = Result<(), Arc<StoreError>>;
 
 enum Job {
-    Add { certs: Vec<Cert>, done: oneshot::Sender<Result<Vec<Ingested>, Arc<StoreError>>> },
+    Write { intake: Box<Intake>, done: oneshot::Sender<Result<Intake, Arc<StoreError>>> },
     Task(Task),
     Close,
 }
@@ -66,10 +66,11 @@ impl Writer {
         (Self { jobs, commits }, thread)
     }
 
-    /// Adds certificates. What is acknowledged is on disk.
-    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Ingested>, WriteError> {
+    /// Writes prepared certificates, as many as fit into one transaction. What is written is on disk.
+    pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, WriteError> {
         let (done, outcome) = oneshot::channel();
-        self.jobs.send(Job::Add { certs, done }).await.map_err(|_| WriteError::Closed)?;
+        let intake = Box::new(intake);
+        self.jobs.send(Job::Write { intake, done }).await.map_err(|_| WriteError::Closed)?;
         outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
     }
 
@@ -119,23 +120,21 @@ fn is_last(error: &StoreError) -> bool {
 fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -> Ended {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| queue.blocking_recv()) {
-        let (mut certs, mut askers) = match job {
+        let (mut intakes, mut askers) = match job {
             Job::Task(task) => match task(store) {
                 None => continue,
                 Some(error) => return Err(error),
             },
             Job::Close => return Ok(()),
-            Job::Add { certs, done } => (vec![], vec![(certs, done)]),
+            Job::Write { intake, done } => (vec![*intake], vec![done]),
         };
-        let size = |certs: &[Cert]| certs.iter().map(|cert| cert.as_bytes().len()).sum::<usize>();
-        let mut bytes = size(&askers[0].0);
-        let mut count = askers[0].0.len();
-        while count < BATCH_CERTS && bytes < BATCH_BYTES {
+        let mut count = intakes[0].pending();
+        while count < BATCH_CERTS {
             match queue.try_recv() {
-                Ok(Job::Add { certs, done }) => {
-                    bytes += size(&certs);
-                    count += certs.len();
-                    askers.push((certs, done));
+                Ok(Job::Write { intake, done }) => {
+                    count += intake.pending();
+                    intakes.push(*intake);
+                    askers.push(done);
                 }
                 Ok(task) => {
                     next = Some(task);
@@ -144,26 +143,17 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -
                 Err(_) => break,
             }
         }
-        let askers: Vec<_> = askers
-            .into_iter()
-            .map(|(mut theirs, done)| {
-                let count = theirs.len();
-                certs.append(&mut theirs);
-                (count, done)
-            })
-            .collect();
         commits.fetch_add(1, Ordering::Relaxed);
-        match store.ingest_counted(certs, Verification::Full, clock::now().into()) {
-            Ok(outcomes) => {
-                let mut outcomes = outcomes.into_iter();
-                for (count, done) in askers {
-                    let _ = done.send(Ok(outcomes.by_ref().take(count).collect()));
+        match store.write(&mut intakes, BATCH_CERTS, clock::now().into()) {
+            Ok(()) => {
+                for (intake, done) in intakes.into_iter().zip(askers) {
+                    let _ = done.send(Ok(intake));
                 }
             }
             Err(error) => {
                 tracing::error!(%error, "cannot write to the store");
                 let error = Arc::new(error);
-                for (_, done) in askers {
+                for done in askers {
                     let _ = done.send(Err(Arc::clone(&error)));
                 }
                 if is_last(&error) {

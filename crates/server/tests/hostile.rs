@@ -15,7 +15,7 @@ use running::{
     NOW, PATIENCE, Reply, Running, config, connect, generated, get, gossiping, read_to_end,
     request, wait_for,
 };
-use sequoia_openpgp::cert::CertBuilder;
+use sequoia_openpgp::cert::{CertBuilder, CipherSuite};
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
 use talaria_cert::{Cert, Tag, View};
@@ -584,10 +584,52 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
     }
 }
 
+/// The longest delay of an upload by uploads of others.
+const DELAY: Duration = Duration::from_millis(200);
+
+/// The time that an upload takes.
+fn upload_time(server: &Running, cert: &Cert) -> Duration {
+    let began = std::time::Instant::now();
+    let reply = server.upload(cert);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    began.elapsed()
+}
+
+/// Sends a hostile upload, and certificates of others one by one until it is answered. Returns its answer. The others must
+/// take no longer than before, apart from [`DELAY`].
+fn beside_others(server: &Running, others: &[Cert], hostile: Vec<u8>) -> Reply {
+    let (before, during) = others.split_at(20);
+    let usual = before.iter().map(|cert| upload_time(server, cert)).max().unwrap();
+    let address = server.http;
+    let done = Arc::new(AtomicBool::new(false));
+    let uploading = thread::spawn({
+        let done = Arc::clone(&done);
+        move || {
+            let head = "content-type: application/pgp-keys\r\n";
+            let reply = request(address, "POST", "/pks/v2/certs", head, &hostile);
+            done.store(true, Ordering::SeqCst);
+            reply
+        }
+    });
+    let (mut slowest, mut number) = (Duration::ZERO, 0);
+    for cert in during {
+        slowest = slowest.max(upload_time(server, cert));
+        number += 1;
+        if done.load(Ordering::SeqCst) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let reply = uploading.join().unwrap();
+    eprintln!("{number} uploads of others: {slowest:?} at most, {usual:?} before");
+    assert!(slowest < usual + DELAY, "{slowest:?}, {usual:?} before");
+    reply
+}
+
 #[test]
 fn thousands_of_copies_of_one_certificate_delay_no_other_upload() {
     let _alone = alone();
-    let certs = generated(102);
+    let certs = generated(302);
     let server = Running::start(&certs[..2], config());
     // 8 MiB: each copy has a forged signature of its own.
     let copies: Vec<u8> = (0..9000u32)
@@ -598,31 +640,117 @@ fn thousands_of_copies_of_one_certificate_delay_no_other_upload() {
             copy
         })
         .collect();
-    let address = server.http;
-    let done = Arc::new(AtomicBool::new(false));
-    let uploading = thread::spawn({
-        let done = Arc::clone(&done);
-        move || {
-            let head = "content-type: application/pgp-keys\r\n";
-            let reply = request(address, "POST", "/pks/v2/certs", head, &copies);
-            done.store(true, Ordering::SeqCst);
-            reply
-        }
-    });
-    let mut slowest = Duration::ZERO;
-    for cert in &certs[2..] {
-        let began = std::time::Instant::now();
-        assert_eq!(server.upload(cert).status, 200);
-        slowest = slowest.max(began.elapsed());
-        if done.load(Ordering::SeqCst) {
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    let reply = uploading.join().unwrap();
+    let reply = beside_others(&server, &certs[2..], copies);
     assert!(matches!(reply.status, 200 | 422), "{}: {}", reply.status, reply.text());
-    eprintln!("the slowest upload of others took {slowest:?}");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+/// A key for a slow algorithm, and its revocation.
+fn slow_owner() -> (Cert, Cert) {
+    let builder = CertBuilder::new().set_cipher_suite(CipherSuite::P384);
+    let (cert, revocation) = builder.add_userid("Slow <slow@example.org>").generate().unwrap();
+    let public = |cert: &sequoia_openpgp::Cert| Cert::parse(&cert.to_vec().unwrap()).unwrap();
+    let revoked = cert.clone().insert_packets(revocation).unwrap().0;
+    (public(&cert), public(&revoked))
+}
+
+/// A certificate with forged signatures in the name of its owner, which has a key for ECDSA with 384 bits.
+fn forged_by_owner(cert: &Cert, signatures: u32) -> Vec<u8> {
+    let mut raw = Vec::new();
+    let mut add = |tag: Tag, body: &[u8]| {
+        raw.extend([0xc0 | tag.0, 255]);
+        raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        raw.extend_from_slice(body);
+    };
+    add(Tag::PUBLIC_KEY, cert.packets().next().unwrap().body);
+    add(Tag::USER_ID, cert.user_ids().next().unwrap());
+    for number in 1..=signatures {
+        let mut body = vec![4, 0x13, 19, 8, 0, 16, 5, 2];
+        body.extend(NOW.to_be_bytes());
+        body.extend([9, 16]);
+        body.extend(cert.fingerprint().key_id().0.to_be_bytes());
+        body.extend([0, 0, 0, 0]);
+        for _ in 0..2 {
+            body.extend(384u16.to_be_bytes());
+            body.push(0x80);
+            body.extend(number.to_be_bytes());
+            body.extend([7; 43]);
+        }
+        add(Tag::SIGNATURE, &body);
+    }
+    raw
+}
+
+#[test]
+fn a_costly_upload_delays_no_other_and_its_owner_overtakes_it() {
+    let _alone = alone();
+    let certs = generated(402);
+    let (slow, revoked) = slow_owner();
+    let server = Running::start(&certs[..1], config());
+    assert_eq!(server.upload(&slow).status, 200);
+    // 3 s of CPU time.
+    let costly = forged_by_owner(&slow, 4000);
+    // The revocation comes while it is verified.
+    let mut others = certs[1..].to_vec();
+    others.insert(30, revoked);
+    let reply = beside_others(&server, &others, costly);
+    assert!(matches!(reply.status, 200 | 422), "{}: {}", reply.status, reply.text());
+    let path = format!("/pks/lookup?op=index&options=mr&search=0x{}", slow.fingerprint());
+    let text = server.get(&path).text();
+    let line = text.lines().find(|line| line.starts_with("pub:")).unwrap();
+    assert!(line.ends_with(":r"), "{text}");
+}
+
+#[test]
+fn an_upload_above_its_budget_is_refused_whole_before_any_work() {
+    let _alone = alone();
+    let certs = generated(302);
+    let (slow, _) = slow_owner();
+    let server = Running::start(&certs[..1], config());
+    let before = server.metric("last_change");
+    // 30 s of CPU time, behind a certificate that costs nothing.
+    let hostile = [certs[301].as_bytes(), &forged_by_owner(&slow, 40_000)].concat();
+    let began = std::time::Instant::now();
+    let head = "content-type: application/pgp-keys\r\n";
+    let reply = request(server.http, "POST", "/pks/v2/certs", head, &hostile);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    let said = reply.text();
+    assert!(said.contains("CPU time") && said.contains("10.0 s are allowed"), "{said}");
+    assert_eq!(server.metric("uploads_too_costly_total"), 1);
+    assert_eq!(server.metric("last_change"), before);
+    let reply = beside_others(&server, &certs[1..300], hostile);
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    assert_serves(&server, &certs[0]);
+}
+
+/// Signatures by keys in the store have to be verified before some of them are dropped, and count, too.
+#[test]
+fn signatures_by_known_keys_are_within_the_budget() {
+    let _alone = alone();
+    let certs = generated(2);
+    let (slow, _) = slow_owner();
+    let mut config = config();
+    config.policy.upload_cpu_ms = 1000;
+    let server = Running::start(&[certs[0].clone(), slow.clone()], config);
+    let before = server.metric("last_change");
+    // The same signatures on a certificate of somebody else, with a fast key.
+    let forged = Cert::parse(&forged_by_owner(&slow, 3000)).unwrap();
+    let mut raw = Vec::new();
+    for (tag, body) in [
+        (Tag::PUBLIC_KEY, certs[0].packets().next().unwrap().body),
+        (Tag::USER_ID, certs[0].user_ids().next().unwrap()),
+    ]
+    .into_iter()
+    .chain(forged.packets().filter(|p| p.tag == Tag::SIGNATURE).map(|p| (p.tag, p.body)))
+    {
+        raw.extend([0xc0 | tag.0, 255]);
+        raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        raw.extend_from_slice(body);
+    }
+    let reply = server.post("/pks/v2/certs", "application/pgp-keys", &raw);
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    assert_eq!(server.metric("last_change"), before);
+    assert_serves(&server, &certs[0]);
 }
 
 #[test]

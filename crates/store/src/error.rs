@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
@@ -112,6 +113,18 @@ pub enum StoreError {
         id: CertId,
         /// The fingerprint in the row of the certificate, if it can be read.
         fingerprint: Option<Fingerprint>,
+    },
+    /// The signatures of the given certificates cost more CPU time than [`crate::Preparation::allowed`]. Nothing was
+    /// changed.
+    #[error(
+        "verifying the signatures takes at least {:.1} s of CPU time, and {:.1} s are allowed",
+        needed.as_secs_f64(), allowed.as_secs_f64()
+    )]
+    TooCostly {
+        /// The CPU time by the model, as far as it was counted.
+        needed: Duration,
+        /// The CPU time that is allowed.
+        allowed: Duration,
     },
     /// The caller named a certificate that is not in the store.
     #[error("no certificate {0}")]

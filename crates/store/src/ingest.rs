@@ -1,17 +1,16 @@
-//! The only write path for certificates. New certificates are merged with the stored copies, and all
+//! The only write path for certificates. New certificates are merged with the stored copies (`intake.rs`), and all
 //! derived data change in the same transaction.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, KeyId, Limits, PACKETS_MAX, PossibleIssuer,
-    Summary, Tag, Terms, Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete,
-    renew, renewed, sha256, verdicts,
+    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Summary, Tag, Terms, Timestamp, VERIFIER,
+    Verdict, Verification, View, renewed,
 };
 
 use crate::blob;
+use crate::intake::packet_digests;
 use crate::keyserver::redaction;
 use crate::ledger::Ledger;
 use crate::revoker;
@@ -57,7 +56,7 @@ impl LeftOut {
     }
 
     /// The packets of `offered` that `kept` does not have.
-    fn of(offered: &Cert, kept: &Cert) -> Self {
+    pub(crate) fn of(offered: &Cert, kept: &Cert) -> Self {
         let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
         let mut left_out = Self::default();
         for (packet, digest) in offered.packets().zip(packet_digests(offered)) {
@@ -81,7 +80,7 @@ pub enum IngestRefusal {
     /// a collision of SHA-1).
     #[error("the store has another primary key with the same fingerprint")]
     OtherPrimaryKey,
-    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`PACKETS_MAX`].
+    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`talaria_cert::PACKETS_MAX`].
     #[error(
         "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
     )]
@@ -107,6 +106,7 @@ pub enum ChangeKind {
 }
 
 /// A certificate with all data that are stored about it.
+#[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) cert: Cert,
     pub(crate) verdicts: Vec<Verdict>,
@@ -139,26 +139,6 @@ pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \
 /// The parameters of [`BY_FINGERPRINT`].
 pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> (i64, Vec<u8>) {
     (Handle::of_fingerprint(fingerprint).0.cast_signed(), fingerprint.to_stored())
-}
-
-/// The planned change for a certificate, computed before the store is locked.
-enum Plan {
-    Insert,
-    /// `verifier` is the version of the verifier that made the stored verdicts.
-    Update {
-        id: i64,
-        seen_change: i64,
-        before: Stored,
-        verifier: u8,
-    },
-    Done(IngestOutcome),
-}
-
-/// The way to combine a new copy with the stored copy.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Joining {
-    Union,
-    Replace,
 }
 
 /// An index row that waits to be written.
@@ -297,344 +277,15 @@ impl Store {
         Ok(ingested.into_iter().map(|ingested| ingested.outcome).collect())
     }
 
-    /// Like [`Self::ingest`], and counts the parts of each certificate that were not kept. Copies of one certificate in
-    /// `certs` share their count.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::ingest`].
-    pub fn ingest_counted(
-        &mut self,
-        certs: Vec<Cert>,
-        verification: Verification,
-        now: Timestamp,
-    ) -> Result<Vec<Ingested>, StoreError> {
-        let now = now.seconds();
-        let (unique, places) = join_within(certs);
-        let ingested = self.write_unique(unique, Joining::Union, verification, now)?;
-        let mut seen = vec![false; ingested.len()];
-        Ok(places
-            .into_iter()
-            .map(|(at, grew)| {
-                let Ingested { outcome, left_out } = ingested[at];
-                let outcome = match (std::mem::replace(&mut seen[at], true), outcome) {
-                    (false, outcome) | (true, outcome @ IngestOutcome::Refused(_)) => outcome,
-                    (true, _) if grew && left_out.is_none() => IngestOutcome::Updated,
-                    (true, outcome) if grew => outcome,
-                    (true, _) => IngestOutcome::Unchanged,
-                };
-                Ingested { outcome, left_out }
-            })
-            .collect())
-    }
-
-    /// Replaces the stored copy by `cert`, so that owners can remove parts of their certificate. Otherwise
-    /// like [`Self::ingest`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::ingest`].
-    pub fn replace(&mut self, cert: Cert, now: Timestamp) -> Result<IngestOutcome, StoreError> {
-        let now = now.seconds();
-        let ingested = self.write_unique(vec![cert], Joining::Replace, Verification::Full, now)?;
-        Ok(ingested.into_iter().next().expect("one outcome for one certificate").outcome)
-    }
-
-    /// Writes certificates, no two of them with the same fingerprint.
-    fn write_unique(
-        &mut self,
-        mut unique: Vec<Cert>,
-        joining: Joining,
-        verification: Verification,
-        now: u32,
-    ) -> Result<Vec<Ingested>, StoreError> {
-        self.writable()?;
-        let views = self.views()?;
-        let redacting = self.has_redactions()?;
-        let is_limited = self.limits != Limits::default();
-        // Limits depend on the verdicts.
-        let verification = if is_limited { Verification::Full } else { verification };
-        let offered = if is_limited || redacting { unique.clone() } else { Vec::new() };
-        let mut plans = Vec::with_capacity(unique.len());
-        for cert in &mut unique {
-            if redacting {
-                *cert = self.redacted(cert)?;
-            }
-            plans.push(self.plan(cert, joining, redacting)?);
-        }
-        let fresh: Vec<&Cert> = unique
-            .iter()
-            .zip(&plans)
-            .filter_map(|(cert, plan)| matches!(plan, Plan::Insert).then_some(cert))
-            .collect();
-        let mut fresh = verdicts(&fresh, verification).into_iter();
-        let work: Vec<(Cert, Plan, Vec<Verdict>)> = unique
-            .into_iter()
-            .zip(plans)
-            .map(|(cert, plan)| {
-                let verdicts = match &plan {
-                    Plan::Insert => fresh.next().unwrap_or_default(),
-                    Plan::Update { .. } | Plan::Done(_) => Vec::new(),
-                };
-                (cert, plan, verdicts)
-            })
-            .collect();
-        let mut work: Vec<(Cert, Plan, Vec<Verdict>)> = work
-            .into_par_iter()
-            .map(|(cert, plan, fresh)| {
-                let verdicts = match &plan {
-                    Plan::Update { before, verifier, .. } => {
-                        let carried = carried_over(&cert, &before.cert, &before.verdicts);
-                        renew(&cert, carried, *verifier, verification)
-                    }
-                    Plan::Insert | Plan::Done(_) => fresh,
-                };
-                (cert, plan, verdicts)
-            })
-            .collect();
-        if is_limited {
-            for (cert, plan, verdicts) in &mut work {
-                if !matches!(plan, Plan::Done(_)) {
-                    self.keep_within_limits(cert, verdicts, now)?;
-                }
-            }
-        }
-        let left_out: Vec<LeftOut> = if offered.is_empty() {
-            vec![LeftOut::default(); work.len()]
-        } else {
-            let count = |(offered, (cert, plan, _)): (&Cert, &(Cert, Plan, _))| match plan {
-                Plan::Done(IngestOutcome::Refused(_)) => LeftOut::default(),
-                _ => LeftOut::of(offered, cert),
-            };
-            offered.par_iter().zip(&work).map(count).collect()
-        };
-        drop(offered);
-        let work: Vec<(Option<Prepared>, Plan)> = work
-            .into_par_iter()
-            .map(|(cert, plan, verdicts)| match &plan {
-                Plan::Done(_) => (None, plan),
-                Plan::Update { before, verifier, .. }
-                    if before.cert == cert
-                        && before.verdicts == verdicts
-                        && *verifier >= VERIFIER =>
-                {
-                    (None, Plan::Done(IngestOutcome::Unchanged))
-                }
-                _ => (Some(Prepared::new(cert, verdicts, now, &views)), plan),
-            })
-            .collect();
-        let outcomes = self.write(work, &views, joining, verification, now)?;
-        let ingested = outcomes.into_iter().zip(left_out);
-        Ok(ingested.map(|(outcome, left_out)| Ingested { outcome, left_out }).collect())
-    }
-
-    /// Drops packets that the limits do not admit.
-    fn keep_within_limits(
-        &self,
-        cert: &mut Cert,
-        verdicts: &mut Vec<Verdict>,
-        now: u32,
-    ) -> Result<(), StoreError> {
-        if verdicts.contains(&Verdict::Unchecked) {
-            *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
-        }
-        let mut failure = None;
-        let mut look_up = |id: KeyId| {
-            self.issuers(id, cert).unwrap_or_else(|error| {
-                failure = Some(error);
-                Vec::new()
-            })
-        };
-        let kept = cert.within(verdicts, &self.limits, now, &mut look_up);
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if let Some((kept, left)) = kept {
-            (*cert, *verdicts) = (kept, left);
-        }
-        Ok(())
-    }
-
-    /// The keys in the store with a key ID that may have made signatures on a certificate.
-    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<PossibleIssuer>, StoreError> {
-        let mut issuers = Vec::new();
-        for row in self.primary_keys(id)? {
-            let stored = match self.stored(CertId::new(row)) {
-                Ok(Some(stored)) => stored,
-                // A check reports it.
-                Ok(None) | Err(StoreError::DamagedCert { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            if let Some(key) = stored.cert.packets().next() {
-                let is_certified = stored.cert.is_certified_by(on);
-                issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
-            }
-        }
-        Ok(issuers)
-    }
-
-    /// Compares `cert` with the stored copy, and merges the two.
-    fn plan(&self, cert: &mut Cert, joining: Joining, redacting: bool) -> Result<Plan, StoreError> {
-        const TOO_MANY: Plan = Plan::Done(IngestOutcome::Refused(IngestRefusal::TooManySignatures));
-        let found: Option<(i64, i64, u8)> = self.run(|connection| {
-            connection
-                .prepare_cached(BY_FINGERPRINT)?
-                .query_row(by_fingerprint(cert.fingerprint()), |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })
-                .optional()
-        })?;
-        let Some((id, seen_change, verifier)) = found else {
-            if self.is_blocked(cert.fingerprint())? {
-                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
-            }
-            if cert.signature_count() > self.limits.signatures {
-                *cert = cert.without_others();
-            }
-            let is_readable = cert.signature_count() <= self.limits.signatures;
-            return Ok(if is_readable { Plan::Insert } else { TOO_MANY });
-        };
-        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
-        // Verdicts of an older verifier are recomputed, even if nothing else is new.
-        let is_current = verifier >= VERIFIER;
-        if same && is_current {
-            return Ok(Plan::Done(IngestOutcome::Unchanged));
-        }
-        let before = match self.stored(CertId::new(id)) {
-            Ok(Some(before)) => before,
-            // A damaged copy is never merged. The other certificates of the batch are not affected.
-            Err(StoreError::DamagedCert { .. }) | Ok(None) => {
-                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::DamagedCopy)));
-            }
-            Err(error) => return Err(error),
-        };
-        // Redacted user IDs are removed from the stored copy, too.
-        let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
-        let ours = ours.as_ref().unwrap_or(&before.cert);
-        let offered = if ours.signature_count() + cert.signature_count() > self.limits.signatures {
-            cert.without_others()
-        } else {
-            cert.clone()
-        };
-        let joined = match joining {
-            Joining::Replace if ours.packets().next() != offered.packets().next() => {
-                Err(IngestRefusal::OtherPrimaryKey)
-            }
-            Joining::Replace => Ok(offered),
-            Joining::Union => {
-                joined(ours, &offered).map(|joined| joined.unwrap_or_else(|| ours.clone()))
-            }
-        };
-        Ok(match joined {
-            Ok(joined) if joined == before.cert && is_current => {
-                // Offered parts that the store left out are counted.
-                *cert = joined;
-                Plan::Done(IngestOutcome::Unchanged)
-            }
-            // A stored certificate above the limit may still shrink.
-            Ok(joined)
-                if joined.signature_count()
-                    > self.limits.signatures.max(before.cert.signature_count()) =>
-            {
-                TOO_MANY
-            }
-            Ok(joined) => {
-                *cert = joined;
-                Plan::Update { id, seen_change, before, verifier }
-            }
-            Err(refusal) => Plan::Done(IngestOutcome::Refused(refusal)),
-        })
-    }
-
-    /// Writes the planned changes. Certificates that another process has changed meanwhile are planned
-    /// again.
-    fn write(
-        &mut self,
-        work: Vec<(Option<Prepared>, Plan)>,
-        views: &[View],
-        joining: Joining,
-        verification: Verification,
-        now: u32,
-    ) -> Result<Vec<IngestOutcome>, StoreError> {
-        if work.iter().all(|(_, plan)| matches!(plan, Plan::Done(_))) {
-            return Ok(work
-                .into_iter()
-                .map(|(_, plan)| match plan {
-                    Plan::Done(outcome) => outcome,
-                    Plan::Insert | Plan::Update { .. } => {
-                        unreachable!("all plans are done")
-                    }
-                })
-                .collect());
-        }
-        let planned = work.iter().filter_map(|(prepared, plan)| match (prepared, plan) {
-            (Some(prepared), Plan::Insert) => Some((None, &prepared.cert, &prepared.summary)),
-            (Some(prepared), Plan::Update { id, .. }) => {
-                Some((Some(*id), &prepared.cert, &prepared.summary))
-            }
-            _ => None,
-        });
-        let ledger = self.rehearse(planned, &[], now)?;
-        let mut overtaken = Vec::new();
-        let mut outcomes = self.transaction(|connection, last| {
-            let mut writer = BatchWriter::new(connection, last, now, views, &ledger)?;
-            let same_views = schema::views(connection)? == views;
-            let mut outcomes = Vec::with_capacity(work.len());
-            for (at, (prepared, plan)) in work.into_iter().enumerate() {
-                let Some(prepared) = prepared else {
-                    if let Plan::Done(outcome) = plan {
-                        outcomes.push(outcome);
-                    }
-                    continue;
-                };
-                let current = writer.current(prepared.cert.fingerprint())?;
-                if !same_views || writer.is_unwanted(&prepared.cert, current.is_some())? {
-                    overtaken.push((at, prepared.cert));
-                    outcomes.push(IngestOutcome::Unchanged);
-                    continue;
-                }
-                match (plan, current) {
-                    (Plan::Insert, None) => {
-                        writer.insert(&prepared)?;
-                        outcomes.push(IngestOutcome::New);
-                    }
-                    (Plan::Update { id, seen_change, before, .. }, Some((_, change)))
-                        if change == seen_change =>
-                    {
-                        writer.update(id, change, &prepared, &before)?;
-                        outcomes.push(if before.cert == prepared.cert {
-                            IngestOutcome::Unchanged
-                        } else {
-                            IngestOutcome::Updated
-                        });
-                    }
-                    _ => {
-                        overtaken.push((at, prepared.cert));
-                        outcomes.push(IngestOutcome::Unchanged);
-                    }
-                }
-            }
-            writer.finish()?;
-            Ok(outcomes)
-        })?;
-        // This is rare, and in each round the other writer has made progress.
-        let (places, again): (Vec<usize>, Vec<Cert>) = overtaken.into_iter().unzip();
-        if !again.is_empty() {
-            let again = self.write_unique(again, joining, verification, now)?;
-            places.into_iter().zip(again).for_each(|(at, again)| outcomes[at] = again.outcome);
-        }
-        Ok(outcomes)
-    }
-
-    /// Computes the signatures by other keys that writing and deleting certificates needs, before the store is locked.
-    /// Certificates without a number are new.
+    /// Computes the signatures by other keys that writing and deleting certificates needs, before the store is locked, and
+    /// adds them to a ledger. Certificates without a number are new.
     pub(crate) fn rehearse<'p>(
         &self,
         planned: impl Iterator<Item = (Option<i64>, &'p Cert, &'p Summary)>,
         gone: &[i64],
         now: u32,
+        mut ledger: Ledger,
     ) -> Result<Ledger, StoreError> {
-        let mut ledger = Ledger::default();
         // Within a transaction, the store is locked already.
         if self.is_in_transaction {
             return Ok(ledger);
@@ -714,7 +365,7 @@ impl Store {
             let planned = found.iter().zip(&evaluated);
             let planned =
                 planned.map(|((id, .., stored), summary)| (Some(*id), &stored.cert, summary));
-            let ledger = self.rehearse(planned, &[], now)?;
+            let ledger = self.rehearse(planned, &[], now, Ledger::default())?;
             self.transaction(|connection, mut last| {
                 let views = schema::views(connection)?;
                 let (mut gone, mut fresh) = (Rows::default(), Rows::default());
@@ -760,125 +411,13 @@ impl Store {
     }
 }
 
-/// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
-/// returns the index of the merged certificate, and whether the input added anything to the copies before
-/// it. The time grows with the bytes, not with the bytes times the copies.
-fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
-    let mut groups: Vec<Group> = Vec::with_capacity(certs.len());
-    let mut places = Vec::with_capacity(certs.len());
-    let mut known: HashMap<Fingerprint, Vec<usize>> = HashMap::with_capacity(certs.len());
-    for cert in certs {
-        let same = known.entry(cert.fingerprint()).or_default();
-        // A copy that fits none of the groups stays a certificate of its own in the batch, and is refused when it is
-        // written.
-        let place = same.iter().find_map(|&at| Some((at, groups[at].add(&cert)?)));
-        places.push(place.unwrap_or((groups.len(), true)));
-        if place.is_none() {
-            same.push(groups.len());
-            groups.push(Group::new(cert));
-        }
-    }
-    (groups.into_iter().map(|group| union(group.copies)).collect(), places)
-}
-
-/// Copies of one certificate, with the same primary key. Their union is within the bounds of a certificate.
-struct Group {
-    copies: Vec<Cert>,
-    /// SHA-256 of each component, and of each signature with its component. Empty for a single copy.
-    seen: HashSet<[u8; 32]>,
-    bytes: usize,
-    packets: usize,
-}
-
-impl Group {
-    fn new(cert: Cert) -> Self {
-        let (bytes, packets) = (cert.as_bytes().len(), cert.packets().len());
-        Self { copies: vec![cert], seen: HashSet::new(), bytes, packets }
-    }
-
-    /// Adds a copy. Returns whether it has anything that the copies before it do not have, or `None` if it has another
-    /// primary key, or the union would be too large.
-    fn add(&mut self, cert: &Cert) -> Option<bool> {
-        let first = &self.copies[0];
-        if first.packets().next() != cert.packets().next() {
-            return None;
-        }
-        if self.copies.last() == Some(cert) {
-            return Some(false);
-        }
-        if self.seen.is_empty() {
-            self.seen.extend(packet_digests(first));
-        }
-        let news: Vec<_> =
-            packet_digests(cert).filter(|digest| !self.seen.contains(digest)).collect();
-        if news.is_empty() {
-            return Some(false);
-        }
-        let mut cert = cert.clone();
-        self.bytes += cert.as_bytes().len();
-        self.packets += cert.packets().len();
-        if self.bytes > CERT_BYTES_MAX || self.packets > PACKETS_MAX {
-            // The copies may have much in common.
-            let whole = union(std::mem::take(&mut self.copies));
-            let larger = joined(&whole, &cert);
-            let fits = larger.is_ok();
-            cert = larger.ok().flatten().unwrap_or(whole);
-            (self.bytes, self.packets) = (cert.as_bytes().len(), cert.packets().len());
-            self.copies.push(cert);
-            if !fits {
-                return None;
-            }
-        } else {
-            self.copies.push(cert);
-        }
-        self.seen.extend(news);
-        Some(true)
-    }
-}
-
-/// The union of one or more copies, joined in pairs.
-fn union(mut copies: Vec<Cert>) -> Cert {
-    while copies.len() > 1 {
-        let join = |pair: &[Cert]| match pair {
-            [one, other] => one.union(other),
-            rest => rest[0].clone(),
-        };
-        copies = copies.chunks(2).map(join).collect();
-    }
-    copies.swap_remove(0)
-}
-
-/// SHA-256 of each component, and of each signature with its component.
-fn packet_digests(cert: &Cert) -> impl Iterator<Item = [u8; 32]> + '_ {
-    let mut component = [0; 32];
-    cert.packets().map(move |packet| {
-        if packet.tag == Tag::SIGNATURE {
-            return sha256(&[b"signature", &component, packet.body]);
-        }
-        component = sha256(&[b"component", &[packet.tag.0], packet.body]);
-        component
-    })
-}
-
-/// The union of the stored copy with a new one. `None` if the new copy adds nothing.
-fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, IngestRefusal> {
-    if ours.packets().next() != theirs.packets().next() {
-        return Err(IngestRefusal::OtherPrimaryKey);
-    }
-    let joined = ours.union(theirs);
-    if joined.as_bytes().len() > CERT_BYTES_MAX || joined.packets().len() > PACKETS_MAX {
-        return Err(IngestRefusal::TooLarge);
-    }
-    Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
-}
-
 /// The stored form of verdicts: one octet each.
 pub(crate) fn numbers(verdicts: &[Verdict]) -> Vec<u8> {
     verdicts.iter().map(|&verdict| verdict as u8).collect()
 }
 
 /// The changes of one transaction.
-struct BatchWriter<'a> {
+pub(crate) struct BatchWriter<'a> {
     connection: &'a Connection,
     last_change: i64,
     last_id: i64,
@@ -898,7 +437,7 @@ struct BatchWriter<'a> {
 }
 
 impl<'a> BatchWriter<'a> {
-    fn new(
+    pub(crate) fn new(
         connection: &'a Connection,
         last_change: i64,
         now: u32,
@@ -924,7 +463,7 @@ impl<'a> BatchWriter<'a> {
         })
     }
 
-    fn current(&self, fingerprint: Fingerprint) -> rusqlite::Result<Option<(i64, i64)>> {
+    pub(crate) fn current(&self, fingerprint: Fingerprint) -> rusqlite::Result<Option<(i64, i64)>> {
         self.connection
             .prepare_cached(BY_FINGERPRINT)?
             .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
@@ -932,7 +471,7 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Whether the certificate or a part of it was blocked or redacted after it was planned.
-    fn is_unwanted(&self, cert: &Cert, is_here: bool) -> rusqlite::Result<bool> {
+    pub(crate) fn is_unwanted(&self, cert: &Cert, is_here: bool) -> rusqlite::Result<bool> {
         if !self.guarded {
             return Ok(false);
         }
@@ -949,7 +488,7 @@ impl<'a> BatchWriter<'a> {
         log(self.connection, self.last_change, self.now, id, kind)
     }
 
-    fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
+    pub(crate) fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
         self.written.push(id);
@@ -977,7 +516,7 @@ impl<'a> BatchWriter<'a> {
 
     /// Overwrites the stored copy, whose last change is `change`. If only verdicts were recomputed and
     /// stayed the same, no row is added to the log.
-    fn update(
+    pub(crate) fn update(
         &mut self,
         id: i64,
         change: i64,
@@ -1027,7 +566,7 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    fn finish(self) -> rusqlite::Result<()> {
+    pub(crate) fn finish(self) -> rusqlite::Result<()> {
         let Self { connection, now, mut written, mut last_change, ledger, .. } = self;
         self.delete.delete(connection)?;
         self.insert.insert(connection)?;
@@ -1056,63 +595,4 @@ pub(crate) fn log(
         sums::of_change(number, time, id, kind),
     ))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A certificate with user IDs that have signatures. `0` and `1` are two certificates.
-    fn cert(which: u8, parts: &[(u8, Vec<u8>)]) -> Cert {
-        let mut raw = vec![0xc6, 13, 4, 0, 0, 0, which, 1, 0, 9, 1, 1, 0, 2, 3];
-        for (name, signatures) in parts {
-            raw.extend([0xcd, 1, *name]);
-            for signature in signatures {
-                raw.extend([0xc2, 2, 9, *signature]);
-            }
-        }
-        Cert::parse(&raw).unwrap()
-    }
-
-    fn any_cert() -> impl Strategy<Value = Cert> {
-        let part = (0u8..3, prop::collection::vec(0u8..4, 0..3));
-        (0u8..2, prop::collection::vec(part, 0..4)).prop_map(|(which, parts)| cert(which, &parts))
-    }
-
-    proptest! {
-        #[test]
-        fn copies_in_a_batch_are_joined_as_one_by_one(
-            certs in prop::collection::vec(any_cert(), 0..12),
-        ) {
-            let mut unique: Vec<Cert> = Vec::new();
-            let mut places = Vec::new();
-            for cert in &certs {
-                let found = unique.iter().position(|one| one.fingerprint() == cert.fingerprint());
-                if let Some(at) = found {
-                    let larger = joined(&unique[at], cert).unwrap();
-                    places.push((at, larger.is_some()));
-                    unique[at] = larger.unwrap_or_else(|| unique[at].clone());
-                } else {
-                    places.push((unique.len(), true));
-                    unique.push(cert.clone());
-                }
-            }
-            prop_assert_eq!(join_within(certs), (unique, places));
-        }
-    }
-
-    #[test]
-    fn the_time_for_copies_does_not_grow_with_their_square() {
-        let names: Vec<_> = (0..=255).map(|name| (name, vec![])).collect();
-        let copies: Vec<Cert> = (0..20_000usize)
-            .map(|at| {
-                cert(0, &[names[at % 256].clone(), (7, vec![u8::try_from(at / 256).unwrap()])])
-            })
-            .collect();
-        let (unique, places) = join_within(copies);
-        assert_eq!((unique.len(), places.len()), (1, 20_000));
-        assert_eq!(unique[0].packets().len(), 1 + 256 + 79);
-    }
 }

@@ -5,12 +5,19 @@
 //! change and the change itself. What is missing is then computed under the lock.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint};
 
+use crate::intake::cost_of_signature;
+
 /// Verdicts that were computed in a rehearsal.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
+    /// The CPU time that designated revocations may cost, by the model of [`Cert::cost`]; `None` for no limit.
+    allowed: Option<Duration>,
+    /// The same that they have cost. Those that are above the limit count, but were not verified.
+    cost: Duration,
     /// Whether certifications were made by their issuers, by the names that the web of trust gives them.
     certifications: HashMap<[u8; 15], bool>,
     /// The designated revocations in a certificate, by certificate and revoker.
@@ -18,6 +25,26 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// An empty ledger for verdicts that may cost so much CPU time.
+    pub(crate) fn within(allowed: Duration) -> Self {
+        Self { allowed: Some(allowed), ..Self::default() }
+    }
+
+    /// The CPU time that the verdicts cost. If it is above what was allowed, some are missing.
+    pub(crate) fn cost(&self) -> Duration {
+        self.cost
+    }
+
+    /// The verdicts of several ledgers.
+    pub(crate) fn joined<'a>(ledgers: impl Iterator<Item = &'a Self>) -> Self {
+        let mut joined = Self::default();
+        for ledger in ledgers {
+            joined.certifications.extend(&ledger.certifications);
+            joined.designated.extend(ledger.designated.iter().map(|(k, v)| (*k, v.clone())));
+        }
+        joined
+    }
+
     /// The verdict on a certification, if it is known.
     pub(crate) fn certification(&self, name: &[u8; 15]) -> Option<bool> {
         self.certifications.get(name).copied()
@@ -57,7 +84,17 @@ impl Ledger {
         body: &[u8],
     ) -> Vec<DesignatedRevocation> {
         let name = name(cert, by, body);
-        self.designated.entry(name).or_insert_with(|| cert.revocations_by(by, body)).clone()
+        if let Some(known) = self.designated.get(&name) {
+            return known.clone();
+        }
+        let number = u32::try_from(cert.revocations_naming(by).count()).unwrap_or(u32::MAX);
+        self.cost = self.cost.saturating_add(cost_of_signature(body).saturating_mul(number));
+        if self.allowed.is_some_and(|allowed| self.cost > allowed) {
+            return Vec::new();
+        }
+        let made = cert.revocations_by(by, body);
+        self.designated.insert(name, made.clone());
+        made
     }
 }
 

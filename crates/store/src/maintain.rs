@@ -10,6 +10,7 @@ use crate::blob;
 use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
 use crate::journal::set_journal_mode;
+use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::{CertId, ChangeNumber, Store, StoreError, aside, repair, revoker, sums, trust};
@@ -85,7 +86,7 @@ impl Store {
                 found.push((fingerprint, row.change.get(), stored));
             }
         }
-        let ledger = self.rehearse(std::iter::empty(), &gone_ids, now)?;
+        let ledger = self.rehearse(std::iter::empty(), &gone_ids, now, Ledger::default())?;
         let blocked = returning == Return::Blocked;
         let mut overtaken = Vec::new();
         let mut deleted = 0;

@@ -1242,7 +1242,7 @@ mod tests {
             .map(|(verdicts, cert)| Summary::evaluate(cert, &verdicts, NOW))
             .collect();
         let planned = late.iter().zip(&summaries).map(|(cert, summary)| (None, cert, summary));
-        let ledger = store.rehearse(planned, &[], NOW).unwrap();
+        let ledger = store.rehearse(planned, &[], NOW, Ledger::default()).unwrap();
         store.ingest(late.to_vec(), Verification::Full, NOW.into()).unwrap();
         let after = stored(&store);
         assert!(after.len() > before.len() + 10, "{} and {}", before.len(), after.len());
@@ -1250,7 +1250,8 @@ mod tests {
 
         let before = stored(&store);
         let id = store.row(here.fingerprint()).unwrap().unwrap().id;
-        let ledger = store.rehearse(std::iter::empty(), &[id.get()], NOW).unwrap();
+        let ledger =
+            store.rehearse(std::iter::empty(), &[id.get()], NOW, Ledger::default()).unwrap();
         store.delete(&[here.fingerprint()], Return::Allowed, NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 

@@ -147,8 +147,8 @@ pub(crate) async fn accept(
 ) -> Result<(Peer, ExchangeOutcome), (Peer, ExchangeFailure)> {
     let config = state.config.load_full();
     let mut wire = Wire::new(stream, &config);
-    let first = wire.next().await.and_then(|message| message.ok_or(ExchangeFailure::Closed));
-    let first = first.map_err(|error| (peers[0].clone(), error))?;
+    let first = bounded(&config, async { wire.next().await?.ok_or(ExchangeFailure::Closed) });
+    let first = first.await.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
         GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(&config, peer)),
         _ => false,
@@ -230,7 +230,7 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
     let mut out = Outbox::new();
     let _exchange = Exchange::start(ExchangeRole::Initiator, settings(config, peer), 0, &mut out);
     wire.write(&out.take_due()).await?;
-    match wire.next().await? {
+    match bounded(config, wire.next()).await? {
         Some(GossipMessage::Config(theirs)) => Ok(Greeting {
             version: theirs.version,
             http_port: theirs.http_port,

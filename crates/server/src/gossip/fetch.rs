@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
@@ -11,6 +11,7 @@ use talaria_store::{IngestOutcome, Peer};
 use super::{GossipError, name};
 use crate::answer::Refusal;
 use crate::clock;
+use crate::intake;
 use crate::metrics::count;
 use crate::state::{State, blocking};
 
@@ -22,6 +23,9 @@ const PAUSE_S: u32 = 3600;
 
 /// Requests that may fail one after the other before the rest is left for the next exchange.
 const FAILURES: usize = 2;
+
+/// The time in which all requests of one exchange must begin, as a multiple of that for one answer.
+const PATIENCE: u32 = 20;
 
 /// The fetched certificates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,10 +50,21 @@ pub(crate) async fn all(
         blocking(move || promising(&state, &peer, view, wanted)).await?
     };
     let given_up = count_all - wanted.len();
-    let chunk = state.config.load().gossip.fetch_certs.max(1);
-    let mut failures = 0;
+    let (chunk, patience) = {
+        let gossip = &state.config.load().gossip;
+        (gossip.fetch_certs.max(1), Duration::from_secs(gossip.timeout_s) * PATIENCE)
+    };
+    let (mut failures, deadline) = (0, Instant::now() + patience);
     for digests in wanted.chunks(chunk) {
-        match some(state, peer, url, digests.to_vec()).await {
+        // The next exchange continues, and one that is running fetches what is left out here.
+        if Instant::now() >= deadline {
+            break;
+        }
+        let fetching = state.gossip.fetch(digests);
+        if fetching.digests().is_empty() {
+            continue;
+        }
+        match some(state, peer, url, fetching.digests().to_vec()).await {
             Ok(more) => {
                 failures = 0;
                 fetched.certs += more.certs;
@@ -150,7 +165,7 @@ async fn ask(
     let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
     let came = certs.len();
     count(&state.metrics.certs_fetched, came);
-    let outcomes = state.add_from_peer(certs).await.map_err(Refusal::from)?;
+    let outcomes = intake::add_from_peer(state, certs).await?;
     let state = Arc::clone(state);
     let missing = blocking(move || {
         let store = state.readers.get()?;

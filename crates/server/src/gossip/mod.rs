@@ -6,6 +6,7 @@
 mod exchange;
 mod fetch;
 pub(crate) mod peers;
+mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use talaria_recon::{ExchangeError, ExchangeOutcome};
 use talaria_store::Peer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::answer::Refusal;
 use crate::clock;
@@ -26,7 +28,11 @@ pub use peers::Origin;
 
 pub(crate) use exchange::{ExchangeFailure, greet, same_names};
 pub(crate) use fetch::Fetched;
-pub(crate) use peers::known;
+pub(crate) use peers::{Addresses, known};
+pub(crate) use turns::GossipTurns;
+
+/// Connections whose address is being looked up among those of the peers, at most.
+const STRANGERS_MAX: usize = 256;
 
 /// The longest pause before a peer that fails is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
@@ -84,7 +90,7 @@ pub(crate) async fn accept(
     listener: TcpListener,
     mut down: watch::Receiver<bool>,
 ) {
-    let turns = Arc::new(Semaphore::new(state.config.load().gossip.exchanges));
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -98,32 +104,36 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        // Like SKS, a server that is busy closes the connection, and the peer comes again.
-        let Ok(turn) = Arc::clone(&turns).try_acquire_owned() else { continue };
+        let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
         let state = Arc::clone(&state);
         tokio::spawn(async move {
-            accepted_one(&state, stream, address).await;
-            drop(turn);
+            let peers = peers::at(&state, address.ip()).await;
+            drop(stranger);
+            accepted_one(&state, stream, address, &peers).await;
         });
     }
 }
 
-async fn accepted_one(state: &Arc<State>, stream: TcpStream, address: SocketAddr) {
-    let peers = peers::at(state, address.ip()).await;
+async fn accepted_one(state: &Arc<State>, stream: TcpStream, address: SocketAddr, peers: &[Peer]) {
     if peers.is_empty() {
         tracing::info!(%address, "refused an exchange: the address is not that of a peer");
         return;
     }
+    // Like SKS, a server that is busy closes the connection, and the peer comes again.
+    let max = state.config.load().gossip.exchanges;
+    let Some(_turn) = state.gossip.accept(address.ip(), max) else { return };
     let started = Instant::now();
-    match exchange::accept(state, stream, &peers).await {
+    match exchange::accept(state, stream, peers).await {
         Ok((peer, outcome)) => finish(state, &peer, address, outcome, started).await,
         Err((peer, error)) => failed(state, &peer, &error.into()),
     }
 }
 
-/// Begins exchanges, one at a time, with a peer drawn at random.
+/// Begins exchanges side by side: now and then one with a peer drawn at random among those with which none is running.
 pub(crate) async fn initiate(state: Arc<State>, mut down: watch::Receiver<bool>) {
     let mut seed = u64::from(clock::now()) ^ u64::from(std::process::id()) << 32;
+    // They end with this value.
+    let mut running = JoinSet::new();
     loop {
         let interval = state.config.load().gossip.interval_s;
         // Peers that were started together should not stay in step.
@@ -134,6 +144,7 @@ pub(crate) async fn initiate(state: Arc<State>, mut down: watch::Receiver<bool>)
             () = tokio::time::sleep(Duration::from_secs_f64(interval * jitter)) => {}
             _ = down.wait_for(|down| *down) => return,
         }
+        while running.try_join_next().is_some() {}
         let peers = match peers::all(&state) {
             Ok(peers) => peers,
             Err(error) => {
@@ -141,17 +152,19 @@ pub(crate) async fn initiate(state: Arc<State>, mut down: watch::Receiver<bool>)
                 continue;
             }
         };
-        let ready: Vec<&Peer> = peers.iter().filter(|peer| is_due(&state, peer)).collect();
+        let is_ready = |peer: &&Peer| !state.gossip.is_running(&name(peer)) && is_due(&state, peer);
+        let ready: Vec<&Peer> = peers.iter().filter(is_ready).collect();
         if ready.is_empty() {
             continue;
         }
         let peer = ready[usize::try_from(seed >> 33).unwrap_or(0) % ready.len()].clone();
-        tokio::select! {
-            result = with(&state, &peer) => if let Err(error) = result {
+        let state = Arc::clone(&state);
+        running.spawn(async move {
+            let Some(_turn) = state.gossip.begin(name(&peer)) else { return };
+            if let Err(error) = with(&state, &peer).await {
                 failed(&state, &peer, &error);
-            },
-            _ = down.wait_for(|down| *down) => return,
-        }
+            }
+        });
     }
 }
 
@@ -220,7 +233,8 @@ async fn complete(
         (format!("gossip.{}.fetched", name(peer)), fetched.certs as u64),
     ];
     state.note_for_tally(&day);
-    if wanted == 0 {
+    // Certificates that are not asked for any more are nothing new.
+    if wanted == given_up {
         tracing::debug!(peer = name(peer), seconds, "an exchange found nothing new");
     } else {
         tracing::info!(

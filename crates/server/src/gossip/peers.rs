@@ -1,9 +1,12 @@
 //! Gossip peers: from the membership file, the configuration, and the store.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use talaria_cert::View;
 use talaria_store::{Peer, Store};
 
@@ -74,7 +77,46 @@ pub(crate) fn known(
     Ok(peers)
 }
 
-/// The peers at an address. Names are looked up each time: peers move.
+/// The addresses of the hosts of peers, and when they were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses(Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>);
+
+/// The time for which an address is believed: peers move.
+const LOOKED_UP: Duration = Duration::from_secs(60);
+
+/// The time for looking up a name.
+const LOOK_UP: Duration = Duration::from_secs(5);
+
+impl Addresses {
+    /// The addresses of a host; none if it cannot be looked up.
+    async fn of(&self, host: &str) -> Vec<IpAddr> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return vec![address.to_canonical()];
+        }
+        let known = self.lock().get(host).cloned();
+        if let Some((since, addresses)) = known
+            && since.elapsed() < LOOKED_UP
+        {
+            return addresses;
+        }
+        let found = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((host, 0))).await;
+        let found = found.map(|found| found.map(Iterator::collect::<Vec<_>>));
+        let addresses: Vec<IpAddr> = match found {
+            Ok(Ok(found)) => found.into_iter().map(|found| found.ip().to_canonical()).collect(),
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        };
+        let mut known = self.lock();
+        known.retain(|_, (since, _)| since.elapsed() < LOOKED_UP);
+        known.insert(host.to_owned(), (Instant::now(), addresses.clone()));
+        addresses
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Vec<IpAddr>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The peers at an address.
 pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
     let peers = match all(state) {
         Ok(peers) => peers,
@@ -83,19 +125,13 @@ pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
             return Vec::new();
         }
     };
-    let mut here = Vec::new();
-    for peer in peers {
-        let is_here = match tokio::net::lookup_host((peer.host.as_str(), peer.port)).await {
-            Ok(mut found) => {
-                found.any(|theirs| theirs.ip().to_canonical() == address.to_canonical())
-            }
-            Err(_) => false,
-        };
-        if is_here {
-            here.push(peer);
-        }
-    }
-    here
+    // Side by side, since one of them may be slow.
+    let found = peers.iter().map(|peer| state.peer_addresses.of(&peer.host));
+    let found = join_all(found).await;
+    let here = peers.into_iter().zip(found);
+    here.filter(|(_, found)| found.contains(&address.to_canonical()))
+        .map(|(peer, _)| peer)
+        .collect()
 }
 
 /// Reads a membership file of SKS: a host and a port per line, `#` before a comment.

@@ -10,6 +10,7 @@ use talaria_store::{IngestOutcome, LeftOut};
 
 use crate::admission;
 use crate::answer::Refusal;
+use crate::metrics::count;
 use crate::state::State;
 use crate::submission::Submission;
 
@@ -78,6 +79,14 @@ pub(crate) async fn submit(state: &State, submission: Submission) -> Result<Repo
     if !state.config.load().policy.uploads {
         return Err(Refusal::Forbidden("this server does not accept uploads".into()));
     }
+    let submitted = submit_open(state, submission).await;
+    if let Err(Refusal::TooCostly { .. }) = submitted {
+        count(&state.metrics.uploads_too_costly, 1);
+    }
+    submitted
+}
+
+async fn submit_open(state: &State, submission: Submission) -> Result<Report, Refusal> {
     let Submission { certs, rejected, via } = submission;
     let (certs, turned_away) = admission::choose(state, certs).await?;
     let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();

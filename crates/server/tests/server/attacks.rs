@@ -76,12 +76,12 @@ fn forged(kind: u8, created: u32, signer: u64) -> Vec<u8> {
     body
 }
 
-fn upload(server: &Running, raw: &[u8]) -> Reply {
+pub(super) fn upload(server: &Running, raw: &[u8]) -> Reply {
     server.post("/pks/v2/certs", "application/pgp-keys", raw)
 }
 
 /// The certificate as a client gets it.
-fn fetched(server: &Running, cert: &Cert) -> Cert {
+pub(super) fn fetched(server: &Running, cert: &Cert) -> Cert {
     let fingerprint = cert.fingerprint();
     let reply = server.get(&format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"));
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -97,7 +97,7 @@ fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Imports certificates into GnuPG, and returns its listing with colons. `None` if it is not installed.
-fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
+pub(super) fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
     let gpg = || {
         let mut gpg = Command::new("gpg");
         gpg.args(["--batch", "--no-tty", "--no-auto-check-trustdb", "--homedir"]).arg(home);
@@ -121,7 +121,7 @@ fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
 }
 
 /// A home directory that gpg accepts.
-fn home() -> tempfile::TempDir {
+pub(super) fn home() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap()
 }
 

@@ -2,14 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::running::peer::Peer;
 use crate::running::sks::{self, Sks};
 use crate::running::{NOW, Running, generated, gossiping, wait_for};
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
 use talaria_recon::{Digest, PrefixTree};
+use talaria_server::GossipPeer;
 use talaria_store::{Return, Store};
 
 /// Keyrings with certificates that SKS stores unchanged.
@@ -206,7 +212,7 @@ fn missing_certificates_are_requested_from_a_peer_rarely() {
         assert!((1..=2).contains(&times), "{digest}: {times}");
     }
     assert_eq!(asked.iter().filter(|digest| digest.0 == honest.sks_digest()).count(), 1);
-    assert_eq!(server.store().unobtainable_count().unwrap(), 5);
+    assert_eq!(server.metric("gossip_unobtainable"), 5);
 }
 
 #[test]
@@ -315,4 +321,156 @@ fn gossip_is_refused_to_other_addresses_than_peers() {
     let us = ours.gossip.unwrap();
     wait_for("they try", || strangers.peer(us)["failing"].as_u64() >= Some(1));
     assert_eq!((ours.metric("certs"), strangers.metric("certs")), (10, 10));
+}
+
+/// A peer that sends one octet now and then, of a message that does not end.
+fn drip(mut stream: TcpStream) {
+    // Nothing is wrong with it so far.
+    let endless = [&[0, 0, 63, 0, 6][..], &[0; 4096]].concat();
+    for octet in endless {
+        if stream.write_all(&[octet]).is_err() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// An address of a peer of its own, at which nobody listens yet.
+fn address(ip: [u8; 4]) -> SocketAddr {
+    TcpListener::bind(SocketAddr::from((ip, 0))).unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn dripping_peers_hold_up_nobody_and_end() {
+    const DRIPPING: [u8; 4] = [127, 0, 0, 7];
+    let certs = generated(300);
+    let mut config = gossiping();
+    config.gossip.timeout_s = 1;
+    let ours = Running::start(&certs[..200], config);
+    let dripper = TcpListener::bind(SocketAddr::from((DRIPPING, 0))).unwrap();
+    let name = dripper.local_addr().unwrap();
+    ours.add_peer(name, View::Sks);
+    let called = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::clone(&called);
+    thread::spawn(move || {
+        for stream in dripper.incoming() {
+            calls.fetch_add(1, Ordering::SeqCst);
+            thread::spawn(move || drip(stream.unwrap()));
+        }
+    });
+    // It calls, too, more often than all exchanges from its address may be.
+    let us = ours.gossip.unwrap();
+    let calling: Vec<_> = (0..12)
+        .map(|_| {
+            thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+                let stream = runtime.unwrap().block_on(async {
+                    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+                    socket.bind(SocketAddr::from((DRIPPING, 0))).unwrap();
+                    socket.connect(us).await.unwrap().into_std().unwrap()
+                });
+                stream.set_nonblocking(false).unwrap();
+                drip(stream);
+            })
+        })
+        .collect();
+    wait_for("the dripping peer is called", || called.load(Ordering::SeqCst) > 0);
+    let began = Instant::now();
+    let theirs = Running::start(&certs[100..], gossiping());
+    ours.add_peer(theirs.gossip.unwrap(), View::Sks);
+    theirs.add_peer(us, View::Sks);
+    let whole = sks_digests(&certs);
+    for server in [&ours, &theirs] {
+        wait_for("both have all", || server.digests(View::Sks) == whole);
+    }
+    eprintln!("both had all after {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // None of the exchanges with the dripping peer has ended: it was called once.
+    assert_eq!(called.load(Ordering::SeqCst), 1);
+    assert_eq!(ours.peer(name)["exchanges"].as_u64().unwrap_or(0), 0);
+    // It never makes us wait for longer than a second, and all of an exchange has 20.
+    wait_for("they end", || ours.peer(name)["failures"].as_u64() >= Some(2));
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let status = ours.peer(name);
+    assert!(status["last_error"].as_str().unwrap().contains("in time"), "{status}");
+    for caller in calling {
+        caller.join().unwrap();
+    }
+}
+
+#[test]
+fn a_certificate_that_two_peers_announce_is_fetched_from_one() {
+    let certs = generated(230);
+    let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
+    let slow = || {
+        let peer = Peer::start(&announced, certs[200..].to_vec());
+        peer.with_pause(Duration::from_secs(2))
+    };
+    let peers = [slow(), slow(), slow()];
+    let mut config = gossiping();
+    config.gossip.interval_s = 0.1;
+    let server = Running::start(&certs[..200], config);
+    for peer in &peers {
+        server.add_peer(peer.gossip, View::Sks);
+    }
+    wait_for("exchanges with all", || peers.iter().all(|peer| peer.exchanges() >= 2));
+    wait_for("all came", || server.metric("certs") == 230);
+    let mut asked: Vec<Digest> = peers.iter().flat_map(Peer::asked).collect();
+    asked.sort();
+    let expected: BTreeSet<Digest> =
+        certs[200..].iter().map(|cert| Digest(cert.sks_digest())).collect();
+    assert_eq!(asked, expected.into_iter().collect::<Vec<_>>());
+}
+
+/// A server that knows peers, each with a view and filters of its own.
+fn filtering(certs: &[Cert], gossip: SocketAddr, peers: &[(SocketAddr, View, &str)]) -> Running {
+    let mut config = gossiping();
+    config.gossip.listen = vec![gossip];
+    let peer = |&(address, view, filters): &(SocketAddr, View, &str)| GossipPeer {
+        host: address.ip().to_string(),
+        port: address.port(),
+        http_port: None,
+        view: view.name().into(),
+        filters: Some(filters.into()),
+    };
+    config.gossip.peers = peers.iter().map(peer).collect();
+    Running::start(certs, config)
+}
+
+#[test]
+fn each_peer_is_told_filters_of_its_own() {
+    const ONE: &str = "talaria.one,talaria.more";
+    const TWO: &str = "talaria.two,yminsky.dedup";
+    let Some(certs) = real_certs(false) else { return };
+    let third = certs.len() / 3;
+    // All at the same address: the filters that a caller announces tell which one it is.
+    let [ours, one, two, other] = [(); 4].map(|()| address([127, 0, 0, 1]));
+    let know = [(one, View::Sks, ONE), (two, View::Hockeypuck23, TWO), (other, View::Sks, ONE)];
+    let left = filtering(&certs[..third], ours, &know);
+    let first = filtering(&certs[third..2 * third], one, &[(ours, View::Sks, ONE)]);
+    let second = filtering(&certs[2 * third..], two, &[(ours, View::Hockeypuck23, TWO)]);
+    // One whose operator believes in other filters than ours.
+    let stray = filtering(&[], other, &[(ours, View::Sks, "talaria.three")]);
+    let all = certs.len() as u64;
+    wait_for("two peers have all", || {
+        [&left, &first, &second].iter().all(|server| server.metric("certs") == all)
+    });
+    assert_eq!(left.digests(View::Sks), first.digests(View::Sks));
+    wait_for("the view of the other one", || {
+        left.digests(View::Hockeypuck23) == second.digests(View::Hockeypuck23)
+    });
+    wait_for("the last one is refused", || {
+        stray.peer(ours)["failures"].as_u64() >= Some(2)
+            && left.peer(other)["failures"].as_u64() >= Some(1)
+    });
+    assert_eq!(stray.metric("certs"), 0);
+    for (server, peer) in [(&stray, ours), (&left, other)] {
+        let status = server.peer(peer);
+        assert_eq!(status["exchanges"], 0, "{status}");
+        assert!(status["last_error"].as_str().unwrap().contains("filter"), "{status}");
+    }
+    for (server, peer) in [(&left, one), (&left, two), (&first, ours), (&second, ours)] {
+        let status = server.peer(peer);
+        assert!(status["exchanges"].as_u64() > Some(0), "{status}");
+    }
 }

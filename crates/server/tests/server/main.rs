@@ -4,6 +4,7 @@ mod attacks;
 mod config;
 mod gossip;
 mod hkp;
+mod mutations;
 mod orders;
 mod owner;
 mod pages;

@@ -19,6 +19,8 @@ struct Gives {
     /// All certificates, whatever is requested.
     anything: bool,
     at_most: usize,
+    /// The time that an answer takes.
+    pause: Duration,
 }
 
 /// A peer that others connect to. Its threads end with the process.
@@ -34,7 +36,7 @@ impl Peer {
     pub(crate) fn start(announced: &[Digest], certs: Vec<Cert>) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (gossip, http) = (listen(), listen());
-        let gives = Gives { certs, anything: false, at_most: usize::MAX };
+        let gives = Gives { certs, anything: false, at_most: usize::MAX, pause: Duration::ZERO };
         let peer = Self {
             gossip: gossip.local_addr().unwrap(),
             exchanges: Arc::default(),
@@ -70,6 +72,12 @@ impl Peer {
     /// Delivers at most this number at once.
     pub(crate) fn with_at_most(self, certs: usize) -> Self {
         self.gives.lock().unwrap().at_most = certs;
+        self
+    }
+
+    /// Takes its time for each delivery.
+    pub(crate) fn with_pause(self, pause: Duration) -> Self {
+        self.gives.lock().unwrap().pause = pause;
         self
     }
 
@@ -121,6 +129,7 @@ fn give(mut stream: TcpStream, asked: &Mutex<Vec<Digest>>, gives: &Gives) -> std
         }
     };
     asked.lock().unwrap().extend(&digests);
+    thread::sleep(gives.pause);
     let is_given = |cert: &&Cert| gives.anything || digests.contains(&Digest(cert.sks_digest()));
     let certs: Vec<&[u8]> =
         gives.certs.iter().filter(is_given).take(gives.at_most).map(Cert::as_bytes).collect();

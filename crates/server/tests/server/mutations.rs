@@ -1,0 +1,173 @@
+//! Random changes of real certificates, uploaded. Afterwards GnuPG imports every real certificate, and makes of it what it
+//! made before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag};
+
+use super::attacks::{fetched, gpg, home, upload};
+use super::running::{Running, config};
+
+const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
+
+/// Mutations, and certificates that they are of, in the usual run. With `TALARIA_KILLS`, which `./test --full` sets, there
+/// are 12,000 of all certificates.
+const FEW: (usize, usize) = (600, 60);
+const ALL: (usize, usize) = (12_000, usize::MAX);
+
+/// Octets of the certificates in the usual run, at most.
+const SMALL_BYTES: usize = 20_000;
+
+fn real_certs() -> Vec<Cert> {
+    let mut certs = BTreeMap::new();
+    let mut splitter = Splitter::new(fs::File::open(RING).unwrap(), BATCH_BYTES);
+    while let Some(batch) = splitter.next_batch().unwrap() {
+        for (_, raw) in batch.certs() {
+            let cert = Cert::parse(raw).unwrap();
+            certs.insert(cert.fingerprint(), cert);
+        }
+    }
+    certs.into_values().collect()
+}
+
+/// Numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
+    }
+
+    fn octet(&mut self) -> u8 {
+        u8::try_from(self.below(256)).unwrap()
+    }
+}
+
+fn write(raw: &mut Vec<u8>, tag: Tag, body: &[u8]) {
+    raw.extend([0xc0 | tag.0, 255]);
+    raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    raw.extend_from_slice(body);
+}
+
+/// A certificate with some packets changed, left out, repeated, moved, or taken from another certificate.
+fn mutated(cert: &Cert, other: &Cert, random: &mut Random) -> Vec<u8> {
+    let mut packets: Vec<(Tag, Vec<u8>)> =
+        cert.packets().map(|packet| (packet.tag, packet.body.to_vec())).collect();
+    for _ in 0..=random.below(4) {
+        let at = 1 + random.below(packets.len() - 1);
+        match random.below(9) {
+            0 => drop(packets.remove(at)),
+            1 => packets.insert(at, packets[at].clone()),
+            2 => {
+                let to = 1 + random.below(packets.len() - 1);
+                packets.swap(at, to);
+            }
+            3 => {
+                let theirs: Vec<_> = other.packets().skip(1).collect();
+                if !theirs.is_empty() {
+                    let packet = theirs[random.below(theirs.len())];
+                    packets.insert(at, (packet.tag, packet.body.to_vec()));
+                }
+            }
+            4 => {
+                let length = random.below(packets[at].1.len() + 1);
+                packets[at].1.truncate(length);
+            }
+            5 => {
+                let more: Vec<u8> = (0..random.below(40)).map(|_| random.octet()).collect();
+                packets[at].1.extend(more);
+            }
+            6 => packets[at].0 = Tag(random.octet() % 64),
+            _ => {
+                // The signed part comes first in a signature, so that most of these changes are in it.
+                for _ in 0..=random.below(3) {
+                    let length = packets[at].1.len();
+                    let bound = [length, length.min(80)][random.below(2)];
+                    let place = random.below(bound);
+                    let octet = random.octet();
+                    if let Some(place) = packets[at].1.get_mut(place) {
+                        *place = octet;
+                    }
+                }
+            }
+        }
+        if packets.len() < 2 {
+            break;
+        }
+    }
+    let mut raw = Vec::new();
+    packets.iter().for_each(|(tag, body)| write(&mut raw, *tag, body));
+    raw
+}
+
+/// Certificates in one key ring of GnuPG, which writes all of it for each one.
+const IN_A_RING: usize = 25;
+
+/// What GnuPG makes of the served certificates: for each primary key the lines of its parts, without the order.
+fn listed(server: &Running, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<String>>> {
+    let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for some in certs.chunks(IN_A_RING) {
+        let home = home();
+        let all: Vec<u8> =
+            some.iter().flat_map(|cert| fetched(server, cert).into_bytes()).collect();
+        let listing = gpg(home.path(), &all)?;
+        let (mut primary, mut line_of_key) = (String::new(), None);
+        for line in listing.lines() {
+            let fields: Vec<&str> = line.split(':').collect();
+            match fields[0] {
+                "pub" => line_of_key = Some(line.to_owned()),
+                "fpr" => {
+                    // The first one behind a primary key is its own.
+                    if let Some(line) = line_of_key.take() {
+                        primary = fields[9].to_owned();
+                        parts.entry(primary.clone()).or_default().insert(line);
+                    }
+                }
+                "uid" | "uat" | "sub" | "rvk" => {
+                    parts.entry(primary.clone()).or_default().insert(line.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    Some(parts)
+}
+
+#[test]
+fn gpg_imports_every_real_certificate_after_mutations_of_it_were_uploaded() {
+    if !Path::new(RING).exists() {
+        eprintln!("skipped: needs debian-keyring");
+        return;
+    }
+    let is_full = std::env::var_os("TALARIA_KILLS").is_some();
+    let (mutations, count) = if is_full { ALL } else { FEW };
+    let mut certs = real_certs();
+    assert!(certs.len() > 800, "{} certificates are too few", certs.len());
+    if !is_full {
+        certs.retain(|cert| cert.as_bytes().len() < SMALL_BYTES);
+    }
+    certs.truncate(count);
+    let server = Running::start(&certs, config());
+    let Some(before) = listed(&server, &certs) else { return };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut taken = 0;
+    for number in 0..mutations {
+        let (cert, other) = (&certs[number % certs.len()], &certs[random.below(certs.len())]);
+        let reply = upload(&server, &mutated(cert, other, &mut random));
+        assert!(matches!(reply.status, 200 | 413 | 422), "{}: {}", reply.status, reply.text());
+        taken += usize::from(reply.status == 200);
+    }
+    eprintln!("{taken} of {mutations} mutations were taken, at least in part");
+    assert!(taken > mutations / 4, "{taken} of {mutations}");
+    let after = listed(&server, &certs).unwrap();
+    for cert in &certs {
+        let fingerprint = cert.fingerprint().to_string();
+        assert_eq!(after.get(&fingerprint), before.get(&fingerprint), "{fingerprint}");
+        assert!(after.contains_key(&fingerprint), "{fingerprint}");
+    }
+}
