@@ -50,6 +50,14 @@ impl End {
         self.last_frames.push(last);
     }
 
+    /// Notes the last frame of a segment that was written anew.
+    pub(super) fn replace(&mut self, segment: u64, last: LastFrame) {
+        let at = usize::try_from(segment).ok();
+        if let Some(known) = at.and_then(|at| self.last_frames.get_mut(at)) {
+            *known = last;
+        }
+    }
+
     /// Whether the last segment has a frame. An index begins to be checked with it.
     pub(super) fn is_behind_frame(&self) -> bool {
         self.last_frames.len() as u64 == self.segment + 1
@@ -114,6 +122,21 @@ impl End {
 
 fn index_path(folder: &Path) -> PathBuf {
     folder.join("index")
+}
+
+/// Removes the index for good, and what a crash has left of another one.
+///
+/// # Errors
+///
+/// The error of an operation on a file.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    for path in [index_path(folder), folder.join("index.new")] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// The log of the index, and the place in the segments that it reaches. `None` without an index that fits the segments.
