@@ -35,8 +35,8 @@ pub struct LogFolder {
     memory: Mutex<Memory>,
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
-    bodies: Arc<Bodies>,
-    disk: Mutex<Disk>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) disk: Mutex<Disk>,
     /// Entries came to disk.
     grown: Condvar,
     pub(super) announcer: Announcer,
@@ -66,10 +66,10 @@ struct Memory {
 }
 
 /// The end of the log on disk.
-struct Disk {
-    file: File,
+pub(super) struct Disk {
+    pub(super) file: File,
     path: PathBuf,
-    end: End,
+    pub(super) end: End,
     /// The number of appends that are on disk.
     done: u64,
     syncs: u64,
@@ -91,6 +91,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = path.to_owned();
     move |source| LogError::Io { action, path, source }
+}
+
+/// Brings the names in a folder to disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))
 }
 
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
@@ -115,7 +120,7 @@ impl LogFolder {
         fs::create_dir(&segments).map_err(io("make", &segments))?;
         let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))?;
+        sync_folder(folder)?;
         drop(disk);
         Self::open(folder)
     }
@@ -166,6 +171,7 @@ impl LogFolder {
             Err(TryLockError::WouldBlock) => in_use(&lock, &lock_path)?,
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
+        super::compact::clear(folder)?;
         let bodies = Arc::new(Bodies::new(folder));
         let found = index::load(folder);
         let indexed = found.as_ref().map_or(0, |(log, _)| log.len());
@@ -243,8 +249,19 @@ impl LogFolder {
     }
 
     /// Changes what the log in memory does for its users, and none of its entries.
-    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
-        change(&mut lock(&self.memory).log);
+    pub(super) fn configure<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
+        change(&mut lock(&self.memory).log)
+    }
+
+    /// Removes the index. Another one is written in time.
+    pub(super) fn remove_index(&self) -> Result<(), LogError> {
+        lock(&self.memory).index = Age::of(0, Instant::now());
+        index::remove(&self.folder).map_err(io("remove the index of", &self.folder))
+    }
+
+    /// Refuses all later writes: the log on disk may be another one than that in memory.
+    pub(super) fn fail(&self) {
+        lock(&self.memory).failed = true;
     }
 
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
@@ -369,7 +386,15 @@ impl LogFolder {
         turn.lock().map_err(io("lock", &turn_path))?;
         self.lock.lock().map_err(io("lock", &lock_path))?;
         drop(turn);
-        let (end, recovered) = extend(&self.folder, disk.end.clone(), &mut memory.log)?;
+        let from = if disk.end.is_there(&self.folder, self.id) {
+            disk.end.clone()
+        } else {
+            // A compaction has written segments anew, with all entries at other places.
+            *lock(&self.last_frame) = None;
+            self.bodies.forget();
+            End::start()
+        };
+        let (end, recovered) = extend(&self.folder, from, &mut memory.log)?;
         self.bodies.take_failure().map_or(Ok(()), Err)?;
         // Some of what waits may have come this way. Peers send the rest again.
         memory.log.forget_waiting();
@@ -411,7 +436,13 @@ impl LogFolder {
         saved
     }
 
-    /// Reads the entries on disk again, with what proves them, in their order.
+    /// Removes a deleted value beside an entry that may leave this node.
+    pub(super) fn withhold(&self, signed: &mut Signed) -> Result<(), LogError> {
+        // Few entries have one.
+        if signed.opening.is_some() { self.read(|log| log.withhold(signed)) } else { Ok(()) }
+    }
+
+    /// Reads the entries on disk again, with what proves them and the deletable values that are not deleted, in their order.
     ///
     /// # Errors
     ///
@@ -421,7 +452,11 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, End::start(), |_, signed, _| see(signed)).map(|_| ())
+        each_record(&self.folder, End::start(), |_, mut signed, _| {
+            self.withhold(&mut signed)?;
+            see(signed)
+        })
+        .map(|_| ())
     }
 }
 
@@ -436,7 +471,7 @@ impl Drop for LogFolder {
 }
 
 /// The places of the entries of the record at `at` of a segment, in the frame at `frame`.
-fn locations(
+pub(super) fn locations(
     segment: u64,
     frame: usize,
     at: usize,
@@ -632,8 +667,7 @@ impl Disk {
         }
         file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
         file.sync_all().map_err(io("write", &path))?;
-        let parent = folder.join("segments");
-        File::open(&parent).and_then(|folder| folder.sync_all()).map_err(io("write", &parent))?;
+        sync_folder(&folder.join("segments"))?;
         Ok(Self { file, path, end, done: 0, syncs: 0 })
     }
 

@@ -51,13 +51,20 @@ impl Follower {
     ///
     /// As [`Self::open`]. Then the log must be opened again.
     pub fn advance(&mut self) -> Result<Vec<EntryId>, LogError> {
-        let path = segment_path(&self.folder, self.end.segment);
-        if self.end.is_last(&self.folder).map_err(io("read", &path))? {
-            return Ok(Vec::new());
-        }
+        let from = if self.end.is_there(&self.folder, self.log.id()) {
+            let path = segment_path(&self.folder, self.end.segment);
+            if self.end.is_last(&self.folder).map_err(io("read", &path))? {
+                return Ok(Vec::new());
+            }
+            self.end.clone()
+        } else {
+            // A compaction has written segments anew, with all entries at other places.
+            self.bodies.forget();
+            End::start()
+        };
         let before = self.log.len();
         // A group that is being written is like one that a crash has cut off: its whole frames are there for good.
-        self.end = extend(&self.folder, self.end.clone(), &mut self.log)?.0;
+        self.end = extend(&self.folder, from, &mut self.log)?.0;
         self.read(|log| log.ids().skip(before).collect())
     }
 }

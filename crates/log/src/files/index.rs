@@ -4,7 +4,7 @@
 //! removed, and the log is read from the segments.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -65,6 +65,14 @@ impl End {
         }
     }
 
+    /// Notes the last frame of a segment that was written anew.
+    pub(super) fn replace(&mut self, segment: u64, last: LastFrame) {
+        let at = usize::try_from(segment).ok();
+        if let Some(known) = at.and_then(|at| self.last_frames.get_mut(at)) {
+            *known = last;
+        }
+    }
+
     /// Whether the last segment has a frame. An index begins to be checked with it.
     pub(super) fn is_behind_frame(&self) -> bool {
         self.last_frames.len() as u64 == self.segment + 1
@@ -76,7 +84,7 @@ impl End {
     }
 
     /// Whether the segments have the last frames, and no octets of the last one are changed.
-    fn is_there(&self, folder: &Path, log: EntryId) -> bool {
+    pub(super) fn is_there(&self, folder: &Path, log: EntryId) -> bool {
         let is_same = |(number, last): (u64, &LastFrame)| -> io::Result<bool> {
             let file = File::open(segment_path(folder, number))?;
             let mut header = [0; FRAME_HEADER_OCTETS];
@@ -131,6 +139,21 @@ fn index_path(folder: &Path) -> PathBuf {
     folder.join("index")
 }
 
+/// Removes the index for good, and what a crash has left of another one.
+///
+/// # Errors
+///
+/// The error of an operation on a file.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    for path in [index_path(folder), folder.join("index.new")] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
 /// The log of the index, and the place in the segments that it reaches. `None` without an index that fits the segments.
 pub(super) fn read(folder: &Path) -> Option<(Log, End)> {
     let file = File::open(index_path(folder)).ok()?;
@@ -165,7 +188,7 @@ fn log_of(folder: &Path) -> Option<EntryId> {
 /// The error of an operation on a file.
 pub(super) fn save(folder: &Path, log: &Log, end: &End) -> io::Result<()> {
     let (path, new) = (index_path(folder), folder.join("index.new"));
-    let mut out = Writer::new(BufWriter::new(File::create(&new)?), log.id());
+    let mut out = Writer::new(File::create(&new)?, log.id());
     end.write(&mut out);
     log.write_index(&mut out);
     out.finish()?;
