@@ -271,10 +271,13 @@ class Log:
     def id(self) -> str:
         """The identity of the log."""
 
-    def put(self, key: Key, object: str, field: str, value: Value) -> list[str]:
+    def put(
+        self, key: Key, object: str, field: str, value: Value, *, deletable: bool = False
+    ) -> list[str]:
         """Sets a field, or adds to a set, counter or list, as the merge rule says. Returns the identities of the new entries.
 
-        An object that does not exist is created. Raises RefusedError if the log does not allow it.
+        An object that does not exist is created. A `deletable` value can be deleted for good. Raises RefusedError if the log does not
+        allow it.
         """
 
     def put_many(
@@ -289,6 +292,12 @@ class Log:
         self, key: Key, object: str, field: Union[str, None] = None, value: Union[Value, None] = None
     ) -> list[str]:
         """Removes the value of a field, with `value` that element of a set or a list, and without a field the object."""
+
+    def delete_values(self, key: Key, object: str, field: str) -> list[str]:
+        """Deletes the deletable values of a field for good, earlier ones included."""
+
+    def compact(self) -> int:
+        """Removes deleted values from disk, and returns their number."""
 
     def get(self, object: str, field: str) -> Content:
         """The content of a field. A strict field has a list of values: more than one is a conflict. None if there is none."""

@@ -444,7 +444,7 @@ fn status_of_log(error: &LogError) -> u8 {
         LogError::Draft(_) => 1,
         LogError::Update(error) => match error {
             UpdateError::NoObject(_) | UpdateError::Ambiguous { .. } => 1,
-            UpdateError::Absent { .. } => 1,
+            UpdateError::Absent { .. } | UpdateError::NoDeletable(_) => 1,
             _ => 2,
         },
         LogError::Damaged { .. } | LogError::Stored { .. } | LogError::Failed => 4,
@@ -723,6 +723,9 @@ fn hint_for_log(error: &LogError) -> Option<String> {
             UpdateError::Absent { .. } => "List the fields: talaria log get OBJECT",
             UpdateError::NotInteger(_) | UpdateError::Counter(_) => {
                 "For example: talaria log put OBJECT FIELD -- -1"
+            }
+            UpdateError::NoDeletable(_) => {
+                "Only values of `talaria log put --deletable` can be deleted for good. To see them all: talaria log history OBJECT"
             }
             UpdateError::WhichElement(_) => "Name it: talaria log put --remove OBJECT FIELD VALUE",
             UpdateError::OneValue(_) => {

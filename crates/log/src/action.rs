@@ -2,6 +2,7 @@
 
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::checkpoint::{Checkpoint, Cosignatures};
+use crate::deletable::Commitment;
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::node::NodeKey;
@@ -29,6 +30,7 @@ pub(crate) mod number {
     pub(crate) const COUNT: u8 = 8;
     pub(crate) const INSERT: u8 = 9;
     pub(crate) const ERASE: u8 = 10;
+    pub(crate) const DELETE_VALUES: u8 = 11;
     pub(crate) const GRANT: u8 = 32;
     pub(crate) const REVOKE: u8 = 33;
     pub(crate) const APPROVE: u8 = 34;
@@ -113,6 +115,8 @@ pub enum FieldChange {
     },
     /// Erases an element of a list.
     Erase(EntryId),
+    /// Deletes the deletable values of earlier changes of the field, for good.
+    DeleteValues(Vec<EntryId>),
 }
 
 /// The sides of an element of a list.
@@ -133,7 +137,7 @@ impl FieldChange {
                 replaced.len() * 32 + value.as_ref().map_or(0, Value::octets)
             }
             Self::Add(value) | Self::Insert { value, .. } => value.octets(),
-            Self::Remove(additions) => additions.len() * 32,
+            Self::Remove(ids) | Self::DeleteValues(ids) => ids.len() * 32,
             Self::Count(_) | Self::Erase(_) => 0,
         }
     }
@@ -145,19 +149,33 @@ impl FieldChange {
             Self::Set(value) | Self::Replace { value, .. } => value.clone(),
             Self::Add(value) | Self::Insert { value, .. } => Some(value.clone()),
             Self::Count(number) => Some(Value::Integer(*number)),
-            Self::Remove(_) | Self::Erase(_) => None,
+            Self::Remove(_) | Self::Erase(_) | Self::DeleteValues(_) => None,
         }
     }
 
-    /// The rule of the fields that this change fits.
+    /// The commitment of the change, if its value is deletable.
     #[must_use]
-    pub fn rule(&self) -> MergeRule {
+    pub fn commitment(&self) -> Option<&Commitment> {
         match self {
-            Self::Set(_) => MergeRule::LastWriter,
-            Self::Replace { .. } => MergeRule::Strict,
-            Self::Add(_) | Self::Remove(_) => MergeRule::Set,
-            Self::Count(_) => MergeRule::Counter,
-            Self::Insert { .. } | Self::Erase(_) => MergeRule::List,
+            Self::Set(Some(Value::Committed(commitment)))
+            | Self::Replace { value: Some(Value::Committed(commitment)), .. }
+            | Self::Add(Value::Committed(commitment))
+            | Self::Insert { value: Value::Committed(commitment), .. } => Some(commitment),
+            _ => None,
+        }
+    }
+
+    /// Whether the change fits fields with a rule.
+    #[must_use]
+    pub fn fits(&self, rule: MergeRule) -> bool {
+        match self {
+            Self::Set(_) => rule == MergeRule::LastWriter,
+            Self::Replace { .. } => rule == MergeRule::Strict,
+            Self::Add(_) | Self::Remove(_) => rule == MergeRule::Set,
+            Self::Count(_) => rule == MergeRule::Counter,
+            Self::Insert { .. } | Self::Erase(_) => rule == MergeRule::List,
+            // What it names has a value, which no count has.
+            Self::DeleteValues(_) => true,
         }
     }
 }
@@ -182,12 +200,12 @@ pub struct Grant {
 pub struct Operations(u32);
 
 impl Operations {
-    /// All operations of this version, 1 to 10.
-    pub const ALL: Self = Self(0x7fe);
+    /// All operations of this version, 1 to 11.
+    pub const ALL: Self = Self(0xffe);
     /// Creating and deleting objects.
     pub const OBJECTS: Self = Self(0x006);
     /// Changing fields.
-    pub const FIELDS: Self = Self(0x7f8);
+    pub const FIELDS: Self = Self(0xff8);
 
     /// Whether the operation with this number is in the set.
     #[must_use]
@@ -259,6 +277,7 @@ impl Change {
                 FieldChange::Count(_) => number::COUNT,
                 FieldChange::Insert { .. } => number::INSERT,
                 FieldChange::Erase(_) => number::ERASE,
+                FieldChange::DeleteValues(_) => number::DELETE_VALUES,
             },
         }
     }
@@ -297,6 +316,7 @@ impl Action {
             number::COUNT => "count",
             number::INSERT => "insert",
             number::ERASE => "erase",
+            number::DELETE_VALUES => "delete-values",
             number::GRANT => "grant",
             number::REVOKE => "revoke",
             number::APPROVE => "approve",
@@ -323,6 +343,13 @@ impl Action {
         match self {
             Self::Data(DataAction { change: Change::Field(field, _), .. }) => field,
             _ => "",
+        }
+    }
+
+    pub(crate) fn commitment(&self) -> Option<&Commitment> {
+        match self {
+            Self::Data(DataAction { change: Change::Field(_, change), .. }) => change.commitment(),
+            _ => None,
         }
     }
 
@@ -378,9 +405,9 @@ impl Action {
                         out.push(u8::from(value.is_some()));
                         value.iter().for_each(|value| value.write(&mut out));
                     }
-                    FieldChange::Remove(additions) => {
-                        out.push(count_u8(additions.len()));
-                        write_ids(&mut out, additions);
+                    FieldChange::Remove(ids) | FieldChange::DeleteValues(ids) => {
+                        out.push(count_u8(ids.len()));
+                        write_ids(&mut out, ids);
                     }
                     FieldChange::Count(number) => out.extend(number.to_be_bytes()),
                     FieldChange::Insert { parent, side, value } => {
@@ -403,11 +430,11 @@ impl Action {
         value: Option<&[u8]>,
     ) -> Result<Self, Malformed> {
         use self::number as n;
-        let has_object = matches!(operation, n::CREATE..=n::ERASE);
+        let has_object = matches!(operation, n::CREATE..=n::DELETE_VALUES);
         if has_object == (object == ObjectId::NONE) {
             return Err(Malformed::Field("object"));
         }
-        if matches!(operation, n::SET..=n::ERASE) == field.is_empty() {
+        if matches!(operation, n::SET..=n::DELETE_VALUES) == field.is_empty() {
             return Err(Malformed::Field("field"));
         }
         if matches!(operation, n::DELETE | n::UNSET) == value.is_some() {
@@ -461,6 +488,14 @@ impl Action {
                 return of_field(FieldChange::Insert { parent, side, value });
             }
             n::ERASE => of_field(FieldChange::Erase(fields.id()?))?,
+            n::DELETE_VALUES => {
+                let count = usize::from(fields.u8()?);
+                let ids = fields.ids(count, REPLACED_MAX, "deleted values")?;
+                if ids.is_empty() {
+                    return Err(Malformed::Field("deleted values"));
+                }
+                of_field(FieldChange::DeleteValues(ids))?
+            }
             n::GRANT => {
                 let author = fields.key("author of a grant")?;
                 let octets = fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?;

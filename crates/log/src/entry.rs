@@ -2,6 +2,7 @@
 
 use crate::action::{Action, NAME_OCTETS_MAX};
 use crate::clock::Clock;
+use crate::deletable::Commitment;
 use crate::name::{ChainName, EntryId, KeyName};
 use crate::octets::{Fields, Malformed, count_u8, write_ids, write_part};
 
@@ -40,6 +41,12 @@ impl Entry {
     #[must_use]
     pub fn author(&self) -> KeyName {
         self.chain.author
+    }
+
+    /// The commitment of the entry, if its value is deletable.
+    #[must_use]
+    pub fn commitment(&self) -> Option<&Commitment> {
+        self.action.commitment()
     }
 
     /// The octets that are signed and hashed.

@@ -4,6 +4,7 @@
 //! Opening a log reads its index and the segments behind it, up to the last whole group, and checks no signature again.
 
 mod announce;
+mod compact;
 mod exchange;
 mod folder;
 mod index;
@@ -17,11 +18,12 @@ use std::io;
 use std::path::PathBuf;
 
 pub use announce::EVENTS_OCTETS_MAX;
+pub use compact::{CompactStep, Compacted};
 pub use exchange::{
     EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
 };
 pub use folder::{LogFolder, Recovered};
-pub use put::{PutError, Signing};
+pub use put::{PutError, Signing, deletable};
 pub(crate) use segment::{FRAME_HEADER_OCTETS, frame_at};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use witness::{

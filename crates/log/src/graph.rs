@@ -70,7 +70,7 @@ impl Node {
 
     /// Whether the entry changes an object.
     pub(crate) fn is_data(&self) -> bool {
-        matches!(self.operation, operation::CREATE..=operation::ERASE)
+        matches!(self.operation, operation::CREATE..operation::GRANT)
     }
 }
 

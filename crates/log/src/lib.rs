@@ -50,6 +50,7 @@ mod action;
 mod certificate;
 mod checkpoint;
 mod clock;
+mod deletable;
 mod entry;
 mod files;
 mod genesis;
@@ -78,13 +79,14 @@ pub use action::{
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
 pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
+pub use deletable::{Commitment, Opening};
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use files::{
-    EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame, Imported, LogError,
-    LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing,
-    Tail, Verified, WitnessError, WitnessFolder, frame as segment_frame, header as segment_header,
-    make_note_key, public_path, read_export, read_note_key, read_public_note_key, scan,
-    write_note_key,
+    CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX, Frame,
+    Imported, LogError, LogFolder, ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered,
+    SEGMENT_OCTETS, Scan, Signing, Tail, Verified, WitnessError, WitnessFolder, deletable,
+    frame as segment_frame, header as segment_header, make_note_key, public_path, read_export,
+    read_note_key, read_public_note_key, scan, write_note_key,
 };
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,

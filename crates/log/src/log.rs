@@ -23,6 +23,7 @@ use talaria_cert::{Verdict, ed25519_verdicts};
 use crate::action::{Action, Grant, HEADS_MAX, Target};
 use crate::certificate::{Certificate, MemberKey};
 use crate::clock::Clock;
+use crate::deletable::Opening;
 use crate::entry::Entry;
 use crate::genesis::Genesis;
 use crate::graph::{Graph, Number, View};
@@ -230,6 +231,7 @@ impl Log {
             self.retry(trial, now_ms, &mut offered);
         }
         self.settle();
+        offered.added.iter_mut().for_each(|signed| self.withhold(signed));
         offered
     }
 
@@ -264,7 +266,47 @@ impl Log {
         if self.graph.number(&signed.id).is_some() {
             return Ok(());
         }
-        self.admit_known(signed.id, &signed.entry, signed.octets.len())
+        self.admit_known(signed.id, &signed.entry, signed.octets.len())?;
+        self.note_opening(signed);
+        Ok(())
+    }
+
+    /// Notes the deletable value of an admitted entry. False if the entry is not here, or does not commit to it.
+    pub fn reveal(&mut self, id: &EntryId, opening: &Opening) -> bool {
+        let opens = self.entry(id).is_some_and(|entry| opening.opens(&entry));
+        if opens {
+            self.state.reveal(*id, opening);
+        }
+        opens
+    }
+
+    /// Notes the deletable value that came with an admitted entry. It was checked before.
+    fn note_opening(&mut self, signed: &Signed) {
+        if let Some(opening) = &signed.opening {
+            self.state.reveal(signed.id, opening);
+        }
+    }
+
+    /// The number of entries with a deletable value that is neither here nor deleted.
+    #[must_use]
+    pub fn missing_values(&self) -> u64 {
+        let is_missing = |(id, entry): &(EntryId, Arc<Entry>)| {
+            let state = &self.state;
+            entry.commitment().is_some() && !state.is_deleted(id) && !state.has_value(id)
+        };
+        self.entries().filter(is_missing).count() as u64
+    }
+
+    /// Drops the deletable values that are deleted.
+    pub(crate) fn drop_deleted(&mut self) {
+        self.state.drop_deleted();
+    }
+
+    /// Removes the deletable value beside an entry if it is deleted: it must not reach a disk or a peer any more.
+    pub(crate) fn withhold(&self, signed: &mut Signed) {
+        if signed.opening.is_some() && self.state.is_deleted(&signed.id) {
+            signed.opening = None;
+        }
     }
 
     fn admit_known(
@@ -315,6 +357,7 @@ impl Log {
 
     /// Adds an admissible entry.
     fn add(&mut self, id: EntryId, entry: &Arc<Entry>, past: crate::graph::Past, octets: usize) {
+        let octets = admit::weight(entry, octets);
         let (number, is_fork) = self.graph.add(id, Arc::clone(entry), past, octets);
         // A fork ends entries that counted, and so do revocations and choices.
         self.unsettled |= is_fork;

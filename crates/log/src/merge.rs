@@ -5,7 +5,7 @@
 
 mod list;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Read, Write};
 
 use crate::action::FieldChange;
@@ -100,6 +100,34 @@ impl Content {
                 }
             }
         }
+    }
+}
+
+/// What is known of deletable values.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    /// The entries whose values are deleted.
+    pub(crate) deleted: &'a HashSet<EntryId>,
+    /// The values that are here. `None` for the commitments in their place, which are equal on all nodes.
+    pub(crate) values: Option<&'a HashMap<EntryId, Value>>,
+}
+
+impl Sight<'_> {
+    /// Whether the value of an entry is not deleted.
+    fn is_there(&self, id: EntryId, value: &Value) -> bool {
+        !matches!(value, Value::Committed(_)) || !self.deleted.contains(&id)
+    }
+
+    /// The value of an entry as it is seen. `None` if it is deleted.
+    pub(crate) fn value(&self, id: EntryId, value: &Value) -> Option<Value> {
+        if !self.is_there(id, value) {
+            return None;
+        }
+        let known = match value {
+            Value::Committed(_) => self.values.and_then(|values| values.get(&id)),
+            _ => None,
+        };
+        Some(known.unwrap_or(value).clone())
     }
 }
 
@@ -252,26 +280,41 @@ impl FieldState {
     }
 
     /// Whether there is a content.
-    pub(crate) fn has_content(&self) -> bool {
+    pub(crate) fn has_content(&self, sight: Sight<'_>) -> bool {
         match self {
-            Self::LastWriter(last) => last.as_ref().is_some_and(|(_, value)| value.is_some()),
+            Self::LastWriter(Some((stamp, Some(value)))) => sight.is_there(stamp.id, value),
+            Self::LastWriter(_) => false,
             Self::Strict { writes, .. } => !writes.is_empty(),
-            Self::Set { additions, .. } => !additions.is_empty(),
+            Self::Set { additions, .. } => {
+                additions.iter().any(|(id, value)| sight.is_there(*id, value))
+            }
             Self::Counter(sum) => sum.is_some(),
-            Self::List(list) => !list.elements().is_empty(),
+            Self::List(list) => {
+                list.elements().iter().any(|(id, value)| sight.is_there(*id, value))
+            }
         }
     }
 
     /// The content; `None` if nothing was written, or everything unset.
-    pub(crate) fn content(&self) -> Option<Content> {
+    pub(crate) fn content(&self, sight: Sight<'_>) -> Option<Content> {
         Some(match self {
-            Self::LastWriter(last) => Content::LastWriter(last.as_ref()?.1.clone()?),
+            Self::LastWriter(last) => {
+                let (stamp, value) = last.as_ref()?;
+                Content::LastWriter(sight.value(stamp.id, value.as_ref()?)?)
+            }
             Self::Strict { writes, .. } if writes.is_empty() => return None,
-            Self::Strict { writes, .. } => Content::Strict(writes.clone()),
+            Self::Strict { writes, .. } => {
+                let seen = |(id, value): (&EntryId, &Option<Value>)| {
+                    (*id, value.as_ref().and_then(|value| sight.value(*id, value)))
+                };
+                Content::Strict(writes.iter().map(seen).collect())
+            }
             Self::Set { additions, .. } => {
                 let mut elements: BTreeMap<Value, Vec<EntryId>> = BTreeMap::new();
                 for (id, value) in additions {
-                    elements.entry(value.clone()).or_default().push(*id);
+                    if let Some(value) = sight.value(*id, value) {
+                        elements.entry(value).or_default().push(*id);
+                    }
                 }
                 if elements.is_empty() {
                     return None;
@@ -280,7 +323,14 @@ impl FieldState {
             }
             Self::Counter(sum) => Content::Counter((*sum)?),
             Self::List(list) => {
-                let elements = list.elements();
+                let mut elements = list.elements();
+                elements.retain_mut(|(id, value)| match sight.value(*id, value) {
+                    Some(seen) => {
+                        *value = seen;
+                        true
+                    }
+                    None => false,
+                });
                 if elements.is_empty() {
                     return None;
                 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::deletable::Opening;
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
 use crate::merkle::{self, Levels, PATH_MAX};
 use crate::name::{ChainName, EntryId};
@@ -157,6 +158,8 @@ pub struct Signed {
     pub id: EntryId,
     /// The proof.
     pub evidence: Evidence,
+    /// The deletable value of the entry, if it came along.
+    pub opening: Option<Opening>,
 }
 
 impl Signed {
@@ -164,6 +167,11 @@ impl Signed {
     #[must_use]
     pub fn alone(entry: Entry, signature: StoredSignature) -> Self {
         Unsigned::from(entry).with(Evidence::Alone(signature))
+    }
+
+    /// The octets of the entry and of its deletable value.
+    pub(crate) fn size(&self) -> usize {
+        size(&self.octets, self.opening.as_ref())
     }
 
     /// The log of the entry: for genesis, its own identity.
@@ -192,7 +200,8 @@ impl Signed {
     /// The record of the entry alone: with the audit path if it is from a batch.
     #[must_use]
     pub fn to_record(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.octets.len() + 128);
+        let mut out = Vec::with_capacity(self.size() + 128);
+        write_openings(&mut out, std::slice::from_ref(self));
         match &self.evidence {
             Evidence::Alone(signature) => {
                 out.push(1);
@@ -225,26 +234,32 @@ pub(crate) struct Unsigned {
     pub(crate) entry: Arc<Entry>,
     pub(crate) octets: Vec<u8>,
     pub(crate) id: EntryId,
+    pub(crate) opening: Option<Opening>,
 }
 
 impl From<Entry> for Unsigned {
     fn from(entry: Entry) -> Self {
         let octets = entry.to_octets();
         let id = EntryId::of(&octets);
-        Self { entry: Arc::new(entry), octets, id }
+        Self { entry: Arc::new(entry), octets, id, opening: None }
     }
 }
 
 impl Unsigned {
+    /// The octets of the entry and of its deletable value.
+    pub(crate) fn size(&self) -> usize {
+        size(&self.octets, self.opening.as_ref())
+    }
+
     fn read(octets: &[u8]) -> Result<Self, Malformed> {
         let entry = Arc::new(Entry::read(octets)?);
-        Ok(Self { entry, octets: octets.to_vec(), id: EntryId::of(octets) })
+        Ok(Self { entry, octets: octets.to_vec(), id: EntryId::of(octets), opening: None })
     }
 
     /// The entry with its proof.
     pub(crate) fn with(self, evidence: Evidence) -> Signed {
-        let Self { entry, octets, id } = self;
-        Signed { entry, octets, id, evidence }
+        let Self { entry, octets, id, opening } = self;
+        Signed { entry, octets, id, evidence, opening }
     }
 }
 
@@ -278,6 +293,47 @@ impl Tree {
     }
 }
 
+/// The kind of a record that begins with deletable values.
+const OPENINGS: u8 = 4;
+
+fn size(octets: &[u8], opening: Option<&Opening>) -> usize {
+    octets.len() + opening.map_or(0, Opening::record_octets)
+}
+
+/// Writes the deletable values of the entries of a record, if there are any.
+fn write_openings(out: &mut Vec<u8>, entries: &[Signed]) {
+    let openings: Vec<(u32, &Opening)> =
+        (0..).zip(entries).filter_map(|(at, one)| Some((at, one.opening.as_ref()?))).collect();
+    if openings.is_empty() {
+        return;
+    }
+    out.push(OPENINGS);
+    // A batch has at most 65,536 entries.
+    out.extend(u32::try_from(openings.len()).unwrap_or(u32::MAX).to_be_bytes());
+    for (place, opening) in openings {
+        out.extend(place.to_be_bytes());
+        opening.write(out);
+    }
+}
+
+/// Reads the deletable values of a record that begins with them, each with the place of its entry.
+fn read_openings(fields: &mut Fields<'_>) -> Result<Vec<(usize, Opening)>, Malformed> {
+    fields.u8()?;
+    let count = fields.u32()?;
+    if count == 0 || count as usize > BATCH_MAX {
+        return Err(Malformed::Field("number of deletable values"));
+    }
+    let mut openings: Vec<(usize, Opening)> = Vec::new();
+    for _ in 0..count {
+        let place = fields.u32()? as usize;
+        if openings.last().is_some_and(|(before, _)| *before >= place) {
+            return Err(Malformed::Order("deletable values"));
+        }
+        openings.push((place, Opening::read(fields)?));
+    }
+    Ok(openings)
+}
+
 /// The record of whole batches, and of single entries where a batch is not whole or only one entry. Appends one
 /// record after the other to `records`.
 pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
@@ -287,8 +343,9 @@ pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
         rest = &rest[run.len()..];
         match &first.evidence {
             Evidence::InBatch(batch, _) if is_record(batch, run) => {
-                let octets: usize = run.iter().map(|signed| signed.octets.len() + 4).sum();
+                let octets: usize = run.iter().map(|signed| signed.size() + 4).sum();
                 let mut out = Vec::with_capacity(octets + 512);
+                write_openings(&mut out, run);
                 out.push(2);
                 out.extend(batch.statement.to_octets());
                 batch.signature.write(&mut out);
@@ -317,10 +374,10 @@ fn is_record(batch: &SignedStatement, run: &[Signed]) -> bool {
     run.len() > 1
         && run.len() == batch.statement.count as usize
         && run[0].entry.sequence == batch.statement.first
-        && together(run.iter().map(|signed| signed.octets.len())) == run.len()
+        && together(run.iter().map(Signed::size)) == run.len()
 }
 
-/// The number of the first entries, by their octets, that one record can hold as a batch. At least 1, if there is one.
+/// The number of the first entries, by their octets and those of their deletable values, that one record can hold as a batch. At least 1, if there is one.
 pub(crate) fn together(octets: impl IntoIterator<Item = usize>) -> usize {
     let (mut sum, mut count) = (0, 0);
     for octets in octets.into_iter().take(BATCH_MAX) {
@@ -339,6 +396,9 @@ pub(crate) const BATCH_OCTETS_MAX: usize = 3 << 20;
 /// The places of the entries in the octets of a record.
 pub(crate) fn places(octets: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
     let mut fields = Fields(octets);
+    if octets.first() == Some(&OPENINGS) {
+        read_openings(&mut fields)?;
+    }
     let next = |fields: &mut Fields<'_>| {
         let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
         let end = octets.len() - fields.0.len();
@@ -360,8 +420,21 @@ pub(crate) fn places(octets: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
 /// [`Malformed`] if the octets are no record, or if a statement is not about the entries beside it.
 pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
     let mut fields = Fields(octets);
-    let kind = fields.u8()?;
-    match kind {
+    let openings = match octets.first() {
+        Some(&OPENINGS) => read_openings(&mut fields)?,
+        _ => Vec::new(),
+    };
+    let mut entries = read_entries(fields)?;
+    for (place, opening) in openings {
+        let signed = entries.get_mut(place).filter(|signed| signed.entry.commitment().is_some());
+        signed.ok_or(Malformed::Field("place of a deletable value"))?.opening = Some(opening);
+    }
+    Ok(entries)
+}
+
+/// The entries of a record, without deletable values.
+fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
+    match fields.u8()? {
         1 => {
             let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
             let signature = StoredSignature::read(&mut fields)?;

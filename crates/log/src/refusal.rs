@@ -6,8 +6,8 @@ use crate::name::KeyName;
 use crate::octets::Malformed;
 use crate::signature::BadSignature;
 
-/// The reason why an entry is not admissible. Except for [`Self::Signature`] and [`Self::Batch`], which concern the proof that came with
-/// the entry, an entry that is refused is refused for good, on every node.
+/// The reason why an entry is not admissible. Except for [`Self::Signature`], [`Self::Batch`] and [`Self::Opening`], which concern what
+/// came with the entry, an entry that is refused is refused for good, on every node.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -23,6 +23,9 @@ pub enum Refusal {
     /// The statement of a batch is not about the entry.
     #[error("the statement of the batch is not about this entry")]
     Batch,
+    /// The value beside the entry is not the one that the entry commits to.
+    #[error("the value beside it is not the one that its author has signed")]
+    Opening,
     /// An entry in its past is refused.
     #[error("an entry before it is refused")]
     Past,
@@ -96,10 +99,10 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the entry itself is refused, and not only the proof that came with it.
+    /// Whether the entry itself is refused, and not only what came with it.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        !matches!(self, Self::Signature(_) | Self::Batch)
+        !matches!(self, Self::Signature(_) | Self::Batch | Self::Opening)
     }
 
     /// The kind of the refusal, one word.
@@ -110,6 +113,7 @@ impl Refusal {
             Self::OtherLog => "other-log",
             Self::Signature(_) => "signature",
             Self::Batch => "batch",
+            Self::Opening => "opening",
             Self::Past => "past",
             Self::Stranger(_) => "stranger",
             Self::Key { .. } => "key",

@@ -1,16 +1,19 @@
 //! The state of a log: objects and fields, merged from the entries that count.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Read, Write};
 
 use talaria_cert::sha256;
 
-use crate::action::{Change, DataAction, NAME_OCTETS_MAX};
+use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
+use crate::deletable::Opening;
+use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::Genesis;
-use crate::merge::{Content, FieldState, Stamp};
+use crate::merge::{Content, FieldState, Sight, Stamp};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Malformed, write_part};
 use crate::snapshot::{Reader, Writer};
+use crate::value::Value;
 
 /// The objects of a log.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,11 @@ pub struct State {
     objects: BTreeMap<ObjectId, Object>,
     /// The objects that were created with a name, also those whose creation does not count any more.
     by_name: HashMap<String, BTreeSet<ObjectId>>,
+    /// The entries whose deletable values are deleted, and the same by object and field.
+    deleted: HashSet<EntryId>,
+    deletions: BTreeMap<(ObjectId, String), Vec<EntryId>>,
+    /// The deletable values that are here, by entry.
+    values: HashMap<EntryId, Value>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,6 +49,60 @@ pub struct ObjectInfo {
 }
 
 impl State {
+    /// Notes the deletable value of an entry.
+    pub(crate) fn reveal(&mut self, id: EntryId, opening: &Opening) {
+        if let Some(value) = opening.value() {
+            self.values.insert(id, value);
+        }
+    }
+
+    /// Drops the deletable values that are deleted.
+    pub(crate) fn drop_deleted(&mut self) {
+        self.values.retain(|id, _| !self.deleted.contains(id));
+    }
+
+    /// The entries whose deletable values are deleted.
+    pub(crate) fn deleted(&self) -> &HashSet<EntryId> {
+        &self.deleted
+    }
+
+    /// Whether the deletable value of an entry is deleted.
+    #[must_use]
+    pub fn is_deleted(&self, entry: &EntryId) -> bool {
+        self.deleted.contains(entry)
+    }
+
+    /// Whether the deletable value of an entry is here, and not deleted.
+    #[must_use]
+    pub fn has_value(&self, entry: &EntryId) -> bool {
+        self.values.contains_key(entry) && !self.is_deleted(entry)
+    }
+
+    /// The octets of the deletable value of an entry, if it is here.
+    pub(crate) fn value_octets(&self, entry: &EntryId) -> usize {
+        self.values.get(entry).map_or(0, |value| value.octets() + 80)
+    }
+
+    /// A change of an entry, with its deletable value if that is here and not deleted.
+    #[must_use]
+    pub fn revealed(&self, entry: &EntryId, change: &FieldChange) -> FieldChange {
+        let mut change = change.clone();
+        if change.commitment().is_some()
+            && let Some(known) = self.values.get(entry).filter(|_| !self.is_deleted(entry))
+            && let FieldChange::Set(Some(value))
+            | FieldChange::Replace { value: Some(value), .. }
+            | FieldChange::Add(value)
+            | FieldChange::Insert { value, .. } = &mut change
+        {
+            value.clone_from(known);
+        }
+        change
+    }
+
+    fn sight(&self) -> Sight<'_> {
+        Sight { deleted: &self.deleted, values: Some(&self.values) }
+    }
+
     /// Applies a change. `counts` is false for an entry that is not honoured.
     pub(crate) fn apply(
         &mut self,
@@ -49,6 +111,14 @@ impl State {
         data: &DataAction,
         counts: bool,
     ) {
+        if let Change::Field(field, FieldChange::DeleteValues(ids)) = &data.change {
+            if counts {
+                self.deleted.extend(ids);
+                let of_field = (data.object, field.clone());
+                self.deletions.entry(of_field).or_default().extend(ids);
+            }
+            return;
+        }
         let object = self.objects.entry(data.object).or_default();
         match &data.change {
             Change::Field(field, change) => {
@@ -72,6 +142,11 @@ impl State {
 
     /// Forgets the changes of a field; without a name, the creations and deletions of the object.
     pub(crate) fn forget(&mut self, object: ObjectId, field: &str) {
+        if let Some(ids) = self.deletions.remove(&(object, field.to_owned())) {
+            for id in &ids {
+                self.deleted.remove(id);
+            }
+        }
         let Some(object) = self.objects.get_mut(&object) else { return };
         if field.is_empty() {
             (object.named, object.last) = (None, None);
@@ -82,7 +157,7 @@ impl State {
 
     /// The objects that are not deleted, in the order of their identities.
     pub fn objects(&self) -> impl Iterator<Item = ObjectInfo> {
-        self.objects.iter().filter_map(|(id, object)| object.info(*id))
+        self.objects.iter().filter_map(|(id, object)| object.info(*id, self.sight()))
     }
 
     /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
@@ -109,21 +184,21 @@ impl State {
     /// An object that is not deleted.
     #[must_use]
     pub fn object(&self, id: ObjectId) -> Option<ObjectInfo> {
-        self.objects.get(&id)?.info(id)
+        self.objects.get(&id)?.info(id, self.sight())
     }
 
     /// The content of a field of an object that is not deleted.
     #[must_use]
     pub fn field(&self, object: ObjectId, field: &str) -> Option<Content> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted())?;
-        object.fields.get(field)?.content()
+        object.fields.get(field)?.content(self.sight())
     }
 
     /// The fields with their contents, of an object that is not deleted.
     pub fn fields(&self, object: ObjectId) -> impl Iterator<Item = (&str, Content)> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted());
         let fields = object.into_iter().flat_map(|object| &object.fields);
-        fields.filter_map(|(name, state)| Some((name.as_str(), state.content()?)))
+        fields.filter_map(|(name, state)| Some((name.as_str(), state.content(self.sight())?)))
     }
 
     /// The place for a new element of a list behind the element `after`; at the start for `None`.
@@ -140,11 +215,13 @@ impl State {
         }
     }
 
-    /// The hash of the sorted contents, deleted objects included.
+    /// The hash of the sorted contents, deleted objects included. Commitments stand for deletable values, so it is the same on
+    /// nodes that have the values and on others.
     #[must_use]
     pub fn hash(&self, log: EntryId) -> [u8; 32] {
         let mut out = b"TLGH".to_vec();
         out.extend(log.0);
+        let sight = Sight { deleted: &self.deleted, values: None };
         for (id, object) in &self.objects {
             let mut part = Vec::new();
             if let Some((name, creator)) = &object.named {
@@ -154,7 +231,7 @@ impl State {
             part.extend([u8::from(object.named.is_some()), u8::from(object.is_deleted())]);
             let mut is_empty = object.named.is_none() && object.last.is_none();
             for (name, state) in &object.fields {
-                if let Some(content) = state.content() {
+                if let Some(content) = state.content(sight) {
                     write_part(&mut part, 2, name.as_bytes());
                     content.write(&mut part);
                     is_empty = false;
@@ -193,6 +270,24 @@ impl State {
                 out.item(|out| write_part(out, 2, name.as_bytes()));
                 field.write_index(out);
             }
+        }
+        out.item(|out| out.extend((self.deletions.len() as u64).to_be_bytes()));
+        for ((object, field), ids) in &self.deletions {
+            out.item(|out| {
+                out.extend(object.0);
+                write_part(out, 2, field.as_bytes());
+                out.extend((ids.len() as u64).to_be_bytes());
+            });
+            ids.iter().for_each(|id| out.item(|out| out.extend(id.0)));
+        }
+        out.item(|out| out.extend((self.values.len() as u64).to_be_bytes()));
+        for (id, value) in &self.values {
+            out.item(|out| {
+                let mut octets = Vec::new();
+                value.write(&mut octets);
+                out.extend(id.0);
+                write_part(out, 4, &octets);
+            });
         }
     }
 
@@ -235,6 +330,26 @@ impl State {
             all.push((id, object));
         }
         state.objects = all.into_iter().collect();
+        for _ in 0..input.count()? {
+            let (of_field, count) = input.item(|fields| {
+                let of_field = (fields.object()?, fields.text(NAME_OCTETS_MAX, "field")?);
+                Ok((of_field, fields.u64()?))
+            })?;
+            let mut ids = Vec::new();
+            for _ in 0..count {
+                ids.push(input.item(|fields| fields.array().map(EntryId))?);
+            }
+            state.deleted.extend(&ids);
+            state.deletions.insert(of_field, ids);
+        }
+        for _ in 0..input.count()? {
+            let (id, value) = input.item(|fields| {
+                let id = fields.array().map(EntryId)?;
+                let octets = fields.part(4, VALUE_OCTETS_MAX, "deletable value")?;
+                Ok((id, Value::read(octets)?))
+            })?;
+            state.values.insert(id, value);
+        }
         Ok(state)
     }
 }
@@ -250,8 +365,8 @@ impl Object {
         self.last.is_some_and(|(_, exists)| !exists)
     }
 
-    fn info(&self, id: ObjectId) -> Option<ObjectInfo> {
-        let fields = self.fields.values().filter(|state| state.has_content()).count();
+    fn info(&self, id: ObjectId, sight: Sight<'_>) -> Option<ObjectInfo> {
+        let fields = self.fields.values().filter(|state| state.has_content(sight)).count();
         let is_there = !self.is_deleted() && (fields > 0 || self.named.is_some());
         is_there.then(|| ObjectInfo { id, named: self.named.clone(), fields })
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::deletable::Commitment;
+use crate::entry::VALUE_OCTETS_MAX;
 use crate::name::ObjectId;
 use crate::octets::{Fields, Malformed};
 
@@ -20,6 +22,8 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// Another object.
     Object(ObjectId),
+    /// A deletable value that is not here, or that is deleted.
+    Committed(Commitment),
 }
 
 /// A floating-point number that compares by its octets.
@@ -83,6 +87,11 @@ impl Value {
                 out.push(6);
                 out.extend_from_slice(&object.0);
             }
+            Self::Committed(Commitment { octets, hash }) => {
+                out.push(7);
+                out.extend(octets.to_be_bytes());
+                out.extend(hash);
+            }
         }
     }
 
@@ -114,6 +123,13 @@ impl Value {
             },
             5 => return Ok(Self::Bytes(fields.0.to_vec())),
             6 => Self::Object(fields.object()?),
+            7 => {
+                let octets = fields.u32()?;
+                if !(1..=VALUE_OCTETS_MAX).contains(&(octets as usize)) {
+                    return Err(Malformed::Field("length of a deletable value"));
+                }
+                Self::Committed(Commitment { octets, hash: fields.array()? })
+            }
             _ => return Err(Malformed::Field("type of a value")),
         };
         fields.end()?;
@@ -131,6 +147,7 @@ impl fmt::Display for Value {
             Self::Boolean(value) => value.fmt(f),
             Self::Bytes(octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
             Self::Object(object) => object.fmt(f),
+            Self::Committed(_) => f.write_str("(value not here)"),
         }
     }
 }

@@ -68,6 +68,8 @@ fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::Boolean(value) => value.into_bound_py_any(py),
         Value::Bytes(octets) => Ok(PyBytes::new(py, octets).into_any()),
         Value::Object(id) => ObjectId(*id).into_bound_py_any(py),
+        // Deleted, or not here.
+        Value::Committed(_) => Ok(py.None().into_bound(py)),
     }
 }
 
@@ -137,6 +139,7 @@ impl Log {
     }
 
     /// Puts a value into a field, and returns the identities of the new entries.
+    #[pyo3(signature = (key, object, field, value, *, deletable = false))]
     fn put(
         &self,
         py: Python<'_>,
@@ -144,10 +147,17 @@ impl Log {
         object: &str,
         field: &str,
         value: Given,
+        deletable: bool,
     ) -> Result<Vec<String>, Raised> {
-        let update = embed::putting(object, field, value.0);
         let key = key.inner();
-        let put = work(py, || self.0.put(key, &[update], Signing::Each))?;
+        let put = work(py, || {
+            let update = if deletable {
+                embed::putting_deletable(object, field, &value.0)?
+            } else {
+                embed::putting(object, field, value.0)
+            };
+            self.0.put(key, &[update], Signing::Each)
+        })?;
         Ok(texts(&put))
     }
 
@@ -188,6 +198,25 @@ impl Log {
         let key = key.inner();
         let put = work(py, || self.0.put(key, &[Update { object, edit }], Signing::Each))?;
         Ok(texts(&put))
+    }
+
+    /// Deletes the deletable values of a field for good.
+    fn delete_values(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: String,
+        field: String,
+    ) -> Result<Vec<String>, Raised> {
+        let edit = Edit::DeleteValues(field);
+        let key = key.inner();
+        let put = work(py, || self.0.put(key, &[Update { object, edit }], Signing::Each))?;
+        Ok(texts(&put))
+    }
+
+    /// Removes deleted values from disk, and returns their number.
+    fn compact(&self, py: Python<'_>) -> Result<u64, Raised> {
+        Ok(work(py, || self.0.compact())?.values)
     }
 
     /// The content of a field.

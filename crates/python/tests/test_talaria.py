@@ -245,6 +245,20 @@ class Logs(unittest.TestCase):
         self.log.remove(self.alice, "server")
         self.assertEqual(self.log.objects(), [])
 
+    def test_a_deletable_value_is_deleted_for_good(self):
+        self.log.put(self.alice, "server", "note", "secret", deletable=True)
+        self.log.put(self.alice, "server", "name", "kept", deletable=True)
+        self.assertEqual(self.log.get("server", "note"), "secret")
+        self.assertEqual(len(self.log.delete_values(self.alice, "server", "note")), 1)
+        self.assertIsNone(self.log.get("server", "note"))
+        self.assertIsNone(self.log.history("server", "note")[0].value)
+        self.assertEqual((self.log.compact(), self.log.compact()), (1, 0))
+        segment = (self.path / "log/segments/00000000").read_bytes()
+        self.assertEqual((b"secret" in segment, b"kept" in segment), (False, True))
+        self.assertTrue(self.log.verify())
+        with self.assertRaises(talaria.NotFoundError):
+            self.log.delete_values(self.alice, "server", "color")
+
     def test_a_batch_is_one_signature_for_many(self):
         updates = [("server", f"field-{number}", number) for number in range(20)]
         entries = self.log.put_many(self.alice, updates, batch=True)

@@ -25,7 +25,7 @@ use talaria_message::{
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
-pub use log::{HistoryEntry, LogFigures, SharedLog, putting};
+pub use log::{HistoryEntry, LogFigures, SharedLog, putting, putting_deletable};
 
 use crate::{Error, Stores};
 
@@ -567,7 +567,9 @@ impl ErrorKind {
     fn of_log(error: &LogError) -> Self {
         match error {
             LogError::Update(error) => match error {
-                UpdateError::NoObject(_) | UpdateError::Absent { .. } => Self::NotFound,
+                UpdateError::NoObject(_)
+                | UpdateError::Absent { .. }
+                | UpdateError::NoDeletable(_) => Self::NotFound,
                 UpdateError::Ambiguous { .. } => Self::Ambiguous,
                 _ => Self::Usage,
             },

@@ -127,6 +127,9 @@ const LINES: &str = "\
     log list --log fleet
     log grant --log fleet bob@example.net -u alice@example.org
     log list --log fleet --grants
+    log put --log fleet server-1 note secret --deletable -u alice@example.org
+    log delete --log fleet server-1 note -u alice@example.org
+    log compact --log fleet
     log history --log fleet server-1
     log verify --log fleet
     log export --log fleet -o fleet.tlg

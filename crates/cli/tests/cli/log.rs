@@ -718,3 +718,46 @@ fn witnesses_cosign_checkpoints_with_files() {
     assert_eq!((&stolen["stolen"], &stolen["heads"]), (&1.into(), &0.into()));
     assert_eq!(alice.ok("log list").len(), 0, "no checkpoint is so old");
 }
+
+/// A deleted value leaves both nodes: it is not shown, not sent, and after `compact` not on disk.
+#[test]
+fn a_deleted_value_leaves_all_nodes() {
+    const SECRET: &str = "secret-of-bob";
+    let site = Site::new();
+    let (alice, bob) = site.pair();
+    alice.ok(&format!("log put server-1 note {SECRET} --deletable"));
+    let update = format!(
+        r#"{{"object": "server-1", "field": "tags", "value": "{SECRET}", "deletable": true}}"#
+    );
+    fs::write(site.at("updates.jsonl"), &update).unwrap();
+    alice.ok("log put --from updates.jsonl");
+    alice.send(bob);
+    for node in [alice, bob] {
+        assert_eq!(node.get("server-1", "note"), serde_json::json!([SECRET]));
+        assert_eq!(node.get("server-1", "tags"), serde_json::json!([SECRET]));
+    }
+    assert_eq!(alice.fails("log delete server-1 color", 1).0, "not_found");
+    assert_eq!(bob.fails("log delete server-1 note", 1).0, "refused");
+    let deleted = alice.ok("log delete server-1 note").remove(0);
+    assert_eq!((&deleted["values"], &deleted["entries"]), (&1.into(), &1.into()));
+    alice.ok("log delete server-1 tags");
+    alice.send(bob);
+    let sent = fs::read(site.at("sent.tlg")).unwrap();
+    let has = |octets: &[u8]| octets.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    assert!(!has(&sent));
+    for node in [alice, bob] {
+        node.fails("log get server-1 note", 1);
+        let segment = node.folder().join("segments/00000000");
+        assert!(has(&fs::read(&segment).unwrap()));
+        let compacted = node.ok("log compact").remove(0);
+        assert_eq!((&compacted["values"], &compacted["segments"]), (&2.into(), &1.into()));
+        assert!(compacted["freed"].as_u64().unwrap() > 2 * SECRET.len() as u64);
+        assert!(!has(&fs::read(&segment).unwrap()));
+        assert_eq!(node.ok("log compact")[0]["values"], 0);
+        node.verify();
+        let history = node.ok("log history server-1 note");
+        assert_eq!((&history[0]["deleted"], history.len()), (&true.into(), 2));
+        assert!(history[0]["value"]["commitment"].is_string());
+    }
+    assert_eq!(alice.stats()["state"], bob.stats()["state"]);
+}

@@ -371,6 +371,7 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria log --log fleet get server-9", 1, "server-9", "talaria log list"),
     mistake("talaria log --log fleet get server-1 shape", 1, "shape", "talaria log get OBJECT"),
     mistake("talaria log --log fleet put server-1 color", 2, "value", "OBJECT FIELD VALUE"),
+    mistake("talaria log --log fleet delete server-1 color", 1, "color", "put --deletable"),
     mistake("talaria log --log fleet put server-1 visits many", 2, "many", "integer"),
     mistake("talaria log --log fleet put --from letter.txt", 3, "letter.txt, line 1", "\"object\""),
     mistake(

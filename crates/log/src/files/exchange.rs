@@ -73,6 +73,8 @@ pub struct Verified {
     pub more_failed: u64,
     /// The hash of the state that the good entries give.
     pub state_hash: [u8; 32],
+    /// Entries with a deletable value that is neither here nor deleted.
+    pub missing: u64,
     /// The number of checkpoints whose trees and signatures hold, and of those that are valid.
     pub checkpoints: (usize, usize),
 }
@@ -123,7 +125,7 @@ impl LogFolder {
                 flush(&mut chunk)?;
                 octets = 0;
             }
-            octets += signed.octets.len();
+            octets += signed.size();
             chunk.push(signed);
             Ok(())
         })?;
@@ -215,7 +217,7 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Verifies the log again from its octets on disk: signatures, batches, and every rule.
+    /// Verifies the log again from its octets on disk: signatures, batches, deletable values, and every rule.
     ///
     /// # Errors
     ///
@@ -227,6 +229,7 @@ impl LogFolder {
             failed: Vec::new(),
             more_failed: 0,
             state_hash: [0; 32],
+            missing: 0,
             checkpoints: (0, 0),
         };
         let mut octets = 0;
@@ -263,7 +266,7 @@ impl LogFolder {
                 }
                 return Ok(());
             }
-            octets += signed.octets.len();
+            octets += signed.size();
             chunk.push(signed);
             if chunk.len() >= CHUNK || octets >= CHUNK_OCTETS {
                 offer(&mut log, &mut chunk);
@@ -276,6 +279,7 @@ impl LogFolder {
         if let Some(log) = log {
             verified.entries += 1;
             verified.state_hash = log.state_hash();
+            verified.missing = log.missing_values();
             let checkpoints = log.checkpoints();
             let valid = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).count();
             verified.checkpoints = (checkpoints.len(), valid);
@@ -427,7 +431,7 @@ impl Taker {
         if let Some(other) = entries.iter().find(|signed| signed.log() != to.id()) {
             return Err(LogError::OtherLog { name: name.to_owned(), found: other.log() });
         }
-        self.octets += entries.iter().map(|signed| signed.octets.len()).sum::<usize>();
+        self.octets += entries.iter().map(Signed::size).sum::<usize>();
         self.chunk.extend(entries);
         if self.chunk.len() >= CHUNK || self.octets >= CHUNK_OCTETS {
             self.octets = 0;

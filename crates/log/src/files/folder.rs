@@ -34,8 +34,8 @@ pub struct LogFolder {
     memory: Mutex<Memory>,
     /// The frame that was read last, for entries that are read in a row.
     pub(super) last_frame: Mutex<Option<FrameEntries>>,
-    bodies: Arc<Bodies>,
-    disk: Mutex<Disk>,
+    pub(super) bodies: Arc<Bodies>,
+    pub(super) disk: Mutex<Disk>,
     pub(super) announcer: Announcer,
     recovered: Recovered,
     _lock: File,
@@ -52,10 +52,10 @@ struct Memory {
 }
 
 /// The end of the log on disk.
-struct Disk {
-    file: File,
+pub(super) struct Disk {
+    pub(super) file: File,
     path: PathBuf,
-    end: End,
+    pub(super) end: End,
     /// The number of appends that are on disk.
     done: u64,
     syncs: u64,
@@ -79,6 +79,11 @@ pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) ->
     move |source| LogError::Io { action, path, source }
 }
 
+/// Brings the names in a folder to disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))
+}
+
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}"))
 }
@@ -100,7 +105,7 @@ impl LogFolder {
         fs::create_dir(&segments).map_err(io("make", &segments))?;
         let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))?;
+        sync_folder(folder)?;
         drop(disk);
         Self::open(folder)
     }
@@ -144,6 +149,7 @@ impl LogFolder {
             in_use()?;
             lock.lock().map_err(io("lock", &lock_path))?;
         }
+        super::compact::clear(folder)?;
         let bodies = Arc::new(Bodies::new(folder));
         let (mut log, from) = match index::load(folder) {
             Some((mut log, end)) => {
@@ -252,8 +258,19 @@ impl LogFolder {
     }
 
     /// Changes what the log in memory does for its users, and none of its entries.
-    pub(super) fn configure(&self, change: impl FnOnce(&mut Log)) {
-        change(&mut lock(&self.memory).log);
+    pub(super) fn configure<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
+        change(&mut lock(&self.memory).log)
+    }
+
+    /// Removes the index. Another one is written in time.
+    pub(super) fn remove_index(&self) -> Result<(), LogError> {
+        lock(&self.memory).index = Age::of(0, Instant::now());
+        index::remove(&self.folder).map_err(io("remove the index of", &self.folder))
+    }
+
+    /// Refuses all later writes: the log on disk may be another one than that in memory.
+    pub(super) fn fail(&self) {
+        lock(&self.memory).failed = true;
     }
 
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
@@ -364,7 +381,13 @@ impl LogFolder {
         saved
     }
 
-    /// Reads the entries on disk again, with what proves them, in their order.
+    /// Removes a deleted value beside an entry that may leave this node.
+    pub(super) fn withhold(&self, signed: &mut Signed) -> Result<(), LogError> {
+        // Few entries have one.
+        if signed.opening.is_some() { self.read(|log| log.withhold(signed)) } else { Ok(()) }
+    }
+
+    /// Reads the entries on disk again, with what proves them and the deletable values that are not deleted, in their order.
     ///
     /// # Errors
     ///
@@ -374,7 +397,11 @@ impl LogFolder {
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
         let _disk = lock(&self.disk);
-        each_record(&self.folder, End::start(), |_, signed, _| see(signed)).map(|_| ())
+        each_record(&self.folder, End::start(), |_, mut signed, _| {
+            self.withhold(&mut signed)?;
+            see(signed)
+        })
+        .map(|_| ())
     }
 }
 
@@ -389,7 +416,7 @@ impl Drop for LogFolder {
 }
 
 /// The places of the entries of the record at `at` of a segment, in the frame at `frame`.
-fn locations(
+pub(super) fn locations(
     segment: u64,
     frame: usize,
     at: usize,
@@ -505,8 +532,7 @@ impl Disk {
         }
         file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
         file.sync_all().map_err(io("write", &path))?;
-        let parent = folder.join("segments");
-        File::open(&parent).and_then(|folder| folder.sync_all()).map_err(io("write", &parent))?;
+        sync_folder(&folder.join("segments"))?;
         Ok(Self { file, path, end, done: 0, syncs: 0 })
     }
 

@@ -4,7 +4,7 @@
 //! removed, and the log is read from the segments.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,6 +48,14 @@ impl End {
     pub(super) fn note(&mut self, last: LastFrame) {
         self.last_frames.truncate(usize::try_from(self.segment).unwrap_or(usize::MAX));
         self.last_frames.push(last);
+    }
+
+    /// Notes the last frame of a segment that was written anew.
+    pub(super) fn replace(&mut self, segment: u64, last: LastFrame) {
+        let at = usize::try_from(segment).ok();
+        if let Some(known) = at.and_then(|at| self.last_frames.get_mut(at)) {
+            *known = last;
+        }
     }
 
     /// Whether the last segment has a frame. An index begins to be checked with it.
@@ -116,6 +124,21 @@ fn index_path(folder: &Path) -> PathBuf {
     folder.join("index")
 }
 
+/// Removes the index for good, and what a crash has left of another one.
+///
+/// # Errors
+///
+/// The error of an operation on a file.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    for path in [index_path(folder), folder.join("index.new")] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
 /// The log of the index, and the place in the segments that it reaches. `None` without an index that fits the segments.
 pub(super) fn load(folder: &Path) -> Option<(Log, End)> {
     let path = index_path(folder);
@@ -147,7 +170,7 @@ fn log_of(folder: &Path) -> Option<EntryId> {
 /// The error of an operation on a file.
 pub(super) fn save(folder: &Path, log: &Log, end: &End) -> io::Result<()> {
     let (path, new) = (index_path(folder), folder.join("index.new"));
-    let mut out = Writer::new(BufWriter::new(File::create(&new)?), log.id());
+    let mut out = Writer::new(File::create(&new)?, log.id());
     end.write(&mut out);
     log.write_index(&mut out);
     out.finish()?;

@@ -2,10 +2,12 @@
 
 use super::{LogError, LogFolder};
 use crate::action::Action;
-use crate::log::{DraftError, Maker, Update};
+use crate::deletable::Opening;
+use crate::log::{DraftError, Edit, Maker, Update};
 use crate::name::EntryId;
 use crate::note::NoteSecret;
 use crate::record::{Signed, Unsigned, together};
+use crate::value::Value;
 
 /// The number of signatures for entries that are made together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -34,6 +36,17 @@ impl From<LogError> for PutError {
     }
 }
 
+/// A deletable value with a salt from the system.
+///
+/// # Errors
+///
+/// [`LogError::Random`].
+pub fn deletable(value: &Value) -> Result<Opening, LogError> {
+    let mut salt = [0; 32];
+    getrandom::fill(&mut salt).map_err(|_| LogError::Random)?;
+    Ok(Opening::new(value, salt))
+}
+
 impl LogFolder {
     /// Writes updates by the author of `maker`, at `now_ms` in milliseconds since 1970, and returns the identities of the
     /// entries. They are on disk when this returns. If one update cannot be written, none is, and the log must be opened
@@ -58,8 +71,13 @@ impl LogFolder {
                 for data in operations.map_err(|error| failed(error.into()))? {
                     let draft = log.draft(maker.chain, Action::Data(data), now_ms);
                     let entry = draft.map_err(|error| failed(error.into()))?;
-                    let own =
+                    let mut own =
                         log.admit_own(entry).map_err(|r| failed(DraftError::from(r).into()))?;
+                    if let Edit::PutDeletable(_, opening) = &update.edit
+                        && log.reveal(&own.id, opening)
+                    {
+                        own.opening = Some(opening.clone());
+                    }
                     entries.push(own);
                 }
             }
@@ -74,7 +92,7 @@ impl LogFolder {
                 Signing::Together => {
                     let mut rest = entries.into_iter();
                     while !rest.as_slice().is_empty() {
-                        let octets = rest.as_slice().iter().map(|entry| entry.octets.len());
+                        let octets = rest.as_slice().iter().map(Unsigned::size);
                         let count = together(octets);
                         let batch = rest.by_ref().take(count).collect();
                         let batch = maker.sign_together(batch, log.id(), now_ms);

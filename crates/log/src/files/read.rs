@@ -45,6 +45,11 @@ impl Bodies {
         Self { folder, segment: Mutex::new(None), failure: Mutex::new(None) }
     }
 
+    /// Forgets the open segment, which another file has replaced.
+    pub(super) fn forget(&self) {
+        *lock(&self.segment) = None;
+    }
+
     /// The first reason, since the last call, why an entry could not be read.
     pub(super) fn take_failure(&self) -> Option<LogError> {
         lock(&self.failure).take()
@@ -84,9 +89,7 @@ impl LogFolder {
     ///
     /// [`LogError::Io`] or [`LogError::Damaged`].
     pub fn signed(&self, id: &EntryId) -> Result<Option<Signed>, LogError> {
-        let location = self.read(|log| log.number(id).and_then(|number| log.location(number)))?;
-        let signed = location.map(|location| self.signed_at(*id, location)).transpose()?;
-        Ok(signed)
+        self.signed_at(*id)
     }
 
     /// The place for a peer that has the entries `heads` and their past; for one that has nothing without heads. Heads that
@@ -164,7 +167,7 @@ impl LogFolder {
             if octets >= octets_max && !is_together && !piece.is_empty() {
                 break;
             }
-            octets += location.octets as usize;
+            octets += location.octets as usize + log.state().value_octets(&log.id_of(number));
             piece.push((number, log.id_of(number), location));
         }
         piece
@@ -174,11 +177,15 @@ impl LogFolder {
         &self,
         entries: Vec<(Number, EntryId, Location)>,
     ) -> Result<Vec<Signed>, LogError> {
-        entries.into_iter().map(|(_, id, location)| self.signed_at(id, location)).collect()
+        let signed = entries.into_iter().map(|(_, id, _)| self.signed_at(id));
+        signed.filter_map(Result::transpose).collect()
     }
 
-    fn signed_at(&self, id: EntryId, location: Location) -> Result<Signed, LogError> {
+    fn signed_at(&self, id: EntryId) -> Result<Option<Signed>, LogError> {
         let mut last = lock(&self.last_frame);
+        // A compaction changes places while it holds the last frame.
+        let location = self.read(|log| log.number(&id).and_then(|number| log.location(number)))?;
+        let Some(location) = location else { return Ok(None) };
         let known = last
             .take()
             .filter(|known| (known.segment, known.frame) == (location.segment, location.frame));
@@ -188,7 +195,9 @@ impl LogFolder {
         };
         let found = frame.find(&id, location).cloned();
         *last = Some(frame);
-        found.ok_or_else(|| self.damaged(location))
+        let mut signed = found.ok_or_else(|| self.damaged(location))?;
+        self.withhold(&mut signed)?;
+        Ok(Some(signed))
     }
 
     fn damaged(&self, location: Location) -> LogError {

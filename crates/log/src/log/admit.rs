@@ -8,6 +8,7 @@ use super::waiting::AHEAD_MS;
 use super::{Log, Offered, Outcome};
 use crate::action::{Action, Change, DataAction, FieldChange, Target, number as operation};
 use crate::certificate::{Certificate, MemberKey};
+use crate::deletable::Commitment;
 use crate::entry::Entry;
 use crate::graph::{Node, Number, Past, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
@@ -58,6 +59,9 @@ impl Log {
         if !trial.is_covered {
             return Outcome::Refused(Refusal::Batch);
         }
+        if signed.opening.as_ref().is_some_and(|opening| !opening.opens(&signed.entry)) {
+            return Outcome::Refused(Refusal::Opening);
+        }
         let place = match self.place(&signed.entry) {
             Ok(place) => place,
             Err(NotPlaced::Missing(missing)) if self.waiting.is_refused(&missing) => {
@@ -96,6 +100,7 @@ impl Log {
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
         self.add(id, &signed.entry, place.past, signed.octets.len());
+        self.note_opening(signed);
         offered.added.push(trial.signed);
         Outcome::Added
     }
@@ -277,7 +282,7 @@ impl Log {
         if entry.sequence >= limits.chain_entries {
             return Err(Refusal::Limit("entries of a chain"));
         }
-        if before.saturating_add(octets as u64) > limits.chain_octets {
+        if before.saturating_add(weight(entry, octets) as u64) > limits.chain_octets {
             return Err(Refusal::Limit("octets of a chain"));
         }
         if entry.sequence == 0
@@ -285,7 +290,12 @@ impl Log {
         {
             return Err(Refusal::Limit("chains"));
         }
-        let value = entry.action.value().map_or(0, |value| value.len() as u64);
+        let value = entry.action.value().map_or(0, |value| value.len());
+        // As if the value stood where its commitment does.
+        let value = match entry.commitment() {
+            Some(commitment) => value - Commitment::TYPED_OCTETS + commitment.octets as usize,
+            None => value,
+        } as u64;
         let limit = u64::from(limits.value_octets);
         if matches!(entry.action, Action::Data(_)) && value > limit {
             return Err(Refusal::TooLarge { octets: value, limit });
@@ -304,17 +314,14 @@ impl Log {
             Change::Field(field, change) => (field, change),
         };
         let rule = self.genesis.rule(field);
-        if change.rule() != rule {
+        if !change.fits(rule) {
             return Err(Refusal::Rule(rule));
         }
         let object = self.graph.objects.number(&data.object);
         let of_field = self.graph.fields.number(&**field);
+        let is_of_field = |node: &Node| object == Some(node.object) && of_field == Some(node.field);
         let named = |ids: &[EntryId], what, wanted| {
-            let is_same = |node: &Node| {
-                node.operation == wanted
-                    && object == Some(node.object)
-                    && of_field == Some(node.field)
-            };
+            let is_same = |node: &Node| node.operation == wanted && is_of_field(node);
             ids.iter().try_for_each(|id| self.named(id, place, what, is_same))
         };
         match change {
@@ -325,11 +332,28 @@ impl Log {
             FieldChange::Remove(additions) => {
                 named(additions, "a removed addition", operation::ADD)
             }
+            FieldChange::DeleteValues(ids) => self.named_values(ids, is_of_field, place),
             FieldChange::Insert { parent, .. } if parent.is_none() => Ok(()),
             FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
                 named(&[*element], "the element", operation::INSERT)
             }
         }
+    }
+
+    /// Whether entries that a deletion names are in its past, of its field, and have deletable values.
+    fn named_values(
+        &self,
+        ids: &[EntryId],
+        is_of_field: impl Fn(&Node) -> bool,
+        place: &Place,
+    ) -> Result<(), Refusal> {
+        const WHAT: &str = "a deletable value";
+        for id in ids {
+            self.named(id, place, WHAT, &is_of_field)?;
+            let entry = self.entry(id).ok_or(Refusal::Reference(WHAT))?;
+            entry.commitment().ok_or(Refusal::Reference(WHAT))?;
+        }
+        Ok(())
     }
 
     /// Whether an entry that another one names is in its past and of a kind.
@@ -345,4 +369,9 @@ impl Log {
         });
         if is_there { Ok(()) } else { Err(Refusal::Reference(what)) }
     }
+}
+
+/// The octets that count for the limit of a chain: those of the entry and of the value to which it commits.
+pub(super) fn weight(entry: &Entry, octets: usize) -> usize {
+    octets + entry.commitment().map_or(0, |commitment| commitment.octets as usize)
 }

@@ -362,7 +362,7 @@ fn references(action: &Action) -> Vec<EntryId> {
         }
         Action::Data(DataAction { change: Change::Field(_, change), .. }) => match change {
             FieldChange::Replace { replaced, .. } => replaced.clone(),
-            FieldChange::Remove(additions) => additions.clone(),
+            FieldChange::Remove(ids) | FieldChange::DeleteValues(ids) => ids.clone(),
             FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
                 if element.is_none() { Vec::new() } else { vec![*element] }
             }

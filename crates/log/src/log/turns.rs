@@ -1,7 +1,7 @@
 //! Changes that begin or cease to count, for listeners.
 
 use super::Log;
-use crate::action::{Action, DataAction};
+use crate::action::{Action, Change, DataAction};
 use crate::graph::Number;
 use crate::listen::{Before, Event, Interest, Proposal, Turn};
 use crate::name::KeyName;
@@ -49,7 +49,13 @@ impl Log {
                 clock: entry.clock,
                 object: data.object,
                 name: self.state.name(data.object).map(str::to_owned),
-                change: data.change.clone(),
+                change: match &data.change {
+                    Change::Field(field, change) => Change::Field(
+                        field.clone(),
+                        self.state.revealed(&self.graph.node(number).id, change),
+                    ),
+                    other => other.clone(),
+                },
             })
         };
         turned.into_iter().filter_map(event).collect()

@@ -2,6 +2,7 @@
 
 use super::Log;
 use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX};
+use crate::deletable::Opening;
 use crate::genesis::MergeRule;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
@@ -23,10 +24,14 @@ pub enum Edit {
     /// Puts a value: sets it (last writer wins), sets it in place of all values (strict), adds it (set, counter), or
     /// appends it (list).
     Put(String, Value),
+    /// Puts a value that can be deleted for good later. Not for counters.
+    PutDeletable(String, Opening),
     /// Removes the value of a field; with a value, that element of a set or a list.
     Remove(String, Option<Value>),
     /// Deletes the object.
     Delete,
+    /// Deletes the deletable values of a field for good, earlier ones included.
+    DeleteValues(String),
 }
 
 /// The reason why an update is no change of the log as it is.
@@ -53,6 +58,9 @@ pub enum UpdateError {
     /// A counter has no value to remove.
     #[error("{0} is a counter: to take something away, add a negative number")]
     Counter(String),
+    /// The field has no deletable value that is not deleted.
+    #[error("{0} has no deletable value")]
+    NoDeletable(String),
     /// A field with several elements, and no element is named.
     #[error("{0} has elements: name the one to remove")]
     WhichElement(String),
@@ -110,7 +118,7 @@ impl Log {
         let name = &update.object;
         let mut made = Vec::new();
         let object = match (self.find_object(name), &update.edit) {
-            (Err(UpdateError::NoObject(_)), Edit::Put(..)) => {
+            (Err(UpdateError::NoObject(_)), Edit::Put(..) | Edit::PutDeletable(..)) => {
                 check_name(name)?;
                 let object = ObjectId::of(self.id, author, name);
                 made.push(DataAction { object, change: Change::Create(name.clone()) });
@@ -125,6 +133,11 @@ impl Log {
                 return Ok(made);
             }
             Edit::Put(field, value) => (field, vec![self.put(object, field, value)?]),
+            Edit::PutDeletable(field, opening) => {
+                let value = Value::Committed(opening.commitment());
+                (field, vec![self.put(object, field, &value)?])
+            }
+            Edit::DeleteValues(field) => (field, self.delete_values(object, field)?),
             Edit::Remove(field, value) => (field, self.remove(object, field, value.as_ref())?),
         };
         check_name(field)?;
@@ -207,6 +220,26 @@ impl Log {
             }
             Content::Counter(_) => return Err(UpdateError::Counter(field.to_owned())),
         })
+    }
+
+    /// The deletion of all deletable values that were ever written to a field.
+    fn delete_values(
+        &self,
+        object: ObjectId,
+        field: &str,
+    ) -> Result<Vec<FieldChange>, UpdateError> {
+        let mut ids: Vec<EntryId> = self
+            .history(object, Some(field))
+            .into_iter()
+            .filter(|(id, entry)| entry.commitment().is_some() && !self.state.is_deleted(id))
+            .map(|(id, _)| id)
+            .collect();
+        if ids.is_empty() {
+            return Err(UpdateError::NoDeletable(field.to_owned()));
+        }
+        ids.sort_unstable();
+        let parts = ids.chunks(REPLACED_MAX);
+        Ok(parts.map(|part| FieldChange::DeleteValues(part.to_vec())).collect())
     }
 
     /// The writes of a strict field that nothing has replaced, ascending.

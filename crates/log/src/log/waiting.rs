@@ -63,7 +63,7 @@ impl Waiting {
     }
 
     fn keep(&mut self, trial: &mut Trial) -> bool {
-        let octets = trial.signed.octets.len();
+        let octets = trial.signed.size();
         if self.known.len() >= WAITING_MAX || self.octets + octets > WAITING_OCTETS_MAX {
             return false;
         }

@@ -120,7 +120,7 @@ pub fn piece<E>(
                 begun = Some(found.len());
             }
         }
-        let length = signed.octets.len() + 4;
+        let length = signed.size() + 4;
         of_batch += length;
         if let Some(at) = begun.filter(|_| of_batch >= BATCH_OCTETS_MAX) {
             // Too long for one record. A few of its entries are enough for this piece.
@@ -250,7 +250,12 @@ impl Replica for MemoryReplica {
 
     fn read(&mut self, places: &[u64]) -> Result<Vec<Signed>, Infallible> {
         piece(places, |place| {
-            Ok(self.entries[usize::try_from(place).expect("a place in memory")].clone())
+            let place = usize::try_from(place).expect("a place in memory");
+            let mut signed = self.entries[place].clone();
+            if let Some(log) = &self.log {
+                log.withhold(&mut signed);
+            }
+            Ok(signed)
         })
     }
 

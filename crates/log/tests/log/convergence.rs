@@ -1,14 +1,14 @@
 //! Any order, repetition and batching of delivery gives the same state and the same hash.
 //!
 //! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
-//! revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
+//! deletable values and their deletion, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
 //! without seeing each other.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use talaria_log::{
     Action, CheckpointFork, CheckpointInfo, Content, EntryId, FieldChange, ForkEvidence, Log,
-    Maker, Outcome, Revocation, Signed, Standing, Target, Value, read_record, to_records,
+    Maker, Opening, Outcome, Revocation, Signed, Standing, Target, Value, read_record, to_records,
 };
 
 use crate::people::{
@@ -29,7 +29,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..30, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..34, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
     prop::collection::vec(step, 10..70)
 }
@@ -118,6 +118,8 @@ impl History {
         // Before and after the end of the key that expires.
         let times = [10, 20, 500, VALID_S, VALID_S + GRACE, VALID_S + GRACE + 1, 3 * VALID_S];
         let target = Person::new([2, EXPIRING, 1, 0][two.index(4)], 1);
+        let opening = Opening::new(&value, [number.to_be_bytes()[7]; 32]);
+        let committed = Value::Committed(opening.commitment());
         let action = match kind {
             0 | 1 => set(&number.to_string()),
             2 => change(
@@ -204,12 +206,34 @@ impl History {
                 }
                 self.notary.cosignatures(log, checkpoint.entry, &witnesses)
             }
+            30 => change(1, ["name", "other"][one.index(2)], FieldChange::Set(Some(committed))),
+            31 => change(1, "set", FieldChange::Add(committed)),
+            32 => {
+                let (parent, side) = log.state().place_in_list(object(1), "list", None);
+                change(1, "list", FieldChange::Insert { parent, side, value: committed })
+            }
+            33 => {
+                let field = ["name", "other", "set", "list"][one.index(4)];
+                let history = log.history(object(1), Some(field));
+                let mut ids: Vec<EntryId> = history
+                    .iter()
+                    .filter(|(_, entry)| entry.commitment().is_some())
+                    .map(|(id, _)| *id)
+                    .skip(two.index(3))
+                    .take(3)
+                    .collect();
+                ids.sort_unstable();
+                change(1, field, FieldChange::DeleteValues(ids))
+            }
             27 => revoke_since(&target, u64::from(NOW + times[one.index(times.len())])),
             28 => grant_by(Person::renewed(EXPIRING, 2 * VALID_S)),
             _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
         };
         let actor = &mut self.actors[*actor];
-        if let Ok(signed) = actor.person.make(&mut actor.log, action) {
+        if let Ok(mut signed) = actor.person.make(&mut actor.log, action) {
+            if actor.log.reveal(&signed.id, &opening) {
+                signed.opening = Some(opening);
+            }
             actor.known.push(signed.clone());
             self.made.push(signed);
         }
@@ -332,6 +356,13 @@ proptest! {
             pieces.offer(behind.iter().map(|&place| made[place].clone()).collect(), NOW_MS);
         }
         prop_assert_eq!(&seen(&pieces), &wanted);
+
+        // Without a single deletable value.
+        let mut bare = made.clone();
+        bare.iter_mut().for_each(|signed| signed.opening = None);
+        let mut without = Log::begin(&history.genesis).unwrap();
+        without.offer(bare, NOW_MS);
+        prop_assert_eq!(&seen(&without), &wanted);
 
         // From disk: records, without checking signatures again.
         let mut records = Vec::new();

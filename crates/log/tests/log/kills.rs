@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: no acknowledged entry is lost.
+//! `kill -9` at any moment, compactions included: no acknowledged entry is lost.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,9 +11,12 @@ use std::time::Duration;
 use talaria_log::{EntryId, Log, LogFolder, Signed};
 use talaria_message::read_cert;
 
+use crate::deletion::{delete_values, is_on_disk, put_deletable};
 use crate::people::{NOW_MS, Person, begin, genesis_of, set};
 
 const FOLDER: &str = "TALARIA_LOG_CHILD";
+/// A value that the child stores and deletes.
+const SECRET: &str = "deleted-while-killed";
 /// The writers of the child, each with a chain of its own.
 const THREADS: u8 = 3;
 
@@ -37,6 +40,11 @@ fn child_that_writes_until_it_is_killed() {
                 person.chain.instance = log.instance();
                 person.chain.instance[0] ^= thread;
                 for number in 0.. {
+                    if thread == 0 && number % 4 == 3 {
+                        put_deletable(log, &mut person, "field", SECRET);
+                        delete_values(log, &mut person, "field").unwrap();
+                        log.compact(|_| ()).unwrap();
+                    }
                     let id = log.append(|log| {
                         // Some appends are of many entries.
                         let count = if number % 5 == 0 { 20 } else { 1 };
@@ -103,6 +111,13 @@ fn no_acknowledged_entry_is_lost_by_kill_9() {
         .unwrap();
     }
     let log = LogFolder::open(&path).unwrap();
+    log.compact(|_| ()).unwrap();
+    // A value may have come to disk and its deletion not.
+    let has_value = log.read(|log| {
+        let thing = log.find_object("thing").unwrap();
+        log.state().field(thing, "field").is_some()
+    });
+    assert_eq!(is_on_disk(&path, SECRET), has_value.unwrap());
     let verified = log.verify().unwrap();
     assert_eq!(verified.failed, []);
     assert_eq!(verified.state_hash, log.read(Log::state_hash).unwrap());

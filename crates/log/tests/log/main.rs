@@ -3,6 +3,7 @@
 mod attacks;
 mod checkpoints;
 mod convergence;
+mod deletion;
 mod files;
 mod format;
 mod index;

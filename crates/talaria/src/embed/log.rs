@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use talaria_log::{
-    Action, Certificate, Change, Content, DataAction, Edit, EntryId, Genesis, Grant, Imported,
-    KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo, Operations, Pattern,
-    ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified,
+    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, Genesis, Grant,
+    Imported, KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo, Operations,
+    Pattern, ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified, deletable,
 };
 use talaria_message::MessageError;
 
@@ -46,7 +46,8 @@ pub struct HistoryEntry {
     pub operation: &'static str,
     /// The field, if the change is about one.
     pub field: Option<String>,
-    /// The new value, if there is one: for a creation, the name of the object.
+    /// The new value, if there is one: for a creation, the name of the object. A commitment for a deletable value that is deleted, or not
+    /// here.
     pub value: Option<Value>,
     /// The time that the author claims, in milliseconds since 1970.
     pub time_ms: u64,
@@ -252,7 +253,9 @@ impl SharedLog {
                 let (field, value) = match change {
                     Change::Create(name) => (None, Some(Value::String(name.clone()))),
                     Change::Delete => (None, None),
-                    Change::Field(field, change) => (Some(field.clone()), change.value()),
+                    Change::Field(field, change) => {
+                        (Some(field.clone()), log.state().revealed(&id, change).value())
+                    }
                 };
                 found.push(HistoryEntry {
                     id,
@@ -276,6 +279,15 @@ impl SharedLog {
     /// [`Error::Log`].
     pub fn verify(&self) -> Result<Verified, Error> {
         Ok(self.0.verify()?)
+    }
+
+    /// Removes deleted values from disk.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn compact(&self) -> Result<Compacted, Error> {
+        Ok(self.0.compact(|_| ())?)
     }
 
     /// Writes all entries to a new file, and returns their number.
@@ -377,4 +389,14 @@ fn read(file: &Path) -> Result<(BufReader<File>, String), Error> {
 #[must_use]
 pub fn putting(object: &str, field: &str, value: Value) -> Update {
     Update { object: object.to_owned(), edit: Edit::Put(field.to_owned(), value) }
+}
+
+/// An update that puts a value that can be deleted for good later.
+///
+/// # Errors
+///
+/// [`Error::Log`] if the system gives no random numbers.
+pub fn putting_deletable(object: &str, field: &str, value: &Value) -> Result<Update, Error> {
+    let edit = Edit::PutDeletable(field.to_owned(), deletable(value)?);
+    Ok(Update { object: object.to_owned(), edit })
 }

@@ -37,23 +37,29 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             let standing = log.standing(&id).map_or("", Standing::name);
             let operation = entry.action.name();
             let (field, value) = match change {
-                Change::Field(field, change) => (Some(field.as_str()), change.value()),
+                Change::Field(field, change) => {
+                    (Some(field.as_str()), log.state().revealed(&id, change).value())
+                }
                 Change::Create(name) => (None, Some(Value::String(name.clone()))),
                 Change::Delete => (None, None),
             };
+            let is_deleted = log.state().is_deleted(&id);
             let seconds = entry.clock.ms() / 1000;
             lines.push(if cx.json {
                 serde_json::json!({
                     "entry": id.to_string(), "time": seconds, "author": entry.author().to_string(),
                     "key": entry.chain.subkey.to_string(), "operation": operation, "field": field,
-                    "value": value.as_ref().map(to_json), "standing": standing,
+                    "value": value.as_ref().map(to_json), "deleted": is_deleted, "standing": standing,
                 })
                 .to_string()
             } else {
                 let field = field
                     .map(|field| format!(" {}", printable(field.as_bytes())))
                     .unwrap_or_default();
-                let value = value.map(|value| format!(" {}", to_text(&value))).unwrap_or_default();
+                let value = match value {
+                    Some(_) if is_deleted => " (deleted)".to_owned(),
+                    value => value.map(|value| format!(" {}", to_text(&value))).unwrap_or_default(),
+                };
                 let mark = match standing {
                     "counts" => String::new(),
                     other => format!("  {}", paint.bad(format_args!("({other})"))),

@@ -3,7 +3,9 @@
 mod approve;
 mod checkpoint;
 mod choose;
+mod compact;
 mod cosign;
+mod delete;
 mod export;
 mod get;
 mod grant;
@@ -55,6 +57,7 @@ pub(crate) struct Args {
 enum Command {
     Init(init::Args),
     Put(put::Args),
+    Delete(delete::Args),
     Get(get::Args),
     List(list::Args),
     History(history::Args),
@@ -68,6 +71,7 @@ enum Command {
     Checkpoint(checkpoint::Args),
     Cosign(cosign::Args),
     Witness(witness::Args),
+    Compact(compact::Args),
     Stats(stats::Args),
 }
 
@@ -81,6 +85,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Init(args) => init::run(args, folder, cx),
         Command::Put(args) => put::run(args, folder, cx),
+        Command::Delete(args) => delete::run(args, folder, cx),
         Command::Get(args) => get::run(args, folder, cx),
         Command::List(args) => list::run(args, folder, cx),
         Command::History(args) => history::run(args, folder, cx),
@@ -94,6 +99,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Checkpoint(args) => checkpoint::run(args, folder, cx),
         Command::Cosign(args) => cosign::run(args, folder, cx),
         Command::Witness(args) => witness::run(args, cx),
+        Command::Compact(args) => compact::run(args, folder, cx),
         Command::Stats(args) => stats::run(args, folder, cx),
     }
 }

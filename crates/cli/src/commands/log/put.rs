@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Deserialize;
-use talaria_log::{Edit, Signing, Update, UpdateError};
+use talaria_log::{Edit, Signing, Update, UpdateError, Value, deletable};
 
 use super::values::{Type, from_json, typed};
 use super::{SignArgs, open};
@@ -26,7 +26,7 @@ const UPDATES_MAX: usize = 1 << 20;
 ///
 /// With --from, each line of FILE is one update in JSON, such as {"object": "server-1", "field": "color", "value": "red"}. Texts,
 /// numbers, true and false stand for themselves; octets are {"bytes": "00ff"}, another object is {"object": "IDENTITY"}. "remove":
-/// true does what --remove does. All updates are stored, with one sync, or none.
+/// true does what --remove does, "deletable": true what --deletable does. All updates are stored, with one sync, or none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Object: its name, or its identity
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Remove VALUE from a set or list; without VALUE, the value of FIELD; without FIELD, the object
     #[arg(long, conflicts_with = "from")]
     remove: bool,
+    /// Keep VALUE beside the change, so that it can be deleted for good (talaria log delete)
+    #[arg(long, conflicts_with_all = ["from", "remove"])]
+    deletable: bool,
     /// Read updates from FILE, one JSON object a line (- for standard input)
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -63,13 +66,20 @@ struct Line {
     value: Option<serde_json::Value>,
     #[serde(default)]
     remove: bool,
+    #[serde(default)]
+    deletable: bool,
 }
 
 impl Line {
     fn update(self) -> Result<Update, String> {
         let value = self.value.as_ref().map(from_json).transpose()?;
         let edit = match (self.field, value, self.remove) {
-            (Some(field), Some(value), false) => Edit::Put(field, value),
+            (_, _, true) if self.deletable => {
+                return Err("a removed value is not deletable".into());
+            }
+            (Some(field), Some(value), false) => {
+                put(field, value, self.deletable).map_err(|error| error.to_string())?
+            }
             (Some(field), value, true) => Edit::Remove(field, value),
             (None, None, true) => Edit::Delete,
             (_, _, true) => return Err("a removed value needs its field".into()),
@@ -77,6 +87,15 @@ impl Line {
         };
         Ok(Update { object: self.object, edit })
     }
+}
+
+/// The edit that puts a value, beside the change if it is deletable.
+fn put(field: String, value: Value, is_deletable: bool) -> Result<Edit, talaria_log::LogError> {
+    Ok(if is_deletable {
+        Edit::PutDeletable(field, deletable(&value)?)
+    } else {
+        Edit::Put(field, value)
+    })
 }
 
 /// The updates of a file called `name`.
@@ -173,7 +192,7 @@ fn given(args: &Args, log: &talaria_log::Log) -> Result<Update, CliError> {
             if args.remove {
                 Edit::Remove(field.clone(), Some(value))
             } else {
-                Edit::Put(field.clone(), value)
+                put(field.clone(), value, args.deletable)?
             }
         }
     };

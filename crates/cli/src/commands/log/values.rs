@@ -99,6 +99,9 @@ pub(super) fn to_json(value: &Value) -> serde_json::Value {
         Value::Boolean(value) => (*value).into(),
         Value::Bytes(octets) => serde_json::json!({ "bytes": to_hex(octets) }),
         Value::Object(object) => serde_json::json!({ "object": object.to_string() }),
+        Value::Committed(commitment) => {
+            serde_json::json!({ "commitment": to_hex(&commitment.hash) })
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::terminal::Paint;
 
 /// Check the whole log again
 ///
-/// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Also lists forks: two
+/// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Deletable values are hashed again. Also lists forks: two
 /// different entries of one author at one place, which are evidence against this author, and checkpoints that do not see each other,
 /// which are evidence against the checkpointer. If something fails, the exit status is 4.
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
         let json = serde_json::json!({
             "action": "log verify", "log": log.id().to_string(), "good": is_good,
             "entries": verified.entries, "state": state,
+            "missing_values": verified.missing,
             "failed": verified.failed.iter().map(one).collect::<Vec<_>>(),
             "more_failed": verified.more_failed,
             "forks": forks.iter().map(fork).collect::<Vec<_>>(),
@@ -62,6 +63,9 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
             writeln!(out, "{}: {count}, state {state}", paint.good("Good"))?;
         } else {
             writeln!(out, "{count} good, {} not", paint.bad(grouped(failed)))?;
+        }
+        if verified.missing > 0 {
+            writeln!(out, "{} not here", counted(verified.missing, "deletable value"))?;
         }
         for (id, why) in &verified.failed {
             writeln!(out, "  {id}: {why}")?;

@@ -1,0 +1,77 @@
+//! Deletable values: an entry has a commitment, and the value travels beside it.
+//!
+//! A value and its salt can be removed everywhere without a change of what its author has signed. Without the salt, nobody can find
+//! out by trial which value it was.
+
+use talaria_cert::sha256;
+
+use crate::entry::{Entry, VALUE_OCTETS_MAX};
+use crate::octets::{Fields, Malformed, write_part};
+use crate::value::Value;
+
+/// A commitment to a typed value.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Commitment {
+    /// The length of the value in octets.
+    pub octets: u32,
+    /// The hash of the salt and the octets of the value.
+    pub hash: [u8; 32],
+}
+
+impl Commitment {
+    /// The octets of a commitment as a typed value.
+    pub(crate) const TYPED_OCTETS: usize = 37;
+}
+
+/// A deletable value with the salt of its commitment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Opening {
+    salt: [u8; 32],
+    octets: Vec<u8>,
+}
+
+impl Opening {
+    /// A value with 32 random octets, which must be used for nothing else.
+    #[must_use]
+    pub fn new(value: &Value, salt: [u8; 32]) -> Self {
+        let mut octets = Vec::new();
+        value.write(&mut octets);
+        Self { salt, octets }
+    }
+
+    /// The commitment that stands for the value in an entry.
+    #[must_use]
+    pub fn commitment(&self) -> Commitment {
+        let hash = sha256(&[&self.salt, &self.octets]);
+        // A value beyond 65,536 octets is refused, so one beyond 4 GiB is, too.
+        Commitment { octets: u32::try_from(self.octets.len()).unwrap_or(u32::MAX), hash }
+    }
+
+    /// Whether this is the value that an entry commits to.
+    #[must_use]
+    pub fn opens(&self, entry: &Entry) -> bool {
+        entry.commitment().is_some_and(|wanted| *wanted == self.commitment())
+    }
+
+    /// The value. `None` if the author committed to octets that are none.
+    #[must_use]
+    pub fn value(&self) -> Option<Value> {
+        let value = Value::read(&self.octets).ok()?;
+        (!matches!(value, Value::Committed(_))).then_some(value)
+    }
+
+    /// The octets in a record.
+    pub(crate) fn record_octets(&self) -> usize {
+        self.octets.len() + 40
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.salt);
+        write_part(out, 4, &self.octets);
+    }
+
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let salt = fields.array()?;
+        Ok(Self { salt, octets: fields.part(4, VALUE_OCTETS_MAX, "deletable value")?.to_vec() })
+    }
+}
