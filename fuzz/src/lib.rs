@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::ops::ControlFlow;
 
 use talaria_cert::{
-    Cert, Limits, PACKET_BYTES_MAX, Serving, Signature, Splitter, Summary, Tag, Terms, Verdict,
-    Verification, View, carried_over, complete, verdicts,
+    Cert, Limits, PACKET_BYTES_MAX, Serving, Signature, Splitter, Summary, Tag, Terms, ThirdParty,
+    Verdict, Verification, View, carried_over, complete, verdicts,
 };
 
 /// Times for evaluating summaries: the first possible time, a time when most keys are valid, and the last one.
@@ -111,7 +111,9 @@ pub fn kept(bytes: &[u8]) {
         foreign_signatures: count(7, 1),
         foreign_unranked: count(7, 1),
     };
-    let serving = Serving { foreign_signatures: count(7, 1), attributes: choice[6] & 1 == 0 };
+    let third_party = if choice[6] & 2 == 0 { ThirdParty::All } else { ThirdParty::Verified };
+    let attributes = choice[6] & 1 == 0;
+    let serving = Serving { third_party, foreign_signatures: count(7, 1), attributes };
     let (raw, _) = split(rest, rest.len().max(1));
     let certs: Vec<Cert> = raw.iter().filter_map(|raw| Cert::parse(raw).ok()).collect();
     let mut here: Option<Cert> = None;

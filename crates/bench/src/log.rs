@@ -3,6 +3,8 @@
 //! Repeats the report on libdinemic (2018). The first node makes and processes updates and stores them durably. The second node
 //! takes them, verifies all, stores them durably, and reads each value back. All ways run in one run and alternate.
 
+mod growth;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
@@ -32,9 +34,11 @@ pub struct LogOptions {
     pub runs: usize,
     /// Runs of gpg and git, which take half a minute each.
     pub slow_runs: usize,
+    /// Numbers of updates of a log that grows; those below 100 are left out.
+    pub growth: Vec<usize>,
     /// The gpg to compare with.
     pub gpg: PathBuf,
-    /// A program whose start is measured with `--version`.
+    /// The command `talaria`, or a program that knows `--version` and `log --log FOLDER get OBJECT FIELD`.
     pub program: PathBuf,
     /// A folder on the disk to measure.
     pub scratch: PathBuf,
@@ -48,6 +52,7 @@ impl Default for LogOptions {
             updates: 1000,
             runs: 9,
             slow_runs: 3,
+            growth: vec![10_000, 100_000, 1_000_000],
             gpg: "gpg".into(),
             program: "talaria".into(),
             scratch: std::env::temp_dir(),
@@ -76,6 +81,7 @@ pub fn run(options: &LogOptions, out: &mut dyn Write) -> Result<Vec<Table>, Benc
     for (name, table) in [
         ("log-updates", updates(options, folder.path(), &mut author)?),
         ("log-apart", apart(options, folder.path(), &mut author)?),
+        ("log-growth", growth::growth(options, folder.path(), &mut author)?),
     ] {
         table.print(out).map_err(BenchError::Output)?;
         results::save(options.results.as_deref(), name, &table)?;
@@ -628,6 +634,7 @@ mod tests {
         let options = LogOptions {
             updates: 12,
             runs: 1,
+            growth: vec![500],
             program: "true".into(),
             scratch: folder.path().to_owned(),
             results: Some(folder.path().join("results")),
@@ -647,6 +654,8 @@ mod tests {
         assert_eq!(of_loop.map(|(_, syncs)| &**syncs), Some("13"), "{syncs:?}");
         assert!(tables[0].rows.iter().all(|row| row[3].number().is_some_and(|cpu| cpu > 0.0)));
         assert_eq!(tables[1].rows.len(), 3);
+        assert_eq!((tables[2].rows.len(), tables[2].rows[0][0].to_string()), (1, "500".into()));
+        assert!(tables[2].rows[0].iter().all(|cell| cell.number().is_some_and(f64::is_finite)));
         assert!(folder.path().join("results/log-updates.svg").exists());
     }
 

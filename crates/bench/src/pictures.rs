@@ -27,6 +27,7 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
         "messages-small" | "messages-signatures" => vec![("", rates(name, table))],
         "log-updates" => vec![("", log_updates(table))],
         "log-apart" => vec![("", log_apart(table))],
+        "log-growth" => vec![("", log_growth(table))],
         "trust-listing" => {
             vec![("", trust(table, "Listing 500 certificates with trust on first use"))]
         }
@@ -684,6 +685,24 @@ fn log_updates(table: &Table) -> Option<Picture> {
 
 fn log_apart(table: &Table) -> Option<Picture> {
     milliseconds(table, "CPU ms", "Before the first update", "CPU time; less is better.")
+}
+
+fn log_growth(table: &Table) -> Option<Picture> {
+    let series = ["open ms", "open without index, ms"].map(|column| {
+        let name = column.trim_end_matches(" ms").trim_end_matches(',').to_owned();
+        Some(Series { name, figures: table.column(column)? })
+    });
+    let lines = Lines {
+        places: table.column("updates")?.into_iter().flatten().collect(),
+        across: "updates in the log".into(),
+        series: series.into_iter().flatten().collect(),
+        axis: Axis::Linear,
+    };
+    if lines.series.is_empty() {
+        return None;
+    }
+    let subtitle = "Milliseconds until a log of this size is open; less is better.";
+    Some(single("The log: opening it again", subtitle, Body::Lines(lines)))
 }
 
 /// Bars of a column in milliseconds, the shortest first.

@@ -10,7 +10,7 @@ use crate::table::{Cell, Table};
 use crate::{BenchError, pictures, results};
 
 /// The measurements in the order of the page, each with the command that makes them.
-const ORDER: [(&str, &str); 21] = [
+const ORDER: [(&str, &str); 22] = [
     ("keydb", "talaria bench keydb"),
     ("scale", "talaria bench scale"),
     ("storage", "talaria bench storage"),
@@ -24,6 +24,7 @@ const ORDER: [(&str, &str); 21] = [
     ("messages-signatures", "talaria bench messages"),
     ("log-updates", "talaria bench log"),
     ("log-apart", "talaria bench log"),
+    ("log-growth", "talaria bench log"),
     ("backup-many", "talaria bench backup"),
     ("backup-one", "talaria bench backup"),
     ("backup-tree", "talaria bench backup --tree FOLDER"),

@@ -70,7 +70,7 @@ pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::{Limits, PossibleIssuer};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use revoker::{DesignatedRevocation, RevokerState};
-pub use served::Serving;
+pub use served::{Serving, ThirdParty};
 pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
 pub use summary::{

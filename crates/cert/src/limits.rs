@@ -264,6 +264,30 @@ impl Cert {
         (cert != *self || left != verdicts).then_some((cert, left))
     }
 
+    /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components that the owner has
+    /// signed, that were verified by a key which `look_up` returned for a key ID.
+    ///
+    /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature.
+    #[must_use]
+    pub fn certified(
+        &self,
+        verdicts: &[Verdict],
+        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+    ) -> Vec<Verdict> {
+        let mut parts = self.parts(verdicts, &Limits::default());
+        parts.retain(|part| part.is_bound);
+        self.verify_others(&mut parts, look_up);
+        let candidates = parts.iter().flat_map(|part| &part.candidates);
+        let certified = candidates.filter(|candidate| candidate.verdict == Verdict::Certified);
+        let places: BTreeSet<usize> =
+            certified.flat_map(|candidate| candidate.variants.0.iter().map(|v| v.at)).collect();
+        let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
+        let judge = |((at, _), &verdict)| {
+            if places.contains(&at) { Verdict::Certified } else { verdict }
+        };
+        signatures.zip(verdicts).map(judge).collect()
+    }
+
     /// The certificate without signatures that do not name the primary key.
     #[must_use]
     pub fn without_others(&self) -> Self {

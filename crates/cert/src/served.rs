@@ -6,6 +6,7 @@
 //! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::str::FromStr;
 
 use crate::arithmetic;
 use crate::fields::Fields;
@@ -17,9 +18,42 @@ use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
 use crate::verify::{MD5, PrimaryKeyVerifier, Verdict};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
 
+/// The signatures of other keys that are served.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ThirdParty {
+    /// Those that were verified ([`Verdict::Certified`]), and revocations by revokers whom the owner named, who may be
+    /// unknown.
+    #[default]
+    Verified,
+    /// All that other programs can read.
+    All,
+}
+
+impl ThirdParty {
+    /// The name of the choice: "verified" or "all".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::All => "all",
+        }
+    }
+}
+
+impl FromStr for ThirdParty {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, &'static str> {
+        let found = [Self::Verified, Self::All].into_iter().find(|choice| choice.name() == name);
+        found.ok_or("the third-party signatures to serve are \"verified\", or \"all\"")
+    }
+}
+
 /// The parts to serve beyond those that the owner has signed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Serving {
+    /// Which third-party signatures are served.
+    pub third_party: ThirdParty,
     /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
     /// named, then signatures that were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
@@ -38,9 +72,13 @@ pub(crate) const BACK_SIGNATURES_MAX: usize = 64;
 /// Maximum number of issuers in a signature that is written anew.
 const ISSUERS_MAX: usize = 4;
 
+/// The class of third-party signatures that nobody here has verified.
+const UNVERIFIED: u8 = 2;
+
 /// A third-party signature that may be served.
 struct Foreign<'a> {
     component: usize,
+    /// 0: a revocation by a revoker whom the owner named. 1: verified.
     class: u8,
     variants: Variants<'a>,
     signature: Signature<'a>,
@@ -48,7 +86,7 @@ struct Foreign<'a> {
 
 impl Cert {
     /// The certificate as a keyserver serves it. It has the good, exportable self-signatures, the components that
-    /// have such a signature, and the third-party signatures on them up to the limit in `serving`.
+    /// have such a signature, and the third-party signatures on them that `serving` chooses.
     ///
     /// `None` if nothing changes. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
@@ -97,7 +135,7 @@ impl Cert {
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
                     let class = match verdict(&variants.0[0]) {
                         Verdict::Certified => 1,
-                        Verdict::Foreign | Verdict::Other => 2,
+                        Verdict::Foreign | Verdict::Other => UNVERIFIED,
                         _ => continue,
                     };
                     let names_owner = signature.issuer_fingerprint == Some(self.fingerprint());
@@ -122,6 +160,9 @@ impl Cert {
             if is_key_revocation && named().any(|issuer| revokers.contains(&issuer)) {
                 one.class = 0;
             }
+        }
+        if serving.third_party == ThirdParty::Verified {
+            foreign.retain(|one| one.class < UNVERIFIED);
         }
         // Of others with the same numbers, the best is served.
         let mut seen = HashSet::new();
@@ -513,7 +554,8 @@ mod tests {
     use crate::limits::tests::{OWN, any_cert, any_verdicts, bodies, cert, signature};
     use proptest::prelude::*;
 
-    const ALL: Serving = Serving { foreign_signatures: usize::MAX, attributes: true };
+    const ALL: Serving =
+        Serving { third_party: ThirdParty::All, foreign_signatures: usize::MAX, attributes: true };
 
     /// A version 4 signature that is not exportable.
     fn local(kind: u8, signer: u64) -> Vec<u8> {

@@ -9,6 +9,7 @@ use talaria_cert::View;
 
 use crate::answer::{Answer, Refusal, media, ok};
 use crate::config::Config;
+use crate::figures;
 use crate::request::{Request, Via};
 use crate::state::State;
 
@@ -79,10 +80,10 @@ fn has_token(config: &Config, request: &Request) -> bool {
 
 /// The figures of the moment: name, help, value.
 #[expect(clippy::cast_precision_loss, reason = "figures for plots")]
-pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
+fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
     let store = state.readers.get()?;
     let mut gauges = vec![
-        ("certs", "Certificates in the store.", store.count()? as f64),
+        ("certs", "Certificates in the store.", figures::certs_now(state)? as f64),
         ("last_change", "Number of the last change.", store.last_change()?.get() as f64),
         ("writes_waiting", "Uploads waiting for the disk.", state.writer.waiting() as f64),
         ("commits", "Transactions since the start.", state.writer.commits() as f64),
@@ -117,9 +118,11 @@ pub(crate) fn gauges(state: &State) -> Result<Vec<(&'static str, &'static str, f
 }
 
 /// Answers `/metrics`.
-pub(crate) fn metrics(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+pub(crate) async fn metrics(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
     operators_only(state, request)?;
-    let body = state.metrics.prometheus(&gauges(state)?);
+    let reading = Arc::clone(state);
+    let body = move || Ok(reading.metrics.prometheus(&gauges(&reading)?));
+    let body = state.turns.run(body).await?;
     Ok(ok("text/plain; version=0.0.4; charset=utf-8", body))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use talaria_cert::{Address, Limits, Serving, View};
+use talaria_cert::{Address, Limits, Serving, ThirdParty, View};
 use talaria_store::LINK_SECONDS_MAX;
 
 /// All settings.
@@ -34,6 +34,9 @@ pub struct Config {
     pub wkd: Wkd,
     /// The log.
     pub log: Log,
+    /// The option `--third-party` of `talaria serve`: it overrides the file, also when the file is read again.
+    #[serde(skip)]
+    pub third_party: Option<ThirdParty>,
 }
 
 /// The operator of the server.
@@ -151,6 +154,10 @@ pub struct Policy {
     pub foreign_signatures: usize,
     /// Maximum number of served signatures by other keys on a certificate: those of known keys first.
     pub served_foreign_signatures: usize,
+    /// The served signatures by other keys: `verified` by a key on this server, or `all`. Revocations by revokers whom the
+    /// owner named are served in any case.
+    #[serde(with = "third_party")]
+    pub third_party: ThirdParty,
     /// Serve photos (user attributes).
     pub photos: bool,
     /// Answer searches by short key IDs (32 bits), which are easily forged.
@@ -183,6 +190,7 @@ impl Default for Policy {
             signatures_per_signer: 8,
             foreign_signatures: 5000,
             served_foreign_signatures: 1000,
+            third_party: ThirdParty::Verified,
             photos: false,
             short_key_ids: false,
             word_search: true,
@@ -239,7 +247,29 @@ impl Policy {
     /// The selection of the served part of a certificate.
     #[must_use]
     pub fn serving(&self) -> Serving {
-        Serving { foreign_signatures: self.served_foreign_signatures, attributes: self.photos }
+        Serving {
+            third_party: self.third_party,
+            foreign_signatures: self.served_foreign_signatures,
+            attributes: self.photos,
+        }
+    }
+}
+
+/// The name of a [`ThirdParty`] in a file. An unknown name is refused while parsing, so that the error has the line number.
+mod third_party {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+    use talaria_cert::ThirdParty;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    pub(super) fn serialize<S: Serializer>(
+        chosen: &ThirdParty,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(chosen.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(value: D) -> Result<ThirdParty, D::Error> {
+        String::deserialize(value)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -505,6 +535,12 @@ impl Config {
             other => other,
         })?;
         Ok(config)
+    }
+
+    /// Chooses the served signatures by other keys, whatever the file says.
+    pub fn set_third_party(&mut self, chosen: ThirdParty) {
+        self.policy.third_party = chosen;
+        self.third_party = Some(chosen);
     }
 
     /// The settings as a file has them.

@@ -8,9 +8,11 @@ mod admin;
 mod admission;
 mod answer;
 mod budget;
+mod certified;
 mod clock;
 mod config;
 mod descriptors;
+mod figures;
 #[doc(hidden)]
 pub mod fuzz;
 mod gossip;
@@ -163,6 +165,9 @@ impl ServerHandle {
         config.http.onion_listen.clone_from(&before.http.onion_listen);
         config.http.operator_listen.clone_from(&before.http.operator_listen);
         config.gossip.listen.clone_from(&before.gossip.listen);
+        if let Some(chosen) = before.third_party {
+            config.set_third_party(chosen);
+        }
         self.state.config.store(Arc::new(config));
         let writer = self.state.writer.clone();
         tokio::spawn(async move {
@@ -238,8 +243,7 @@ impl Server {
             .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
             .collect();
         config.gossip.listen = local_addresses(&gossip);
-        let store_path = store.to_owned();
-        let state = State::new(config, config_path, store_path, readers, writer, trees, secret)
+        let state = State::new(config, config_path, readers, writer, trees, secret)
             .map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
         Ok(Self {

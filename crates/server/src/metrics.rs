@@ -91,6 +91,8 @@ pub(crate) struct Metrics {
     pub(crate) certs_given: AtomicU64,
     pub(crate) pushed: AtomicU64,
     pub(crate) mails: AtomicU64,
+    /// Counts over the whole store.
+    pub(crate) counted: AtomicU64,
     /// The counts at the last write of the daily tally.
     tallied: Mutex<[u64; RequestKind::ALL.len()]>,
 }
@@ -234,6 +236,7 @@ impl Metrics {
             ("gossip_certs_given_total", "Certificates sent to peers.", &self.certs_given),
             ("pushed_total", "Certificates pushed to other keyservers.", &self.pushed),
             ("mails_total", "Mails sent.", &self.mails),
+            ("counted_total", "Counts over the whole store, for statistics.", &self.counted),
         ]
         .map(|(name, help, counter)| (name, help, counter.load(Ordering::Relaxed)))
         .into_iter()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header;
-use talaria_cert::{Fingerprint, enarmor};
+use talaria_cert::{Fingerprint, ThirdParty, enarmor};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -266,15 +266,18 @@ fn deliver(
     }
 }
 
-/// A certificate as this server gives it out, in armor.
+/// A certificate as this server gives it out, in armor, but with all signatures of other keys: the other keyserver may know
+/// their issuers.
 fn keytext(
     readers: &Readers,
     config: &Config,
     fingerprint: Fingerprint,
 ) -> Result<Option<String>, Refusal> {
+    let mut config = config.clone();
+    config.policy.third_party = ThirdParty::All;
     let store = readers.get()?;
     let Some(row) = store.row(fingerprint)? else { return Ok(None) };
-    let cert = search::served(&store, &row, config)?;
+    let cert = search::served(&store, &row, &config)?;
     Ok(cert.map(|cert| enarmor(cert.as_bytes())))
 }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use talaria_store::{Access, OpenFiles, Snapshot, Store, StoreError};
 
+use crate::certified::Certified;
+
 /// Page cache of one connection: 4 MiB. The system caches the file for all of them.
 const CACHE_BYTES: u64 = 4 << 20;
 
@@ -19,11 +21,17 @@ pub(crate) struct Readers {
     /// The files of the store that the server has opened.
     files: Arc<Mutex<Option<OpenFiles>>>,
     idle: Arc<Mutex<Vec<Store>>>,
+    certified: Arc<Certified>,
 }
 
 impl Readers {
     pub(crate) fn new(path: &Path, files: Option<OpenFiles>) -> Self {
-        Self { path: path.to_owned(), files: Arc::new(Mutex::new(files)), idle: Arc::default() }
+        Self {
+            path: path.to_owned(),
+            files: Arc::new(Mutex::new(files)),
+            idle: Arc::default(),
+            certified: Arc::default(),
+        }
     }
 
     /// Checks that the store has not been moved or replaced.
@@ -43,7 +51,11 @@ impl Readers {
             store.set_memory(CACHE_BYTES, 0)?;
             store
         };
-        Ok(Reader { snapshot: Some(store.into_snapshot()?), idle: Arc::clone(&self.idle) })
+        Ok(Reader {
+            snapshot: Some(store.into_snapshot()?),
+            idle: Arc::clone(&self.idle),
+            certified: Arc::clone(&self.certified),
+        })
     }
 }
 
@@ -52,6 +64,14 @@ impl Readers {
 pub(crate) struct Reader {
     snapshot: Option<Snapshot<Store>>,
     idle: Arc<Mutex<Vec<Store>>>,
+    certified: Arc<Certified>,
+}
+
+impl Reader {
+    /// The verdicts on signatures of other keys.
+    pub(crate) fn certified(&self) -> &Certified {
+        &self.certified
+    }
 }
 
 impl Deref for Reader {

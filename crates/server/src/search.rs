@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use talaria_cert::{
-    Address, Cert, Serving, Summary, Verdict, Verification, complete, kind, user_id,
+    Address, Cert, Serving, Summary, ThirdParty, Verdict, Verification, complete, kind, user_id,
 };
-use talaria_store::{CertId, Query, Row, Store};
+use talaria_store::{CertId, Query, Row, Store, Stored};
 
 use crate::answer::{Pieces, Refusal};
 use crate::clock;
 use crate::config::{Config, Policy};
-use crate::reader::Readers;
+use crate::reader::{Reader, Readers};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -20,7 +20,19 @@ pub(crate) struct Found {
 }
 
 /// Signatures beyond which a certificate is not filtered on a thread that answers requests.
-pub(crate) const HEAVY_SIGNATURES: u32 = 400;
+const HEAVY_SIGNATURES: u32 = 400;
+
+/// The same for a certificate whose signatures by other keys may have to be verified.
+const UNVERIFIED_SIGNATURES: u32 = 16;
+
+/// Whether filtering the certificates may take milliseconds.
+pub(crate) fn is_heavy(store: &Reader, rows: &[Row], policy: &Policy) -> bool {
+    let signatures: u32 = rows.iter().map(|row| row.summary.signatures).sum();
+    let verifies = policy.third_party == ThirdParty::Verified
+        && signatures > UNVERIFIED_SIGNATURES
+        && rows.iter().any(|row| store.certified().known(row).is_none());
+    verifies || signatures > HEAVY_SIGNATURES
+}
 
 /// The text of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -181,7 +193,11 @@ fn shortened(text: &str) -> String {
 }
 
 /// The certificates of `rows` as they are given out. What has nothing to give is left out.
-pub(crate) fn found(store: &Store, rows: Vec<Row>, config: &Config) -> Result<Vec<Found>, Refusal> {
+pub(crate) fn found(
+    store: &Reader,
+    rows: Vec<Row>,
+    config: &Config,
+) -> Result<Vec<Found>, Refusal> {
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
         if let Some(cert) = served(store, &row, config)? {
@@ -249,7 +265,7 @@ pub(crate) fn pieces(
 
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
 /// it is revoked either, unless an operator or its owner removed the names.
-pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
+pub(crate) fn served(store: &Reader, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
     let cert = if config.vks.only_confirmed {
         confirmed(store, row.id)?
     } else {
@@ -263,25 +279,40 @@ pub(crate) fn served(store: &Store, row: &Row, config: &Config) -> Result<Option
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
-fn selected(store: &Store, id: CertId, serving: Serving) -> Result<Option<Cert>, Refusal> {
-    let Some(stored) = store.stored(id)? else { return Ok(None) };
-    let verdicts = if stored.verdicts.contains(&Verdict::Unchecked) {
-        complete(&stored.cert, stored.verdicts, Verification::Full)
-    } else {
-        stored.verdicts
+fn selected(store: &Reader, id: CertId, serving: Serving) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, id)? else { return Ok(None) };
+    let is_unverified = |verdict| matches!(verdict, Verdict::Foreign | Verdict::Other);
+    let must_verify =
+        serving.third_party == ThirdParty::Verified && verdicts.iter().copied().any(is_unverified);
+    // The caller may have found its row in an earlier state of the store.
+    let served = match store.row_by_id(id)?.filter(|_| must_verify) {
+        Some(row) => {
+            let known = store.certified().verdicts(store, &row, &cert, &verdicts)?;
+            cert.served(&known, serving)
+        }
+        None => cert.served(&verdicts, serving),
     };
-    if !stored.cert.has_readable_key() {
-        return Ok(None);
+    Ok(Some(served.unwrap_or(cert)))
+}
+
+/// A stored certificate with the verdicts on all signatures that its own key may have made. `None` if other programs cannot
+/// read its primary key.
+fn checked(store: &Store, id: CertId) -> Result<Option<Stored>, Refusal> {
+    let Some(mut stored) = store.stored(id)? else { return Ok(None) };
+    if stored.verdicts.contains(&Verdict::Unchecked) {
+        stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
-    Ok(Some(stored.cert.served(&verdicts, serving).unwrap_or(stored.cert)))
+    Ok(stored.cert.has_readable_key().then_some(stored))
 }
 
 /// Serves only parts that the owner has signed.
-const OWN: Serving = Serving { foreign_signatures: 0, attributes: false };
+const OWN: Serving =
+    Serving { third_party: ThirdParty::All, foreign_signatures: 0, attributes: false };
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
 pub(crate) fn confirmed(store: &Store, id: CertId) -> Result<Option<Cert>, Refusal> {
-    let Some(cert) = selected(store, id, OWN)? else { return Ok(None) };
+    let Some(Stored { cert, verdicts }) = checked(store, id)? else { return Ok(None) };
+    let cert = cert.served(&verdicts, OWN).unwrap_or(cert);
     let published = store.published(cert.fingerprint())?;
     Ok(Some(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {

@@ -138,7 +138,7 @@ fn lookup_cost(state: &State, request: &Request) -> (RequestKind, Option<Class>)
 
 fn version2_cost(_: &State, request: &Request) -> (RequestKind, Option<Class>) {
     match by_method(request, RequestKind::V2) {
-        (kind, LOOKUP) if request.path().starts_with("/pks/v2/prefixlog") => (kind, SEARCH),
+        (kind, LOOKUP) if hkp::v2::is_search(request.path()) => (kind, SEARCH),
         cost => cost,
     }
 }
@@ -229,7 +229,7 @@ async fn dispatch(state: &Arc<State>, request: &Request, route: &Route) -> Resul
         Handler::Owner => owner::handle(state, request).await,
         Handler::Health => Ok(ok(media::TEXT, "ok\n")),
         Handler::Ready => admin::ready(state),
-        Handler::Metrics => admin::metrics(state, request),
+        Handler::Metrics => admin::metrics(state, request).await,
         Handler::Stats => hkp::v1::statistics(state).await.map(hkp::v1::open_to_all),
         Handler::Admin => admin::orders::handle(state, request).await,
         Handler::Page => match page::route(state, request).await {
@@ -373,6 +373,52 @@ mod tests {
         // None is hidden behind one before it.
         for route in &ROUTES {
             assert_eq!(Route::of(route.path).path, route.path);
+        }
+    }
+
+    #[test]
+    fn each_request_has_the_class_of_its_cost() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = crate::Config::default();
+        config.http.listen = vec![([127, 0, 0, 1], 0).into()];
+        let path = folder.path().join("certs.db");
+        let server = crate::Server::start(&path, config, None).unwrap();
+        let key = "0x0123456789ABCDEF";
+        let classes = [
+            (LOOKUP, format!("/pks/lookup?op=get&search={key}")),
+            (LOOKUP, "/pks/lookup?op=get&search=alice@example.org".into()),
+            (LOOKUP, "/pks/lookup?op=hget&search=00".into()),
+            (SEARCH, "/pks/lookup?op=get&search=alice".into()),
+            (SEARCH, format!("/pks/lookup?op=index&search={key}")),
+            (SEARCH, "/pks/lookup?op=stats".into()),
+            (SEARCH, "/pks/lookup?op=stats&op=get&search=0x01".into()),
+            (SEARCH, "/pks/stats".into()),
+            (SEARCH, "/statistics?op=get".into()),
+            (SEARCH, "/suggest?q=alice".into()),
+            (LOOKUP, "/pks/v2/certs/by-keyid/0123456789ABCDEF".into()),
+            (LOOKUP, "/pks/v2/certs/by-identity/alice%40example.org".into()),
+            (SEARCH, "/pks/v2/certs/by-identity/alice".into()),
+            (LOOKUP, "/pks/v2/index/alice@example.org".into()),
+            (SEARCH, "/pks/v2/index/Alice%20Example".into()),
+            (SEARCH, "/pks/v2/prefixlog/2026-11-22".into()),
+            (LOOKUP, "/vks/v1/by-email/alice%40example.org".into()),
+            (LOOKUP, "/.well-known/openpgpkey/hu/x?l=alice".into()),
+            (LOOKUP, "/certificate/0123456789ABCDEF".into()),
+            (None, "/health".into()),
+            // For operators only.
+            (None, "/metrics".into()),
+        ];
+        for (class, target) in classes {
+            let (parts, ()) = http::Request::get(&target).body(()).unwrap().into_parts();
+            let request = Request {
+                parts,
+                body: Bytes::new(),
+                via: crate::request::Via::Public,
+                secure: false,
+                client: [127, 0, 0, 1].into(),
+            };
+            let route = Route::of(request.path());
+            assert_eq!((route.cost)(&server.state, &request).1, class, "{target}");
         }
     }
 

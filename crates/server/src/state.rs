@@ -13,13 +13,13 @@ use tokio::sync::broadcast;
 
 use crate::answer::Refusal;
 use crate::config::Config;
+use crate::figures::Figures;
 use crate::gossip::{Addresses, GossipTurns};
 use crate::intake::{self, Lanes};
 use crate::limiter::Limiter;
 use crate::listen::Memory;
 use crate::mail::Mails;
 use crate::metrics::Metrics;
-use crate::page::Figures;
 use crate::reader::Readers;
 use crate::trees::Trees;
 use crate::turns::Turns;
@@ -41,7 +41,6 @@ pub(crate) struct State {
     pub(crate) config: ArcSwap<Config>,
     /// The configuration file, if there is one.
     pub(crate) config_path: Option<PathBuf>,
-    pub(crate) store_path: PathBuf,
     /// Why the store is lost, if it was moved or replaced.
     pub(crate) lost: OnceLock<Arc<StoreError>>,
     pub(crate) readers: Readers,
@@ -110,7 +109,6 @@ impl State {
     pub(crate) fn new(
         config: Config,
         config_path: Option<PathBuf>,
-        store_path: PathBuf,
         readers: Readers,
         writer: Writer,
         trees: Trees,
@@ -119,7 +117,6 @@ impl State {
         Ok(Self {
             config: ArcSwap::from_pointee(config),
             config_path,
-            store_path,
             lost: OnceLock::new(),
             readers,
             writer,

@@ -111,8 +111,8 @@ pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeEr
     let secret = opened.secret()?;
     let readers = Readers::new(store, opened.open_files());
     let (writer, thread) = Writer::start(opened, config.policy.limits());
-    let state = State::new(config, None, store.to_owned(), readers, writer, trees, secret)
-        .map_err(ServeError::Runtime)?;
+    let state =
+        State::new(config, None, readers, writer, trees, secret).map_err(ServeError::Runtime)?;
     let state = Arc::new(state);
     let runtime = runtime()?;
     let exchanged = runtime.block_on(gossip::with(&state, peer));

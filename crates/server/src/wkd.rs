@@ -19,6 +19,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::hkp::v1::open_to_all;
 use crate::hkp::v2;
+use crate::reader::Reader;
 use crate::request::Request;
 use crate::search;
 use crate::state::State;
@@ -116,7 +117,7 @@ fn local_part(query: &str) -> Option<String> {
 }
 
 /// The certificates of an address, cut down to it.
-fn find(store: &Store, address: &Address, config: &Config) -> Result<Answer, Refusal> {
+fn find(store: &Reader, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
     let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };

@@ -127,6 +127,15 @@ pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Resul
     }
 }
 
+/// Whether a certificate is still the one that was read, as its checksum says.
+pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
+    let stored: Option<Checksum> = connection
+        .prepare_cached("SELECT digest, sum FROM checksum WHERE cert = ?1")?
+        .query_row([blob.id], |row| Ok(Checksum { digest: row.get(0)?, sum: row.get(1)? }))
+        .optional()?;
+    Ok(stored == blob.checksum)
+}
+
 /// Whether a certificate without a checksum will still get one.
 pub(crate) fn is_awaited(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
     Ok(schema::format(connection)? < schema::CHECKSUM_FORMAT
@@ -218,9 +227,23 @@ pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> 
         .query_row([id], |row| row.get(0))
 }
 
+/// Number of certificates with a checksum: all, except damaged ones.
+pub(crate) fn count(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .query_row("SELECT count(*) FROM checksum", [], |row| row.get(0))
+        .map(i64::cast_unsigned)
+}
+
 /// Total length of all certificates in bytes.
 pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
+}
+
+/// The number of the last certificate; 0 if there is none.
+pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM blob")?
+        .query_row([], |row| row.get(0))
 }
 
 /// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
@@ -236,8 +259,7 @@ pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
         set_retired(connection, seen)?;
         seen
     };
-    let here: Option<i64> = number("SELECT max(id) FROM blob")?;
-    Ok(retired.max(here.unwrap_or(0)))
+    Ok(retired.max(highest_id(connection)?))
 }
 
 /// Deletes a certificate and records its number as used.

@@ -27,7 +27,7 @@ const BATCH: usize = 2000;
 const BATCH_BYTES: usize = 64 << 20;
 
 /// The finding for a certificate whose bytes are not those that were written.
-const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
+pub(crate) const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
 
 /// Memory for sorting index rows before they go to disk: 256 MiB.
 const MEMORY_BYTES: usize = 256 << 20;
@@ -95,7 +95,12 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    fn add(&mut self, object: impl Into<String>, what: impl Into<String>, remedy: Remedy) {
+    pub(crate) fn add(
+        &mut self,
+        object: impl Into<String>,
+        what: impl Into<String>,
+        remedy: Remedy,
+    ) {
         self.count += 1;
         if self.findings.len() < FINDINGS_MAX {
             let finding = Finding { object: object.into(), what: what.into(), remedy };
@@ -215,7 +220,7 @@ impl Store {
         report: &mut CheckReport,
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
-        let views = schema::views(&self.connection)?;
+        let views = schema::complete_views(&self.connection)?;
         let mut after = 0;
         loop {
             let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
@@ -254,7 +259,7 @@ impl Store {
                 indexes.push(index);
             }
         }
-        let views = schema::views(&self.connection)?;
+        let views = schema::complete_views(&self.connection)?;
         // Rows of damaged certificates cannot be compared with anything.
         let mut damaged = HashSet::new();
         let mut after = 0;
@@ -405,7 +410,11 @@ impl Store {
         })?;
         for (id, reason) in damaged {
             let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
-            report.add(name(id, store::fingerprint(connection, id)?), what, Remedy::Copy);
+            report.add(
+                certificate_name(id, store::fingerprint(connection, id)?),
+                what,
+                Remedy::Copy,
+            );
         }
         (report.certs, report.signatures) = (remade.certs, remade.good_signatures);
         trust::renew(connection, now, &Ledger::default())?;
@@ -427,7 +436,7 @@ fn structure(connection: &Connection, report: &mut CheckReport) -> rusqlite::Res
 }
 
 /// The name of a certificate in a finding.
-fn name(id: i64, fingerprint: Option<Fingerprint>) -> String {
+pub(crate) fn certificate_name(id: i64, fingerprint: Option<Fingerprint>) -> String {
     match fingerprint {
         Some(fingerprint) => format!("certificate {fingerprint}"),
         None => format!("certificate number {id}"),
@@ -456,9 +465,11 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
             .collect()
     };
     let (mut ours, expected) = (list(connection)?, list(&fresh)?);
+    // A table that was renamed has its name in quotation marks.
+    let plain = |definition: &str| definition.replace(['"', '\''], "");
     for (name, definition) in expected {
         match ours.remove(&name) {
-            Some(found) if found == definition => {}
+            Some(found) if plain(&found) == plain(&definition) => {}
             Some(_) => {
                 let what = "its definition differs from that of this format";
                 report.add(name, what, Remedy::Restore);
@@ -635,7 +646,7 @@ fn read_entry(
     let summary = entry.row.as_ref().and_then(RawRow::summary);
     let mut read = Read {
         id: entry.blob.id,
-        name: name(entry.blob.id, summary.as_ref().map(Summary::fingerprint)),
+        name: certificate_name(entry.blob.id, summary.as_ref().map(Summary::fingerprint)),
         is_good: false,
         terms: Terms::default(),
         digests: Vec::new(),

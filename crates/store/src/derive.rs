@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use talaria_cert::{Terms, View};
 
 use crate::blob::Part;
-use crate::schema::{POSTINGS, lists};
+use crate::schema::{self, POSTINGS, lists};
 use crate::sorter::Sorter;
 
 /// Why index rows could not be sorted or written.
@@ -105,44 +105,233 @@ impl Derived {
                 part.condition("cert")
             ))?;
             let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))?;
-            compare(rows, sorter, posting, |id| differs(table, id))?;
+            compare(rows, sorter, posting, |(_, id)| {
+                differs(table, id);
+                Ok(())
+            })?;
         }
+        let incomplete = schema::incomplete_views(connection)?;
+        let incomplete: Vec<String> =
+            incomplete.into_iter().map(|view| view.number().to_string()).collect();
         let mut statement = connection.prepare(&format!(
-            "SELECT view, digest, cert FROM digest WHERE {} ORDER BY view, digest, cert",
-            part.condition("cert")
+            "SELECT view, digest, cert FROM digest WHERE {} AND view NOT IN ({}) \
+             ORDER BY view, digest, cert",
+            part.condition("cert"),
+            incomplete.join(", ")
         ))?;
         let rows = statement.query_map([], |row| {
             Ok(((row.get::<_, u8>(0)?, row.get::<_, Vec<u8>>(1)?), row.get(2)?))
         })?;
         let digest =
             |record: &[u8; 25]| ((record[0], record[1..17].to_vec()), number(&record[17..]));
-        compare(rows, self.digests, digest, |id| differs("digest", id))
+        compare(rows, self.digests, digest, |(_, id)| {
+            differs("digest", id);
+            Ok(())
+        })
+    }
+
+    /// Compares the rows with the tables, and returns those that are on one side only. The tables are read in pieces: if
+    /// others write meanwhile, a row that differs may be right.
+    pub(crate) fn differences(
+        self,
+        connection: &Connection,
+        folder: &Path,
+    ) -> Result<Differences, Failure> {
+        let sorter = Sorter::new(folder, DIFFERENCES_BYTES);
+        let mut differences = Differences { count: 0, sorter };
+        for (number, (table, sorter)) in (0_u8..).zip(POSTINGS.iter().zip(self.postings)) {
+            let sql = format!(
+                "SELECT handle, cert FROM {table} WHERE (handle, cert) > (?1, ?2) \
+                 ORDER BY handle, cert LIMIT {PIECE}"
+            );
+            let next = |after: Option<(i64, i64)>| {
+                let after = after.unwrap_or((i64::MIN, i64::MIN));
+                let mut statement = connection.prepare_cached(&sql)?;
+                let rows = statement.query_map(after, |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows.collect()
+            };
+            compare(in_pieces(next), sorter, posting, |(handle, cert): (i64, i64)| {
+                differences.push(Difference::posting(number, handle, cert))
+            })?;
+        }
+        let next = |after: Option<DigestRow>| {
+            let (view, digest, cert) = after.unwrap_or((0, [0; 16], i64::MIN));
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT view, digest, cert FROM digest WHERE (view, digest, cert) > (?1, ?2, ?3) \
+                 ORDER BY view, digest, cert LIMIT {PIECE}"
+            ))?;
+            let rows = statement.query_map((view, digest, cert), |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
+            rows.collect()
+        };
+        let row = |record: &[u8; 25]| {
+            let digest = *record[1..].first_chunk().expect("25 octets");
+            (record[0], digest, number(&record[17..]))
+        };
+        compare(in_pieces(next), self.digests, row, |(view, digest, cert): DigestRow| {
+            differences.push(Difference::digest(view, digest, cert))
+        })?;
+        Ok(differences)
     }
 }
 
-/// Compares two ascending lists in one pass.
-fn compare<K: Ord, const N: usize>(
-    mut rows: impl Iterator<Item = rusqlite::Result<(K, i64)>>,
+/// Rows of a table that are read at a time.
+const PIECE: usize = 20_000;
+
+/// Memory for rows that differ before they go to disk: 16 MiB.
+const DIFFERENCES_BYTES: usize = 16 << 20;
+
+/// View, digest, certificate.
+type DigestRow = (u8, [u8; 16], i64);
+
+/// The rows of a table, of which `next` reads those after one.
+fn in_pieces<R: Copy>(
+    mut next: impl FnMut(Option<R>) -> rusqlite::Result<Vec<R>>,
+) -> impl Iterator<Item = rusqlite::Result<R>> {
+    let (mut piece, mut last, mut ended) = (Vec::new().into_iter(), None, false);
+    std::iter::from_fn(move || {
+        if let Some(row) = piece.next() {
+            last = Some(row);
+            return Some(Ok(row));
+        }
+        if ended {
+            return None;
+        }
+        match next(last) {
+            Ok(rows) => piece = rows.into_iter(),
+            Err(error) => {
+                ended = true;
+                return Some(Err(error));
+            }
+        }
+        last = piece.next();
+        ended = last.is_none();
+        last.map(Ok)
+    })
+}
+
+/// The octets of a [`Difference`] for sorting.
+const DIFFERENCE: usize = 26;
+
+/// The rows that differ, sorted by certificate.
+pub(crate) struct Differences {
+    pub(crate) count: u64,
+    pub(crate) sorter: Sorter<DIFFERENCE>,
+}
+
+impl Differences {
+    fn push(&mut self, difference: Difference) -> Result<(), Failure> {
+        self.count += 1;
+        let mut record = [0; DIFFERENCE];
+        record[..8].copy_from_slice(&difference.cert.to_be_bytes());
+        record[8] = difference.table;
+        record[9..].copy_from_slice(&difference.key);
+        Ok(self.sorter.push(record)?)
+    }
+}
+
+/// A row of an index table.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) cert: i64,
+    /// The number in [`POSTINGS`], or [`Self::DIGEST`].
+    table: u8,
+    /// A handle, or a view and a digest.
+    key: [u8; 17],
+}
+
+impl Difference {
+    const DIGEST: u8 = u8::MAX;
+
+    fn posting(table: u8, handle: i64, cert: i64) -> Self {
+        let mut key = [0; 17];
+        key[..8].copy_from_slice(&handle.to_be_bytes());
+        Self { cert, table, key }
+    }
+
+    fn digest(view: u8, digest: [u8; 16], cert: i64) -> Self {
+        let mut key = [view; 17];
+        key[1..].copy_from_slice(&digest);
+        Self { cert, table: Self::DIGEST, key }
+    }
+
+    /// All index rows of a certificate.
+    pub(crate) fn all(
+        cert: i64,
+        terms: &Terms,
+        digests: &[(View, [u8; 16])],
+    ) -> impl Iterator<Item = Self> {
+        let postings = (0..).zip(lists(terms)).flat_map(move |(table, list)| {
+            list.iter().map(move |handle| Self::posting(table, handle.0.cast_signed(), cert))
+        });
+        let digests = digests.iter();
+        postings
+            .chain(digests.map(move |&(view, digest)| Self::digest(view.number(), digest, cert)))
+    }
+
+    pub(crate) fn read(record: &[u8; DIFFERENCE]) -> Self {
+        let key = *record.last_chunk().expect("26 octets");
+        Self { cert: number(&record[..8]), table: record[8], key }
+    }
+
+    pub(crate) fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
+        self.execute(
+            connection,
+            |table| format!("INSERT OR IGNORE INTO {table} VALUES (?1, ?2)"),
+            "INSERT OR IGNORE INTO digest VALUES (?1, ?2, ?3)",
+        )
+    }
+
+    pub(crate) fn delete(&self, connection: &Connection) -> rusqlite::Result<()> {
+        self.execute(
+            connection,
+            |table| format!("DELETE FROM {table} WHERE handle = ?1 AND cert = ?2"),
+            "DELETE FROM digest WHERE view = ?1 AND digest = ?2 AND cert = ?3",
+        )
+    }
+
+    fn execute(
+        &self,
+        connection: &Connection,
+        posting: impl Fn(&str) -> String,
+        digest: &str,
+    ) -> rusqlite::Result<()> {
+        match POSTINGS.get(usize::from(self.table)) {
+            Some(table) => {
+                let handle = number(&self.key[..8]);
+                connection.prepare_cached(&posting(table))?.execute((handle, self.cert))
+            }
+            None => {
+                connection.prepare_cached(digest)?.execute((self.key[0], &self.key[1..], self.cert))
+            }
+        }
+        .map(drop)
+    }
+}
+
+/// Compares two ascending lists in one pass. Calls `differs` with each row that is in one of them only.
+fn compare<R: Ord, const N: usize>(
+    mut rows: impl Iterator<Item = rusqlite::Result<R>>,
     expected: Sorter<N>,
-    key: impl Fn(&[u8; N]) -> (K, i64),
-    mut differs: impl FnMut(i64),
+    row_of: impl Fn(&[u8; N]) -> R,
+    mut differs: impl FnMut(R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut row = rows.next().transpose()?;
     expected.drain(|record| {
-        let wanted = key(record);
+        let wanted = row_of(record);
         while let Some(extra) = row.take_if(|row| *row < wanted) {
-            differs(extra.1);
+            differs(extra)?;
             row = rows.next().transpose()?;
         }
         if row.take_if(|row| *row == wanted).is_some() {
             row = rows.next().transpose()?;
-        } else {
-            differs(wanted.1);
+            return Ok(());
         }
-        Ok::<(), Failure>(())
+        differs(wanted)
     })?;
     while let Some(extra) = row {
-        differs(extra.1);
+        differs(extra)?;
         row = rows.next().transpose()?;
     }
     Ok(())

@@ -1,57 +1,83 @@
 //! The digests by which gossip peers identify certificates, one set per view.
 
+use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
 
-use crate::blob::{self, Part};
+use crate::blob::{self, Blob, Part};
 use crate::ingest::digests;
 use crate::{CertId, Store, StoreError, schema};
 
-/// Number of certificates that are read at a time when a view is added, and their size, above which none is added.
-const BATCH: usize = 1000;
-const BATCH_BYTES: usize = 16 << 20;
+/// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
+/// added.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 8 << 20;
 
 impl Store {
-    /// The views for which the store keeps digests. SKS is always among them.
+    /// The views for which the store keeps the digests of all certificates. SKS is always among them.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn views(&self) -> Result<Vec<View>, StoreError> {
-        self.run(schema::views)
+        self.run(schema::complete_views)
     }
 
-    /// Adds the digests of a view, in one transaction.
+    /// Adds the digests of a view, in short transactions: see [`Self::add_view_step`].
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn add_view(&mut self, view: View) -> Result<(), StoreError> {
+        while self.add_view_step(view)? {}
+        Ok(())
+    }
+
+    /// Adds the digests of a view for some more certificates, in one short transaction. Returns whether there may be more to
+    /// add. [`Self::views`] has the view when all are there; writers keep its digests from the first step on. After an
+    /// interruption, the next call continues.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write.
+    pub fn add_view_step(&mut self, view: View) -> Result<bool, StoreError> {
+        let Some(after) = self.run(|connection| schema::added_until(connection, view))? else {
+            return self.transaction(|connection, _| {
+                let mut views = schema::views(connection)?;
+                if views.contains(&view) {
+                    return Ok(false);
+                }
+                views.push(view);
+                schema::set_views(connection, &views)?;
+                schema::set_added_until(connection, view, Some(0)).map(|()| true)
+            });
+        };
+        let blobs =
+            self.run(|connection| blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL))?;
+        let digest_of =
+            |blob: &Blob| blob.decode().and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
+        let digests: Vec<Option<[u8; 16]>> = blobs.par_iter().map(digest_of).collect();
+        // Writers keep the digests of certificates that arrive meanwhile.
+        let bytes: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
+        let is_full = blobs.len() == BATCH || bytes >= BATCH_BYTES;
+        let last = blobs.last().filter(|_| is_full).map(|blob| blob.id);
         self.transaction(|connection, _| {
-            let mut views = schema::views(connection)?;
-            if views.contains(&view) {
-                return Ok(());
-            }
-            views.push(view);
-            schema::set_views(connection, &views)?;
-            let mut insert = connection.prepare("INSERT INTO digest VALUES (?1, ?2, ?3)")?;
-            let mut after = 0;
-            loop {
-                let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
-                let Some(last) = blobs.last() else { return Ok(()) };
-                after = last.id;
-                for blob in blobs {
-                    if !blob::is_usable(connection, &blob)? {
-                        continue;
-                    }
-                    let digest =
-                        blob.decode().and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
-                    if let Some(digest) = digest {
-                        insert.execute((view.number(), digest, blob.id))?;
-                    }
+            let mut insert =
+                connection.prepare_cached("INSERT OR IGNORE INTO digest VALUES (?1, ?2, ?3)")?;
+            for (blob, digest) in blobs.iter().zip(digests) {
+                let digest = if blob::is_current(connection, blob)? {
+                    if blob::is_usable(connection, blob)? { digest } else { None }
+                } else {
+                    // Another program has changed it meanwhile.
+                    blob::intact(connection, blob.id)?.as_ref().and_then(digest_of)
+                };
+                if let Some(digest) = digest {
+                    insert.execute((view.number(), digest, blob.id))?;
                 }
             }
-        })
+            schema::set_added_until(connection, view, last)
+        })?;
+        Ok(last.is_some())
     }
 
     /// Removes the digests of a view, except those of SKS.
@@ -64,6 +90,7 @@ impl Store {
             let mut views = schema::views(connection)?;
             views.retain(|&kept| kept != view || kept == View::Sks);
             schema::set_views(connection, &views)?;
+            schema::set_added_until(connection, view, None)?;
             if view != View::Sks {
                 connection.execute("DELETE FROM digest WHERE view = ?1", [view.number()])?;
             }

@@ -238,18 +238,43 @@ impl Texts {
             if !index.exists(connection)? {
                 continue;
             }
-            let table = index.table();
-            let mut remove = connection.prepare_cached(&format!(
-                "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
-            ))?;
-            for (id, text) in self.remove.iter().filter(|(_, text)| !text.is_empty()) {
-                remove.execute((id, index.content(text)))?;
+            self.write_to(connection, index, index.table(), i64::MAX)?;
+            if let Some(last) = index.filled_until(connection)? {
+                self.write_to(connection, index, index.new_table(), last)?;
             }
-            let mut add = connection
-                .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
-            for (id, text) in self.add.iter().filter(|(_, text)| !text.is_empty()) {
-                add.execute((id, index.content(text)))?;
+        }
+        Ok(())
+    }
+
+    /// Writes only to indexes that are being filled: they will replace the others.
+    pub(crate) fn write_to_new(self, connection: &Connection) -> rusqlite::Result<()> {
+        for index in TextIndex::ALL {
+            if let Some(last) = index.filled_until(connection)? {
+                self.write_to(connection, index, index.new_table(), last)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the texts of certificates up to the number `last` to a table with an index.
+    fn write_to(
+        &self,
+        connection: &Connection,
+        index: TextIndex,
+        table: &str,
+        last: i64,
+    ) -> rusqlite::Result<()> {
+        let has = |(id, text): &&(i64, String)| !text.is_empty() && *id <= last;
+        let mut remove = connection.prepare_cached(&format!(
+            "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
+        ))?;
+        for (id, text) in self.remove.iter().filter(has) {
+            remove.execute((id, index.content(text)))?;
+        }
+        let mut add = connection
+            .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
+        for (id, text) in self.add.iter().filter(has) {
+            add.execute((id, index.content(text)))?;
         }
         Ok(())
     }

@@ -222,7 +222,8 @@ impl Store {
         let mut cost = Duration::ZERO;
         if preparation.allowed < Duration::MAX {
             // Some views verify again.
-            let rounds = 1 + self.views()?.into_iter().filter(|view| view.verifies()).count();
+            let rounds =
+                1 + self.run(schema::views)?.into_iter().filter(|view| view.verifies()).count();
             let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
             for cert in &certs {
                 charge(&mut cost, cert.cost().saturating_mul(rounds), preparation.allowed)?;
@@ -277,7 +278,7 @@ impl Store {
         let Preparation { limits, verification, now, allowed } = preparation;
         let now = now.seconds();
         let (places, mut unique): (Vec<usize>, Vec<Cert>) = certs.into_iter().unzip();
-        let views = self.views()?;
+        let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
         let is_limited = *limits != Limits::default();
         // Limits depend on the verdicts.
@@ -470,7 +471,7 @@ impl Store {
             if failure.is_some() {
                 return Vec::new();
             }
-            let issuers = self.issuers(id, cert).and_then(|issuers| {
+            let issuers = self.issuers(id, Some(cert)).and_then(|issuers| {
                 let number = numbers.get_or_insert_with(|| numbers_by_issuer(cert)).get(&id);
                 for issuer in &issuers {
                     let each = cost_of_signature(&issuer.key);
@@ -495,8 +496,27 @@ impl Store {
         Ok(())
     }
 
-    /// The keys in the store with a key ID that may have made signatures on a certificate.
-    fn issuers(&self, id: KeyId, on: &Cert) -> Result<Vec<PossibleIssuer>, StoreError> {
+    /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
+    /// made. The cost is that of verifying each signature.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn certified(&self, cert: &Cert, verdicts: &[Verdict]) -> Result<Vec<Verdict>, StoreError> {
+        let mut failure = None;
+        let mut look_up = |id: KeyId| {
+            self.issuers(id, None).unwrap_or_else(|error| {
+                failure = Some(error);
+                Vec::new()
+            })
+        };
+        let certified = cert.certified(verdicts, &mut look_up);
+        failure.map_or(Ok(certified), Err)
+    }
+
+    /// The keys in the store with a key ID that may have made signatures on a certificate. Whether its owner has certified
+    /// them is looked up if the certificate is given.
+    fn issuers(&self, id: KeyId, on: Option<&Cert>) -> Result<Vec<PossibleIssuer>, StoreError> {
         let mut issuers = Vec::new();
         for row in self.primary_keys(id)? {
             let stored = match self.stored(CertId::new(row)) {
@@ -506,7 +526,7 @@ impl Store {
                 Err(error) => return Err(error),
             };
             if let Some(key) = stored.cert.packets().next() {
-                let is_certified = stored.cert.is_certified_by(on);
+                let is_certified = on.is_some_and(|on| stored.cert.is_certified_by(on));
                 issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
             }
         }

@@ -272,6 +272,7 @@ impl Store {
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
         self.transaction(|connection, _| {
+            index.forget_new(connection)?;
             connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
         })
     }

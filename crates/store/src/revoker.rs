@@ -180,13 +180,17 @@ pub(crate) fn renew(
     Ok(turned)
 }
 
+/// The certificates that name a revoker.
+pub(crate) fn all_naming(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    connection
+        .prepare("SELECT DISTINCT cert FROM revoker ORDER BY cert")?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
 /// Evaluates all certificates again that name a revoker.
 pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<()> {
-    let all: BTreeSet<i64> = connection
-        .prepare("SELECT DISTINCT cert FROM revoker")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    renew(connection, all, now, &Ledger::default()).map(drop)
+    renew(connection, all_naming(connection)?, now, &Ledger::default()).map(drop)
 }
 
 /// Evaluates certificates again after their revokers were added or removed. Returns those that changed between

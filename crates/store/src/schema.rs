@@ -136,14 +136,17 @@ impl TextIndex {
     /// Creates the index table. Only postings are stored (`detail=none`): a match is a candidate, to be compared
     /// with the user IDs in the summary. The tokenizers change no character of a folded text.
     pub(crate) fn create(self, connection: &Connection) -> rusqlite::Result<()> {
+        self.create_as(connection, self.table())
+    }
+
+    fn create_as(self, connection: &Connection, table: &str) -> rusqlite::Result<()> {
         let tokenizer = match self {
             Self::Words => "ascii",
             Self::Trigrams => "trigram case_sensitive 1",
         };
         connection.execute_batch(&format!(
-            "CREATE VIRTUAL TABLE {} USING fts5 \
-             (text, content='', columnsize=0, detail=none, tokenize='{tokenizer}')",
-            self.table()
+            "CREATE VIRTUAL TABLE {table} USING fts5 \
+             (text, content='', columnsize=0, detail=none, tokenize='{tokenizer}')"
         ))
     }
 
@@ -159,6 +162,100 @@ impl TextIndex {
         }
     }
 
+    /// The name of an index that will take the place of this one, while it is filled.
+    pub(crate) fn new_table(self) -> &'static str {
+        match self {
+            Self::Words => "words_new",
+            Self::Trigrams => "trigrams_new",
+        }
+    }
+
+    /// The name of the index that was replaced, until it is deleted.
+    fn old_table(self) -> &'static str {
+        match self {
+            Self::Words => "words_old",
+            Self::Trigrams => "trigrams_old",
+        }
+    }
+
+    /// The entry of `meta` with the last certificate in [`Self::new_table`].
+    fn filled_entry(self) -> &'static str {
+        match self {
+            Self::Words => "filled:words",
+            Self::Trigrams => "filled:trigrams",
+        }
+    }
+
+    /// The number of the last certificate in the index that is being filled. Writers change the texts of certificates up to
+    /// this one in that index, too. `None` if none is being filled.
+    pub(crate) fn filled_until(self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+        connection
+            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+            .query_row([self.filled_entry()], |row| row.get(0))
+            .optional()
+    }
+
+    pub(crate) fn set_filled_until(
+        self,
+        connection: &Connection,
+        last: i64,
+    ) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+            .execute((self.filled_entry(), last))
+            .map(drop)
+    }
+
+    /// Makes an empty index beside this one.
+    pub(crate) fn begin_anew(self, connection: &Connection) -> rusqlite::Result<()> {
+        self.forget_new(connection)?;
+        self.create_as(connection, self.new_table())?;
+        self.set_filled_until(connection, 0)
+    }
+
+    /// Gives the index that was filled the name of this one.
+    pub(crate) fn take_place(self, connection: &Connection) -> rusqlite::Result<()> {
+        let (table, new, old) = (self.table(), self.new_table(), self.old_table());
+        connection.execute_batch(&format!(
+            "DROP TABLE IF EXISTS {old}; ALTER TABLE {table} RENAME TO {old}; \
+             ALTER TABLE {new} RENAME TO {table};"
+        ))?;
+        connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
+    }
+
+    /// Whether there is an index that was replaced and is not yet deleted.
+    pub(crate) fn has_old(self, connection: &Connection) -> rusqlite::Result<bool> {
+        has_table(connection, self.old_table())
+    }
+
+    /// Deletes some blocks of the index that was replaced, or the rest of it.
+    pub(crate) fn drop_old(self, connection: &Connection, blocks: u32) -> rusqlite::Result<()> {
+        let old = self.old_table();
+        if !self.has_old(connection)? {
+            return Ok(());
+        }
+        // The first ten numbers are those of the engine's own records.
+        let deleted = connection.execute(
+            &format!(
+                "DELETE FROM {old}_data WHERE id IN \
+                 (SELECT id FROM {old}_data WHERE id > 10 ORDER BY id DESC LIMIT ?1)"
+            ),
+            [blocks],
+        )?;
+        if deleted == 0 {
+            connection.execute_batch(&format!("DROP TABLE {old}"))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the index that is being filled, and the one that was replaced.
+    pub(crate) fn forget_new(self, connection: &Connection) -> rusqlite::Result<()> {
+        for table in [self.new_table(), self.old_table()] {
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
+        }
+        connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
+    }
+
     /// Whether the store has the index in the form of this format.
     pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
         Ok(self.has_table(connection)? && format(connection)? == FORMAT)
@@ -166,12 +263,14 @@ impl TextIndex {
 
     /// Whether the store has the index, in the form of this format or of an older one.
     pub(crate) fn has_table(self, connection: &Connection) -> rusqlite::Result<bool> {
-        connection
-            .prepare_cached(
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1",
-            )?
-            .query_row([self.table()], |row| row.get::<_, i64>(0).map(|n| n > 0))
+        has_table(connection, self.table())
     }
+}
+
+fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1")?
+        .query_row([name], |row| row.get::<_, i64>(0).map(|n| n > 0))
 }
 
 /// The format of the store. 0 in a build that has not begun.
@@ -220,6 +319,8 @@ pub(crate) fn set_derived_aside(connection: &Connection) -> rusqlite::Result<Vec
 
 /// Drops the derived tables.
 pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
+    TextIndex::ALL.into_iter().try_for_each(|index| index.forget_new(connection))?;
+    View::ALL.into_iter().try_for_each(|view| set_added_until(connection, view, None))?;
     let tables = ["cert", "digest", "trust", "introducer", "certifier"].into_iter().chain(POSTINGS);
     let tables = tables.chain(TextIndex::ALL.map(TextIndex::table));
     for table in tables {
@@ -250,7 +351,7 @@ pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
         .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")
 }
 
-/// The views for which a store keeps digests. SKS is always among them.
+/// The views for which a store keeps digests, among them those that are being added. SKS is always among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names: Option<String> = connection
         .prepare_cached("SELECT value FROM meta WHERE name = 'views'")?
@@ -259,6 +360,55 @@ pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names = names.unwrap_or_default();
     let named = |view: &View| *view == View::Sks || names.split(' ').any(|n| n == view.name());
     Ok(View::ALL.into_iter().filter(named).collect())
+}
+
+/// The entry of `meta` with the last certificate whose digest of a view that is being added is there.
+fn added_entry(view: View) -> String {
+    format!("view:{}", view.name())
+}
+
+/// The number of the last certificate whose digest is there, of a view that is being added. `None` if it is not.
+pub(crate) fn added_until(connection: &Connection, view: View) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([added_entry(view)], |row| row.get(0))
+        .optional()
+}
+
+/// Records how far the digests of a view are there; `None` for all.
+pub(crate) fn set_added_until(
+    connection: &Connection,
+    view: View,
+    last: Option<i64>,
+) -> rusqlite::Result<()> {
+    match last {
+        Some(last) => connection
+            .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+            .execute((added_entry(view), last)),
+        None => connection
+            .prepare_cached("DELETE FROM meta WHERE name = ?1")?
+            .execute([added_entry(view)]),
+    }
+    .map(drop)
+}
+
+/// The views that are being added. Writers keep their digests; those of other certificates may be missing.
+pub(crate) fn incomplete_views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
+    let mut incomplete = Vec::new();
+    for view in View::ALL {
+        if added_until(connection, view)?.is_some() {
+            incomplete.push(view);
+        }
+    }
+    Ok(incomplete)
+}
+
+/// The views of which the digests of all certificates are there.
+pub(crate) fn complete_views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
+    let incomplete = incomplete_views(connection)?;
+    let mut views = views(connection)?;
+    views.retain(|view| !incomplete.contains(view));
+    Ok(views)
 }
 
 /// Marks the file as a store of the current format.

@@ -724,6 +724,7 @@ impl Drop for Transaction<'_> {
 }
 
 /// A row of the certificate table in its stored form.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct RawRow {
     pub(crate) id: i64,
     pub(crate) fingerprint: Vec<u8>,

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 use talaria_cert::{KeySummary, Validity, date};
-use talaria_store::Order;
+use talaria_store::{Order, Row, Store, StoreError};
 
 use crate::{Error, Stores};
 
@@ -45,6 +45,40 @@ pub struct Statistics {
     pub by_signatures: BTreeMap<u64, u64>,
 }
 
+impl Statistics {
+    /// Adds a certificate of a store to the counts, as it is at `now` (seconds since 1970).
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading the store.
+    pub fn add(&mut self, store: &Store, row: &Row, now: u32) -> Result<(), StoreError> {
+        let summary = &row.summary;
+        let attributes = summary.user_ids.len() as u64 - summary.texts().count() as u64;
+        self.certificates += 1;
+        self.user_ids += summary.user_ids.len() as u64 - attributes;
+        self.attributes += attributes;
+        self.subkeys += summary.subkeys.len() as u64;
+        self.signatures += u64::from(summary.signatures);
+        let validity = if summary.checked { name(summary.validity(now)) } else { "unchecked" };
+        *self.by_validity.entry(validity).or_default() += 1;
+        *self.by_algorithm.entry(algorithm(&summary.primary)).or_default() += 1;
+        for subkey in &summary.subkeys {
+            *self.by_subkey_algorithm.entry(algorithm(subkey)).or_default() += 1;
+        }
+        *self.by_version.entry(summary.fingerprint().version()).or_default() += 1;
+        *self.by_year.entry(year(summary.primary.created)).or_default() += 1;
+        if summary.primary.expires != 0 {
+            *self.by_expiry_year.entry(year(summary.primary.expires)).or_default() += 1;
+        }
+        let signatures = u64::from(summary.signatures);
+        *self.by_signatures.entry((signatures + 1).next_power_of_two()).or_default() += 1;
+        let bytes = store.cert_length(row.id)?;
+        self.bytes += bytes;
+        *self.by_bytes.entry((bytes + 1).next_power_of_two()).or_default() += 1;
+        Ok(())
+    }
+}
+
 /// The statistics of the stores at `now` (seconds since 1970).
 ///
 /// # Errors
@@ -53,29 +87,7 @@ pub struct Statistics {
 pub fn statistics(stores: &Stores, now: u32) -> Result<Statistics, Error> {
     let mut counts = Statistics::default();
     stores.visit(&[], Order::Insertion, now, |opened, row| {
-        let summary = &row.summary;
-        let attributes = summary.user_ids.len() as u64 - summary.texts().count() as u64;
-        counts.certificates += 1;
-        counts.user_ids += summary.user_ids.len() as u64 - attributes;
-        counts.attributes += attributes;
-        counts.subkeys += summary.subkeys.len() as u64;
-        counts.signatures += u64::from(summary.signatures);
-        let validity = if summary.checked { name(summary.validity(now)) } else { "unchecked" };
-        *counts.by_validity.entry(validity).or_default() += 1;
-        *counts.by_algorithm.entry(algorithm(&summary.primary)).or_default() += 1;
-        for subkey in &summary.subkeys {
-            *counts.by_subkey_algorithm.entry(algorithm(subkey)).or_default() += 1;
-        }
-        *counts.by_version.entry(summary.fingerprint().version()).or_default() += 1;
-        *counts.by_year.entry(year(summary.primary.created)).or_default() += 1;
-        if summary.primary.expires != 0 {
-            *counts.by_expiry_year.entry(year(summary.primary.expires)).or_default() += 1;
-        }
-        let signatures = u64::from(summary.signatures);
-        *counts.by_signatures.entry((signatures + 1).next_power_of_two()).or_default() += 1;
-        let bytes = opened.store.cert_length(row.id)?;
-        counts.bytes += bytes;
-        *counts.by_bytes.entry((bytes + 1).next_power_of_two()).or_default() += 1;
+        counts.add(&opened.store, &row, now)?;
         Ok(ControlFlow::Continue(()))
     })?;
     for opened in stores.iter().filter(|opened| !opened.keyring) {

@@ -139,6 +139,14 @@ enum What {
         /// Number of runs of gpg and git, which take half a minute each
         #[arg(long, value_name = "N", default_value_t = 3)]
         slow_runs: usize,
+        /// Numbers of updates of a growing log, only for talaria; 0 for none
+        #[arg(
+            long,
+            value_name = "N",
+            value_delimiter = ',',
+            default_value = "10000,100000,1000000"
+        )]
+        growth: Vec<usize>,
         /// The gpg to compare with
         #[arg(long, value_name = "PROGRAM", default_value = "gpg")]
         gpg: PathBuf,
@@ -300,11 +308,12 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
             };
             backup::run(&options, &mut out).map_err(failed)?;
         }
-        What::Log { updates, slow_runs, gpg, common } => {
+        What::Log { updates, slow_runs, growth, gpg, common } => {
             let options = log::LogOptions {
                 updates: usize::try_from(*updates).unwrap_or(usize::MAX),
                 runs: common.runs,
                 slow_runs: *slow_runs,
+                growth: growth.clone(),
                 gpg: gpg.clone(),
                 program: std::env::current_exe()?,
                 scratch: common.scratch(),

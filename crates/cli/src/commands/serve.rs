@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use talaria::cert::ThirdParty;
 use talaria_server::{Config, Server};
 
 use crate::context::Context;
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// Address to listen on for gossip with other keyservers (can be repeated) [default: no gossip]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     gossip: Vec<SocketAddr>,
+    /// Third-party signatures to serve: "verified" by a key in the store, or "all" [default: verified]
+    #[arg(long, value_name = "WHICH")]
+    third_party: Option<ThirdParty>,
     /// Configuration file (TOML); command line options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -45,6 +49,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     if !args.gossip.is_empty() {
         config.gossip.listen.clone_from(&args.gossip);
+    }
+    if let Some(chosen) = args.third_party {
+        config.set_third_party(chosen);
     }
     config.validate()?;
     if args.show_config {

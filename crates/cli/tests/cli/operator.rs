@@ -288,6 +288,30 @@ fn reindex_repairs_derived_tables() {
 }
 
 #[test]
+fn a_reindex_that_is_killed_harms_nothing_and_continues() {
+    let program = filled(&corpus(1500));
+    let before = program.contents();
+    let damage = "DELETE FROM digest; DELETE FROM address; DELETE FROM cert WHERE id % 3 = 0";
+    Connection::open(program.store()).unwrap().execute_batch(damage).unwrap();
+    let mut killed = 0;
+    for tenths in 0.. {
+        let mut reindex = program.command(&["admin", "reindex"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100 + 60 * tenths));
+        if reindex.try_wait().unwrap().is_some() {
+            break;
+        }
+        reindex.kill().unwrap();
+        reindex.wait().unwrap();
+        killed += 1;
+        program.ok(&["list"]);
+    }
+    assert!(killed > 1, "{killed}");
+    program.ok(&["admin", "reindex"]);
+    program.assert_clean();
+    assert_eq!(program.contents(), before);
+}
+
+#[test]
 fn a_server_gossips_with_rebuilt_digests() {
     let all = corpus(20);
     let (theirs, ours) = (filled(&all), Program::new());

@@ -4,7 +4,7 @@
 //! removed, and the log is read from the segments.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -170,7 +170,7 @@ fn log_of(folder: &Path) -> Option<EntryId> {
 /// The error of an operation on a file.
 pub(super) fn save(folder: &Path, log: &Log, end: &End) -> io::Result<()> {
     let (path, new) = (index_path(folder), folder.join("index.new"));
-    let mut out = Writer::new(BufWriter::new(File::create(&new)?), log.id());
+    let mut out = Writer::new(File::create(&new)?, log.id());
     end.write(&mut out);
     log.write_index(&mut out);
     out.finish()?;

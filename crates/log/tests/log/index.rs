@@ -286,3 +286,18 @@ fn an_index_is_written_when_the_log_has_grown() {
     assert_eq!(fs::read(index(&path)).unwrap(), first);
     assert_same_without_index(&path);
 }
+
+/// A full disk, or a folder in the place of the file: the log goes on without an index.
+#[test]
+fn an_index_that_cannot_be_written_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let (log, mut alice) = create(&path, 0);
+    fs::create_dir(path.join("index.new")).unwrap();
+    put(&log, &mut alice, "one");
+    assert!(matches!(log.write_index(), Err(LogError::Io { .. })));
+    put(&log, &mut alice, "two");
+    drop(log);
+    let log = LogFolder::open(&path).unwrap();
+    assert_eq!(log.read(name).unwrap().as_deref(), Some("two"));
+}

@@ -270,7 +270,8 @@ pub(crate) async fn ensure_view(state: &Arc<State>, view: View) -> Result<(), Re
     if state.trees.views().contains(&view) {
         return Ok(());
     }
-    state.writer.run(move |store| store.add_view(view)).await?;
+    // A step at a time, so that an upload waits for one at most.
+    while state.writer.run(move |store| store.add_view_step(view)).await? {}
     let state = Arc::clone(state);
     crate::state::blocking(move || Ok(state.trees.add(view, &*state.readers.get()?)?)).await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, header};
-use talaria_cert::{Enarmor, View, enarmor};
+use talaria_cert::{Enarmor, View, enarmor, sha256};
 use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 use talaria_store::{Row, Store};
 
@@ -13,11 +13,13 @@ use super::{Report, machine, submit, v2};
 use crate::answer::{Answer, Pieces, Refusal, json, media, ok, streamed, with};
 use crate::clock;
 use crate::config::{Config, Policy};
+use crate::figures::{self, Figures};
 use crate::metrics::count;
 use crate::page;
 use crate::push;
+use crate::reader::Reader;
 use crate::request::{Parameters, Request};
-use crate::search::{self, Found, HEAVY_SIGNATURES, Page, Search};
+use crate::search::{self, Found, Page, Search};
 use crate::secret;
 use crate::state::{State, blocking};
 use crate::submission;
@@ -105,14 +107,18 @@ async fn dispatch(
     }
     let text = query.get("search").unwrap_or_default();
     if op == Op::HashGet {
-        return hash_get(state, text, &config);
+        let digest = digest(text).ok_or_else(|| {
+            Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
+        })?;
+        let reading = Arc::clone(state);
+        return state.turns.run(move || hash_get(&reading, digest, &config)).await;
     }
     let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
     let options = Options { op, json: query.option("json"), machine, text: text.to_owned() };
     let reading = Arc::clone(state);
     let work = {
         let (state, request, config) = (Arc::clone(state), request.clone(), Arc::clone(&config));
-        move |store: &Store, page: Page| -> Result<Answer, Refusal> {
+        move |store: &Reader, page: Page| -> Result<Answer, Refusal> {
             let Page { rows, more } = page;
             let answer = render(&state, &request, store, rows, more, &config, &options)?;
             Ok(marked(answer, more))
@@ -127,10 +133,9 @@ async fn dispatch(
     }
     let store = state.readers.get()?;
     let page = search.rows(&store, &config)?;
-    let heavy = page.rows.iter().map(|row| row.summary.signatures).sum::<u32>() > HEAVY_SIGNATURES;
-    if heavy || page.rows.len() > 1 {
+    if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &config.policy) {
         drop(store);
-        return state.turns.run(move || work(&*reading.readers.get()?, page)).await;
+        return state.turns.run(move || work(&reading.readers.get()?, page)).await;
     }
     work(&store, page)
 }
@@ -146,7 +151,7 @@ struct Options {
 fn render(
     state: &Arc<State>,
     request: &Request,
-    store: &Store,
+    store: &Reader,
     rows: Vec<Row>,
     more: bool,
     config: &Arc<Config>,
@@ -233,12 +238,15 @@ pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
     if more { with(answer, MORE, "true") } else { answer }
 }
 
-/// Adds an entity tag to an answer, so that a client need not fetch it twice.
+/// Adds an entity tag to an answer, so that a client need not fetch it twice. The served parts depend on other
+/// certificates and on settings, too, so the tag is a digest of them.
 pub(crate) fn tagged(answer: Answer, found: &[Found]) -> Answer {
     let answer = with(answer, header::CACHE_CONTROL, "no-cache");
     match found {
         [one] => {
-            let tag = format!("\"{}\"", one.row.tag());
+            let digest = sha256(&[one.cert.as_bytes()]);
+            let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            let tag = format!("\"{digits}\"");
             with(answer, header::ETAG, &tag)
         }
         _ => answer,
@@ -262,10 +270,7 @@ fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer,
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn hash_get(state: &State, text: &str, config: &Config) -> Result<Answer, Refusal> {
-    let digest = digest(text).ok_or_else(|| {
-        Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
-    })?;
+fn hash_get(state: &State, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
     let store = state.readers.get()?;
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
     let (_, id) = store.by_digest(digest)?.ok_or_else(nothing)?;
@@ -406,13 +411,16 @@ fn hash_reply(state: &State, digests: &[Digest]) -> Result<Answer, Refusal> {
 
 /// The statistics for programs, with the fields that crawlers of the network know from Hockeypuck.
 pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
-    let state = Arc::clone(state);
-    blocking(move || {
+    let changes = Figures::changes(state).await;
+    let reading = Arc::clone(state);
+    let answer = move || {
+        let state = &*reading;
         let config = state.config.load();
+        let certs = figures::certs_now(state)?;
         let store = state.readers.get()?;
         // Beside our own names, those of Hockeypuck.
         let mut peers = Vec::new();
-        for peer in page::all_peers(&state)? {
+        for peer in page::all_peers(state)? {
             let mut entry = serde_json::to_value(&peer).unwrap_or_default();
             if let Some(entry) = entry.as_object_mut() {
                 entry.insert("Name".into(), peer.name.clone().into());
@@ -421,11 +429,10 @@ pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
             }
             peers.push(entry);
         }
-        let day = clock::today();
-        let changes: Vec<serde_json::Value> = store
-            .changes_by_day(day.saturating_sub(30))?
-            .into_iter()
-            .map(|(day, [new, updated, deleted])| {
+        let days: Vec<serde_json::Value> = changes
+            .iter()
+            .flat_map(|changes| &changes.value)
+            .map(|&(day, [new, updated, deleted])| {
                 serde_json::json!({
                     "day": day_text(day), "new": new, "updated": updated, "deleted": deleted,
                 })
@@ -441,23 +448,24 @@ pub(crate) async fn statistics(state: &Arc<State>) -> Result<Answer, Refusal> {
                 "selfSignedOnly": false,
                 "keywordSearchDisabled": !config.policy.word_search,
             },
-            "Total": store.count()?,
+            "Total": certs,
             "software": "talaria",
             "version": env!("CARGO_PKG_VERSION"),
             "hostname": config.server.hostname,
             "contact": config.server.contact,
             "operator": config.server.operator,
-            "numkeys": store.count()?,
+            "numkeys": certs,
             "last_change": store.last_change()?.get(),
             "uptime_s": state.started.elapsed().as_secs(),
-            "days": changes,
+            "days": days,
+            "days_counted": changes.map(|changes| talaria_cert::timestamp(changes.time)),
             "requests": crate::metrics::RequestKind::ALL.iter().zip(state.metrics.requests())
                 .map(|(kind, n)| (kind.name().to_owned(), n.into()))
                 .collect::<serde_json::Map<_, _>>(),
             "peers": peers,
         })))
-    })
-    .await
+    };
+    state.turns.run(answer).await
 }
 
 /// The public name of the server with the port of one of its addresses; empty if there is none.

@@ -36,19 +36,8 @@ pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
 }
 
 async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    let rest = request.path().strip_prefix("/pks/v2/").unwrap_or_default();
-    let (category, rest) = rest.split_once('/').unwrap_or((rest, ""));
-    let (action, argument) = match category {
-        "certs" if !rest.is_empty() => {
-            let (action, argument) = rest.split_once('/').unwrap_or((rest, ""));
-            (action, argument)
-        }
-        _ => (category, rest),
-    };
-    let argument = percent_decode_str(argument)
-        .decode_utf8()
-        .map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?
-        .into_owned();
+    let (category, action, argument) = parts(request.path());
+    let argument = decoded(argument)?;
     match (category, action) {
         ("certs", "certs") => match *request.method() {
             Method::POST => add(state, request).await,
@@ -84,6 +73,38 @@ async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal>
             "request the mail with the token at /vks/v1/request-verify".into(),
         )),
         _ => Err(Refusal::NotImplemented("this server has no such category".into())),
+    }
+}
+
+/// The category, the action and the argument of a path. The argument is still encoded.
+fn parts(path: &str) -> (&str, &str, &str) {
+    let rest = path.strip_prefix("/pks/v2/").unwrap_or_default();
+    let (category, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    match category {
+        "certs" if !rest.is_empty() => {
+            let (action, argument) = rest.split_once('/').unwrap_or((rest, ""));
+            (category, action, argument)
+        }
+        _ => (category, category, rest),
+    }
+}
+
+fn decoded(argument: &str) -> Result<String, Refusal> {
+    let decoded = percent_decode_str(argument).decode_utf8();
+    let decoded = decoded.map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?;
+    Ok(decoded.into_owned())
+}
+
+/// Whether a request for this path looks at many certificates or changes. An identity that is no address is looked for in all
+/// user IDs.
+pub(crate) fn is_search(path: &str) -> bool {
+    let (_, action, argument) = parts(path);
+    match action {
+        "prefixlog" => true,
+        "index" | "by-identity" => {
+            decoded(argument).is_ok_and(|identity| identity.parse::<Address>().is_err())
+        }
+        _ => false,
     }
 }
 

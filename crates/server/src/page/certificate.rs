@@ -8,7 +8,7 @@ use talaria_cert::{
     Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
     Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
 };
-use talaria_store::{Query, Row, Store};
+use talaria_store::{Query, Row};
 
 use super::signers::{self, Signer};
 use super::text::{self, day, encoded, foreign, rest};
@@ -16,6 +16,7 @@ use super::timeline::{self, End, Track};
 use super::{Visit, qr, search};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
+use crate::reader::Reader;
 use crate::request::Request;
 use crate::search::{Found, LOOKS_MAX, served};
 use crate::state::State;
@@ -134,7 +135,7 @@ fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
 /// the caller has it already; its armor is shown.
 pub(crate) fn page(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reader,
     row: &Row,
     cert: Option<&Cert>,
 ) -> Result<Option<Answer>, Refusal> {

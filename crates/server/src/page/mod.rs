@@ -36,7 +36,7 @@ pub(crate) use certificate::armored;
 pub(crate) use failure::refusal;
 pub(crate) use peers::of_server as all_peers;
 pub(crate) use search::results;
-pub(crate) use statistics::{Figures, page as statistics};
+pub(crate) use statistics::page as statistics;
 pub(crate) use upload::{form as upload_form, report as uploaded};
 
 use language::Texts;
@@ -70,7 +70,7 @@ pub(crate) async fn route(
 ) -> Option<Result<Answer, Refusal>> {
     let path = request.path();
     Some(match path {
-        "/" => search::home(&Visit::new(state, request)),
+        "/" => Ok(search::home(&Visit::new(state, request))),
         "/suggest" => suggest::answer(state, request).await,
         "/upload" => Ok(upload_form(state, request)),
         "/statistics" => statistics(state, request).await,

@@ -8,6 +8,7 @@ use super::{Visit, peers};
 use crate::admin;
 use crate::answer::{Answer, Refusal};
 use crate::config::Config;
+use crate::figures;
 
 /// The page.
 pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
@@ -17,7 +18,7 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
     let number = |n: u64| grouped(n, texts.thousands);
     let uptime = state.started.elapsed().as_secs();
     let health = [
-        (texts.certificates, number(state.figures.count(state)?)),
+        (texts.certificates, number(figures::certs(state))),
         (texts.last_change, number(store.last_change()?.get().unsigned_abs())),
         (texts.uptime, (texts.days_hours)(uptime / 86400, uptime / 3600 % 24, uptime / 60 % 60)),
         (texts.memory, format!("{} MiB", number(admin::resident_bytes() >> 20))),

@@ -11,7 +11,9 @@ use super::text::{day, encoded, fingerprint, foreign, grouped, path, rest};
 use super::{Visit, certificate};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
+use crate::figures;
 use crate::hkp::v1::Op;
+use crate::reader::Reader;
 use crate::request::Request;
 use crate::state::State;
 
@@ -25,9 +27,9 @@ const PAGE: usize = 25;
 const DOMAINS_MAX: usize = 8;
 
 /// The start page.
-pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn home(visit: &Visit<'_>) -> Answer {
     let texts = visit.texts;
-    let count = visit.state.figures.count(visit.state)?;
+    let count = figures::certs(visit.state);
     let keyserver = certificate::keyserver(visit);
     let body = html! {
         section.hero {
@@ -53,7 +55,7 @@ pub(crate) fn home(visit: &Visit<'_>) -> Result<Answer, Refusal> {
             }
         }
     };
-    Ok(visit.page(texts.home_title, &body))
+    visit.page(texts.home_title, &body)
 }
 
 /// The search form.
@@ -82,7 +84,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
 pub(crate) fn results(
     state: &State,
     request: &Request,
-    store: &Store,
+    store: &Reader,
     rows: Vec<Row>,
     text: &str,
     op: Op,

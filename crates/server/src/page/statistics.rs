@@ -1,124 +1,34 @@
 //! The statistics: the content of the store, its growth, and the requests.
 //!
-//! Counting reads every certificate, so it runs in the background, at most once in a while. The page
-//! shows the last counts.
+//! Counting reads every certificate, so the page shows the last counts ([`Figures`]).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use maud::{Markup, html};
-use talaria::Stores;
-use talaria_store::Access;
-use tokio::sync::watch;
 
 use super::chart::Chart;
 use super::text::{fingerprint, foreign, grouped, moment};
 use super::{Visit, peers};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
+use crate::figures::{self, Contents, DAYS, Dated, Figures};
 use crate::hkp::v1::day_text;
 use crate::request::Request;
 use crate::state::State;
 
-/// The maximum age of the statistics.
-const COUNT_EVERY: Duration = Duration::from_secs(600);
-
-/// The waiting time of the first request.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The maximum age of the number of certificates.
-const CERTS_EVERY: Duration = Duration::from_secs(10);
-
-/// Days that are shown.
-const DAYS: u32 = 30;
-
 /// Algorithms that are shown; the others are in the table of the rest.
 const BARS_MAX: usize = 10;
 
-/// The counts over the whole store.
-#[derive(Debug)]
-struct Counted {
-    at: Instant,
-    time: u32,
-    holds: talaria::Statistics,
-    /// New, updated and deleted certificates by day.
-    changes: Vec<(u32, [u64; 3])>,
-    tally: BTreeMap<(u32, String), u64>,
-}
-
-/// The figures that pages show, counted now and then.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    counted: watch::Sender<Option<Arc<Counted>>>,
-    is_counting: AtomicBool,
-    certs: Mutex<Option<(Instant, u64)>>,
-}
-
-impl Figures {
-    /// The number of certificates, a few seconds old at most.
-    pub(crate) fn count(&self, state: &State) -> Result<u64, Refusal> {
-        let mut certs = self.certs.lock().unwrap_or_else(PoisonError::into_inner);
-        match *certs {
-            Some((at, count)) if at.elapsed() < CERTS_EVERY => Ok(count),
-            _ => {
-                let count = state.readers.get()?.count()?;
-                *certs = Some((Instant::now(), count));
-                Ok(count)
-            }
-        }
-    }
-
-    /// The last counts. If they are old, counting starts again in the background. The caller waits only
-    /// if there are no counts yet.
-    async fn counted(state: &Arc<State>) -> Option<Arc<Counted>> {
-        let this = &state.figures;
-        let mut seen = this.counted.subscribe();
-        let last = seen.borrow_and_update().clone();
-        let is_fresh = last.as_ref().is_some_and(|last| last.at.elapsed() < COUNT_EVERY);
-        if !is_fresh && !this.is_counting.swap(true, Ordering::AcqRel) {
-            let state = Arc::clone(state);
-            tokio::task::spawn_blocking(move || {
-                match count(&state.store_path, &state) {
-                    Ok(counted) => {
-                        state.figures.counted.send_replace(Some(Arc::new(counted)));
-                    }
-                    Err(error) => tracing::error!(%error, "cannot compute the statistics"),
-                }
-                state.figures.is_counting.store(false, Ordering::Release);
-            });
-        }
-        if last.is_some() {
-            return last;
-        }
-        let first = tokio::time::timeout(PATIENCE, seen.wait_for(Option::is_some)).await;
-        first.ok()?.ok()?.clone()
-    }
-}
-
-fn count(path: &PathBuf, state: &State) -> Result<Counted, talaria::Error> {
-    let now = clock::now();
-    let since = clock::today().saturating_sub(DAYS - 1);
-    let holds = {
-        let stores = Stores::open(std::slice::from_ref(path), Access::Read, now)?;
-        talaria::statistics(&stores, now)?
-    };
-    let store = state.readers.get()?;
-    let (changes, tally) = (store.changes_by_day(since)?, store.tally(since)?);
-    Ok(Counted { at: Instant::now(), time: now, holds, changes, tally })
-}
-
 /// The page.
 pub(crate) async fn page(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    let counted = Figures::counted(state).await;
+    let counted = Figures::contents(state).await;
     let visit = Visit::new(state, request);
     let texts = visit.texts;
     let number = |n: u64| grouped(n, texts.thousands);
     let total = match &counted {
-        Some(counted) => counted.holds.certificates,
-        None => state.figures.count(state)?,
+        Some(counted) => counted.value.holds.certificates,
+        None => figures::certs(state),
     };
     let body = html! {
         h1 { (texts.statistics_title) }
@@ -140,9 +50,9 @@ pub(crate) async fn page(state: &Arc<State>, request: &Request) -> Result<Answer
     Ok(visit.page(texts.statistics_title, &body))
 }
 
-fn charts(visit: &Visit<'_>, counted: &Counted) -> Markup {
+fn charts(visit: &Visit<'_>, counted: &Dated<Contents>) -> Markup {
     let texts = visit.texts;
-    let holds = &counted.holds;
+    let holds = &counted.value.holds;
     let number = |n: u64| grouped(n, texts.thousands);
     let totals = [
         (texts.certificates, holds.certificates),
@@ -150,7 +60,7 @@ fn charts(visit: &Visit<'_>, counted: &Counted) -> Markup {
         (texts.subkeys, holds.subkeys),
         (texts.all_signatures, holds.signatures),
     ];
-    let by_day: BTreeMap<u32, [u64; 3]> = counted.changes.iter().copied().collect();
+    let by_day: BTreeMap<u32, [u64; 3]> = counted.value.changes.iter().copied().collect();
     let growth = Chart {
         title: texts.chart_growth,
         labels: texts.day,
@@ -234,7 +144,7 @@ fn largest(counts: BTreeMap<String, u64>) -> Vec<(String, Vec<u64>)> {
 }
 
 /// Requests by day and kind, and those since the start.
-fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
+fn requests(visit: &Visit<'_>, counted: Option<&Dated<Contents>>) -> Markup {
     let texts = visit.texts;
     let kinds = crate::metrics::RequestKind::ALL.iter().zip(visit.state.metrics.requests());
     let since_start =
@@ -247,7 +157,7 @@ fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
     };
     let (mut names, mut by_day): (Vec<&str>, BTreeMap<u32, BTreeMap<&str, u64>>) =
         Default::default();
-    let tally = counted.map(|counted| &counted.tally);
+    let tally = counted.map(|counted| &counted.value.tally);
     for ((day, name), &n) in tally.into_iter().flatten() {
         let Some(kind) = name.strip_prefix("requests.") else { continue };
         if !names.contains(&kind) {
@@ -287,7 +197,7 @@ fn requests(visit: &Visit<'_>, counted: Option<&Counted>) -> Markup {
 fn for_programs(
     visit: &Visit<'_>,
     total: u64,
-    counted: Option<&Counted>,
+    counted: Option<&Dated<Contents>>,
 ) -> Result<Markup, Refusal> {
     let texts = visit.texts;
     let config = &visit.config;
@@ -343,7 +253,7 @@ fn for_programs(
                         thead { tr { th { "Time" } th { "New Keys" } th { "Updated Keys" } } }
                         tbody {
                             @for (day, [new, updated, _]) in
-                                counted.iter().flat_map(|counted| counted.changes.iter().rev()) {
+                                counted.iter().flat_map(|counted| counted.value.changes.iter().rev()) {
                                 tr { td { (day_text(*day)) } td { (new) } td { (updated) } }
                             }
                         }

@@ -95,6 +95,7 @@ fn configuration_errors_give_the_line_number() {
         ("[http]\nlisten = [\"nowhere\"]\n", "line 2", "listen"),
         ("[policy]\nuploads = \"yes\"\n", "line 2", "uploads"),
         ("[policy]\nphotos = true\nresults = 0\n", "line 3", "policy.results"),
+        ("[policy]\nthird_party = \"some\"\n", "line 2", "\"verified\", or \"all\""),
         ("[gossip]\n\ninterval_s = 0.01", "line 3", "gossip.interval_s"),
         ("\n[rates.uploads]\nper_second = 0.0\nburst = 5.0", "line 2", "rates.uploads"),
         ("[http]\n# TLS\ntls_key = \"k.pem\"", "line 3", "http.tls_key"),

@@ -480,6 +480,40 @@ fn statistics_have_the_fields_that_crawlers_read() {
     assert_eq!(same["numkeys"], 7);
 }
 
+#[test]
+fn statistics_are_counted_once_for_many_visits() {
+    let site = server(30);
+    let metric = |name: &str| {
+        let metrics = site.get("/metrics").text();
+        let line = metrics.lines().find_map(|l| l.strip_prefix(&format!("talaria_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse::<u64>().unwrap()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for path in ["/statistics", "/pks/stats", "/pks/lookup?op=stats"] {
+                    assert_eq!(get(&site, path).status, 200, "{path}");
+                }
+            });
+        }
+    });
+    // The contents for the pages, and the changes for the programs.
+    assert_eq!(metric("counted_total"), 2);
+    let more = ask(&site, "POST", "/pks/v2/certs", &BINARY, certs(31)[30].as_bytes());
+    assert_eq!(more.status, 200);
+    for _ in 0..5 {
+        let stats = get(&site, "/pks/stats").json();
+        // The number is that of now. The answer says from when the changes are.
+        assert_eq!(stats["numkeys"], 31);
+        assert_eq!(stats["days"][0]["new"], 30);
+        assert!(stats["days_counted"].as_str().unwrap() <= stats["now"].as_str().unwrap());
+        let page = site.open("/statistics").text();
+        assert!(page.contains("Total number of keys: 30<"), "{page}");
+        assert!(page.contains("Counted at"), "{page}");
+    }
+    assert_eq!((metric("counted_total"), metric("certs")), (2, 31));
+}
+
 /// The status line of the answer to these octets.
 fn raw(site: &Site, octets: &[u8]) -> String {
     use std::io::{Read as _, Write as _};

@@ -11,5 +11,6 @@ mod pages;
 mod push;
 mod running;
 mod site;
+mod third_party;
 mod vks;
 mod wkd;

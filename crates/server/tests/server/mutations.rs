@@ -124,7 +124,7 @@ fn listed(server: &Running, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<
                 "fpr" => {
                     // The first one behind a primary key is its own.
                     if let Some(line) = line_of_key.take() {
-                        primary = fields[9].to_owned();
+                        fields[9].clone_into(&mut primary);
                         parts.entry(primary.clone()).or_default().insert(line);
                     }
                 }

@@ -467,6 +467,42 @@ fn digests_of_all_views_follow_every_write() {
 }
 
 #[test]
+fn a_view_is_added_in_pieces_while_others_write() {
+    let all = corpus(1400);
+    let (old, new) = all.split_at(1300);
+    let folder = Folder::new();
+    let mut other = folder.store();
+    let id = old[1].fingerprint().key_id().0;
+    let shorter: Vec<Cert> = old[..100].iter().map(|cert| part(cert, |at| at < 2)).collect();
+    other.ingest([&shorter, &old[100..]].concat(), Verification::Full, NOW.into()).unwrap();
+    let mut steps = 0;
+    loop {
+        // Each step may be the last one of a process.
+        let mut store = Store::open(&folder.path(), Access::Write).unwrap();
+        let more = store.add_view_step(OTHER).unwrap();
+        assert_eq!(store.views().unwrap().contains(&OTHER), !more);
+        if !more {
+            break;
+        }
+        // Certificates before and behind the place arrive, grow, change their digest, and go.
+        let noisy = with_packets(&old[1200 + steps], &[forged(0x18, 9, id, 1)]);
+        let written = vec![new[steps].clone(), old[steps].clone(), old[99 - steps].clone(), noisy];
+        other.ingest(written, Verification::Full, NOW.into()).unwrap();
+        let gone = [old[300 + steps].fingerprint(), old[1100 + steps].fingerprint()];
+        other.delete(&gone, Return::Allowed, NOW.into()).unwrap();
+        // An incomplete view is no damage.
+        assert_clean(&store);
+        steps += 1;
+    }
+    assert!(steps >= 3, "{steps}");
+    assert_digests(&other);
+    assert_clean(&other);
+    other.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
+    assert_digests(&other);
+    assert_clean(&other);
+}
+
+#[test]
 fn a_view_added_later_has_the_same_digests() {
     let all = corpus(1200);
     let (early, late) = (Folder::new(), Folder::new());

@@ -9,6 +9,7 @@ mod interface;
 mod keyserver;
 mod people;
 mod place;
+mod reindex;
 mod search;
 mod trust;
 mod wot;

@@ -1,17 +1,20 @@
 //! `talaria admin reindex`
 
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use talaria::store::Access;
+use talaria::Progress;
+use talaria::store::{Access, ReindexProgress, ReindexStep, TextIndex};
 
 use crate::context::Context;
 use crate::error::CliError;
 
 /// Rebuild all indexes from the certificates
 ///
-/// Runs in one transaction. Lookups use the old indexes meanwhile; uploads wait, and are refused after a minute, so
-/// choose a quiet hour: it takes about as long as `talaria build` from a dump.
+/// Runs in short transactions beside a server: lookups and uploads continue. It takes about as long as `talaria build` from
+/// a dump. If it is interrupted, the store stays usable, and a later run within a day continues. `talaria check --rebuild`
+/// repairs indexes whose tables cannot be read.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 
@@ -19,7 +22,13 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
     let now = cx.now;
-    let report = cx.step("rebuilding indexes", || store.rebuild(now.into()))?;
+    let report = cx.shown(|report| {
+        store.reindex(now.into(), |progress| {
+            report(shown(progress));
+            ControlFlow::Continue(())
+        })
+    })?;
+    let report = report.unwrap_or_default();
     let mut out = cx.report_stdout();
     if cx.json {
         let findings: Vec<_> = report
@@ -39,4 +48,16 @@ pub(super) fn run(_: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         writeln!(out, "{path}: rebuilt the indexes of {} certificates", report.certs)?;
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
+
+fn shown(progress: ReindexProgress) -> Progress {
+    let (number, step, certs) = match progress.step {
+        ReindexStep::Certificates => (1, "verifying certificates", progress.done),
+        ReindexStep::Rows => (2, "comparing indexes", 0),
+        ReindexStep::Text(TextIndex::Words) => (3, "filling the index of words", progress.done),
+        ReindexStep::Text(TextIndex::Trigrams) => {
+            (4, "filling the index of substrings", progress.done)
+        }
+    };
+    Progress { certs, step: Some(step), steps: Some((number, 4)), ..Progress::default() }
 }

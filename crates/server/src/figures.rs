@@ -1,0 +1,240 @@
+//! Figures about the whole store: computed once in a while, however many visitors ask.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use talaria_cert::View;
+use talaria_recon::PrefixTree;
+use talaria_store::{CertId, Cursor};
+use tokio::sync::watch;
+
+use crate::answer::Refusal;
+use crate::clock;
+use crate::metrics::count;
+use crate::state::State;
+
+/// The maximum age of the contents.
+const CONTENTS_EVERY: Duration = Duration::from_secs(600);
+
+/// The maximum age of the changes.
+const CHANGES_EVERY: Duration = Duration::from_secs(60);
+
+/// The time that a visitor waits for the first figures.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Certificates that are counted in one turn: some 50 ms.
+const PIECE: u64 = 10_000;
+
+/// Days of which the changes and requests are counted.
+pub(crate) const DAYS: u32 = 30;
+
+/// A value with the time of its computation.
+#[derive(Debug)]
+pub(crate) struct Dated<T> {
+    at: Instant,
+    /// Seconds since 1970.
+    pub(crate) time: u32,
+    pub(crate) value: T,
+}
+
+/// A value that is computed when somebody asks and the last one is too old.
+#[derive(Debug)]
+struct Periodic<T> {
+    last: watch::Sender<Option<Arc<Dated<T>>>>,
+    is_computing: AtomicBool,
+}
+
+impl<T> Default for Periodic<T> {
+    fn default() -> Self {
+        Self { last: watch::Sender::default(), is_computing: AtomicBool::new(false) }
+    }
+}
+
+impl<T: Send + Sync + 'static> Periodic<T> {
+    /// The last value. If it is older than `period`, `compute` starts in the background, once for all who ask. They wait
+    /// for it only if there is no value yet, and not for long.
+    async fn get<F>(
+        self: &Arc<Self>,
+        period: Duration,
+        compute: impl FnOnce() -> F,
+    ) -> Option<Arc<Dated<T>>>
+    where
+        F: Future<Output = Result<T, Refusal>> + Send + 'static,
+    {
+        let mut seen = self.last.subscribe();
+        let last = seen.borrow_and_update().clone();
+        let is_fresh = last.as_ref().is_some_and(|last| last.at.elapsed() < period);
+        if !is_fresh && !self.is_computing.swap(true, Ordering::AcqRel) {
+            let (this, computing) = (Arc::clone(self), compute());
+            // It ends even if nobody waits any more.
+            tokio::spawn(async move {
+                match computing.await {
+                    Ok(value) => {
+                        let dated = Dated { at: Instant::now(), time: clock::now(), value };
+                        this.last.send_replace(Some(Arc::new(dated)));
+                    }
+                    Err(error) => tracing::error!(%error, "cannot compute the statistics"),
+                }
+                this.is_computing.store(false, Ordering::Release);
+            });
+        }
+        if last.is_some() {
+            return last;
+        }
+        let first = tokio::time::timeout(PATIENCE, seen.wait_for(Option::is_some)).await;
+        first.ok()?.ok()?.clone()
+    }
+}
+
+/// New, updated and deleted certificates by day (days since 1970).
+pub(crate) type Changes = Vec<(u32, [u64; 3])>;
+
+/// The contents of the store.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) holds: talaria::Statistics,
+    pub(crate) changes: Changes,
+    /// Requests by day and kind.
+    pub(crate) tally: BTreeMap<(u32, String), u64>,
+}
+
+/// The figures of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    contents: Arc<Periodic<Contents>>,
+    changes: Arc<Periodic<Changes>>,
+}
+
+impl Figures {
+    /// The contents, counted within the last ten minutes or since the last visit. `None` if the first count takes longer than
+    /// visitors wait.
+    pub(crate) async fn contents(state: &Arc<State>) -> Option<Arc<Dated<Contents>>> {
+        let counting = Arc::clone(state);
+        state.figures.contents.get(CONTENTS_EVERY, || contents(counting)).await
+    }
+
+    /// The changes of the last days, counted within the last minute or since the last visit. `None` as in [`Self::contents`].
+    pub(crate) async fn changes(state: &Arc<State>) -> Option<Arc<Dated<Changes>>> {
+        let counting = Arc::clone(state);
+        state.figures.changes.get(CHANGES_EVERY, || changes(counting)).await
+    }
+}
+
+/// The number of certificates as the trees have it: half a second old at most, and without a read.
+pub(crate) fn certs(state: &State) -> u64 {
+    state.trees.with(View::Sks, PrefixTree::len).unwrap_or(0) as u64
+}
+
+/// The number of certificates at this moment.
+pub(crate) fn certs_now(state: &State) -> Result<u64, Refusal> {
+    state.trees.follow(&*state.readers.get()?)?;
+    Ok(certs(state))
+}
+
+/// Counts in pieces, so that other reads get their turns, and no snapshot stays long.
+async fn contents(state: Arc<State>) -> Result<Contents, Refusal> {
+    count(&state.metrics.counted, 1);
+    let (mut holds, mut after) = (talaria::Statistics::default(), None);
+    loop {
+        let reading = Arc::clone(&state);
+        let (counted, last) = state.turns.run(move || piece(&reading, holds, after)).await?;
+        (holds, after) = (counted, last);
+        if after.is_none() {
+            break;
+        }
+    }
+    let reading = Arc::clone(&state);
+    let rest = move || {
+        let (store, since) = (reading.readers.get()?, clock::today().saturating_sub(DAYS - 1));
+        Ok((store.changes_by_day(since)?, store.tally(since)?))
+    };
+    let (changes, tally) = state.turns.run(rest).await?;
+    Ok(Contents { holds, changes, tally })
+}
+
+/// Adds the next certificates to the counts. Returns the last one, or `None` at the end.
+fn piece(
+    state: &State,
+    mut holds: talaria::Statistics,
+    after: Option<CertId>,
+) -> Result<(talaria::Statistics, Option<CertId>), Refusal> {
+    let (store, now) = (state.readers.get()?, clock::now());
+    let mut cursor =
+        after.map_or(Cursor::start(talaria_store::Order::Insertion), Cursor::Insertion);
+    let end = holds.certificates + PIECE;
+    let (mut failure, mut last) = (None, None);
+    store.walk(&mut cursor, |row| {
+        let id = row.id;
+        let added = store.current(row, now.into()).and_then(|row| holds.add(&store, &row, now));
+        if let Err(error) = added {
+            failure = Some(error);
+            return ControlFlow::Break(());
+        }
+        if holds.certificates == end {
+            last = Some(id);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok((holds, last)),
+    }
+}
+
+async fn changes(state: Arc<State>) -> Result<Changes, Refusal> {
+    count(&state.metrics.counted, 1);
+    let reading = Arc::clone(&state);
+    let read = move || {
+        let since = clock::today().saturating_sub(DAYS);
+        Ok(reading.readers.get()?.changes_by_day(since)?)
+    };
+    state.turns.run(read).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn concurrent_visits_wait_for_one_computation_and_later_ones_take_its_value() {
+        let (figure, computed) = (Arc::new(Periodic::default()), Arc::new(AtomicUsize::new(0)));
+        let visit = |period| {
+            let (figure, computed) = (Arc::clone(&figure), Arc::clone(&computed));
+            async move {
+                let compute = || async move {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    Ok(computed.fetch_add(1, Ordering::Relaxed) + 1)
+                };
+                figure.get(period, compute).await.expect("a value").value
+            }
+        };
+        let long = Duration::from_secs(600);
+        // One visitor leaves at once. The computation goes on.
+        let _ = tokio::time::timeout(Duration::from_millis(5), visit(long)).await;
+        let visits: Vec<_> = (0..50).map(|_| tokio::spawn(visit(long))).collect();
+        for visit in visits {
+            assert_eq!(visit.await.unwrap(), 1);
+        }
+        assert_eq!(visit(long).await, 1);
+        assert_eq!(computed.load(Ordering::Relaxed), 1);
+        // An old value is given out while the next one is computed.
+        assert_eq!(visit(Duration::ZERO).await, 1);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(visit(long).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_computation_that_fails_is_tried_again() {
+        let figure = Arc::new(Periodic::default());
+        let (period, failed) = (Duration::from_secs(600), || async { Err(Refusal::Busy) });
+        let waits = figure.get(period, failed);
+        assert!(tokio::time::timeout(Duration::from_millis(20), waits).await.is_err());
+        assert_eq!(figure.get(period, || async { Ok(7) }).await.expect("a value").value, 7);
+    }
+}

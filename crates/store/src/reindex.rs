@@ -1,0 +1,724 @@
+//! Rebuilding the derived data of a store in use, in transactions of a few hundredths of a second.
+//!
+//! 1. The verdicts, checksums and rows of certificates are computed again, in the order of their numbers. The place is
+//!    recorded, so that a reindex that was ended continues there without verifying the signatures before it again.
+//! 2. The index rows of all certificates are sorted outside of the store and compared with the tables. What is right for a
+//!    row that differs is decided under the lock, from the certificate as it is then.
+//! 3. Each full-text index is filled beside the old one, and takes its place at the end. Every writer changes both.
+//!
+//! Each transaction leaves a store that any program can use. [`Store::rebuild`] does the same in one transaction, also if the
+//! tables themselves are damaged.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{
+    Cert, Reason, Summary, Timestamp, VERIFIER, Verdict, Verification, View, search_text, verdicts,
+};
+
+use crate::blob::{self, Blob, Integrity, Part};
+use crate::build::failed;
+use crate::check::{BYTES_DAMAGED, certificate_name};
+use crate::derive::{Derived, Difference, Differences, Failure};
+use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ledger::Ledger;
+use crate::revoker;
+use crate::schema::{self, TextIndex};
+use crate::store::{self, RawRow};
+use crate::{CheckReport, Remedy, Store, StoreError, trust};
+
+/// Certificates that are read at a time, and their size, above which none is added.
+const PIECE_CERTS: usize = 500;
+const PIECE_BYTES: usize = 4 << 20;
+
+/// Index rows that are collected for a transaction.
+const PIECE_ROWS: usize = 2000;
+
+/// Certificates that name revokers and are evaluated in a transaction.
+const PIECE_NAMING: usize = 50;
+
+/// Blocks of an old full-text index, of some 4 KiB, that are deleted in a transaction.
+const PIECE_BLOCKS: u32 = 1000;
+
+/// The time after which a transaction takes on no more work.
+const HOLD: Duration = Duration::from_millis(40);
+
+/// The same for a full-text index, which merges segments at the commit: that takes up to some 100 ms more.
+const HOLD_TEXT: Duration = Duration::from_millis(5);
+
+/// The time that is left to other writers after each transaction. Those that wait for the lock try at least every 25 ms in the
+/// first tenth of a second.
+const REST: Duration = Duration::from_millis(30);
+
+/// The interval at which the place is recorded if nothing else is written.
+const RECORD_EVERY: Duration = Duration::from_secs(2);
+
+/// The time for which a recorded place counts: what was damaged since is found if the certificates are verified again.
+const PLACE_SECONDS_MAX: u32 = 86_400;
+
+/// Memory for sorting index rows before they go to disk: 64 MiB.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// The steps of [`Store::reindex`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReindexStep {
+    /// Verifying signatures, and writing verdicts and rows of certificates.
+    Certificates,
+    /// Comparing and correcting index rows. The progress is in rows that differ.
+    Rows,
+    /// Filling a full-text index.
+    Text(TextIndex),
+}
+
+/// The progress of [`Store::reindex`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReindexProgress {
+    /// The current step.
+    pub step: ReindexStep,
+    /// What was done of the step.
+    pub done: u64,
+    /// The size of the step.
+    pub total: u64,
+}
+
+impl Store {
+    /// Rebuilds all derived data from the certificates, in short transactions, while other programs read and write. Another
+    /// writer waits for at most some 100 ms. Only a web of trust is computed in one transaction.
+    ///
+    /// `progress` is called after each piece. If it breaks off, or the process ends, the store can be used as it is, and a
+    /// later call within a day continues. Returns `None` if `progress` broke off.
+    ///
+    /// A certificate whose bytes are damaged is reported, and keeps its bytes and its rows.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] if a table cannot be read; any error of a write.
+    pub fn reindex(
+        &mut self,
+        now: Timestamp,
+        mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
+    ) -> Result<Option<CheckReport>, StoreError> {
+        let path = self.path.clone();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut reindex = Reindex {
+            folder: folder.map_or_else(|| ".".into(), Into::into),
+            store: self,
+            now: now.seconds(),
+            report: CheckReport::default(),
+            wrote: None,
+            progress: &mut progress,
+        };
+        match reindex.run() {
+            Ok(()) => Ok(Some(reindex.report)),
+            Err(Ended::BrokenOff) => Ok(None),
+            Err(Ended::Failed(error)) => Err(error),
+            Err(Ended::Unsorted(failure)) => Err(failed(&path, failure)),
+        }
+    }
+}
+
+/// Why a reindex ended before it was complete.
+enum Ended {
+    BrokenOff,
+    Failed(StoreError),
+    Unsorted(Failure),
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Unsorted(failure)
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Unsorted(error.into())
+    }
+}
+
+/// The row of a certificate, and the version of the verifier that made its verdicts.
+type SeenRow = (RawRow, u8);
+
+/// Such rows by the number of their certificate.
+type SeenRows = HashMap<i64, SeenRow>;
+
+/// A certificate that was read, with the verdicts that are stored if they can be used.
+struct Parsed {
+    blob: Blob,
+    integrity: Integrity,
+    cert: Result<Cert, Reason>,
+    stored: Option<Vec<Verdict>>,
+}
+
+/// A certificate that was read and verified.
+struct Computed {
+    blob: Blob,
+    integrity: Integrity,
+    prepared: Result<Prepared, Reason>,
+}
+
+/// A certificate with something to write.
+struct Wrong {
+    id: i64,
+    /// The row when the certificate was read.
+    seen: Option<SeenRow>,
+    prepared: Prepared,
+    action: Action,
+    /// The change to record in its row, if it gets no new one.
+    change: i64,
+}
+
+/// What is written beside the row of a certificate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Action {
+    Row,
+    /// The checksum.
+    Seal,
+    /// Verdicts that differ.
+    Verdicts,
+    /// Bytes that are not in canonical form.
+    Bytes,
+    /// The index rows: the bytes may be damaged, but without a row nobody would find them.
+    Unproven,
+}
+
+struct Reindex<'s> {
+    store: &'s mut Store,
+    folder: PathBuf,
+    now: u32,
+    report: CheckReport,
+    /// The end of the last transaction.
+    wrote: Option<Instant>,
+    progress: &'s mut dyn FnMut(ReindexProgress) -> ControlFlow<()>,
+}
+
+impl Reindex<'_> {
+    fn run(&mut self) -> Result<(), Ended> {
+        for index in TextIndex::ALL {
+            self.drop_in_pieces(index)?;
+        }
+        let derived = self.certificates()?;
+        self.drop_orphans()?;
+        let differences = derived.differences(&self.store.connection, &self.folder)?;
+        self.rows(differences)?;
+        self.revokers()?;
+        for index in TextIndex::ALL {
+            if self.store.has_index(index)? {
+                self.text(index)?;
+            }
+        }
+        if self.store.trust_rules()?.is_some() {
+            self.store.check_trust(true, self.now.into())?;
+        }
+        // Callers that keep digests in memory read them again after the schema changed.
+        self.write(|connection, _| {
+            connection.execute("DELETE FROM meta WHERE name = 'reindexed'", [])?;
+            connection.execute_batch("CREATE TABLE reindexed (x); DROP TABLE reindexed;")
+        })?;
+        Ok(())
+    }
+
+    /// Runs a transaction. Other writers had time before it.
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if let Some(wrote) = self.wrote {
+            std::thread::sleep(REST.saturating_sub(wrote.elapsed()));
+        }
+        let result = self.store.transaction(work);
+        self.wrote = Some(Instant::now());
+        result
+    }
+
+    fn show(&mut self, step: ReindexStep, done: u64, total: u64) -> Result<(), Ended> {
+        // Certificates may have arrived meanwhile.
+        match (self.progress)(ReindexProgress { step, done: done.min(total), total }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Ended::BrokenOff),
+        }
+    }
+
+    /// The number of the last certificate that an earlier call verified; 0 if it was long ago or by another verifier.
+    fn place(&self) -> Result<i64, StoreError> {
+        let place: Option<String> = self.store.run(|connection| {
+            connection
+                .prepare_cached("SELECT value FROM meta WHERE name = 'reindexed'")?
+                .query_row([], |row| row.get(0))
+                .optional()
+        })?;
+        let place = place.unwrap_or_default();
+        let mut parts = place.split(' ').map(|part| part.parse::<i64>().unwrap_or(0));
+        let mut part = || parts.next().unwrap_or(0);
+        let (verifier, id, time) = (part(), part(), part());
+        let is_recent = (0..=i64::from(PLACE_SECONDS_MAX)).contains(&(i64::from(self.now) - time));
+        Ok(if is_recent && verifier == i64::from(VERIFIER) { id } else { 0 })
+    }
+
+    /// Computes the verdicts, checksums and rows of all certificates. Returns their index rows.
+    fn certificates(&mut self) -> Result<Derived, Ended> {
+        let views = self.store.run(schema::views)?;
+        let total = self.store.run(blob::count)?;
+        let mut derived = Derived::new(&self.folder, MEMORY_BYTES);
+        let verified = self.place()?;
+        // Those that arrive meanwhile are right.
+        let end = self.store.run(blob::highest_id)?;
+        let (mut after, mut recorded) = (0, Instant::now());
+        while after < end {
+            let Some((blobs, mut rows)) = self.read(after)? else { break };
+            let last = blobs.last().map_or(after, |blob| blob.id);
+            let is_verified = last <= verified;
+            let mut wrong = Vec::new();
+            for computed in compute(blobs, is_verified, self.now, &views) {
+                let seen = rows.remove(&computed.blob.id);
+                let is_good = self.is_good(&computed)?;
+                self.note(&computed, is_good)?;
+                if let (true, Ok(prepared)) = (is_good, &computed.prepared) {
+                    derived.add(computed.blob.id, &prepared.terms, &prepared.digests)?;
+                }
+                if !is_verified {
+                    wrong.extend(self.wrong(computed, seen, is_good)?);
+                }
+            }
+            if !wrong.is_empty() || !is_verified && recorded.elapsed() > RECORD_EVERY {
+                self.correct(&wrong, last, &views)?;
+                recorded = Instant::now();
+            }
+            after = last;
+            self.show(ReindexStep::Certificates, self.report.certs, total)?;
+        }
+        if after > verified {
+            self.correct(&[], after, &views)?;
+        }
+        Ok(derived)
+    }
+
+    /// The next certificates and their rows, from one snapshot.
+    fn read(&self, after: i64) -> Result<Option<(Vec<Blob>, SeenRows)>, StoreError> {
+        let store = self.store.snapshot()?;
+        store.run(|connection| {
+            let size = (PIECE_CERTS, PIECE_BYTES);
+            let blobs = blob::batch(connection, after, size, Part::ALL)?;
+            let Some(last) = blobs.last() else { return Ok(None) };
+            let rows = connection
+                .prepare_cached(
+                    "SELECT id, fingerprint, change, summary, verifier FROM cert \
+                     WHERE id > ?1 AND id <= ?2",
+                )?
+                .query_map((after, last.id), |row| {
+                    Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?)))
+                })?
+                .collect::<rusqlite::Result<_>>()?;
+            Ok(Some((blobs, rows)))
+        })
+    }
+
+    /// Whether the bytes of a certificate are those that were written, as far as its checksum or its stored digest can tell.
+    fn is_good(&self, computed: &Computed) -> Result<bool, StoreError> {
+        match (computed.integrity, &computed.prepared) {
+            (_, Err(_)) | (Integrity::Bytes, _) => Ok(false),
+            (Integrity::Intact | Integrity::Verdicts, Ok(_)) => Ok(true),
+            (Integrity::Unsealed, Ok(prepared)) => {
+                let digest = prepared.cert.sks_digest();
+                self.store.run(|c| blob::is_confirmed(c, "digest", computed.blob.id, &digest))
+            }
+        }
+    }
+
+    fn note(&mut self, computed: &Computed, is_good: bool) -> Result<(), StoreError> {
+        self.report.certs += 1;
+        if let Ok(prepared) = &computed.prepared {
+            let good = prepared.verdicts.iter().filter(|&&verdict| verdict == Verdict::Good);
+            self.report.signatures += good.count() as u64;
+        }
+        if !is_good {
+            let id = computed.blob.id;
+            let fingerprint = self.store.run(|c| store::fingerprint(c, id))?;
+            let reason = computed.prepared.as_ref().err().map(ToString::to_string);
+            let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
+            self.report.add(certificate_name(id, fingerprint), what, Remedy::Copy);
+        }
+        Ok(())
+    }
+
+    /// What is to be written about a certificate, if anything is.
+    fn wrong(
+        &self,
+        computed: Computed,
+        seen: Option<SeenRow>,
+        is_good: bool,
+    ) -> Result<Option<Wrong>, StoreError> {
+        let Computed { blob, integrity, prepared } = computed;
+        let Ok(prepared) = prepared else { return Ok(None) };
+        let summary = seen.as_ref().and_then(|(row, _)| row.summary());
+        let summary = summary.filter(|s| s.fingerprint() == prepared.cert.fingerprint());
+        if !is_good && summary.is_some() {
+            return Ok(None);
+        }
+        let action = if !is_good {
+            Action::Unproven
+        } else if prepared.cert.as_bytes() != blob.bytes {
+            Action::Bytes
+        } else if numbers(&prepared.verdicts) != blob.verdicts {
+            Action::Verdicts
+        } else if integrity == Integrity::Intact {
+            Action::Row
+        } else {
+            Action::Seal
+        };
+        let is_row_right = match (&seen, summary) {
+            (Some((row, VERIFIER)), Some(summary)) => {
+                // A summary is the same at any time within its span.
+                let then = summary.holds.from;
+                let mut again = Summary::evaluate(&prepared.cert, &prepared.verdicts, then);
+                self.store.run(|connection| {
+                    let ledger = Ledger::default();
+                    revoker::ask(connection, &prepared.cert, &mut again, then, &ledger)?;
+                    Ok(again == summary && is_change_of(connection, row.change, blob.id)?)
+                })?
+            }
+            _ => false,
+        };
+        if is_row_right && action == Action::Row {
+            return Ok(None);
+        }
+        let change = match &seen {
+            Some((row, _)) if self.store.run(|c| is_change_of(c, row.change, blob.id))? => {
+                row.change
+            }
+            _ => self.store.run(|c| last_change_of(c, blob.id))?,
+        };
+        Ok(Some(Wrong { id: blob.id, seen, prepared, action, change }))
+    }
+
+    /// Writes what is wrong, in one or more transactions, and then the place.
+    fn correct(&mut self, wrong: &[Wrong], place: i64, views: &[View]) -> Result<(), StoreError> {
+        let now = self.now;
+        let planned = wrong.iter().map(|w| (Some(w.id), &w.prepared.cert, &w.prepared.summary));
+        let ledger = self.store.rehearse(planned, &[], now, Ledger::default())?;
+        let (mut rest, mut overtaken) = (wrong, Vec::new());
+        loop {
+            let written = self.write(|connection, last| {
+                let written = write_wrong(connection, rest, last, now, &ledger, &mut overtaken)?;
+                if written == rest.len() {
+                    connection
+                        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('reindexed', ?1)")?
+                        .execute([format!("{VERIFIER} {place} {now}")])?;
+                }
+                Ok(written)
+            })?;
+            rest = &rest[written..];
+            if rest.is_empty() {
+                break;
+            }
+        }
+        // Another program has changed these meanwhile. This is rare, and that program has made progress.
+        for id in overtaken {
+            let (blob, row) = {
+                let store = self.store.snapshot()?;
+                store.run(|connection| Ok((blob::get(connection, id)?, seen(connection, id)?)))?
+            };
+            let Some(blob) = blob else { continue };
+            for computed in compute(vec![blob], false, now, views) {
+                let is_good = self.is_good(&computed)?;
+                if let Some(wrong) = self.wrong(computed, row.clone(), is_good)? {
+                    self.correct(&[wrong], place, views)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes rows without a certificate. Their index rows differ, and go as such.
+    fn drop_orphans(&mut self) -> Result<(), StoreError> {
+        let orphans: Vec<i64> = self.store.run(|connection| {
+            connection
+                .prepare(
+                    "SELECT id FROM cert \
+                     WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
+                )?
+                .query_map([], |row| row.get(0))?
+                .collect()
+        })?;
+        for ids in orphans.chunks(PIECE_ROWS) {
+            self.write(|connection, _| {
+                let mut delete = connection.prepare_cached(
+                    "DELETE FROM cert WHERE id = ?1 \
+                     AND NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = ?1)",
+                )?;
+                ids.iter().try_for_each(|id| delete.execute([id]).map(drop))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Corrects index rows that differ.
+    fn rows(&mut self, differences: Differences) -> Result<(), Ended> {
+        let (mut pending, mut done): (Vec<Difference>, u64) = (Vec::new(), 0);
+        let total = differences.count;
+        self.show(ReindexStep::Rows, 0, total)?;
+        differences.sorter.drain(|record| {
+            let difference = Difference::read(record);
+            // The rows of a certificate are not torn apart.
+            if pending.len() >= PIECE_ROWS
+                && pending.last().is_some_and(|last| last.cert != difference.cert)
+            {
+                done += pending.len() as u64;
+                self.settle(&std::mem::take(&mut pending))?;
+                self.show(ReindexStep::Rows, done, total)?;
+            }
+            pending.push(difference);
+            Ok::<(), Ended>(())
+        })?;
+        Ok(self.settle(&pending)?)
+    }
+
+    fn settle(&mut self, mut rest: &[Difference]) -> Result<(), StoreError> {
+        while !rest.is_empty() {
+            let settled = self.write(|connection, _| settle(connection, rest))?;
+            rest = &rest[settled..];
+        }
+        Ok(())
+    }
+
+    /// Evaluates the certificates that name revokers: now every revoker is found.
+    fn revokers(&mut self) -> Result<(), StoreError> {
+        let naming = self.store.run(revoker::all_naming)?;
+        let now = self.now;
+        for ids in naming.chunks(PIECE_NAMING) {
+            self.write(|connection, _| {
+                let turned =
+                    revoker::renew(connection, ids.iter().copied(), now, &Ledger::default())?;
+                trust::follow(connection, turned, now, &Ledger::default())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Fills a full-text index beside the old one, and gives it its name.
+    fn text(&mut self, index: TextIndex) -> Result<(), Ended> {
+        let total = self.store.run(blob::count)?;
+        let mut done = 0;
+        self.write(|connection, _| match index.filled_until(connection)? {
+            Some(_) => Ok(()),
+            None => index.begin_anew(connection),
+        })?;
+        while let Some(filled) = self.write(|connection, _| fill(connection, index))? {
+            done += filled;
+            self.show(ReindexStep::Text(index), done, total)?;
+        }
+        self.drop_in_pieces(index)?;
+        Ok(())
+    }
+
+    /// Removes what a full-text index left when another took its name.
+    fn drop_in_pieces(&mut self, index: TextIndex) -> Result<(), StoreError> {
+        while self.store.run(|connection| index.has_old(connection))? {
+            self.write(|connection, _| index.drop_old(connection, PIECE_BLOCKS))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads certificates and computes their data on all cores. With `is_verified`, stored verdicts count.
+fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec<Computed> {
+    let parsed: Vec<Parsed> = blobs
+        .into_par_iter()
+        .map(|blob| {
+            let (integrity, cert) = (blob.integrity(), Cert::parse(&blob.bytes));
+            let stored = match (integrity, &cert) {
+                (Integrity::Intact | Integrity::Unsealed, Ok(cert)) => blob.verdicts_on(cert),
+                _ => None,
+            };
+            Parsed { blob, integrity, cert, stored }
+        })
+        .collect();
+    let is_due = |parsed: &Parsed| !is_verified || parsed.stored.is_none();
+    let due = parsed.iter().filter(|parsed| is_due(parsed));
+    let due: Vec<&Cert> = due.filter_map(|parsed| parsed.cert.as_ref().ok()).collect();
+    let mut fresh = verdicts(&due, Verification::Full).into_iter();
+    let judged: Vec<(Parsed, Option<Vec<Verdict>>)> = parsed
+        .into_iter()
+        .map(|parsed| {
+            let is_judged = parsed.cert.is_ok() && is_due(&parsed);
+            (parsed, if is_judged { fresh.next() } else { None })
+        })
+        .collect();
+    judged
+        .into_par_iter()
+        .map(|(Parsed { blob, integrity, cert, stored }, fresh)| {
+            let prepared = cert.map(|cert| Prepared::new(cert, joined(stored, fresh), now, views));
+            Computed { blob, integrity, prepared }
+        })
+        .collect()
+}
+
+/// New verdicts. Those on signatures of other keys stay, since they depend on other certificates and on limits.
+fn joined(stored: Option<Vec<Verdict>>, fresh: Option<Vec<Verdict>>) -> Vec<Verdict> {
+    match (stored, fresh) {
+        (Some(stored), Some(fresh)) => stored
+            .into_iter()
+            .zip(fresh)
+            .map(|(old, new)| if old.is_by_others() && new.is_by_others() { old } else { new })
+            .collect(),
+        (stored, fresh) => fresh.or(stored).unwrap_or_default(),
+    }
+}
+
+/// Whether a change is one of a certificate.
+fn is_change_of(connection: &Connection, number: i64, id: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM change WHERE number = ?1 AND cert = ?2")?
+        .exists((number, id))
+}
+
+/// The last change of a certificate. Reads the whole log, and is needed for damaged rows only.
+fn last_change_of(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
+        .query_row([id], |row| row.get(0))
+}
+
+fn seen(connection: &Connection, id: i64) -> rusqlite::Result<Option<SeenRow>> {
+    connection
+        .prepare_cached(
+            "SELECT id, fingerprint, change, summary, verifier FROM cert WHERE id = ?1",
+        )?
+        .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?)))
+        .optional()
+}
+
+/// Writes certificates for as long as a transaction may take. Returns how many, with those that were `overtaken`.
+fn write_wrong(
+    connection: &Connection,
+    wrong: &[Wrong],
+    mut last: i64,
+    now: u32,
+    ledger: &Ledger,
+    overtaken: &mut Vec<i64>,
+) -> rusqlite::Result<usize> {
+    let started = Instant::now();
+    let (mut written, mut texts, mut rows) = (Vec::new(), Texts::default(), Rows::default());
+    let mut count = 0;
+    for Wrong { id, seen: before, prepared, action, change } in wrong {
+        if count > 0 && started.elapsed() > HOLD {
+            break;
+        }
+        count += 1;
+        if seen(connection, *id)? != *before {
+            overtaken.push(*id);
+            continue;
+        }
+        let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
+        let digest = &prepared.bytes_digest;
+        match action {
+            Action::Row => {}
+            Action::Unproven => rows.add(*id, prepared),
+            Action::Seal | Action::Verdicts => {
+                blob::update_verdicts(connection, *id, &verdicts, digest)?;
+            }
+            Action::Bytes => blob::update(connection, *id, &verdicts, bytes, digest)?,
+        }
+        let mut change = *change;
+        if matches!(action, Action::Verdicts | Action::Bytes) {
+            last += 1;
+            change = last;
+            log(connection, change, now, *id, ChangeKind::Updated)?;
+        }
+        let mut summary = prepared.summary.clone();
+        revoker::ask(connection, &prepared.cert, &mut summary, now, ledger)?;
+        let text = before.as_ref().and_then(|(row, _)| row.summary()).map(|s| search_text(&s));
+        if text.as_ref() != Some(&prepared.terms.text) {
+            texts.remove(*id, text.unwrap_or_default());
+            texts.add(*id, prepared.terms.text.clone());
+        }
+        let mut stored = Vec::new();
+        summary.write(&mut stored);
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute((id, prepared.cert.fingerprint().to_stored(), change, VERIFIER, stored))?;
+        written.push(*id);
+    }
+    rows.insert(connection)?;
+    texts.write_to_new(connection)?;
+    trust::follow(connection, written, now, ledger)?;
+    Ok(count)
+}
+
+/// Inserts and deletes index rows that differ, as the certificates are now, for as long as a transaction may take. Returns how
+/// many rows it looked at.
+fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usize> {
+    let (started, views) = (Instant::now(), schema::views(connection)?);
+    let mut settled = 0;
+    for of_cert in rows.chunk_by(|one, next| one.cert == next.cert) {
+        if settled > 0 && started.elapsed() > HOLD {
+            break;
+        }
+        settled += of_cert.len();
+        let id = of_cert[0].cert;
+        let blob = blob::get(connection, id)?;
+        let expected: HashSet<Difference> = match &blob {
+            None => HashSet::new(),
+            // Nothing is known about the rows of a damaged certificate.
+            Some(blob) if !blob::is_usable(connection, blob)? => continue,
+            Some(blob) => {
+                let Some((cert, verdicts)) = blob.decode() else { continue };
+                let prepared = Prepared::new(cert, verdicts, 0, &views);
+                Difference::all(id, &prepared.terms, &prepared.digests).collect()
+            }
+        };
+        for row in of_cert {
+            if expected.contains(row) { row.insert(connection)? } else { row.delete(connection)? }
+        }
+    }
+    Ok(settled)
+}
+
+/// Adds the next certificates to a full-text index that is being filled, for as long as a transaction may take. When it has
+/// all, it takes the name of the old one. Returns the number of certificates that were added, `None` if the index is not being
+/// filled (any more).
+fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u64>> {
+    let Some(after) = index.filled_until(connection)? else { return Ok(None) };
+    let started = Instant::now();
+    let (mut filled, mut last, mut is_full) = (0, after, true);
+    {
+        let mut insert = connection.prepare_cached(&format!(
+            "INSERT INTO {} (rowid, text) VALUES (?1, ?2)",
+            index.new_table()
+        ))?;
+        let mut statement = connection.prepare_cached(
+            "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 ORDER BY id",
+        )?;
+        let mut rows = statement.query([after])?;
+        while let Some(row) = rows.next()? {
+            let row = RawRow::read(row)?;
+            (last, filled) = (row.id, filled + 1);
+            // A row that cannot be read is that of a damaged certificate.
+            let text = row.summary().map(|summary| search_text(&summary)).unwrap_or_default();
+            if !text.is_empty() {
+                insert.execute((row.id, index.content(&text)))?;
+            }
+            if started.elapsed() > HOLD_TEXT {
+                is_full = false;
+                break;
+            }
+        }
+    }
+    if is_full {
+        index.take_place(connection)?;
+    } else {
+        index.set_filled_until(connection, last)?;
+    }
+    Ok(Some(filled))
+}
