@@ -24,6 +24,9 @@ const CHEAP: Duration = Duration::from_millis(50);
 /// by the thread that writes, and a costly one is refused for now.
 const AGAIN_MAX: usize = 8;
 
+/// Octets of the certificates of a peer that are prepared at once: what is prepared takes several times as much memory.
+const GROUP_BYTES: usize = 16 << 20;
+
 /// The threads on which certificates are prepared.
 #[derive(Debug)]
 pub(crate) struct Lanes {
@@ -135,15 +138,15 @@ pub(crate) async fn add_from_peer(
 /// Groups that may be prepared at once. A certificate that is above the limit has a group of its own.
 fn grouped(certs: Vec<Cert>, allowed: Duration) -> Vec<Vec<Cert>> {
     let mut groups: Vec<Vec<Cert>> = Vec::new();
-    let mut sum = Duration::ZERO;
+    let (mut cost, mut bytes) = (Duration::ZERO, 0);
     for cert in certs {
-        let cost = cert.cost();
-        sum = sum.saturating_add(cost);
+        cost = cost.saturating_add(cert.cost());
+        bytes += cert.as_bytes().len();
         match groups.last_mut() {
-            Some(group) if sum <= allowed => group.push(cert),
+            Some(group) if cost <= allowed && bytes <= GROUP_BYTES => group.push(cert),
             _ => {
+                (cost, bytes) = (cert.cost(), cert.as_bytes().len());
                 groups.push(vec![cert]);
-                sum = cost;
             }
         }
     }

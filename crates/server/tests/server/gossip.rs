@@ -422,6 +422,50 @@ fn a_certificate_that_two_peers_announce_is_fetched_from_one() {
     assert_eq!(asked, expected.into_iter().collect::<Vec<_>>());
 }
 
+/// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key.
+fn costly(signatures: u32) -> Cert {
+    let mut raw = Vec::new();
+    let mut write = |tag: Tag, body: &[u8]| {
+        raw.extend([0xc0 | tag.0, 255]);
+        raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        raw.extend_from_slice(body);
+    };
+    let mut key = vec![4, 0, 0, 0, 1, 17];
+    for bits in [4096u16, 512, 4096, 4096] {
+        key.extend(bits.to_be_bytes());
+        key.extend(vec![0xfb; usize::from(bits / 8)]);
+    }
+    write(Tag::PUBLIC_KEY, &key);
+    write(Tag::USER_ID, b"Costly <costly@example.org>");
+    for number in 0..signatures {
+        let head = [4, 0x13, 17, 8, 0, 6, 5, 2, 0, 0, 0, 2, 0, 0, 0, 0];
+        let numbers = [&[1, 0, 0x80][..], &number.to_be_bytes(), &[7; 27], &[0, 8, 0x80]].concat();
+        write(Tag::SIGNATURE, &[&head[..], &numbers].concat());
+    }
+    Cert::parse(&raw).unwrap()
+}
+
+#[test]
+fn a_costly_certificate_of_a_peer_is_left_out_and_the_others_come() {
+    let certs = generated(205);
+    let costly = costly(500);
+    assert!(costly.cost() > Duration::from_millis(1500), "{:?}", costly.cost());
+    let theirs = [&certs[200..], std::slice::from_ref(&costly)].concat();
+    let announced: Vec<Digest> =
+        tree(&sks_digests(&[&certs[..200], &theirs].concat())).iter().collect();
+    let peer = Peer::start(&announced, theirs);
+    let mut config = gossiping();
+    config.policy.upload_cpu_ms = 1000;
+    let server = Running::start(&certs[..200], config);
+    server.add_peer(peer.gossip, View::Sks);
+    wait_for("some exchanges", || peer.exchanges() >= 6);
+    assert_eq!(server.metric("certs"), 205);
+    assert_eq!(server.metric("gossip_certs_too_costly_total"), 1);
+    // It is not asked for again.
+    let digest = costly.sks_digest();
+    assert_eq!(peer.asked().iter().filter(|asked| asked.0 == digest).count(), 1);
+}
+
 /// A server that knows peers, each with a view and filters of its own.
 fn filtering(certs: &[Cert], gossip: SocketAddr, peers: &[(SocketAddr, View, &str)]) -> Running {
     let mut config = gossiping();
