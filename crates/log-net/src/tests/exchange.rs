@@ -5,9 +5,12 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use talaria_log::{Action, Farewell, FolderReplica, LogFolder, Signing};
+use talaria_log::{
+    Action, Edit, Farewell, FolderReplica, Follower, Log, LogFolder, Signing, Update, Value,
+    deletable,
+};
 
-use super::site::{Person, Site, content, wait, wait_until_same};
+use super::site::{Person, Site, content, now_ms, wait, wait_until_same};
 use crate::{Event, NetError, Stop, sync};
 
 fn texts(name: &str, count: usize) -> Vec<String> {
@@ -179,6 +182,39 @@ fn a_node_lends_its_log_to_those_who_wait() {
     a.end();
 }
 
+/// A compaction writes all segments anew. The node that has lent its log goes on, and so does a reader.
+#[test]
+fn a_node_goes_on_after_a_compaction_by_another_program() {
+    let mut site = Site::new(2);
+    site.copy_to(1);
+    let a = site.serve(0, &[]);
+    let b = site.serve(1, std::slice::from_ref(&a.address));
+    let mut reader = Follower::open(&site.path(0)).unwrap();
+    let edit = |log: &LogFolder, owner: &mut Person, edit: Edit| {
+        let update = Update { object: "01".repeat(32), edit };
+        let mut maker = owner.maker(log.instance());
+        log.put(&mut maker, &[update], Signing::Each, now_ms()).unwrap();
+    };
+    let secret = deletable(&Value::String("secret".into())).unwrap();
+    edit(&a.log, &mut site.owner, Edit::PutDeletable("name".into(), secret));
+    let first = site.owner.put(&a.log, &texts("before", 20));
+    assert_eq!(reader.advance().unwrap().len(), 21);
+    let log = LogFolder::open_when_free(&site.path(0), || {}).unwrap();
+    edit(&log, &mut site.owner, Edit::DeleteValues("name".into()));
+    assert_eq!(log.compact(|_| {}).unwrap().values, 1);
+    drop(log);
+    site.owner.put(&a.log, &texts("after", 20));
+    wait_until_same(&[&a.log, &b.log]);
+    for log in [&a.log, &b.log] {
+        assert!(first.iter().all(|id| log.signed(id).unwrap().is_some()));
+        assert_eq!(log.verify().unwrap().failed, []);
+    }
+    assert_eq!(reader.advance().unwrap().len(), 21);
+    assert_eq!(reader.read(Log::state_hash).unwrap(), content(&a.log).1);
+    a.end();
+    b.end();
+}
+
 /// A proxy between two nodes that can be cut.
 struct Wire {
     address: String,
@@ -277,7 +313,7 @@ fn two_stories_of_one_node_are_found_when_its_peers_meet() {
                 object: talaria_log::ObjectId([1; 32]),
                 change: talaria_log::Change::Field("name".into(), set),
             });
-            let made = maker.make(log, action, super::site::now_ms()).unwrap();
+            let made = maker.make(log, action, now_ms()).unwrap();
             let id = made.id;
             Ok::<_, talaria_log::LogError>((vec![made], id))
         })
