@@ -997,6 +997,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Stay connected with a peer, from a machine that nobody can reach",
                 "talaria log --log fleet serve --peer node-2.example.net:7711",
             ),
+            (
+                "Exchange entries with many nodes through a NATS server",
+                "talaria log --log fleet serve --nats nats://nats.example.net:4222",
+            ),
         ],
     ),
     (

@@ -18,6 +18,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, rustls};
 
 use crate::connection::{Shared, exchange, refuse};
 use crate::key::{NodePublic, NodeSecret};
+use crate::nats::{carry, without_password};
 use crate::{
     CONNECT, CONNECTIONS_MAX, CONNECTIONS_PER_KEY, FAREWELL, HANDSHAKES_MAX,
     HANDSHAKES_PER_NETWORK, RETRY_MAX, RETRY_MIN, tls,
@@ -87,6 +88,14 @@ pub enum NetError {
         /// The address.
         address: String,
     },
+    /// The stream of a NATS server cannot be used.
+    #[error("the stream of {address} cannot be used: {source}")]
+    Nats {
+        /// The server, without a password.
+        address: String,
+        /// The cause.
+        source: async_nats::Error,
+    },
     /// The exchange ended before its time.
     #[error(transparent)]
     Sync(#[from] SyncError<LogError>),
@@ -119,6 +128,7 @@ impl NetError {
             Self::NotPublished { .. } | Self::OwnNotPublished { .. } => "not-published",
             Self::OtherKey { .. } => "other-key",
             Self::Own { .. } => "own",
+            Self::Nats { .. } => "nats",
             Self::Sync(error) => error.kind(),
             Self::Log(_) => "failed",
             Self::Start { .. } | Self::Tls { .. } => "start",
@@ -149,7 +159,9 @@ pub enum Event {
     Opened(Peer),
     /// An exchange with a peer has ended, if not as it should, then with the reason.
     Closed(Peer, SessionReport, Option<NetError>),
-    /// A peer cannot be reached. It is tried again after this time, if it can help.
+    /// The node uses the stream of a NATS server.
+    Streaming(String),
+    /// A peer or a NATS server cannot be reached. It is tried again after this time, if it can help.
     Unreachable(String, NetError, Option<Duration>),
     /// A connection was refused: its address, and the key if it was shown.
     Refused(SocketAddr, Option<NodePublic>, Farewell),
@@ -164,6 +176,8 @@ pub struct ServeOptions {
     pub listen: Option<String>,
     /// Peers to stay connected with, as `HOST:PORT`.
     pub peers: Vec<String>,
+    /// A NATS server with `JetStream`, as `nats://HOST:PORT` or `tls://HOST:PORT`, with user and password if it wants them.
+    pub nats: Option<String>,
 }
 
 /// Stops a node. Clones stop the same one.
@@ -353,6 +367,9 @@ pub fn serve(
         for address in &options.peers {
             tasks.spawn(Arc::clone(&node).keep(address.clone(), connector.clone()));
         }
+        if let Some(url) = &options.nats {
+            tasks.spawn(Arc::clone(&node).stream(Arc::clone(&log), url.clone()));
+        }
         let keeper = Arc::clone(&node);
         let kept = tokio::task::spawn_blocking(move || keeper.watch(&log));
         let kept = kept.await.map_err(|error| NetError::Start { source: error.into() });
@@ -468,6 +485,31 @@ impl Node {
                 Err(error) => {
                     (self.tell)(Event::Unreachable(address.clone(), error, Some(pause)));
                 }
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.shared.stopped() => return,
+            }
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Carries entries to and from the stream of a NATS server.
+    async fn stream(self: Arc<Self>, log: Arc<LogFolder>, url: String) {
+        let address = without_password(&url);
+        let mut pause = RETRY_MIN;
+        loop {
+            let began = Instant::now();
+            let connected = || (self.tell)(Event::Streaming(address.clone()));
+            let carried = tokio::select! {
+                carried = carry(&log, &self.shared, &url, connected) => carried,
+                () = self.shared.stopped() => return,
+            };
+            if began.elapsed() > RETRY_MAX {
+                pause = RETRY_MIN;
+            }
+            if let Err(error) = carried {
+                (self.tell)(Event::Unreachable(address.clone(), error, Some(pause)));
             }
             tokio::select! {
                 () = sleep(pause) => {}

@@ -4,3 +4,4 @@ mod exchange;
 mod hostile;
 mod kills;
 mod site;
+mod stream;

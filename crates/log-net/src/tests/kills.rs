@@ -43,8 +43,11 @@ fn child_that_serves_until_it_is_killed() {
             }
         });
     }
-    let peers = peers.iter().map(|&peer| peer.to_owned()).collect();
-    let options = ServeOptions { listen: Some(listen.to_owned()), peers };
+    // A NATS server is named by its URL.
+    let (nats, peers): (Vec<String>, Vec<String>) =
+        peers.iter().map(|&peer| peer.to_owned()).partition(|peer| peer.contains("://"));
+    let options =
+        ServeOptions { listen: Some(listen.to_owned()), peers, nats: nats.into_iter().next() };
     serve(log, &secret, &options, &Stop::default(), |event| {
         if let Event::Listening(address) = event {
             println!("listening {address}");

@@ -143,7 +143,12 @@ impl Site {
 
     /// Serves the log of a node.
     pub(crate) fn serve(&self, number: usize, peers: &[String]) -> Served {
-        Served::begin(self.open(number), &self.secrets[number], peers)
+        Served::begin(self.open(number), &self.secrets[number], peers, None)
+    }
+
+    /// Serves the log of a node that knows no peers, only a NATS server.
+    pub(crate) fn serve_by(&self, number: usize, nats: &str) -> Served {
+        Served::begin(self.open(number), &self.secrets[number], &[], Some(nats.to_owned()))
     }
 }
 
@@ -157,11 +162,17 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn begin(log: Arc<LogFolder>, secret: &NodeSecret, peers: &[String]) -> Self {
+    pub(crate) fn begin(
+        log: Arc<LogFolder>,
+        secret: &NodeSecret,
+        peers: &[String],
+        nats: Option<String>,
+    ) -> Self {
         let (send, receive) = mpsc::channel::<SocketAddr>();
         let events = Arc::new(Mutex::new(Vec::new()));
         let stop = Stop::default();
-        let options = ServeOptions { listen: Some("127.0.0.1:0".into()), peers: peers.to_vec() };
+        let options =
+            ServeOptions { listen: Some("127.0.0.1:0".into()), peers: peers.to_vec(), nats };
         let thread = {
             let (log, secret, stop) = (Arc::clone(&log), secret.clone(), stop.clone());
             let events = Arc::clone(&events);

@@ -92,6 +92,15 @@ impl LogFolder {
         self.signed_at(*id)
     }
 
+    /// The place of an entry in the order of admission. `None` if it is not admitted.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Io`].
+    pub fn place(&self, id: &EntryId) -> Result<Option<u64>, LogError> {
+        self.read(|log| log.number(id).map(u64::from))
+    }
+
     /// The entry with a number in the order of admission, with what proves it. `None` if it is not on disk.
     pub(super) fn signed_with_number(&self, number: u64) -> Result<Option<Signed>, LogError> {
         let id = self.read(|log| {

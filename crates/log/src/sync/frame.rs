@@ -182,6 +182,9 @@ fn rest(fields: &mut Fields<'_>) -> Result<Vec<EntryId>, Malformed> {
 }
 
 impl<'a> Frame<'a> {
+    /// The kind of [`Self::Entries`].
+    pub const ENTRIES: u8 = kind::ENTRIES;
+
     /// Reads the content of a frame of a kind.
     ///
     /// # Errors

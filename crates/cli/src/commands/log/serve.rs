@@ -24,11 +24,14 @@ use crate::render::{counted, printable};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "peers")]
+    #[arg(long, value_name = "HOST:PORT", required_unless_present_any = ["peers", "nats"])]
     listen: Option<String>,
     /// Peer to stay connected with (can be repeated)
     #[arg(long = "peer", value_name = "HOST:PORT")]
     peers: Vec<String>,
+    /// NATS server with JetStream whose stream carries entries: nats://HOST:PORT, or tls:// and with USER:PASSWORD@
+    #[arg(long, value_name = "URL", env = "TALARIA_LOG_NATS", hide_env_values = true)]
+    nats: Option<String>,
 }
 
 /// Time between two reports about refused connections.
@@ -46,7 +49,11 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     if !cx.json {
         cx.status(format_args!("Serving {}.", folder.display()));
     }
-    let options = ServeOptions { listen: args.listen.clone(), peers: args.peers.clone() };
+    let options = ServeOptions {
+        listen: args.listen.clone(),
+        peers: args.peers.clone(),
+        nats: args.nats.clone(),
+    };
     let stop = Stop::default();
     let asked = cx.stop_flag();
     let (send, events) = mpsc::channel();
@@ -118,6 +125,11 @@ impl Reporter {
                     "event": "unreachable", "address": address, "reason": error.kind(),
                 });
                 (json, why)
+            }
+            Event::Streaming(address) => {
+                self.unreachable.remove(address);
+                let json = serde_json::json!({ "event": "streaming", "address": address });
+                (json, format!("Using the stream of {address}."))
             }
             Event::Refused(address, key, reason) => {
                 let (count, last) = &mut self.refused;
