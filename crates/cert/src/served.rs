@@ -704,9 +704,10 @@ mod tests {
     proptest! {
         #[test]
         fn selecting_the_served_part_twice_changes_nothing(
-            whole in any_cert(), foreign_signatures in 0usize..8, attributes: bool,
+            whole in any_cert(), foreign_signatures in 0usize..8, attributes: bool, all: bool,
         ) {
-            let serving = Serving { foreign_signatures, attributes };
+            let third_party = if all { ThirdParty::All } else { ThirdParty::Verified };
+            let serving = Serving { third_party, foreign_signatures, attributes };
             let verdicts = any_verdicts(&whole);
             let Some(cut) = whole.served(&verdicts, serving) else { return Ok(()) };
             prop_assert_ne!(&cut, &whole);
