@@ -840,12 +840,32 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log compact",
+        &[
+            ("Remove deleted values from this disk", "talaria log --log fleet compact"),
+            ("The same as JSON", "talaria log --log fleet compact --json"),
+        ],
+    ),
+    (
         "log cosign",
         &[
             ("Add the answer of a witness", "talaria log --log fleet cosign cosigned.txt"),
             (
                 "Let a witness on this machine cosign",
                 "talaria log witness cosign witness request.txt | talaria log --log fleet cosign",
+            ),
+        ],
+    ),
+    (
+        "log delete",
+        &[
+            (
+                "Delete the deletable values of a field for good",
+                "talaria log --log fleet delete server-1 owner",
+            ),
+            (
+                "Do so, and remove them from this disk, too",
+                "talaria log --log fleet delete server-1 owner && talaria log --log fleet compact",
             ),
         ],
     ),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use talaria_log::{
     EntryId, Farewell, Fetching, FolderReplica, LogError, Mode, Session, SessionReport, SyncError,
+    SyncFrame,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
@@ -87,6 +88,10 @@ pub(crate) async fn exchange(
     shared: &Shared,
     mode: Mode,
 ) -> (SessionReport, Result<(), NetError>) {
+    if !may_exchange(replica, given, peer) {
+        refuse(stream, Farewell::NotPublished).await;
+        return (SessionReport::default(), Err(NetError::NotPublished { key: peer }));
+    }
     let mut session = shared.session(replica.id(), mode);
     let mut changed = shared.changed.subscribe();
     let (mut reader, mut writer) = tokio::io::split(stream);
@@ -193,20 +198,16 @@ fn advance(
     block_in_place(|| session.advance(replica, &mut shared.fetching(), shared.now_ms()))
 }
 
-/// Says why there is no exchange.
-pub(crate) async fn refuse(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    log: EntryId,
-    shared: &Shared,
-    reason: Farewell,
-) {
-    let mut session = shared.session(log, Mode::Once);
-    session.end(reason, "", &mut shared.fetching());
+/// Says why there is no exchange, and nothing else: a stranger does not learn which log this is.
+pub(crate) async fn refuse(stream: impl AsyncRead + AsyncWrite, reason: Farewell) {
+    let mut farewell = Vec::new();
+    SyncFrame::Bye(reason, String::new()).write(&mut farewell);
+    let (mut reader, mut writer) = tokio::io::split(stream);
     let _ = tokio::time::timeout(FAREWELL, async {
-        stream.write_all(session.output()).await?;
-        stream.shutdown().await?;
+        writer.write_all(&farewell).await?;
+        writer.shutdown().await?;
         let mut octets = [0; 1024];
-        while stream.read(&mut octets).await? > 0 {}
+        while reader.read(&mut octets).await? > 0 {}
         io::Result::Ok(())
     })
     .await;

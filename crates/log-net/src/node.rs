@@ -455,7 +455,7 @@ impl Node {
             }
             Err(reason) => {
                 (self.tell)(Event::Refused(address, Some(key), reason));
-                refuse(stream, self.replica.id(), &self.shared, reason).await;
+                refuse(stream, reason).await;
             }
         }
     }

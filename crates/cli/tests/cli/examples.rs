@@ -48,6 +48,7 @@ fn log(home: &Home) -> String {
     home.sh("talaria -q log --log fleet init --rule 'tags*=set' --checkpointer checkpoint.key \
              --witness witness/key.pub --witness witness-2/key.pub");
     home.sh("talaria -q log --log fleet put server-1 color red");
+    home.sh("talaria -q log --log fleet put server-1 owner Bob --deletable");
     home.sh("talaria -q log --log fleet grant bob@example.net");
     home.sh("cp -a ../b bob && mkdir -p bob/fleet copy");
     home.sh("talaria -q log --log fleet node publish --name node-1");

@@ -167,6 +167,19 @@ fn forged(site: &mut Site) -> Vec<u8> {
     maker.sign(entry, log.id(), now_ms()).unwrap().to_record()
 }
 
+/// A stranger with a key of their own learns that it is refused, and nothing about the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_does_not_learn_which_log_it_is() {
+    let (site, node) = site();
+    let folder = tempfile::tempdir().unwrap();
+    let stranger = NodeSecret::of_folder(folder.path()).unwrap();
+    let mut stream = connect(&node.address, &stranger).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert_eq!(answer, [8, 0, 0, 0, 1, 1]);
+    drop((site, node));
+}
+
 /// Peers with a published key that never read, and announce what nobody has: each connection costs at most what the format says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_never_reads_costs_bounded_memory() {
