@@ -197,7 +197,7 @@ fn every_example_of_the_help_works() {
                     serving = Some(child);
                 }
                 if line.contains(" serve ") || line.contains(" watch") {
-                    run = format!("timeout --preserve-status --signal TERM 2 {run}");
+                    run = format!("timeout --foreground --preserve-status --signal TERM 2 {run}");
                 }
             }
             if line.contains(" copy --from ") {
