@@ -8,9 +8,9 @@ use std::io::{Read, Write};
 
 use super::{Stamp, read_optional, read_set, write_optional, write_set};
 use crate::action::Side;
+use crate::items::{Reader, Writer};
 use crate::name::EntryId;
 use crate::octets::Malformed;
-use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 /// The elements of a list.
