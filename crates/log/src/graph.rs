@@ -7,7 +7,7 @@
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::merge::Stamp;
 use crate::name::{ChainName, EntryId, ObjectId};
+use crate::tables::{IdHash, NumberHash};
 
 /// The number of an admitted entry.
 pub(crate) type Number = u32;
@@ -175,7 +176,7 @@ impl<T: Clone + Eq + Hash> Names<T> {
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     by_id: HashTable<Number>,
-    hasher: RandomState,
+    hasher: IdHash,
     pub(crate) chains: Vec<Chain>,
     by_name: HashMap<ChainName, u32>,
     pub(crate) branches: Vec<Branch>,
@@ -188,7 +189,7 @@ pub(crate) struct Graph {
     /// The entries about each object, in the order of their admission.
     about: Vec<Vec<Number>>,
     /// Operations on the log itself, and the entries that are not on disk.
-    bodies: HashMap<Number, Arc<Entry>>,
+    bodies: HashMap<Number, Arc<Entry>, NumberHash>,
     source: Option<Arc<dyn Source>>,
 }
 
@@ -197,7 +198,7 @@ impl Default for Graph {
         Self {
             nodes: Vec::new(),
             by_id: HashTable::new(),
-            hasher: RandomState::new(),
+            hasher: IdHash::default(),
             chains: Vec::new(),
             by_name: HashMap::new(),
             branches: Vec::new(),
@@ -207,7 +208,7 @@ impl Default for Graph {
             objects: Names::starting_with(ObjectId::NONE),
             fields: Names::starting_with(Arc::default()),
             about: vec![Vec::new()],
-            bodies: HashMap::new(),
+            bodies: HashMap::default(),
             source: None,
         }
     }
@@ -228,8 +229,12 @@ pub(crate) struct Shape {
 
 impl Graph {
     pub(crate) fn number(&self, id: &EntryId) -> Option<Number> {
+        // Most entries that are asked for are those before the next one.
+        if self.nodes.last().is_some_and(|last| last.id == *id) {
+            return self.numbers().last();
+        }
         let is_it = |number: &Number| self.nodes[*number as usize].id == *id;
-        self.by_id.find(self.hasher.hash_one(id), is_it).copied()
+        self.by_id.find(self.hasher.of(id), is_it).copied()
     }
 
     /// The numbers of all entries.
@@ -543,7 +548,11 @@ impl Graph {
             Others::Known(at) => at,
             Others::New(others) => self.add_others(others),
         };
-        let grant = self.number(&entry.grant).and_then(NonZeroU32::new);
+        let grant = if entry.grant.is_none() { None } else { self.number(&entry.grant) };
+        let chain = match previous {
+            Some(previous) => self.chain_of(previous),
+            None => self.chain_number(entry.chain),
+        };
         let object = entry.action.object();
         let object = match self.objects.number(&object) {
             Some(known) => known,
@@ -557,9 +566,9 @@ impl Graph {
         let shape = Shape {
             id,
             clock: entry.clock,
-            chain: self.chain_number(entry.chain),
+            chain,
             octets,
-            grant,
+            grant: grant.and_then(NonZeroU32::new),
             operation: entry.action.number(),
             object,
             field,
@@ -573,7 +582,7 @@ impl Graph {
     pub(crate) fn reserve(&mut self, entries: usize) {
         let Self { nodes, by_id, hasher, .. } = self;
         nodes.reserve(entries);
-        by_id.reserve(entries, |number| hasher.hash_one(nodes[*number as usize].id));
+        by_id.reserve(entries, |number| hasher.of(&nodes[*number as usize].id));
     }
 
     /// Adds an entry without its body.
@@ -637,8 +646,8 @@ impl Graph {
             applied: false,
         });
         let (nodes, hasher) = (&self.nodes, &self.hasher);
-        let hash = |number: &Number| hasher.hash_one(nodes[*number as usize].id);
-        self.by_id.insert_unique(hasher.hash_one(id), number, hash);
+        let hash = |number: &Number| hasher.of(&nodes[*number as usize].id);
+        self.by_id.insert_unique(hasher.of(&id), number, hash);
         (number, before.is_some())
     }
 
