@@ -574,18 +574,45 @@ impl Graph {
             field,
         };
         let (number, is_fork) = self.add_shape(shape, previous, others);
+        if object != 0 {
+            self.about[object as usize].push(number);
+        }
+        let (nodes, hasher) = (&self.nodes, &self.hasher);
+        let hash = |number: &Number| hasher.of(&nodes[*number as usize].id);
+        self.by_id.insert_unique(hasher.of(&id), number, hash);
         self.bodies.insert(number, entry);
         (number, is_fork)
     }
 
     /// Makes room for entries.
     pub(crate) fn reserve(&mut self, entries: usize) {
-        let Self { nodes, by_id, hasher, .. } = self;
-        nodes.reserve(entries);
-        by_id.reserve(entries, |number| hasher.of(&nodes[*number as usize].id));
+        self.nodes.reserve_exact(entries);
     }
 
-    /// Adds an entry without its body.
+    /// Makes the entries from a number on findable, which [`Self::add_shape`] has added. All at once, this takes a fraction of
+    /// the time.
+    pub(crate) fn find_from(&mut self, first: Number) {
+        let Self { nodes, by_id, hasher, about, .. } = self;
+        let new = &nodes[first as usize..];
+        let mut counts = vec![0; about.len()];
+        new.iter().for_each(|node| counts[node.object as usize] += 1);
+        counts[0] = 0;
+        for (about, count) in about.iter_mut().zip(counts) {
+            about.reserve_exact(count);
+        }
+        by_id.reserve(new.len(), |number| hasher.of(&nodes[*number as usize].id));
+        let hash = |number: &Number| hasher.of(&nodes[*number as usize].id);
+        for (number, node) in (first..).zip(new) {
+            by_id.insert_unique(hasher.of(&node.id), number, hash);
+        }
+        for (number, node) in (first..).zip(new) {
+            if node.object != 0 {
+                about[node.object as usize].push(number);
+            }
+        }
+    }
+
+    /// Adds an entry without its body. It can be found after [`Self::find_from`].
     pub(crate) fn add_shape(
         &mut self,
         shape: Shape,
@@ -627,9 +654,6 @@ impl Graph {
         let tips = &mut self.chains[chain as usize].tips;
         tips.retain(|&tip| Some(tip) != previous);
         tips.push(number);
-        if object != 0 {
-            self.about[object as usize].push(number);
-        }
         self.nodes.push(Node {
             id,
             clock,
@@ -645,9 +669,6 @@ impl Graph {
             honoured: false,
             applied: false,
         });
-        let (nodes, hasher) = (&self.nodes, &self.hasher);
-        let hash = |number: &Number| hasher.of(&nodes[*number as usize].id);
-        self.by_id.insert_unique(hasher.of(&id), number, hash);
         (number, before.is_some())
     }
 

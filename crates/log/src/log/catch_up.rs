@@ -131,7 +131,9 @@ impl Log {
     /// order, and a look-up for each would cost more.
     pub(crate) fn stored_at(&mut self, at: u64, id: &EntryId, location: Location) {
         match Number::try_from(at) {
-            Ok(number) if self.graph.nodes.get(at as usize).is_some_and(|node| node.id == *id) => {
+            Ok(number)
+                if self.graph.nodes.get(number as usize).is_some_and(|node| node.id == *id) =>
+            {
                 self.graph.stored(number, location);
             }
             _ => self.stored(id, location),
