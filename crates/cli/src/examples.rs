@@ -1044,8 +1044,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "talaria log snapshot check fleet.snapshot --expect $(cat fleet.id)",
             ),
             (
-                "Print the owners who have signed it",
-                "talaria log snapshot check fleet.snapshot --expect $(cat fleet.id) --json | jq .signers",
+                "Print who has signed what, as JSON",
+                "talaria log snapshot check fleet.snapshot --expect $(cat fleet.id) --json",
             ),
         ],
     ),

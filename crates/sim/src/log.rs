@@ -227,13 +227,13 @@ fn update(numbers: &mut Numbers, step: usize) -> Update {
         _ => ("list".to_owned(), Value::Integer(small(numbers))),
     };
     let is_counter = field.starts_with("count");
-    let edit = match numbers.below(12) {
-        8 | 9 if !is_counter => {
+    let edit = match numbers.below(14) {
+        8..=10 if !is_counter => {
             let mut salt = [0; 32];
             salt.chunks_mut(8).for_each(|part| part.copy_from_slice(&numbers.draw().to_be_bytes()));
             Edit::PutDeletable(field, Opening::new(&value, salt))
         }
-        10 if !is_counter => Edit::DeleteValues(field),
+        11..=13 if !is_counter => Edit::DeleteValues(field),
         0 if is_counter => Edit::Put(field, value),
         0 if matches!(&*field, "set" | "list") => Edit::Remove(field, Some(value)),
         0 => Edit::Remove(field, None),

@@ -152,6 +152,7 @@ const LINES: &str = "\
     log witness cosign witness request.txt -o cosigned.txt
     log cosign --log dated cosigned.txt -u alice@example.org
     log list --log dated --checkpoints
+    log put --log dated server-1 color red -u alice@example.org
     log snapshot make --log dated -u alice@example.org
     log list --log dated --snapshots
     log snapshot export --log dated -o dated.snapshot
