@@ -11,7 +11,6 @@ use crate::action::FieldChange;
 use crate::clock::Clock;
 use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::MergeRule;
-use crate::items::{Reader, Writer};
 use crate::name::{EntryId, KeyName};
 use crate::octets::{Fields, Malformed, write_part};
 use crate::value::Value;

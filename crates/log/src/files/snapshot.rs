@@ -81,14 +81,12 @@ impl LogFolder {
                     opening = signed(id)?.opening;
                 }
             }
-            match opening {
-                Some(opening) => write_opening(out, &opening).map_err(failed)?,
-                None => {
-                    absent += 1;
-                    continue;
-                }
+            if let Some(opening) = opening {
+                write_opening(out, &opening).map_err(failed)?;
+                written += 1;
+            } else {
+                absent += 1;
             }
-            written += 1;
         }
         end_openings(out).and_then(|()| out.flush()).map_err(failed)?;
         let (objects, values) = (covered.state.contents().count(), (written, absent));

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Stamp, read_optional, read_set, write_count, write_optional, write_set};
 use crate::action::Side;
-use crate::items::{Reader, Writer};
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
 use crate::value::Value;

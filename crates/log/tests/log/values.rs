@@ -107,7 +107,7 @@ fn a_value_is_wanted_again_when_its_deletion_does_not_count() {
 }
 
 struct Site {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     path: PathBuf,
     log: LogFolder,
     pair: Pair,
@@ -120,7 +120,7 @@ fn site() -> Site {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let log = LogFolder::create(&path, &pair.genesis).unwrap();
-    let site = Site { _folder: folder, path, log, pair, entries };
+    let site = Site { folder, path, log, pair, entries };
     let first = [&[site.pair.grant.clone()][..], &bare(&site.entries)].concat();
     assert_eq!(import(&site.log, &first).added, 4);
     site
@@ -169,7 +169,7 @@ fn a_value_that_came_later_is_there_after_a_restart() {
         }
         let mut exported = Vec::new();
         site.log.export(&mut exported, Path::new("memory")).unwrap();
-        let other = site._folder.path().join(format!("other-{round}"));
+        let other = site.folder.path().join(format!("other-{round}"));
         let (other, imported) =
             LogFolder::receive(&other, &mut &exported[..], "memory", None, NOW_MS).unwrap();
         assert_eq!((imported.added, imported.values), (5, 0));
