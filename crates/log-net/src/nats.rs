@@ -3,15 +3,15 @@
 //! The stream only carries. What comes from it is offered to the log like what comes from a peer. Its acknowledgements say nothing
 //! about what is on disk here. It may lose messages, or vanish: then nodes fill it again, and peers fill the gaps.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, RawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{ConnectOptions, HeaderMap};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
-use ring::digest::{SHA256, digest};
 use talaria_log::{
     EntryId, FolderReplica, LogError, LogFolder, Replica as _, Signed, SyncFrame, Taken,
     read_record, to_records,
@@ -44,26 +44,49 @@ struct Carried {
     created: i128,
     /// The next message to read.
     next: u64,
-    /// Whether the stream has an entry of the log, by its place.
+    /// Whether the stream has an entry of the log with the proof that this node has, by its place.
     seen: Vec<bool>,
-    /// Entries of the stream that the log has not admitted yet.
-    early: HashSet<EntryId>,
+    /// Entries of the stream that the log has not admitted yet, and the hashes of their copies.
+    early: HashMap<EntryId, EntryId>,
     /// All entries before this place are in the stream.
     published: u64,
 }
 
+/// The hash of a copy of an entry. The identity of an entry says nothing about its proof: whoever may write to the stream can put
+/// a forged copy there, and nodes refuse it.
+fn copy_hash(signed: &Signed) -> EntryId {
+    EntryId::of(&signed.to_record())
+}
+
 impl Carried {
-    fn see(&mut self, log: &LogFolder, ids: &[EntryId]) -> Result<(), LogError> {
-        for &id in ids {
+    /// Notes copies of entries. One that differs from what this node has does not count: it may be forged, or lack a value.
+    fn see(
+        &mut self,
+        replica: &mut FolderReplica,
+        copies: impl IntoIterator<Item = (EntryId, EntryId)>,
+    ) -> Result<(), LogError> {
+        let Some(log) = replica.log().cloned() else { return Ok(()) };
+        for (id, hash) in copies {
             match log.place(&id)? {
-                Some(place) => self.see_place(place),
+                Some(place) if self.has(place) => {}
+                Some(place) => {
+                    let ours = replica.read(&[place])?;
+                    if ours.first().is_some_and(|ours| copy_hash(ours) == hash) {
+                        self.see_place(place);
+                    }
+                }
                 None if self.early.len() < EARLY_MAX => {
-                    self.early.insert(id);
+                    self.early.insert(id, hash);
                 }
                 None => {}
             }
         }
         Ok(())
+    }
+
+    fn has(&self, place: u64) -> bool {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        self.seen.get(place).copied().unwrap_or(false)
     }
 
     fn see_place(&mut self, place: u64) {
@@ -75,19 +98,14 @@ impl Carried {
     }
 
     /// The places of the next entries before `end` that the stream does not have, for one message.
-    fn missing(&mut self, log: &LogFolder, end: u64) -> Result<Vec<u64>, LogError> {
+    fn missing(&mut self, replica: &mut FolderReplica, end: u64) -> Result<Vec<u64>, LogError> {
         // What was early may have been admitted.
-        for id in std::mem::take(&mut self.early) {
-            self.see(log, &[id])?;
-        }
-        let is_seen = |place: u64| {
-            let place = usize::try_from(place).unwrap_or(usize::MAX);
-            self.seen.get(place).copied().unwrap_or(false)
-        };
-        while self.published < end && is_seen(self.published) {
+        let early = std::mem::take(&mut self.early);
+        self.see(replica, early)?;
+        while self.published < end && self.has(self.published) {
             self.published += 1;
         }
-        let missing = (self.published..end).filter(|&place| !is_seen(place));
+        let missing = (self.published..end).filter(|&place| !self.has(place));
         Ok(missing.take(MESSAGE_OCTETS / 64).collect())
     }
 }
@@ -154,7 +172,7 @@ pub(crate) async fn carry(
             info.state.first_sequence,
             info.state.last_sequence,
         );
-        if carried.created != created || last + 1 < carried.next {
+        if carried.created != created || last.saturating_add(1) < carried.next {
             carried = Carried { created, ..Carried::default() };
         }
         if let Some(connected) = connected.take() {
@@ -165,7 +183,9 @@ pub(crate) async fn carry(
         while carried.next <= last && !*shared.stop.borrow() {
             read(&stream, log, shared, &mut carried).await.map_err(failed)??;
         }
-        publish(&context, &subject, log, shared, &mut carried).await.map_err(failed)??;
+        publish((&context, &stream), &subject, log, shared, &mut carried)
+            .await
+            .map_err(failed)??;
         tokio::select! {
             woken = waking.next() => if woken.is_none() {
                 return Err(NetError::Closed);
@@ -189,25 +209,27 @@ async fn read(
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => None,
         Err(error) => return Err(error.into()),
     };
-    carried.next += 1;
+    carried.next = carried.next.saturating_add(1);
     // Anybody who may write to the stream can put other things into it.
     let entries = message.and_then(|message| read_message(&message.payload)).unwrap_or_default();
     if entries.is_empty() {
         return Ok(Ok(()));
     }
     Ok(block_in_place(|| {
-        let ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
-        let Taken { added, .. } = FolderReplica::new(Arc::clone(log)).take(entries, wall_ms())?;
+        let copies: Vec<(EntryId, EntryId)> =
+            entries.iter().map(|signed| (signed.id, copy_hash(signed))).collect();
+        let mut replica = FolderReplica::new(Arc::clone(log));
+        let Taken { added, .. } = replica.take(entries, wall_ms())?;
         if added > 0 {
             shared.changed.send_replace(());
         }
-        carried.see(log, &ids)
+        carried.see(&mut replica, copies)
     }))
 }
 
 /// Writes what the stream lacks and this node has on disk.
 async fn publish(
-    context: &Context,
+    (context, stream): (&Context, &Stream),
     subject: &str,
     log: &Arc<LogFolder>,
     shared: &Shared,
@@ -216,7 +238,7 @@ async fn publish(
     let mut replica = FolderReplica::new(Arc::clone(log));
     while !*shared.stop.borrow() {
         let piece = block_in_place(|| {
-            let places = carried.missing(log, log.durable())?;
+            let places = carried.missing(&mut replica, log.durable())?;
             if places.is_empty() {
                 return Ok(None);
             }
@@ -229,13 +251,20 @@ async fn publish(
             Ok(None) => break,
             Err(error) => return Ok(Err(error)),
         };
+        let message = Bytes::from(message);
         let mut headers = HeaderMap::new();
         // The server drops a message that another node has just written.
-        let sum = digest(&SHA256, &message);
-        let sum: String = sum.as_ref().iter().map(|octet| format!("{octet:02x}")).collect();
-        headers.insert("Nats-Msg-Id", sum);
-        let written = context.publish_with_headers(subject.to_owned(), headers, message.into());
-        written.await?.await?;
+        headers.insert("Nats-Msg-Id", EntryId::of(&message).to_string());
+        let publish =
+            |headers| context.publish_with_headers(subject.to_owned(), headers, message.clone());
+        let written = publish(headers).await?.await?;
+        if written.duplicate {
+            // Somebody may have written another message under its name.
+            let first = stream.get_raw_message(written.sequence).await;
+            if first.map_or(true, |first| first.payload != message) {
+                publish(HeaderMap::new()).await?.await?;
+            }
+        }
         places.into_iter().for_each(|place| carried.see_place(place));
     }
     Ok(Ok(()))

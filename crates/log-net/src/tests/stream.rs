@@ -107,6 +107,90 @@ fn what_strangers_write_into_a_stream_changes_nothing() {
     b.end();
 }
 
+#[test]
+fn forged_copies_in_a_stream_do_not_keep_good_ones_out() {
+    let mut site = Site::new(2);
+    site.copy_to(1);
+    let log = site.open(0);
+    site.owner.put(&log, &texts("a", 5));
+    let mut export = Vec::new();
+    log.export(&mut export, Path::new("export")).unwrap();
+    drop(log);
+    // The identities of the entries are those of good ones, and their signatures are not.
+    let mut forged = export.split_off(5);
+    let mut at = 0;
+    while at < forged.len() {
+        let length = u32::from_be_bytes(forged[at..at + 4].try_into().unwrap()) as usize;
+        at += 4 + length;
+        forged[at - 40] ^= 1;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Nats::start(folder.path());
+    let b = site.serve_by(1, &server.url);
+    b.wait_for("the stream is used", |event| matches!(event, Event::Streaming(_)));
+    let subject = format!("talaria.log.{}", site.log);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = async_nats::connect(&server.url).await.unwrap();
+        client.publish(subject, forged.into()).await.unwrap();
+        client.flush().await.unwrap();
+    });
+    let a = site.serve_by(0, &server.url);
+    wait_until_same(&[&a.log, &b.log]);
+    assert_eq!(content(&b.log).0, 3 + 5);
+    a.end();
+    b.end();
+}
+
+#[test]
+fn a_message_under_the_name_of_a_good_one_does_not_keep_it_out() {
+    let mut site = Site::new(2);
+    site.copy_to(1);
+    let folder = tempfile::tempdir().unwrap();
+    let server = Nats::start(folder.path());
+    let subject = format!("talaria.log.{}", site.log);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = runtime.block_on(async { async_nats::connect(&server.url).await.unwrap() });
+    let b = site.serve_by(1, &server.url);
+    b.wait_for("the stream is used", |event| matches!(event, Event::Streaming(_)));
+    // A node that leaves its messages behind, whose names somebody else then takes.
+    b.end();
+    let log = site.open(0);
+    site.owner.put(&log, &texts("a", 5));
+    drop(log);
+    let message = {
+        let other = tempfile::tempdir().unwrap();
+        let other = Nats::start(other.path());
+        let a = site.serve_by(0, &other.url);
+        let message = runtime.block_on(async {
+            let context =
+                async_nats::jetstream::new(async_nats::connect(&other.url).await.unwrap());
+            loop {
+                let name = format!("talaria-log-{}", site.log);
+                if let Ok(stream) = context.get_stream(&name).await
+                    && let Ok(message) = stream.get_raw_message(1).await
+                {
+                    break message;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        });
+        a.end();
+        message
+    };
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(client);
+        let name = message.headers;
+        context.publish_with_headers(subject, name, "hello".into()).await.unwrap().await.unwrap();
+    });
+    let a = site.serve_by(0, &server.url);
+    let b = site.serve_by(1, &server.url);
+    wait_until_same(&[&a.log, &b.log]);
+    assert_eq!(content(&b.log).0, 3 + 5);
+    a.end();
+    b.end();
+}
+
 /// Three processes that know only the stream, each killed in turn, and the stream as well.
 #[test]
 fn no_acknowledged_entry_is_lost_by_kill_9_of_nodes_and_of_the_stream() {
