@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -604,9 +604,14 @@ fn restore(
 /// A file of the folder that has no content, only locks.
 fn lock_file(folder: &Path, name: &str) -> Result<(PathBuf, File), LogError> {
     let path = folder.join(name);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(io("open", &path))?;
+    let file = open_lock(&path).map_err(io("open", &path))?;
     Ok((path, file))
+}
+
+/// Opens a file that has only locks, or makes it. Others than the user and the group cannot open it: whoever can read a file can
+/// also lock it, and make everybody wait.
+pub(super) fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o660).open(path)
 }
 
 /// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it

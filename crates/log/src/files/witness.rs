@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use talaria_cert::sha256;
 
+use super::folder::open_lock;
 use crate::name::EntryId;
 use crate::note::{NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number};
 use crate::octets::Malformed;
@@ -201,8 +202,7 @@ impl WitnessFolder {
             return Err(WitnessError::NoKey { path });
         }
         let path = folder.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(io("open", &path))?;
+        let lock = open_lock(&path).map_err(io("open", &path))?;
         lock.lock().map_err(io("lock", &path))?;
         Ok(Self { folder: folder.to_owned(), key, _lock: lock })
     }

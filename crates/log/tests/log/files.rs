@@ -1,7 +1,7 @@
 //! Logs in folders: group commit, recovery and exports.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -384,4 +384,18 @@ fn gpg_and_sq_verify_exported_signatures() {
             read.verify_message(alice.key.public(), &data).unwrap();
         }
     }
+}
+
+/// Whoever can open a file can lock it, and keep the log from its users.
+#[test]
+fn others_cannot_open_the_locks_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = create(&folder.path().join("log"), 1);
+    log.lend().unwrap();
+    let locks = ["lock", "turn"].map(|name| folder.path().join("log").join(name));
+    for lock in locks.iter().filter(|lock| lock.exists()) {
+        let mode = fs::metadata(lock).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7, 0, "{}", lock.display());
+    }
+    assert!(locks[0].exists());
 }
