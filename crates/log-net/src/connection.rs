@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use talaria_log::{
@@ -23,7 +22,7 @@ const READ_OCTETS: usize = 64 << 10;
 /// What the sessions of a node share.
 pub(crate) struct Shared {
     pub(crate) own: NodePublic,
-    fetching: Mutex<Fetching>,
+    fetching: Fetching,
     sessions: AtomicU64,
     began: Instant,
     /// Changes when the log does.
@@ -35,16 +34,12 @@ impl Shared {
     pub(crate) fn new(own: NodePublic, stop: watch::Receiver<bool>) -> Self {
         Self {
             own,
-            fetching: Mutex::default(),
+            fetching: Fetching::default(),
             sessions: AtomicU64::new(0),
             began: Instant::now(),
             changed: watch::Sender::new(()),
             stop,
         }
-    }
-
-    fn fetching(&self) -> MutexGuard<'_, Fetching> {
-        self.fetching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now_ms(&self) -> u64 {
@@ -110,11 +105,11 @@ pub(crate) async fn exchange(
     };
     while !session.is_over() {
         if !may_exchange(replica, given, peer) {
-            session.end(Farewell::NotPublished, "", &mut shared.fetching());
+            session.end(Farewell::NotPublished, "", &shared.fetching);
             result = Err(NetError::NotPublished { key: peer });
             break;
         }
-        let next_ms = session.next_ms(&shared.fetching());
+        let next_ms = session.next_ms(&shared.fetching);
         let pause = Duration::from_millis(next_ms.saturating_sub(shared.now_ms()));
         let has_output = !session.output().is_empty() || !is_flushed;
         tokio::select! {
@@ -122,10 +117,9 @@ pub(crate) async fn exchange(
                 Ok(count) if count > 0 => {
                     let (done, added) = block_in_place(|| {
                         let before = session.report().added;
-                        let mut fetching = shared.fetching();
                         let (now_ms, wall_ms) = (shared.now_ms(), wall_ms());
                         let octets = &octets[..count];
-                        let done = session.receive(octets, replica, &mut fetching, now_ms, wall_ms);
+                        let done = session.receive(octets, replica, &shared.fetching, now_ms, wall_ms);
                         (done, session.report().added > before)
                     });
                     keep(&mut result, done);
@@ -162,21 +156,14 @@ pub(crate) async fn exchange(
                 let done = advance(&mut session, replica, shared);
                 keep(&mut result, done);
             }
-            () = shared.stopped() => session.end(Farewell::Stopping, "", &mut shared.fetching()),
+            () = shared.stopped() => session.end(Farewell::Stopping, "", &shared.fetching),
         }
     }
     // What the session claimed is free for others, also if the connection was lost.
-    session.end(Farewell::Failed, "", &mut shared.fetching());
+    session.end(Farewell::Failed, "", &shared.fetching);
     let lost = matches!(result, Err(NetError::Closed | NetError::Connection { .. }));
     if !lost {
-        let _ = tokio::time::timeout(FAREWELL, async {
-            writer.write_all(session.output()).await?;
-            writer.shutdown().await?;
-            // The peer may still be sending. Its octets must be read, or it never gets the farewell.
-            while reader.read(&mut octets).await? > 0 {}
-            io::Result::Ok(())
-        })
-        .await;
+        part(&mut reader, &mut writer, session.output()).await;
     }
     (session.report().clone(), result)
 }
@@ -195,7 +182,7 @@ fn advance(
     replica: &mut FolderReplica,
     shared: &Shared,
 ) -> Result<(), SyncError<LogError>> {
-    block_in_place(|| session.advance(replica, &mut shared.fetching(), shared.now_ms()))
+    block_in_place(|| session.advance(replica, &shared.fetching, shared.now_ms()))
 }
 
 /// Says why there is no exchange, and nothing else: a stranger does not learn which log this is.
@@ -203,10 +190,20 @@ pub(crate) async fn refuse(stream: impl AsyncRead + AsyncWrite, reason: Farewell
     let mut farewell = Vec::new();
     SyncFrame::Bye(reason, String::new()).write(&mut farewell);
     let (mut reader, mut writer) = tokio::io::split(stream);
+    part(&mut reader, &mut writer, &farewell).await;
+}
+
+/// Sends the last octets, and ends the connection.
+async fn part(
+    reader: &mut (impl AsyncRead + Unpin),
+    writer: &mut (impl AsyncWrite + Unpin),
+    farewell: &[u8],
+) {
     let _ = tokio::time::timeout(FAREWELL, async {
-        writer.write_all(&farewell).await?;
+        writer.write_all(farewell).await?;
         writer.shutdown().await?;
-        let mut octets = [0; 1024];
+        // The peer may still be sending. Its octets must be read, or it never gets the farewell.
+        let mut octets = [0; 4096];
         while reader.read(&mut octets).await? > 0 {}
         io::Result::Ok(())
     })

@@ -323,6 +323,38 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// The pauses between attempts: twice as long each time, and short again after an attempt that held.
+struct Retry {
+    began: Instant,
+    pause: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { began: Instant::now(), pause: RETRY_MIN }
+    }
+}
+
+impl Retry {
+    fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
+    /// How long [`wait`](Self::wait) will last.
+    fn pause(&mut self) -> Duration {
+        if self.began.elapsed() > RETRY_MAX {
+            self.pause = RETRY_MIN;
+        }
+        self.pause
+    }
+
+    async fn wait(&mut self) {
+        let pause = self.pause();
+        self.pause = (pause * 2).min(RETRY_MAX);
+        sleep(pause).await;
+    }
+}
+
 /// Everything that a connection needs.
 struct Node {
     shared: Shared,
@@ -462,9 +494,9 @@ impl Node {
 
     /// Stays connected with a peer.
     async fn keep(self: Arc<Self>, address: String, connector: TlsConnector) {
-        let mut pause = RETRY_MIN;
+        let mut retry = Retry::default();
         loop {
-            let began = Instant::now();
+            retry.begin();
             let connected = tokio::select! {
                 connected = connect(&address, connector.clone()) => connected,
                 () = self.shared.stopped() => return,
@@ -478,44 +510,38 @@ impl Node {
                 Ok((stream, key)) => {
                     let peer = self.peer(address.clone(), key, true);
                     self.exchange(stream, peer).await;
-                    if began.elapsed() > RETRY_MAX {
-                        pause = RETRY_MIN;
-                    }
                 }
                 Err(error) => {
-                    (self.tell)(Event::Unreachable(address.clone(), error, Some(pause)));
+                    let pause = Some(retry.pause());
+                    (self.tell)(Event::Unreachable(address.clone(), error, pause));
                 }
             }
             tokio::select! {
-                () = sleep(pause) => {}
+                () = retry.wait() => {}
                 () = self.shared.stopped() => return,
             }
-            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 
     /// Carries entries to and from the stream of a NATS server.
     async fn stream(self: Arc<Self>, log: Arc<LogFolder>, url: String) {
         let address = without_password(&url);
-        let mut pause = RETRY_MIN;
+        let mut retry = Retry::default();
         loop {
-            let began = Instant::now();
+            retry.begin();
             let connected = || (self.tell)(Event::Streaming(address.clone()));
             let carried = tokio::select! {
                 carried = carry(&log, &self.shared, &url, connected) => carried,
                 () = self.shared.stopped() => return,
             };
-            if began.elapsed() > RETRY_MAX {
-                pause = RETRY_MIN;
-            }
             if let Err(error) = carried {
-                (self.tell)(Event::Unreachable(address.clone(), error, Some(pause)));
+                let pause = Some(retry.pause());
+                (self.tell)(Event::Unreachable(address.clone(), error, pause));
             }
             tokio::select! {
-                () = sleep(pause) => {}
+                () = retry.wait() => {}
                 () = self.shared.stopped() => return,
             }
-            pause = (pause * 2).min(RETRY_MAX);
         }
     }
 

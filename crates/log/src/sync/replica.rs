@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
 use crate::log::{GenesisError, Known, Log, Outcome};
@@ -325,9 +326,10 @@ pub fn begin(entries: &[Signed], wanted: EntryId) -> Result<Log, (EntryId, Refus
     })
 }
 
-/// The heads that sessions of a node are fetching, so that it does not fetch the same from several peers at once.
+/// The heads that sessions of a node are fetching, so that it does not fetch the same from several peers at once. Sessions on
+/// several threads share it, and wait for each other only for a look at it.
 #[derive(Debug, Default)]
-pub struct Fetching(HashMap<EntryId, Claim>);
+pub struct Fetching(Mutex<HashMap<EntryId, Claim>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Claim {
@@ -339,44 +341,44 @@ struct Claim {
 const CLAIMS_MAX: usize = 65_536;
 
 impl Fetching {
-    /// Whether no other session is fetching a head.
-    pub(super) fn is_free(&self, session: u64, id: &EntryId, now_ms: u64) -> bool {
-        self.0.get(id).is_none_or(|claim| claim.session == session || claim.until_ms <= now_ms)
+    fn claims(&self) -> MutexGuard<'_, HashMap<EntryId, Claim>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims those of some heads that no other session is fetching, and returns them.
+    pub(super) fn claim(
+        &self,
+        session: u64,
+        heads: &[EntryId],
+        until_ms: u64,
+        now_ms: u64,
+    ) -> Vec<EntryId> {
+        let mut claims = self.claims();
+        let is_free = |claim: &Claim| claim.session == session || claim.until_ms <= now_ms;
+        let free = heads.iter().filter(|id| claims.get(id).is_none_or(is_free));
+        let free: Vec<EntryId> = free.copied().collect();
+        if claims.len() >= CLAIMS_MAX {
+            claims.retain(|_, claim| claim.until_ms > now_ms);
+        }
+        let room = CLAIMS_MAX.saturating_sub(claims.len());
+        claims.extend(free.iter().take(room).map(|id| (*id, Claim { session, until_ms })));
+        free
     }
 
     /// The time from which a head may be fetched, if another session is doing it.
     pub(super) fn until(&self, id: &EntryId) -> Option<u64> {
-        self.0.get(id).map(|claim| claim.until_ms)
-    }
-
-    pub(super) fn claim<'a>(
-        &mut self,
-        session: u64,
-        ids: impl IntoIterator<Item = &'a EntryId>,
-        until_ms: u64,
-        now_ms: u64,
-    ) {
-        if self.0.len() >= CLAIMS_MAX {
-            self.0.retain(|_, claim| claim.until_ms > now_ms);
-        }
-        for id in ids {
-            if self.0.len() >= CLAIMS_MAX {
-                return;
-            }
-            if self.is_free(session, id, now_ms) {
-                self.0.insert(*id, Claim { session, until_ms });
-            }
-        }
+        self.claims().get(id).map(|claim| claim.until_ms)
     }
 
     /// Renews the claims of a session.
-    pub(super) fn renew(&mut self, session: u64, until_ms: u64) {
-        let theirs = self.0.values_mut().filter(|claim| claim.session == session);
+    pub(super) fn renew(&self, session: u64, until_ms: u64) {
+        let mut claims = self.claims();
+        let theirs = claims.values_mut().filter(|claim| claim.session == session);
         theirs.for_each(|claim| claim.until_ms = until_ms);
     }
 
     /// Ends the claims of a session. A session does so itself when it ends.
-    pub fn release(&mut self, session: u64) {
-        self.0.retain(|_, claim| claim.session != session);
+    pub fn release(&self, session: u64) {
+        self.claims().retain(|_, claim| claim.session != session);
     }
 }

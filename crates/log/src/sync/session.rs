@@ -47,6 +47,14 @@ pub struct SessionReport {
     pub peer: Took,
 }
 
+impl SessionReport {
+    /// Whether this node has everything that the peer announced.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.waiting == 0 && self.ahead == 0 && self.lacking == 0
+    }
+}
+
 /// The reason why a session ended before its time.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -369,7 +377,7 @@ impl Session {
     }
 
     /// Ends the session with a reason, unless it has ended.
-    pub fn end(&mut self, reason: Farewell, told: &str, fetching: &mut Fetching) {
+    pub fn end(&mut self, reason: Farewell, told: &str, fetching: &Fetching) {
         if self.stage == Stage::Over {
             return;
         }
@@ -378,7 +386,7 @@ impl Session {
         self.close(fetching);
     }
 
-    fn close(&mut self, fetching: &mut Fetching) {
+    fn close(&mut self, fetching: &Fetching) {
         self.stage = Stage::Over;
         self.input = Vec::new();
         self.serving.answer = None;
@@ -394,7 +402,7 @@ impl Session {
         &mut self,
         octets: &[u8],
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
         wall_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
@@ -442,7 +450,7 @@ impl Session {
         Ok(move_to(&mut self.input, HEADER_OCTETS + length))
     }
 
-    fn fail<E>(&mut self, error: SyncError<E>, fetching: &mut Fetching) -> SyncError<E> {
+    fn fail<E>(&mut self, error: SyncError<E>, fetching: &Fetching) -> SyncError<E> {
         match &error {
             SyncError::Bye { .. } => self.close(fetching),
             SyncError::Refused { id, refusal } => {
@@ -459,7 +467,7 @@ impl Session {
         of: u8,
         content: &[u8],
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
         wall_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
@@ -573,7 +581,7 @@ impl Session {
         records: &[&[u8]],
         octets: usize,
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
         wall_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
@@ -625,7 +633,7 @@ impl Session {
     fn answered<E>(
         &mut self,
         more: bool,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
     ) -> Result<(), SyncError<E>> {
         if self.want.open_ms.take().is_none() {
@@ -684,7 +692,7 @@ impl Session {
     pub fn advance<R: Replica>(
         &mut self,
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
         if self.stage == Stage::Over {
@@ -708,7 +716,7 @@ impl Session {
     fn go_on<R: Replica>(
         &mut self,
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
         for (deadline, what) in self.deadlines() {
@@ -778,7 +786,7 @@ impl Session {
         &mut self,
         end: u64,
         replica: &mut R,
-        fetching: &mut Fetching,
+        fetching: &Fetching,
         now_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
         let theirs = &mut self.theirs;
@@ -790,12 +798,10 @@ impl Session {
             if self.want.fruitless >= FRUITLESS_MAX {
                 return Err(SyncError::Promise);
             }
-            let is_free = |id: &&EntryId| fetching.is_free(self.number, id, now_ms);
-            let free: Vec<EntryId> = theirs.lacking.iter().filter(is_free).copied().collect();
-            if free.is_empty() {
+            let until_ms = now_ms + LEASE_MS;
+            if fetching.claim(self.number, &theirs.lacking, until_ms, now_ms).is_empty() {
                 return Ok(());
             }
-            fetching.claim(self.number, &free, now_ms + LEASE_MS, now_ms);
             // The peer must know what is here now.
             if self.ours.waits {
                 self.announce(end, replica, now_ms);

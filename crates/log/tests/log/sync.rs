@@ -64,12 +64,12 @@ impl Node {
     }
 
     fn receive(&mut self, session: &mut Session, octets: &[u8], now_ms: u64) -> Result<(), String> {
-        let done = session.receive(octets, &mut self.copy, &mut self.fetching, now_ms, NOW_MS);
+        let done = session.receive(octets, &mut self.copy, &self.fetching, now_ms, NOW_MS);
         done.map_err(|error| error.kind().to_owned())
     }
 
     fn advance(&mut self, session: &mut Session, now_ms: u64) -> Result<(), String> {
-        let done = session.advance(&mut self.copy, &mut self.fetching, now_ms);
+        let done = session.advance(&mut self.copy, &self.fetching, now_ms);
         done.map_err(|error| error.kind().to_owned())
     }
 }
@@ -638,14 +638,13 @@ fn entries_that_are_ahead_are_not_fetched_again() {
 #[test]
 fn a_farewell_names_the_reason() {
     let mut victim = Victim::new();
-    let mut fetching = Fetching::default();
-    victim.session.end(Farewell::NotPublished, "publish it first", &mut fetching);
+    let fetching = Fetching::default();
+    victim.session.end(Farewell::NotPublished, "publish it first", &fetching);
     let mut peer = Victim::new();
     let octets = take(&mut victim.session, usize::MAX, 0);
     let mut session = Session::new(peer.genesis.id, 2, Mode::Once, 0);
-    let error = session
-        .receive(&octets, &mut peer.node.copy, &mut peer.node.fetching, 0, NOW_MS)
-        .unwrap_err();
+    let error =
+        session.receive(&octets, &mut peer.node.copy, &peer.node.fetching, 0, NOW_MS).unwrap_err();
     assert!(error.to_string().ends_with("not-published: publish it first"), "{error}");
     assert!(matches!(error, SyncError::Bye { reason: Farewell::NotPublished, .. }));
 }

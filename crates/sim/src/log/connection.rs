@@ -108,7 +108,7 @@ pub(super) fn connect(
     let mut ended = Ended::default();
     let Some(log) = nodes[0].stored.first().map(|genesis| genesis.id) else { return Ok(ended) };
     let mut now_ms = world_ms;
-    let mut fetching = [Fetching::default(), Fetching::default()];
+    let fetching = [Fetching::default(), Fetching::default()];
     let mut sessions = [1, 2].map(|number| Session::new(log, number, Mode::Once, now_ms));
     'line: for _ in 0..TURNS_MAX {
         let mut is_idle = true;
@@ -131,7 +131,7 @@ pub(super) fn connect(
             let wall_ms = node.now_ms(world_ms);
             let cut = &mut cuts[to];
             let mut replica = NodeReplica { node, world_ms, cut, withholds: withholds[to] };
-            let (session, fetching) = (&mut sessions[to], &mut fetching[to]);
+            let (session, fetching) = (&mut sessions[to], &fetching[to]);
             let result = session
                 .receive(&sent, &mut replica, fetching, now_ms, wall_ms)
                 .and_then(|()| session.advance(&mut replica, fetching, now_ms));

@@ -55,13 +55,14 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let Synced { peer, report, result, .. } = cx.step("Exchanging entries", || {
         talaria_log_net::sync(replica, &secret, args.peer_key, &args.address, &Stop::default())
     })?;
+    let is_complete = report.is_complete();
     if cx.json {
         let json = serde_json::json!({
             "action": "log sync", "log": log.to_string(), "address": args.address,
             "peer": peer.to_string(), "added": report.added, "known": report.known,
             "values": report.values,
             "waiting": report.waiting, "ahead": report.ahead, "lacking": report.lacking,
-            "sent": report.sent, "refused": report.refused, "complete": result.is_ok(),
+            "sent": report.sent, "refused": report.refused, "complete": result.is_ok() && is_complete,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else if result.is_ok() || report != SessionReport::default() {
@@ -89,6 +90,5 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         }
     }
     result?;
-    let is_complete = report.waiting == 0 && report.ahead == 0 && report.lacking == 0;
     Ok(ExitCode::from(u8::from(!is_complete)))
 }
