@@ -28,6 +28,7 @@
 pub mod address;
 mod arithmetic;
 mod armor;
+mod attestation;
 mod cert;
 mod cost;
 mod critical;

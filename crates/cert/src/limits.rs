@@ -1,15 +1,16 @@
 //! Limits on the certificates of a keyserver, to which anybody may add packets.
 //!
 //! The packets that are kept are a function of the packets that were offered, in whatever order and parts:
-//! `keep(keep(A) ∪ B) = keep(A ∪ B)`, as long as the same issuers are known and the same components and revokers are
-//! bound by the owner. Limits are therefore counts of signatures, by identity and by size class, and never sums of
+//! `keep(keep(A) ∪ B) = keep(A ∪ B)`, as long as the same issuers are known and the owner has bound the same components
+//! and revokers, and attested the same signatures. Limits are therefore counts of signatures, by identity and by size class, and never sums of
 //! bytes. Each signature competes only within its pool, in an order that does not depend on the other pools:
 //!
 //! 1. signatures of the owner: those that name a revoker, then the newest of each kind on each component, then the
 //!    others; hard revocations before others;
 //! 2. revocations by a revoker whom the owner named, whether the revoker is known here or not;
-//! 3. signatures of other keys on components that the owner has bound: those of keys that this owner certified, then
-//!    those of other keys in the store, then those that nobody here can verify, by their SHA-256;
+//! 3. signatures of other keys on components that the owner has bound: those that the newest attestation of the owner
+//!    names, then those of keys that this owner certified, then those of other keys in the store, then those that nobody
+//!    here can verify, by their SHA-256;
 //! 4. signatures in the name of the owner that the owner did not make, or that cannot be checked here;
 //! 5. components that the owner has not bound, and the signatures on them.
 //!
@@ -19,6 +20,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::attestation::Attested;
 use crate::hash::sha256;
 use crate::identity::{Claim, Variant, Variants};
 use crate::verify::{CertificationVerifier, KeySetup, tried};
@@ -168,6 +170,11 @@ struct Candidate<'a> {
     verdict: Verdict,
     /// The known key that made it.
     by: Option<KeyId>,
+    /// The class of worth that its issuer gives it: 1 for one whom the owner has certified, 2 for another known one, 3 for
+    /// none.
+    by_class: u8,
+    /// Whether the owner has attested it.
+    is_attested: bool,
     pool: Pool,
     rank: Rank,
     size_class: usize,
@@ -180,6 +187,20 @@ struct Part<'a> {
     /// Whether the owner has signed it. The primary key always is.
     is_bound: bool,
     candidates: Vec<Candidate<'a>>,
+}
+
+impl Part<'_> {
+    /// Notes which signatures of other keys the owner has attested.
+    fn attest(&mut self) {
+        let own = self.candidates.iter().filter(|candidate| candidate.verdict == Verdict::Good);
+        let attested = Attested::by(own.filter_map(|candidate| candidate.variants.signature()));
+        for candidate in &mut self.candidates {
+            candidate.is_attested = self.is_bound
+                && !attested.is_empty()
+                && candidate.verdict.is_by_others()
+                && attested.names_one(&candidate.variants);
+        }
+    }
 }
 
 /// A known issuer, prepared for verification.
@@ -231,12 +252,14 @@ impl Cert {
         if must_rank(&parts, limits, &revokers) {
             self.verify_others(&mut parts, look_up);
         }
+        parts.iter_mut().for_each(Part::attest);
         self.choose_variants(&mut parts, limits);
         let tomorrow = now.saturating_add(AHEAD_S);
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_own(&mut parts, limits);
         drop_unbound(&mut parts, limits);
         // A component may have lost all that bound it.
+        parts.iter_mut().for_each(Part::attest);
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_others(&mut parts, limits);
 
@@ -307,6 +330,7 @@ impl Cert {
         let mut unbound = [0usize; CLASSES];
         let (mut component, mut is_bound) = (0, true);
         let mut hashed: &[u8] = &[];
+        let mut has_attested = false;
         let mut close = |component: usize, is_bound: bool| {
             if !is_bound {
                 unbound[class_of(component)] += 1;
@@ -329,7 +353,8 @@ impl Cert {
             let verdict = verdicts.next().copied().unwrap_or(Verdict::Unchecked);
             let pool = match verdict {
                 Verdict::Good => {
-                    is_bound = true;
+                    is_bound |= !is_attestation(packet.body);
+                    has_attested |= is_attestation(packet.body);
                     0
                 }
                 verdict if verdict.is_by_others() => {
@@ -361,7 +386,9 @@ impl Cert {
         let has_unbound = unbound != [0; CLASSES];
         let others: [usize; CLASSES] =
             std::array::from_fn(|class| counts[1][class] + counts[2][class]);
-        fits(&counts[0], limits.own_signatures)
+        // The owner's attestation on such a component is one of them, too.
+        !(has_attested && has_unbound)
+            && fits(&counts[0], limits.own_signatures)
             && fits(&counts[1], limits.foreign_signatures.min(limits.foreign_unranked))
             && fits(&counts[2], limits.bad_signatures)
             && fits(&unbound, limits.components)
@@ -394,7 +421,9 @@ impl Cert {
         }
         let components_fit =
             unbound.iter().enumerate().all(|(class, &n)| n <= admitted(limits.components, class));
+        let is_stray = |c: &Candidate<'_>| may_be_own(c.verdict) && c.is_attestation();
         components_fit
+            && !parts.iter().any(|part| !part.is_bound && part.candidates.iter().any(is_stray))
             && fits(limits.own_signatures, &may_be_own)
             && fits(limits.bad_signatures, &is_bad)
             // Signatures on components that the owner has not bound share one limit, whoever made them.
@@ -439,7 +468,7 @@ impl Cert {
             let groups = Variants::of(bodies.into_iter()).into_iter();
             let candidates: Vec<_> =
                 groups.map(|variants| Candidate::new(variants, &judged, component)).collect();
-            let is_bound = at == 0 || candidates.iter().any(|c| c.verdict == Verdict::Good);
+            let is_bound = at == 0 || candidates.iter().any(Candidate::binds);
             parts.push(Part { at, packet, is_bound, candidates });
         }
         parts
@@ -479,7 +508,7 @@ impl Cert {
                         candidate.by = Some(id);
                         candidate.verdict = Verdict::Certified;
                         let class = if known[place].issuer.is_certified { 1 } else { 2 };
-                        candidate.rank.class = class;
+                        candidate.by_class = class;
                         candidate.rank.component = sha256(&[&known[place].fingerprint.to_stored()]);
                         break;
                     }
@@ -559,7 +588,17 @@ impl<'a> Candidate<'a> {
         let id = signature.map_or_else(|| sha256(&[variants.0[0].body]), |s| s.id());
         let rank = Rank::unranked(id);
         let size_class = class_of(bytes.max(component));
-        Self { variants, verdict, by: None, pool: Pool::Bad, rank, size_class }
+        let (by, by_class, is_attested, pool) = (None, rank.class, false, Pool::Bad);
+        Self { variants, verdict, by, by_class, is_attested, pool, rank, size_class }
+    }
+
+    fn is_attestation(&self) -> bool {
+        self.variants.signature().is_some_and(|signature| signature.kind == kind::ATTESTATION)
+    }
+
+    /// Whether the signature binds its component to the certificate.
+    fn binds(&self) -> bool {
+        self.verdict == Verdict::Good && self.variants.signature().is_some_and(|s| s.binds())
     }
 }
 
@@ -654,7 +693,7 @@ fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
             let is_hard = is_revocation(signature.kind) && signature.is_hard();
             let rank = &mut candidate.rank;
             match candidate.verdict {
-                Verdict::Good => {
+                Verdict::Good if part.is_bound => {
                     candidate.pool = Pool::Own;
                     let names_revoker = signature.revokers().next().is_some();
                     rank.class = u8::from(!names_revoker);
@@ -676,6 +715,7 @@ fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
                     if candidate.by.is_some() {
                         (rank.is_soft, rank.created) = (!is_hard, Reverse(created));
                     }
+                    rank.class = if candidate.is_attested { 0 } else { candidate.by_class };
                 }
                 verdict => {
                     candidate.pool = Pool::Bad;
@@ -693,7 +733,7 @@ fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
     drop_above(parts, Pool::Own, limits.own_signatures, &mut gone);
     drop_all(parts, &gone);
     for part in parts.iter_mut().filter(|part| part.at > 0) {
-        part.is_bound = part.candidates.iter().any(|candidate| candidate.pool == Pool::Own);
+        part.is_bound = part.candidates.iter().any(|c| c.pool == Pool::Own && c.binds());
     }
 }
 
@@ -815,6 +855,11 @@ fn hashed_part(body: &[u8]) -> &[u8] {
     end.and_then(|end| body.get(..end)).unwrap_or_default()
 }
 
+/// Whether a packet is an attestation, without reading all of it.
+fn is_attestation(body: &[u8]) -> bool {
+    matches!(body, [4..=6, kind::ATTESTATION, ..])
+}
+
 pub(crate) fn is_revocation(kind: u8) -> bool {
     matches!(kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION)
 }
@@ -822,6 +867,7 @@ pub(crate) fn is_revocation(kind: u8) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::attestation::tests::attestation;
     use crate::packet;
     use proptest::prelude::*;
 
@@ -1036,7 +1082,8 @@ pub(crate) mod tests {
     }
 
     fn any_signature() -> impl Strategy<Value = Vec<u8>> {
-        let kinds = prop::sample::select(vec![0x10u8, 0x13, 0x18, 0x1f, 0x20, 0x28, 0x30, 0x40]);
+        let kinds =
+            prop::sample::select(vec![0x10u8, 0x13, 0x16, 0x18, 0x1f, 0x20, 0x28, 0x30, 0x40]);
         let text = prop_oneof![
             9 => prop::collection::vec(0u8..2, 0..3),
             1 => prop::collection::vec(0u8..2, 1020..1100),
@@ -1159,6 +1206,54 @@ pub(crate) mod tests {
         assert_eq!(verdicts.iter().filter(|&&verdict| verdict == Verdict::Good).count(), 2);
     }
 
+    /// A good attestation on each user ID of a certificate, of some signatures on it.
+    fn attestations(whole: &Cert, which: u8) -> Cert {
+        let mut added = cert(&[]);
+        for part in whole.parts(&any_verdicts(whole), &Limits::default()) {
+            let signatures = part.candidates.iter().flat_map(|candidate| &candidate.variants.0);
+            let chosen = signatures.filter(|variant| {
+                variant.signature.is_some_and(|signature| signature.id()[1] % 4 < which % 4)
+            });
+            let chosen: Vec<Vec<u8>> = chosen.map(|variant| variant.body.to_vec()).collect();
+            if part.packet.tag != Tag::USER_ID || chosen.is_empty() {
+                continue;
+            }
+            let mut made = (0..200u8).map(|text| attestation(9, &chosen, &[text, 1]));
+            let good = made.find(|body| Signature::parse(body).unwrap().id()[0] % 5 > 2);
+            added = added.union(&cert(&[user_id(part.packet.body, vec![good.unwrap()])]));
+        }
+        added
+    }
+
+    /// The attestations that [`attestations`] made.
+    fn attested(cert: &Cert) -> Vec<&[u8]> {
+        let is_newest = |body: &&[u8]| {
+            is_attestation(body) && Signature::parse(body).is_some_and(|s| s.created == 9)
+        };
+        bodies(cert).filter(is_newest).collect()
+    }
+
+    #[test]
+    fn what_the_owner_attests_stays_before_signatures_of_unknown_keys() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let flood: Vec<_> = (0..100u8).map(|n| signature(0x10, 1, 7, &[n, 9])).collect();
+        let attested = attestation(5, &flood[40..44], b"");
+        let signatures = [&flood[..], &[good.clone(), attested.clone()]].concat();
+        let whole = cert(&[user_id(b"one", signatures.clone())]);
+        let limits = Limits { foreign_signatures: 4, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &[good.clone(), attested.clone()]), &limits);
+        assert_eq!(bodies(&kept).count(), 6);
+        assert!(flood[40..44].iter().all(|body| has(&kept, body)));
+        // A forged attestation changes nothing.
+        let kept = keep(&whole, &judged(&whole, &[good]), &limits);
+        assert!(!flood[40..44].iter().all(|body| has(&kept, body)));
+        // An attestation makes no user ID the owner's.
+        let alone = cert(&[user_id(b"one", signatures)]);
+        let limits = Limits { components: 1, bad_signatures: 4, ..Limits::default() };
+        let kept = keep(&alone, &judged(&alone, &[attested]), &limits);
+        assert_eq!(bodies(&kept).count(), 4);
+    }
+
     fn any_limits() -> impl Strategy<Value = Limits> {
         let counts = (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4);
         (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
@@ -1188,7 +1283,8 @@ pub(crate) mod tests {
                     is_bound = false;
                     return true;
                 }
-                let is_good = verdicts.next() == Some(Verdict::Good);
+                let is_good =
+                    verdicts.next() == Some(Verdict::Good) && !is_attestation(packet.body);
                 is_good && !std::mem::replace(&mut is_bound, true)
             })
             .collect();
@@ -1207,15 +1303,16 @@ pub(crate) mod tests {
         /// The law for limits: the kept packets do not depend on the order and the parts in which packets arrive.
         #[test]
         fn what_is_kept_is_a_function_of_what_was_offered(
-            a in any_cert(), b in any_cert(), c in any_cert(), limits in any_limits(),
+            a in any_cert(), b in any_cert(), c in any_cert(), limits in any_limits(), which: u8,
         ) {
             let keep = |cert: &Cert| keep(cert, &any_verdicts(cert), &limits);
-            // The owner has bound the same components in all copies.
+            // The owner has bound the same components, and attested the same signatures, in all copies.
             let whole = a.union(&b).union(&c);
-            let base = bindings(&whole);
+            let base = bindings(&whole).union(&attestations(&whole, which));
             let [a, b, c] = [a, b, c].map(|cert| cert.union(&base));
-            let all = keep(&whole);
-            let same = |cert: &Cert| bound(cert) == bound(&all);
+            let all = keep(&whole.union(&base));
+            let same =
+                |cert: &Cert| bound(cert) == bound(&all) && attested(cert) == attested(&all);
             let pairs = [(&a, &b), (&b, &c), (&c, &a)];
             prop_assume!([&a, &b, &c].into_iter().all(|one| same(&keep(one))));
             prop_assume!(pairs.into_iter().all(|(one, other)| same(&keep(&one.union(other)))));

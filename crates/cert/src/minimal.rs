@@ -28,7 +28,7 @@ impl Cert {
             }
             let good = verdicts.next() == Some(&Verdict::Good);
             let signature =
-                Signature::parse(packet.body).filter(|signature| good || by_revoker(signature));
+                Signature::parse(packet.body).filter(|s| good && s.binds() || by_revoker(s));
             keep[at] = match signature {
                 None => false,
                 Some(s) if matches!(s.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION) => true,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::str::FromStr;
 
 use crate::arithmetic;
+use crate::attestation::Attested;
 use crate::fields::Fields;
 use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
 use crate::limits::is_revocation;
@@ -21,8 +22,8 @@ use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ThirdParty {
-    /// Those that were verified ([`Verdict::Certified`]), and revocations by revokers whom the owner named, who may be
-    /// unknown.
+    /// Those that were verified ([`Verdict::Certified`]) or that the owner has attested, and revocations by revokers whom
+    /// the owner named. The issuers of the latter two may be unknown.
     #[default]
     Verified,
     /// All that other programs can read.
@@ -55,7 +56,7 @@ pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
     /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
-    /// named, then signatures that were verified, then others by their SHA-256.
+    /// named, then signatures that the owner has attested, then those that were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
     pub attributes: bool,
@@ -72,13 +73,13 @@ pub(crate) const BACK_SIGNATURES_MAX: usize = 64;
 /// Maximum number of issuers in a signature that is written anew.
 const ISSUERS_MAX: usize = 4;
 
-/// The class of third-party signatures that nobody here has verified.
-const UNVERIFIED: u8 = 2;
+/// The class of third-party signatures that nobody here has verified, and the owner has not attested.
+const UNVERIFIED: u8 = 3;
 
 /// A third-party signature that may be served.
 struct Foreign<'a> {
     component: usize,
-    /// 0: a revocation by a revoker whom the owner named. 1: verified.
+    /// 0: a revocation by a revoker whom the owner named. 1: attested by the owner. 2: verified.
     class: u8,
     variants: Variants<'a>,
     signature: Signature<'a>,
@@ -116,6 +117,7 @@ impl Cert {
             }
             let mut is_bound = at == 0;
             let before = foreign.len();
+            let mut own = Vec::new();
             for variants in Variants::of(bodies.iter().copied()) {
                 let Some(signature) = variants.signature() else { continue };
                 let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
@@ -124,7 +126,8 @@ impl Cert {
                     continue;
                 }
                 if is_good {
-                    is_bound = true;
+                    is_bound |= signature.binds();
+                    own.push(signature);
                     values.insert(signature.value().into_owned());
                     if at == 0 {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
@@ -134,7 +137,7 @@ impl Cert {
                     kept.insert(at, written);
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
                     let class = match verdict(&variants.0[0]) {
-                        Verdict::Certified => 1,
+                        Verdict::Certified => 2,
                         Verdict::Foreign | Verdict::Other => UNVERIFIED,
                         _ => continue,
                     };
@@ -150,7 +153,17 @@ impl Cert {
             if is_bound {
                 kept.insert(at, None);
             } else {
+                // The owner's attestation does not make a user ID the owner's.
+                kept.retain(|&on, _| on < at);
                 foreign.truncate(before);
+            }
+            let attested = Attested::by(own);
+            for one in foreign.iter_mut().skip(before) {
+                if !attested.is_empty() && attested.names_one(&one.variants) {
+                    one.class = one.class.min(1);
+                    // Clients compare the digests of what they get.
+                    one.variants.0.retain(|variant| attested.names(variant));
+                }
             }
         }
         for one in &mut foreign {
@@ -551,6 +564,7 @@ fn certifies(kind: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attestation::tests::attestation;
     use crate::limits::tests::{OWN, any_cert, any_verdicts, bodies, cert, signature};
     use proptest::prelude::*;
 
@@ -627,6 +641,32 @@ mod tests {
         let one = Serving { foreign_signatures: 1, ..ALL };
         let expected = cert(&[(Tag::USER_ID, b"mine", vec![good.clone(), real.clone()])]);
         assert_eq!(with(judge, &whole, one), Some(expected));
+    }
+
+    #[test]
+    fn what_the_owner_attests_is_served_whoever_made_it() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let [one, two] = [7, 8].map(|signer| signature(0x10, 1, u64::from(signer), &[signer]));
+        let attested = attestation(5, std::slice::from_ref(&one), b"attested");
+        let user_id = |signatures: Vec<Vec<u8>>| cert(&[(Tag::USER_ID, b"mine", signatures)]);
+        let all = vec![good.clone(), attested.clone(), one.clone(), two];
+        let judge = |body: &[u8]| match body {
+            body if body == good || body == attested => Verdict::Good,
+            _ => Verdict::Foreign,
+        };
+        let verified = Serving { third_party: ThirdParty::Verified, ..ALL };
+        let expected = user_id(vec![good.clone(), attested.clone(), one.clone()]);
+        assert_eq!(with(judge, &user_id(all), verified), Some(expected));
+        // Somebody changes what is not signed. Clients compare the digest of what they get.
+        let mut changed = one.clone();
+        // The first octets of the digest.
+        changed[24] ^= 1;
+        let all = vec![good.clone(), attested.clone(), changed, one.clone()];
+        let expected = user_id(vec![good.clone(), attested.clone(), one]);
+        assert_eq!(with(judge, &user_id(all), verified), Some(expected));
+        // An attestation does not make a user ID the owner's.
+        let alone = user_id(vec![attested.clone()]);
+        assert_eq!(with(judge, &alone, verified), Some(cert(&[])));
     }
 
     #[test]

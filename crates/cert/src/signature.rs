@@ -7,6 +7,8 @@ use crate::{Fingerprint, KeyId};
 pub mod kind {
     /// The four certifications of a user ID: generic, persona, casual, positive.
     pub const CERTIFICATION: std::ops::RangeInclusive<u8> = 0x10..=0x13;
+    /// The owner's choice of signatures of other keys on a user ID (draft-dkg-openpgp-1pa3pc). It does not bind the user ID.
+    pub const ATTESTATION: u8 = 0x16;
     /// Binds a subkey to its primary key.
     pub const SUBKEY_BINDING: u8 = 0x18;
     /// A statement of a primary key about itself.
@@ -229,6 +231,12 @@ impl<'a> Signature<'a> {
     #[must_use]
     pub fn hashed_area(&self) -> &'a [u8] {
         self.hashed_area
+    }
+
+    /// Whether the signature, if it is the owner's and good, says that its component belongs to the certificate, or did.
+    #[must_use]
+    pub fn binds(&self) -> bool {
+        self.kind != kind::ATTESTATION
     }
 
     /// All issuers that the signature names, those of the hashed area first, without duplicates and at

@@ -97,8 +97,14 @@ pub enum Verification {
 /// rejected signatures whose claimed date is before their key's. Version 2 checked the arithmetic only, but
 /// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
 /// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict, and tries the primary key on
-/// every signature. Version 4 does not try it while all packets of a signature name other keys.
-pub const VERIFIER: u8 = 4;
+/// every signature. Version 4 does not try it while all packets of a signature name other keys. Version 5 knows
+/// attestations ([`kind::ATTESTATION`]).
+pub const VERIFIER: u8 = 5;
+
+/// Whether a version of the verifier judges signatures of a type as this one does.
+fn judges_alike(verifier: u8, kind: u8) -> bool {
+    verifier == VERIFIER || verifier == 4 && kind != kind::ATTESTATION
+}
 
 /// Earlier verdicts, and the version of the verifier that made them.
 #[derive(Clone, Copy, Debug)]
@@ -115,12 +121,12 @@ impl Earlier<'_> {
     /// be verified again.
     ///
     /// A newer verifier than this one may know more, but this version cannot rely on it.
-    fn certain(&self, number: usize, algorithm: u8) -> Option<Verdict> {
+    fn certain(&self, number: usize, (kind, algorithm): (u8, u8)) -> Option<Verdict> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
             Verdict::Unchecked | Verdict::Other => false,
             Verdict::Good => self.verifier >= 2 || matches!(algorithm, 1 | 3),
-            _ => self.verifier == VERIFIER,
+            _ => judges_alike(self.verifier, kind),
         };
         (is_certain && self.verifier <= VERIFIER).then_some(verdict)
     }
@@ -128,8 +134,9 @@ impl Earlier<'_> {
     /// The earlier verdict on a signature that `variants` are packets of. Only [`Verdict::Good`] says which key
     /// made it. A verdict that the key did not make it says no more, since there may be other packets now.
     fn certain_of(&self, variants: &Variants<'_>) -> Option<Verdict> {
-        let algorithm = variants.signature()?.algorithm;
-        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, algorithm));
+        let signature = variants.signature()?;
+        let form = (signature.kind, signature.algorithm);
+        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, form));
         known.min_by_key(|&verdict| match verdict {
             Verdict::Good => 0,
             Verdict::Foreign | Verdict::Certified => 2,
@@ -139,7 +146,8 @@ impl Earlier<'_> {
 
     /// Whether the primary key was tried on the signature, and another key has made it.
     fn says_tried(&self, variants: &Variants<'_>) -> bool {
-        self.verifier == VERIFIER
+        let kind = variants.signature().map_or(0, |signature| signature.kind);
+        judges_alike(self.verifier, kind)
             && variants.0.iter().any(|variant| {
                 let verdict = self.verdicts.get(variant.at);
                 matches!(verdict, Some(Verdict::Foreign | Verdict::Certified))
@@ -148,7 +156,8 @@ impl Earlier<'_> {
 
     /// Whether another key has made the signature.
     fn says_certified(&self, variants: &Variants<'_>) -> bool {
-        self.verifier == VERIFIER
+        self.verifier <= VERIFIER
+            && self.verifier >= 4
             && variants.0.iter().any(|v| self.verdicts.get(v.at) == Some(&Verdict::Certified))
     }
 }
@@ -274,7 +283,8 @@ fn belongs(kind: u8, component: Tag) -> bool {
     match component {
         Tag::PUBLIC_KEY => matches!(kind, kind::DIRECT_KEY | kind::KEY_REVOCATION),
         Tag::USER_ID | Tag::USER_ATTRIBUTE => {
-            kind::CERTIFICATION.contains(&kind) || kind == kind::CERTIFICATION_REVOCATION
+            kind::CERTIFICATION.contains(&kind)
+                || matches!(kind, kind::CERTIFICATION_REVOCATION | kind::ATTESTATION)
         }
         Tag::PUBLIC_SUBKEY => matches!(kind, kind::SUBKEY_BINDING | kind::SUBKEY_REVOCATION),
         _ => false,

@@ -440,7 +440,9 @@ fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
         }
         keep[at] = keep[at + 1..end].contains(&true);
         let is_name = matches!(component.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
-        let is_own = signatures.iter().any(|&(_, _, verdict)| verdict == Verdict::Good);
+        let is_own = signatures
+            .iter()
+            .any(|&(_, kind, verdict)| verdict == Verdict::Good && kind != kind::ATTESTATION);
         // A user ID without a self-signature is never served, so it needs no redaction.
         if is_name && is_own && !theirs.contains(&component) {
             gone.push(Redaction::of(component.body));

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use sequoia_openpgp as openpgp;
+use sequoia_openpgp::parse::Parse as _;
+use sequoia_openpgp::serialize::SerializeInto as _;
 use talaria_cert::ThirdParty;
 use talaria_server::Config;
 
-use crate::site::{Gpg, Site, armored, free_port, make, wait_for};
+use crate::site::{Gpg, Site, armored, free_port, make, next_second, wait_for};
 
 /// `of` with a signature by `by` on its user ID.
 fn certified(of: &openpgp::Cert, by: &openpgp::Cert) -> openpgp::Cert {
@@ -64,6 +66,54 @@ fn the_setting_decides_which_third_party_signatures_gpg_receives() {
         // The second look-up takes what the first one has verified.
         assert_eq!(received(&site, &alice), expected, "{chosen:?}");
     }
+}
+
+/// Has sq attest all signatures of others on a key, or none.
+fn attested(cert: &openpgp::Cert, which: &str) -> openpgp::Cert {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key.pgp");
+    std::fs::write(&path, cert.as_tsk().to_vec().unwrap()).unwrap();
+    let mut sq = std::process::Command::new("sq");
+    let out = sq.args(["key", "attest-certifications", which]).arg(&path).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    openpgp::Cert::from_bytes(&out.stdout).unwrap()
+}
+
+#[test]
+fn what_the_owner_attests_is_served_although_its_issuer_is_unknown() {
+    let site = Site::start(serving(ThirdParty::Verified));
+    let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| make(&[name]));
+    let by_bob = attested(&certified(&alice, &bob), "--all");
+    let by_both = certified(&by_bob, &carol);
+    assert_eq!(site.upload(&by_both).status, 200);
+    assert_eq!(received(&site, &alice), [bob.keyid().to_hex()]);
+    // Clients that know attestations get what they need to check it.
+    let served = site.cert(&alice.fingerprint().to_hex()).unwrap();
+    let policy = openpgp::policy::StandardPolicy::new();
+    let user_id = served.with_policy(&policy, None).unwrap().userids().next().unwrap();
+    assert_eq!(user_id.approved_certifications().count(), 1);
+    // The owner takes it back.
+    next_second();
+    assert_eq!(site.upload(&attested(&by_both, "--none")).status, 200);
+    assert_eq!(received(&site, &alice), Vec::<String>::new());
+}
+
+#[test]
+fn an_attestation_by_somebody_else_changes_nothing() {
+    let site = Site::start(serving(ThirdParty::Verified));
+    let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| make(&[name]));
+    let by_bob = certified(&alice, &bob);
+    // Mallory attests the same on a copy of alice's user ID, and brings it to alice's certificate.
+    let theirs = attested(&certified(&mallory, &bob), "--all");
+    let attestations = theirs.userids().next().unwrap().approvals().cloned().collect::<Vec<_>>();
+    assert!(!attestations.is_empty());
+    let user_id = by_bob.userids().next().unwrap().userid().clone();
+    let packets = [openpgp::Packet::from(user_id)]
+        .into_iter()
+        .chain(attestations.into_iter().map(openpgp::Packet::from));
+    let attacked = by_bob.insert_packets(packets).unwrap().0;
+    site.upload(&attacked);
+    assert_eq!(received(&site, &alice), Vec::<String>::new());
 }
 
 #[test]
