@@ -322,6 +322,56 @@ class Log:
     ) -> str:
         """Lets the owner of a certificate change an object, or all, and the fields that match. Returns the identity of the grant."""
 
+    def revoke(
+        self,
+        key: Key,
+        what: str,
+        *,
+        last: Sequence[str] = ...,
+        all: bool = False,
+        stolen: Union[int, None] = None,
+        reason: Literal["none", "superseded", "compromised", "retired"] = "none",
+    ) -> str:
+        """Ends a grant, by its identity, or an author, by the fingerprint. Returns the identity of the revocation.
+
+        What is here of the author counts. With `last`, what is up to these entries, the last one of each device; with `all`, nothing; with
+        `stolen`, what a valid checkpoint covered before that time, in seconds since 1970.
+        """
+
+    def checkpoint(self, key: Key, checkpointer: Union[str, os.PathLike[str]]) -> str:
+        """Makes a checkpoint over all entries with the key of the checkpointer in a file. Returns the identity of its entry."""
+
+    def node_key(self) -> str:
+        """The public key of this node. If there is none, it is made."""
+
+    def publish_node(self, key: Key, node: str, *, name: str = "") -> str:
+        """Lets the node with a public key exchange entries. Returns the identity of the entry."""
+
+    def end_node(self, key: Key, node: str) -> list[str]:
+        """Ends the key of a node. Returns the identities of the entries; none if no such key may connect."""
+
+    def sync(self, address: str, *, peer_key: Union[str, None] = None) -> Exchange:
+        """Exchanges entries with the node at HOST:PORT, once. `peer_key` need not be published."""
+
+    @staticmethod
+    def fetch(
+        path: Union[str, os.PathLike[str]], address: str, *, expect: str, peer_key: str
+    ) -> tuple[Log, Exchange]:
+        """Makes a copy of the log with the identity `expect` from the node at HOST:PORT that has the key `peer_key`."""
+
+    def serve(
+        self,
+        listen: Union[str, None] = None,
+        *,
+        peers: Sequence[str] = ...,
+        nats: Union[str, None] = None,
+    ) -> LogNode:
+        """Serves the log by threads of this process, until the result is stopped or forgotten.
+
+        Listens at HOST:PORT (port 0 is any), stays connected with `peers`, and shares the stream of a NATS server. Other processes can
+        use the log meanwhile.
+        """
+
     def export_file(self, file: Union[str, os.PathLike[str]]) -> int:
         """Writes all entries with their signatures to a new file, and returns their number."""
 
@@ -342,6 +392,52 @@ class Log:
 
     def stats(self) -> dict[str, Union[int, str]]:
         """Figures. Two nodes with the same entries have the same "state"."""
+
+@final
+class LogNode:
+    """A log that is served. In a `with` statement, it is stopped at the end."""
+
+    @property
+    def address(self) -> Union[str, None]:
+        """Where the node listens, as IP:PORT."""
+
+    def stop(self) -> None:
+        """Stops the node, and waits until it has ended."""
+
+    def __enter__(self) -> LogNode: ...
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+@final
+class Exchange:
+    """What two nodes have exchanged. True if each has what the other one had."""
+
+    @property
+    def added(self) -> int:
+        """Entries that are new here."""
+
+    @property
+    def sent(self) -> int:
+        """Entries that the peer got."""
+
+    @property
+    def waiting(self) -> int:
+        """Entries that were not taken, because their past is not here or their clock is ahead."""
+
+    @property
+    def lacking(self) -> int:
+        """Heads that the peer announced and did not send."""
+
+    def __bool__(self) -> bool: ...
+
+@final
+class LogWatcher:
+    """The changes of a log that this or another process writes, as they come. It takes no lock."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Begins behind what is in the log in a folder now."""
+
+    def changes(self, timeout: float = 0.0) -> list[LogEntry]:
+        """The changes since the last call. If there are none, waits for some, for this number of seconds at most."""
 
 @final
 class LogSnapshot:

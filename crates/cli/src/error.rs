@@ -461,7 +461,7 @@ fn status_of_log(error: &LogError) -> u8 {
         LogError::Signer(_) | LogError::Draft(DraftError::Signature(_)) => 3,
         LogError::Draft(_) => 1,
         LogError::Update(error) => match error {
-            UpdateError::NoObject(_) | UpdateError::Ambiguous { .. } => 1,
+            UpdateError::NoObject(_) | UpdateError::Ambiguous { .. } | UpdateError::NoEntry(_) => 1,
             UpdateError::Absent { .. } | UpdateError::NoDeletable(_) => 1,
             _ => 2,
         },
@@ -774,6 +774,12 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         }
         LogError::Update(error) => match error {
             UpdateError::NoObject(_) => "List the objects: talaria log list",
+            UpdateError::Forked => {
+                "To see them: talaria log verify\nTo name the last entry that counts: talaria log revoke AUTHOR --last ENTRY"
+            }
+            UpdateError::NoEntry(_) => {
+                "Get it first: talaria log import FILE, or talaria log sync HOST:PORT"
+            }
             UpdateError::Absent { .. } => "List the fields: talaria log get OBJECT",
             UpdateError::NotInteger(_) | UpdateError::Counter(_) => {
                 "For example: talaria log put OBJECT FIELD -- -1"

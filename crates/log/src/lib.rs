@@ -97,8 +97,8 @@ pub use genesis::{
 pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
     AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
-    GenesisError, Known, Log, Maker, Offered, Outcome, SnapshotInfo, Standing, Update, UpdateError,
-    WAITING_MAX, WAITING_OCTETS_MAX,
+    GenesisError, Honoured, Known, Log, Maker, Offered, Outcome, SnapshotInfo, Standing, Update,
+    UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};

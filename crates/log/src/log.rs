@@ -41,7 +41,7 @@ pub use draft::{DraftError, Maker};
 pub use lacking::Known;
 pub use snapshot::SnapshotInfo;
 pub(crate) use update::one_object;
-pub use update::{Edit, Update, UpdateError};
+pub use update::{Edit, Honoured, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
 use admit::{Checked, Trial};

@@ -25,7 +25,9 @@ mod module {
     #[pymodule_export]
     use crate::keys::{Key, Store};
     #[pymodule_export]
-    use crate::log::{Import, Log, LogCheck, LogEntry, LogSnapshot, ObjectId};
+    use crate::log::{
+        Exchange, Import, Log, LogCheck, LogEntry, LogNode, LogSnapshot, LogWatcher, ObjectId,
+    };
     #[pymodule_export]
     use crate::messages::{Opener, Sealer};
     #[pymodule_export]

@@ -1,12 +1,16 @@
 //! Signed logs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use talaria::embed;
-use talaria::log::{self, Content, Edit, Float, Operations, Signing, Update, Value};
+use talaria::log::{
+    self, Content, Edit, Float, Honoured, Operations, SessionReport, Signing, Update, Value,
+};
+use talaria::log_net::ServeOptions;
 
 use crate::data::Data;
 use crate::error::{Raised, UsageError, work};
@@ -285,6 +289,114 @@ impl Log {
         Ok(id.to_string())
     }
 
+    /// Ends a grant or an author, and returns the identity of the revocation.
+    #[pyo3(signature = (key, what, *, last = Vec::new(), all = false, stolen = None, reason = "none"))]
+    #[expect(clippy::too_many_arguments, reason = "most of them have names in Python")]
+    fn revoke(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        what: &str,
+        last: Vec<String>,
+        all: bool,
+        stolen: Option<u64>,
+        reason: &str,
+    ) -> PyResult<String> {
+        let id = |text: &String| text.parse::<log::EntryId>();
+        let last = last.iter().map(id).collect::<Result<Vec<_>, _>>();
+        let last = last.map_err(|error| UsageError::new_err(error.to_string()))?;
+        let honoured = match (last.is_empty(), all, stolen) {
+            (true, false, None) => Honoured::Known,
+            (false, false, None) => Honoured::Last(last),
+            (true, true, None) => Honoured::Nothing,
+            (true, false, Some(time)) => Honoured::Before(time),
+            _ => {
+                let text = "only one of 'last', 'all' and 'stolen' can be given";
+                return Err(UsageError::new_err(text));
+            }
+        };
+        let reasons = ["none", "superseded", "compromised", "retired"];
+        let Some(number) = (0u8..).zip(reasons).find(|(_, name)| *name == reason) else {
+            let text = format!("{reason:?} is not one of {}", reasons.join(", "));
+            return Err(UsageError::new_err(text));
+        };
+        let key = key.inner();
+        let revoked = work(py, || self.0.revoke(key, what, &honoured, number.0))?;
+        Ok(revoked.entry.to_string())
+    }
+
+    /// Makes a checkpoint over all entries, and returns the identity of its entry.
+    fn checkpoint(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        checkpointer: PathBuf,
+    ) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.checkpoint(key, &checkpointer))?.to_string())
+    }
+
+    /// The public key of this node.
+    fn node_key(&self, py: Python<'_>) -> Result<String, Raised> {
+        Ok(work(py, || self.0.node_key())?.to_string())
+    }
+
+    /// Publishes the key of a node, and returns the identity of the entry.
+    #[pyo3(signature = (key, node, *, name = ""))]
+    fn publish_node(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        node: &str,
+        name: &str,
+    ) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.publish_node(key, node, name))?.to_string())
+    }
+
+    /// Ends the key of a node, and returns the identities of the entries.
+    fn end_node(&self, py: Python<'_>, key: &Key, node: &str) -> Result<Vec<String>, Raised> {
+        let key = key.inner();
+        Ok(texts(&work(py, || self.0.end_node(key, node))?))
+    }
+
+    /// Exchanges entries with another node, once.
+    #[pyo3(signature = (address, *, peer_key = None))]
+    fn sync(
+        &self,
+        py: Python<'_>,
+        address: &str,
+        peer_key: Option<&str>,
+    ) -> Result<Exchange, Raised> {
+        work(py, || self.0.sync(address, peer_key)).map(Exchange)
+    }
+
+    /// Makes a copy of a log in a folder, from another node.
+    #[staticmethod]
+    #[pyo3(signature = (path, address, *, expect, peer_key))]
+    fn fetch(
+        py: Python<'_>,
+        path: PathBuf,
+        address: &str,
+        expect: &str,
+        peer_key: &str,
+    ) -> Result<(Self, Exchange), Raised> {
+        let fetched = work(py, || embed::SharedLog::fetch(&path, address, expect, peer_key))?;
+        Ok((Self(fetched.0), Exchange(fetched.1)))
+    }
+
+    /// Serves the log by threads of this process.
+    #[pyo3(signature = (listen = None, *, peers = Vec::new(), nats = None))]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        listen: Option<String>,
+        peers: Vec<String>,
+        nats: Option<String>,
+    ) -> Result<LogNode, Raised> {
+        work(py, || self.0.serve(ServeOptions { listen, peers, nats })).map(LogNode)
+    }
+
     /// Writes all entries to a new file.
     fn export_file(&self, py: Python<'_>, file: PathBuf) -> Result<u64, Raised> {
         work(py, || self.0.export(&file))
@@ -334,6 +446,94 @@ impl Log {
 
     fn __repr__(&self) -> String {
         format!("<talaria.Log {}>", self.0.path().display())
+    }
+}
+
+/// A log that is served, until it is stopped or forgotten.
+#[pyclass(frozen)]
+pub(crate) struct LogNode(embed::LogNode);
+
+#[pymethods]
+impl LogNode {
+    #[getter]
+    fn address(&self) -> Option<&str> {
+        self.0.address()
+    }
+
+    /// Stops the node, and waits until it has ended.
+    fn stop(&self, py: Python<'_>) -> Result<(), Raised> {
+        work(py, || self.0.stop())
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _kind: &Bound<'_, PyAny>,
+        _error: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> Result<(), Raised> {
+        self.stop(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.LogNode {}>", self.0.address().unwrap_or("without an address"))
+    }
+}
+
+/// What two nodes have exchanged. True if each has what the other one had.
+#[pyclass(frozen)]
+pub(crate) struct Exchange(SessionReport);
+
+#[pymethods]
+impl Exchange {
+    #[getter]
+    fn added(&self) -> u64 {
+        self.0.added
+    }
+
+    #[getter]
+    fn sent(&self) -> u64 {
+        self.0.sent
+    }
+
+    #[getter]
+    fn waiting(&self) -> u64 {
+        self.0.waiting + self.0.ahead
+    }
+
+    #[getter]
+    fn lacking(&self) -> u64 {
+        self.0.lacking
+    }
+
+    fn __bool__(&self) -> bool {
+        self.0.is_complete()
+    }
+}
+
+/// The changes of a log, as they come.
+#[pyclass(frozen)]
+pub(crate) struct LogWatcher(embed::LogWatcher);
+
+#[pymethods]
+impl LogWatcher {
+    /// Begins behind what is in the log now.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
+        work(py, || embed::LogWatcher::open(&path)).map(Self)
+    }
+
+    /// The changes since the last call.
+    #[pyo3(signature = (timeout = 0.0))]
+    fn changes(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<LogEntry>> {
+        let wait = Duration::try_from_secs_f64(timeout);
+        let wait = wait.map_err(|_| UsageError::new_err("a timeout is a number of seconds"))?;
+        let changes = work(py, || self.0.changes(wait))?;
+        Ok(changes.into_iter().map(LogEntry).collect())
     }
 }
 

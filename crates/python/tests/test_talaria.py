@@ -328,6 +328,58 @@ class Logs(unittest.TestCase):
         self.assertGreater(history[0].time_ms, 1_700_000_000_000)
         self.assertEqual(self.log.history("server", "color")[0].id, history[1].id)
 
+    def test_nodes_exchange_entries_over_tls(self):
+        self.log.put(self.alice, "server", "color", "red")
+        key = self.log.node_key()
+        self.log.publish_node(self.alice, key, name="first")
+        with self.log.serve("127.0.0.1:0") as node:
+            other = "0f" * 32
+            with self.assertRaises(talaria.RefusedError):
+                talaria.Log.fetch(self.path / "copy", node.address, expect=self.log.id, peer_key=other)
+            # The key of the copy is not published yet.
+            with self.assertRaises(talaria.RefusedError):
+                talaria.Log.fetch(self.path / "copy", node.address, expect=self.log.id, peer_key=key)
+            self.log.export_file(self.path / "one")
+            copy, _ = talaria.Log.receive(self.path / "bob", self.path / "one", expect=self.log.id)
+            self.log.publish_node(self.alice, copy.node_key())
+            watcher = talaria.LogWatcher(self.path / "bob")
+            self.assertEqual(watcher.changes(), [])
+            exchange = copy.sync(node.address, peer_key=key)
+            self.assertTrue(exchange)
+            self.assertEqual((exchange.added, exchange.sent, exchange.waiting), (1, 0, 0))
+            self.assertEqual(copy.stats()["state"], self.log.stats()["state"])
+            # What one node writes, the other one has soon.
+            with copy.serve(peers=[node.address]):
+                self.log.put(self.alice, "server", "color", "blue")
+                [change] = watcher.changes(60)
+                self.assertEqual((change.field, change.value), ("color", "blue"))
+            self.log.end_node(self.alice, copy.node_key())
+            self.assertEqual(self.log.end_node(self.alice, copy.node_key()), [])
+            with self.assertRaises(talaria.RefusedError):
+                copy.sync(node.address)
+        with self.assertRaises(talaria.UsageError):
+            self.log.serve()
+
+    def test_a_revoked_author_writes_no_more(self):
+        secret, cert = key_of_gpg("Carol <carol@log.example>")
+        carol = talaria.Key.from_bytes(secret)
+        self.log.put(self.alice, "server", "color", "red")
+        self.log.grant(self.alice, cert)
+        self.log.put(carol, "server", "color", "green")
+        [last] = self.log.put(carol, "server", "color", "blue")
+        before = self.log.history("server", "color")[-2].id
+        with self.assertRaises(talaria.UsageError):
+            self.log.revoke(self.alice, carol.certificate, last=[last], all=True)
+        with self.assertRaises(talaria.UsageError):
+            self.log.revoke(self.alice, carol.certificate, reason="whim")
+        with self.assertRaises(talaria.NotFoundError):
+            self.log.revoke(self.alice, carol.certificate, last=["00" * 32])
+        self.log.revoke(self.alice, carol.certificate, last=[before], reason="compromised")
+        self.assertEqual(self.log.get("server", "color"), "green")
+        self.assertEqual(self.log.history("server", "color")[-1].standing, "revoked")
+        with self.assertRaises(talaria.RefusedError):
+            self.log.put(carol, "server", "color", "black")
+
     def test_gpg_verifies_an_exported_entry(self):
         self.log.put(self.alice, "server", "color", "red")
         files = self.path / "files"

@@ -15,6 +15,7 @@ use std::time::SystemTime;
 
 use talaria_cert::first_packet;
 use talaria_log::{DraftError, LogError, SnapshotError, UpdateError};
+use talaria_log_net::NetError;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::policy;
@@ -25,7 +26,10 @@ use talaria_message::{
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
-pub use log::{HistoryEntry, LogFigures, SharedLog, SharedSnapshot, putting, putting_deletable};
+pub use log::{
+    HistoryEntry, LogFigures, LogNode, LogWatcher, Revoked, SharedLog, SharedSnapshot, putting,
+    putting_deletable,
+};
 
 use crate::{Error, Stores};
 
@@ -556,6 +560,8 @@ impl From<&Error> for ErrorKind {
             Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
             Error::Log(error) => Self::of_log(error),
             Error::LogUpdate { source, .. } => Self::of_log(source),
+            Error::Net(error) => Self::of_net(error),
+            Error::NodeKey(_) | Error::Witness(_) => Self::Key,
             Error::Query(_) => Self::Usage,
             Error::Unrecognised { .. } => Self::Malformed,
             _ => Self::Other,
@@ -564,11 +570,24 @@ impl From<&Error> for ErrorKind {
 }
 
 impl ErrorKind {
+    fn of_net(error: &NetError) -> Self {
+        match error {
+            NetError::Own { .. } => Self::Usage,
+            NetError::NotPublished { .. }
+            | NetError::OwnNotPublished { .. }
+            | NetError::OtherKey { .. }
+            | NetError::NotANode { .. } => Self::Refused,
+            NetError::Log(error) => Self::of_log(error),
+            _ => Self::Other,
+        }
+    }
+
     fn of_log(error: &LogError) -> Self {
         match error {
             LogError::Update(error) => match error {
                 UpdateError::NoObject(_)
                 | UpdateError::Absent { .. }
+                | UpdateError::NoEntry(_)
                 | UpdateError::NoDeletable(_) => Self::NotFound,
                 UpdateError::Ambiguous { .. } => Self::Ambiguous,
                 _ => Self::Usage,

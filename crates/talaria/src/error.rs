@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use talaria_gnupg::GnupgError;
-use talaria_log::LogError;
+use talaria_log::{LogError, WitnessError};
+use talaria_log_net::{KeyError, NetError};
 use talaria_message::MessageError;
 use talaria_store::{QueryError, StoreError};
 
@@ -83,6 +84,15 @@ pub enum Error {
     /// A log could not do what was asked.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// Nodes of a log do not exchange entries.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// A node of a log has no key.
+    #[error(transparent)]
+    NodeKey(#[from] KeyError),
+    /// The key of a checkpointer cannot be read.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
     /// One of several updates of a log could not be written, and so none was.
     #[error("update {}: {source}", number + 1)]
     LogUpdate {

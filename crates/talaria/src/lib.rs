@@ -103,6 +103,7 @@ pub use talaria_cert as cert;
 pub use talaria_cert::{date, parse_day, timestamp};
 pub use talaria_gnupg as gnupg;
 pub use talaria_log as log;
+pub use talaria_log_net as log_net;
 pub use talaria_message as message;
 pub use talaria_store as store;
 pub use talaria_trust as trust_models;

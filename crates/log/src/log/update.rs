@@ -1,7 +1,9 @@
 //! Updates as people give them: an object by its name, a field, and a value that its merge rule takes up.
 
 use super::Log;
-use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX};
+use crate::action::{
+    Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX, Revocation, Target,
+};
 use crate::deletable::Opening;
 use crate::genesis::MergeRule;
 use crate::merge::Content;
@@ -75,6 +77,14 @@ pub enum UpdateError {
         /// The value; empty for any.
         value: String,
     },
+    /// Nobody can say which entries of the author count: two of them are at one place.
+    #[error(
+        "the author has made two different entries at one place: name the last entry of each device that counts"
+    )]
+    Forked,
+    /// The log has no such entry.
+    #[error("no entry {0} is in this log")]
+    NoEntry(EntryId),
     /// More values are side by side than one entry can replace.
     #[error(
         "{field} has {found} values side by side, and one entry replaces at most {REPLACED_MAX}"
@@ -87,7 +97,49 @@ pub enum UpdateError {
     },
 }
 
+/// The entries that count of an author, a key or a grant that a revocation ends.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Honoured {
+    /// All that are here.
+    #[default]
+    Known,
+    /// Those up to these entries, the last one of each device. Devices without one do not count at all.
+    Last(Vec<EntryId>),
+    /// None, from the beginning.
+    Nothing,
+    /// Those that a valid checkpoint covered before this time, in seconds since 1970.
+    Before(u64),
+}
+
 impl Log {
+    /// A revocation of `target`. The reason is one of RFC 9580, section 5.2.3.31, from 0 to 3.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError::Forked`] if entries of a device must be named; [`UpdateError::NoEntry`].
+    pub fn revocation(
+        &self,
+        target: Target,
+        honoured: &Honoured,
+        reason: u8,
+    ) -> Result<Revocation, UpdateError> {
+        let (mut heads, mut since) = (Vec::new(), 0);
+        match honoured {
+            Honoured::Known => heads = self.heads_of(target).ok_or(UpdateError::Forked)?,
+            Honoured::Last(last) => {
+                heads.clone_from(last);
+                heads.sort_unstable();
+                heads.dedup();
+                if let Some(unknown) = heads.iter().find(|head| self.entry(head).is_none()) {
+                    return Err(UpdateError::NoEntry(*unknown));
+                }
+            }
+            Honoured::Nothing => {}
+            Honoured::Before(time) => since = *time,
+        }
+        Ok(Revocation { target, reason, since, heads })
+    }
+
     /// The object with a name, or with an identity in hexadecimal digits. An object that was never created has no name,
     /// but an identity.
     ///

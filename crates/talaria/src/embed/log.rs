@@ -3,15 +3,20 @@
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
 
 use talaria_log::{
-    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, Genesis, Grant,
-    Imported, KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo, Operations,
-    Pattern, ProofFiles, Signing, SnapshotFile, Standing, Update, UpdateError, Value, Verified,
-    deletable,
+    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, FolderReplica,
+    Follower, Genesis, Grant, Honoured, Imported, KeyName, Log, LogError, LogFolder, Maker,
+    MergeRule, NodeKey, ObjectId, ObjectInfo, Operations, Pattern, ProofFiles, SessionReport,
+    Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified, deletable,
+    read_note_key,
 };
+use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::MessageError;
+use talaria_message::openpgp::Fingerprint;
 
 use super::{SharedKey, lock, now, parse_all};
 use crate::Error;
@@ -33,8 +38,8 @@ fn pattern(text: &str) -> Result<Pattern, Error> {
 }
 
 /// A log in a folder. All threads of a program share it, and their commits share syncs. No other process can open it
-/// meanwhile.
-pub struct SharedLog(LogFolder);
+/// meanwhile, unless it is served ([`SharedLog::serve`]).
+pub struct SharedLog(Arc<LogFolder>);
 
 /// A change in the history of an object.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,6 +59,114 @@ pub struct HistoryEntry {
     pub time_ms: u64,
     /// Whether the entry counts, one word: `counts`, `revoked`, `forked` or `grant-ended`.
     pub standing: &'static str,
+}
+
+impl HistoryEntry {
+    /// `None` if the entry is no change of an object.
+    fn of(log: &Log, id: &EntryId) -> Option<Self> {
+        let entry = log.entry(id)?;
+        let Action::Data(DataAction { change, .. }) = &entry.action else { return None };
+        let (field, value) = match change {
+            Change::Create(name) => (None, Some(Value::String(name.clone()))),
+            Change::Delete => (None, None),
+            Change::Field(field, change) => {
+                (Some(field.clone()), log.state().revealed(id, change).value())
+            }
+        };
+        Some(Self {
+            id: *id,
+            author: entry.author().fingerprint().to_string(),
+            operation: entry.action.name(),
+            field,
+            value,
+            time_ms: entry.clock.ms(),
+            standing: log.standing(id).map_or("", Standing::name),
+        })
+    }
+}
+
+/// What is left of an author, a key or a grant that a revocation ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Revoked {
+    /// The identity of the revocation.
+    pub entry: EntryId,
+    /// The number of devices whose entries count up to a last one.
+    pub devices: usize,
+    /// The number of owners whose approval it still needs.
+    pub approvals_missing: u8,
+}
+
+/// A log that is served by threads of this process, until it is dropped or stopped.
+pub struct LogNode {
+    address: Option<String>,
+    stop: Stop,
+    thread: Mutex<Option<JoinHandle<Result<(), NetError>>>>,
+}
+
+impl LogNode {
+    /// The address at which the node listens, as `IP:PORT`.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// Stops the node, and waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Net`] if it ended before its time.
+    pub fn stop(&self) -> Result<(), Error> {
+        self.stop.stop();
+        let thread = lock(&self.thread).take();
+        match thread.map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Err(_)) => Err(Error::Bug),
+        }
+    }
+}
+
+impl Drop for LogNode {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// A reader of the changes of a log that this or another process writes.
+pub struct LogWatcher(Mutex<Follower>);
+
+/// Time between two looks at a log that is watched.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl LogWatcher {
+    /// Begins behind what is in the log in `folder` now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        Ok(Self(Mutex::new(Follower::open(folder)?)))
+    }
+
+    /// The changes since the last call. Waits for one, for `timeout` at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn changes(&self, timeout: Duration) -> Result<Vec<HistoryEntry>, Error> {
+        let end = Instant::now() + timeout;
+        let mut follower = lock(&self.0);
+        loop {
+            let came = follower.advance()?;
+            let changes: Vec<HistoryEntry> = follower
+                .read(|log| came.iter().filter_map(|id| HistoryEntry::of(log, id)).collect())?;
+            let left = end.saturating_duration_since(Instant::now());
+            if !changes.is_empty() || left.is_zero() {
+                return Ok(changes);
+            }
+            std::thread::sleep(LOOK.min(left));
+        }
+    }
 }
 
 /// Figures of a log.
@@ -111,7 +224,7 @@ impl SharedLog {
         }
         let genesis =
             key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))?;
-        Ok(Self(LogFolder::create(folder, &genesis)?))
+        Ok(Self(Arc::new(LogFolder::create(folder, &genesis)?)))
     }
 
     /// Opens the log in `folder`.
@@ -120,7 +233,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`], for instance if another process has it open.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self(LogFolder::open(folder)?))
+        Ok(Self(Arc::new(LogFolder::open(folder)?)))
     }
 
     /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log with this identity.
@@ -136,7 +249,7 @@ impl SharedLog {
         let expected = expected.map(entry_id).transpose()?;
         let (mut input, name) = read(file)?;
         let (log, imported) = LogFolder::receive(folder, &mut input, &name, expected, now_ms())?;
-        Ok((Self(log), imported))
+        Ok((Self(Arc::new(log)), imported))
     }
 
     /// The identity of the log.
@@ -203,6 +316,145 @@ impl SharedLog {
         key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
     }
 
+    /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate. `honoured` says what counts of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `what` is neither, or the reason is not 0 to 3; [`Error::Log`].
+    pub fn revoke(
+        &self,
+        key: &SharedKey,
+        what: &str,
+        honoured: &Honoured,
+        reason: u8,
+    ) -> Result<Revoked, Error> {
+        let (revocation, threshold) = self.0.read(|log| {
+            let grant = what.parse::<EntryId>().ok();
+            let grant = grant.filter(|id| log.grants().any(|(grant, _, _)| grant == *id));
+            let target = if let Some(grant) = grant {
+                Target::Grant(grant)
+            } else {
+                let name: Result<Fingerprint, _> = what.parse();
+                let name = name.ok().and_then(|name| KeyName::of_openpgp(&name));
+                Target::Author(name.ok_or_else(|| {
+                    usage("name a grant by its identity, or an author by the fingerprint")
+                })?)
+            };
+            let revocation = log.revocation(target, honoured, reason).map_err(LogError::from)?;
+            Ok::<_, Error>((revocation, log.genesis().threshold))
+        })??;
+        let devices = revocation.heads.len();
+        let action = Action::Revoke(revocation);
+        let entry = key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))?;
+        Ok(Revoked { entry, devices, approvals_missing: threshold.saturating_sub(1) })
+    }
+
+    /// Makes a checkpoint over all entries that are here, with the key of the checkpointer in the file `checkpointer`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`] if the file has no such key; [`Error::Log`].
+    pub fn checkpoint(&self, key: &SharedKey, checkpointer: &Path) -> Result<EntryId, Error> {
+        let checkpointer = read_note_key(checkpointer)?;
+        key.write(|maker| Ok(self.0.put_checkpoint(maker, &checkpointer, now_ms())?))
+    }
+
+    /// The public key of this node, which is made if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NodeKey`].
+    pub fn node_key(&self) -> Result<NodePublic, Error> {
+        Ok(NodeSecret::of_folder(self.0.path())?.public())
+    }
+
+    /// Publishes the key of a node, which may exchange entries from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `node` is no key; [`Error::Log`].
+    pub fn publish_node(&self, key: &SharedKey, node: &str, name: &str) -> Result<EntryId, Error> {
+        let node = NodeKey { key: node_public(node)?.0, name: name.to_owned() };
+        let action = Action::PublishNode(node);
+        key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
+    }
+
+    /// Ends the key of a node. Returns the identities of the entries: a key can be published more than once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `node` is no key; [`Error::Log`].
+    pub fn end_node(&self, key: &SharedKey, node: &str) -> Result<Vec<EntryId>, Error> {
+        let node = node_public(node)?;
+        let open: Vec<EntryId> = self.0.read(|log| {
+            let nodes = log.nodes().filter(|(_, _, known, may)| *may && known.key == node.0);
+            nodes.map(|(id, ..)| id).collect()
+        })?;
+        key.write(|maker| {
+            let end = |id| Ok(self.0.put_action(maker, Action::EndNode(id), now_ms())?);
+            open.into_iter().map(end).collect()
+        })
+    }
+
+    /// Exchanges entries with the node at `address`, once. `peer` is the key that it must have, which need not be published.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Net`]. What came before stays.
+    pub fn sync(&self, address: &str, peer: Option<&str>) -> Result<SessionReport, Error> {
+        let replica = FolderReplica::new(Arc::clone(&self.0));
+        Ok(exchange(self.0.path(), replica, address, peer)?.report)
+    }
+
+    /// Makes a copy of the log `wanted` in `folder`, from the node at `address` that has the key `peer`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Net`]; [`Error::Message`] if `wanted` or `peer` is none. What came before stays.
+    pub fn fetch(
+        folder: &Path,
+        address: &str,
+        wanted: &str,
+        peer: &str,
+    ) -> Result<(Self, SessionReport), Error> {
+        let replica = FolderReplica::wanted(folder, entry_id(wanted)?);
+        let Synced { report, log, .. } = exchange(folder, replica, address, Some(peer))?;
+        Ok((Self(log.ok_or(NetError::Closed)?), report))
+    }
+
+    /// Serves the log by threads of this process. Other processes can use the log meanwhile. Returns when the node listens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Net`]; [`Error::NodeKey`]; [`Error::Message`] if there is no address and no peer.
+    pub fn serve(&self, options: ServeOptions) -> Result<LogNode, Error> {
+        if options.listen.is_none() && options.peers.is_empty() && options.nats.is_none() {
+            return Err(usage("a node needs an address to listen at, a peer or a NATS server"));
+        }
+        let secret = NodeSecret::of_folder(self.0.path())?;
+        let (log, stop) = (Arc::clone(&self.0), Stop::default());
+        let (send, listening) = std::sync::mpsc::channel();
+        let waits = options.listen.is_some();
+        let thread = {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                talaria_log_net::serve(log, &secret, &options, &stop, move |event| {
+                    if let Event::Listening(address) = event {
+                        // Nobody waits any more if the node was stopped.
+                        let _ = send.send(address.to_string());
+                    }
+                })
+            })
+        };
+        // Without an address, the thread that sends it has ended.
+        let address = if waits { listening.recv().ok() } else { None };
+        let node = LogNode { address, stop, thread: Mutex::new(Some(thread)) };
+        if waits && node.address.is_none() {
+            node.stop()?;
+        }
+        Ok(node)
+    }
+
     /// The content of a field; `None` if it has none.
     ///
     /// # Errors
@@ -248,27 +500,9 @@ impl SharedLog {
     pub fn history(&self, object: &str, field: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
         let found = self.0.read(|log| {
             let object = log.find_object(object)?;
-            let mut found = Vec::new();
-            for (id, entry) in log.history(object, field) {
-                let Action::Data(DataAction { change, .. }) = &entry.action else { continue };
-                let (field, value) = match change {
-                    Change::Create(name) => (None, Some(Value::String(name.clone()))),
-                    Change::Delete => (None, None),
-                    Change::Field(field, change) => {
-                        (Some(field.clone()), log.state().revealed(&id, change).value())
-                    }
-                };
-                found.push(HistoryEntry {
-                    id,
-                    author: entry.author().fingerprint().to_string(),
-                    operation: entry.action.name(),
-                    field,
-                    value,
-                    time_ms: entry.clock.ms(),
-                    standing: log.standing(&id).map_or("", Standing::name),
-                });
-            }
-            Ok::<_, UpdateError>(found)
+            let history = log.history(object, field);
+            let found = history.into_iter().filter_map(|(id, _)| HistoryEntry::of(log, &id));
+            Ok::<_, UpdateError>(found.collect::<Vec<_>>())
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -446,6 +680,26 @@ impl SharedKey {
 /// The part of a certificate that a log stores, if it may sign now.
 fn certificate(cert: &talaria_message::openpgp::Cert) -> Result<Certificate, Error> {
     Ok(Certificate::of_signer(cert, now()).map_err(LogError::from)?)
+}
+
+fn node_public(text: &str) -> Result<NodePublic, Error> {
+    text.parse().map_err(|_| usage("the key of a node has 64 hexadecimal digits"))
+}
+
+/// Exchanges entries of the log in `folder` once.
+fn exchange(
+    folder: &Path,
+    replica: FolderReplica,
+    address: &str,
+    peer: Option<&str>,
+) -> Result<Synced, Error> {
+    let peer = peer.map(node_public).transpose()?;
+    let failed = |source| Error::Io { action: "make", name: folder.display().to_string(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let secret = NodeSecret::of_folder(folder)?;
+    let mut synced = talaria_log_net::sync(replica, &secret, peer, address, &Stop::default())?;
+    std::mem::replace(&mut synced.result, Ok(()))?;
+    Ok(synced)
 }
 
 fn entry_id(text: &str) -> Result<EntryId, Error> {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::message::openpgp::Fingerprint;
-use talaria_log::{Action, EntryId, KeyName, Log, Revocation, Target};
+use talaria_log::{Action, EntryId, Honoured, KeyName, Log, Target};
 
 use super::grant::wait_for_approvals;
 use super::{SignArgs, author_named, open, parse_entry};
@@ -99,32 +99,18 @@ impl Args {
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
-    let (target, heads, threshold) = log.read(|log| {
+    let honoured = match args.stolen {
+        Some(time) => Honoured::Before(time),
+        None if args.all => Honoured::Nothing,
+        None if args.last.is_empty() => Honoured::Known,
+        None => Honoured::Last(args.last.clone()),
+    };
+    let (target, revocation, threshold) = log.read(|log| {
         let target = args.target(log)?;
-        let heads = if args.all || args.stolen.is_some() {
-            Vec::new()
-        } else if args.last.is_empty() {
-            log.heads_of(target).ok_or_else(|| {
-                CliError::Usage(
-                    "the author has made two different entries at one place (talaria log verify shows them); name the \
-                     last entry of each device that counts: --last ENTRY"
-                        .into(),
-                )
-            })?
-        } else {
-            let mut heads = args.last.clone();
-            heads.sort_unstable();
-            heads.dedup();
-            if let Some(unknown) = heads.iter().find(|head| log.entry(head).is_none()) {
-                return Err(CliError::Missing(format!("no entry {unknown} is in this log")));
-            }
-            heads
-        };
-        Ok::<_, CliError>((target, heads, log.genesis().threshold))
+        let revocation = log.revocation(target, &honoured, args.reason as u8)?;
+        Ok::<_, CliError>((target, revocation, log.genesis().threshold))
     })??;
-    let count = heads.len();
-    let since = args.stolen.unwrap_or(0);
-    let revocation = Revocation { target, reason: args.reason as u8, since, heads };
+    let count = revocation.heads.len();
     let id = author.put(&log, Action::Revoke(revocation), cx)?;
     let missing = threshold.saturating_sub(1);
     if cx.json {
