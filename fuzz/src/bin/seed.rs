@@ -370,9 +370,12 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// An export, its records, and a segment, of a small log.
+/// An export, its records, a segment and a snapshot, of a small log.
 fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_log::{Certificate, EXPORT_MAGIC, LogFolder, Tail, read_record, scan, to_records};
+    use talaria_log::{
+        Certificate, EXPORT_MAGIC, LogFolder, Maker, SnapshotFile, Tail, read_record, scan,
+        to_records,
+    };
     use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
     use talaria_message::openpgp::serialize::MarshalInto as _;
     use talaria_message::{policy, signing_key};
@@ -412,6 +415,12 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     assert!(found.tail == Tail::Clean && found.frames.len() > 2);
     write(folder, "log", records.len() + 1, &[&[2], &segment[..end + 64]].concat())?;
     write(folder, "log", records.len() + 2, &[&[2], &segment[..end - 9]].concat())?;
+    let mut maker = Maker::new(&certificate, &mut key, [3; 16]).ok_or("not their key")?;
+    let snapshot = written.put_snapshot(&mut maker, talaria_fuzz::log::NOW_MS)?;
+    let mut file = vec![3];
+    written.write_snapshot(&snapshot, &mut file, Path::new("seed"))?;
+    SnapshotFile::read(&mut &file[1..], written.id())?;
+    write(folder, "log", records.len() + 3, &file)?;
     Ok(())
 }
 

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use talaria_log::{
     Action, CheckpointFork, CheckpointInfo, Content, EntryId, FieldChange, ForkEvidence, Log,
-    Maker, Opening, Outcome, Revocation, Signed, Standing, Target, Value, read_record, to_records,
+    Maker, Opening, Outcome, Revocation, Signed, SnapshotInfo, Standing, Target, Value,
+    read_record, to_records,
 };
 
 use crate::people::{
@@ -29,7 +30,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..34, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..35, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
     prop::collection::vec(step, 10..70)
 }
@@ -225,6 +226,16 @@ impl History {
                 ids.sort_unstable();
                 change(1, field, FieldChange::DeleteValues(ids))
             }
+            34 => {
+                let Actor { person, log, known } = &mut self.actors[*actor];
+                if let Ok(entry) = log.draft_snapshot(person.chain, NOW_MS) {
+                    log.append(entry.clone()).unwrap();
+                    let signed = person.sign(entry, log.id());
+                    known.push(signed.clone());
+                    self.made.push(signed);
+                }
+                return;
+            }
             27 => revoke_since(&target, u64::from(NOW + times[one.index(times.len())])),
             28 => grant_by(Person::renewed(EXPIRING, 2 * VALID_S)),
             _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
@@ -293,7 +304,7 @@ fn shuffle(places: &mut [usize], mut seed: u64) {
     }
 }
 
-/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, and the checkpoints.
+/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, the checkpoints, and the snapshots.
 type Seen = (
     Vec<(EntryId, Standing)>,
     Vec<EntryId>,
@@ -302,6 +313,7 @@ type Seen = (
     Vec<CheckpointInfo>,
     Vec<CheckpointFork>,
     Vec<Vec<EntryId>>,
+    Vec<SnapshotInfo>,
 );
 
 fn seen(log: &Log) -> Seen {
@@ -312,7 +324,12 @@ fn seen(log: &Log) -> Seen {
     checkpoints.sort_by_key(|checkpoint| checkpoint.entry);
     let leaves = checkpoints.iter().map(|one| log.checkpoint_leaves(&one.entry).unwrap()).collect();
     let forks = log.checkpoint_forks();
-    (standings, log.heads(), log.state_hash(), log.forks(), checkpoints, forks, leaves)
+    let snapshots = log.snapshots();
+    for snapshot in &snapshots {
+        // Whoever made it had seen no more than its past.
+        assert_eq!(log.check_snapshot(&snapshot.entry), Some(Ok(())));
+    }
+    (standings, log.heads(), log.state_hash(), log.forks(), checkpoints, forks, leaves, snapshots)
 }
 
 proptest! {
@@ -391,6 +408,9 @@ fn histories_have_forks_revocations_and_choices() {
         let mut log = Log::begin(&history.genesis).unwrap();
         log.offer(history.made, NOW_MS);
         let valid = log.checkpoints().iter().filter(|checkpoint| checkpoint.is_valid).count();
+        let older =
+            log.snapshots().iter().filter(|one| one.snapshot.state != log.state_hash()).count();
+        *found.entry("snapshot of another state").or_insert(0) += older;
         *found.entry("valid checkpoint").or_insert(0) += valid;
         *found.entry("fork of the checkpointer").or_insert(0) += log.checkpoint_forks().len();
         let is_behind_fork = |entry: &talaria_log::Entry| {
@@ -431,6 +451,8 @@ fn histories_have_forks_revocations_and_choices() {
         "valid checkpoint",
         "fork of the checkpointer",
         "spared by a checkpoint",
+        "snapshot",
+        "snapshot of another state",
     ] {
         assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
     }
