@@ -1,12 +1,13 @@
-//! Any bytes as what a log reads from others: an export, a record, and a segment on disk.
+//! Any bytes as what a log reads from others: an export, a record, a segment on disk, and what is encrypted.
 
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((which, rest)) = bytes.split_first() else { return };
-    match which % 3 {
+    match which % 4 {
         0 => talaria_fuzz::log::export(rest),
         1 => talaria_fuzz::log::record(rest),
+        3 => talaria_log::check_encrypted(rest),
         _ => talaria_fuzz::log::segment(rest),
     }
 });

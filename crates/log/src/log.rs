@@ -38,6 +38,7 @@ pub use catch_up::CatchUp;
 pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
 pub use lacking::Known;
+pub(crate) use update::check_name;
 pub use update::{Edit, Update, UpdateError};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 

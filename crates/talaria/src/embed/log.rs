@@ -3,16 +3,18 @@
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use talaria_log::{
-    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, Genesis, Grant,
-    Imported, KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo, Operations,
-    Pattern, ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified, deletable,
+    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys, Genesis,
+    Grant, Imported, KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo,
+    Operations, Pattern, ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified,
+    deletable,
 };
-use talaria_message::MessageError;
+use talaria_message::{MessageError, Recipients, Secrets, policy};
 
-use super::{SharedKey, lock, now, parse_all};
+use super::{SharedKey, lock, now, parse_all, secret_keys};
 use crate::Error;
 use crate::new_file::NewFile;
 
@@ -33,7 +35,11 @@ fn pattern(text: &str) -> Result<Pattern, Error> {
 
 /// A log in a folder. All threads of a program share it, and their commits share syncs. No other process can open it
 /// meanwhile.
-pub struct SharedLog(LogFolder);
+pub struct SharedLog {
+    log: LogFolder,
+    /// The keys that open encrypted values.
+    keys: RwLock<Arc<EpochKeys>>,
+}
 
 /// A change in the history of an object.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,10 +50,10 @@ pub struct HistoryEntry {
     pub author: String,
     /// The operation, one word.
     pub operation: &'static str,
-    /// The field, if the change is about one.
+    /// The field, if the change is about one. A pattern where encryption begins or ends.
     pub field: Option<String>,
     /// The new value, if there is one: for a creation, the name of the object. A commitment for a deletable value that is deleted, or not
-    /// here.
+    /// here, and the encrypted value with the reason if no key opens it.
     pub value: Option<Value>,
     /// The time that the author claims, in milliseconds since 1970.
     pub time_ms: u64,
@@ -110,7 +116,7 @@ impl SharedLog {
         }
         let genesis =
             key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))?;
-        Ok(Self(LogFolder::create(folder, &genesis)?))
+        Ok(Self::of(LogFolder::create(folder, &genesis)?))
     }
 
     /// Opens the log in `folder`.
@@ -119,7 +125,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`], for instance if another process has it open.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self(LogFolder::open(folder)?))
+        Ok(Self::of(LogFolder::open(folder)?))
     }
 
     /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log with this identity.
@@ -135,19 +141,80 @@ impl SharedLog {
         let expected = expected.map(entry_id).transpose()?;
         let (mut input, name) = read(file)?;
         let (log, imported) = LogFolder::receive(folder, &mut input, &name, expected, now_ms())?;
-        Ok((Self(log), imported))
+        Ok((Self::of(log), imported))
+    }
+
+    fn of(log: LogFolder) -> Self {
+        Self { log, keys: RwLock::default() }
+    }
+
+    /// Opens encrypted values from now on with the secret keys in `keys`, each of which is unlocked with one of `key_passphrases`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if an item of `keys` has no key.
+    pub fn unlock<K: AsRef<[u8]>, P: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        key_passphrases: &[P],
+    ) -> Result<(), Error> {
+        let keys = secret_keys(keys, key_passphrases)?;
+        let keys = EpochKeys::new(Secrets { keys, ..Secrets::default() });
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        Ok(())
+    }
+
+    fn keys(&self) -> Arc<EpochKeys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Encrypts values of the fields of `object` that match a pattern from now on, to the certificates in `readers` and to nobody else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] for a certificate without a key to encrypt to, and for no pattern; [`Error::Log`].
+    pub fn encrypt<B: AsRef<[u8]>>(
+        &self,
+        key: &SharedKey,
+        object: &str,
+        fields: &str,
+        readers: &[B],
+    ) -> Result<EntryId, Error> {
+        let fields = pattern(fields)?;
+        let mut recipients = Recipients::default();
+        for cert in &parse_all(readers)? {
+            recipients.add(cert, policy(), now())?;
+        }
+        key.write(|maker| {
+            Ok(self.log.begin_epoch(maker, object, &fields, &recipients, now_ms())?)
+        })
+    }
+
+    /// Encrypts values of the fields of `object` that match a pattern no more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] for no pattern; [`Error::Log`].
+    pub fn stop_encrypting(
+        &self,
+        key: &SharedKey,
+        object: &str,
+        fields: &str,
+    ) -> Result<EntryId, Error> {
+        let fields = pattern(fields)?;
+        key.write(|maker| Ok(self.log.stop_encrypting(maker, object, &fields, now_ms())?))
     }
 
     /// The identity of the log.
     #[must_use]
     pub fn id(&self) -> EntryId {
-        self.0.id()
+        self.log.id()
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.log.path()
     }
 
     /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities of the entries. They are on disk
@@ -163,7 +230,8 @@ impl SharedLog {
         signing: Signing,
     ) -> Result<Vec<EntryId>, Error> {
         key.write(|maker| {
-            self.0.put(maker, updates, signing, now_ms()).map_err(|error| match error.at {
+            let put = self.log.put_with(maker, updates, signing, now_ms(), &self.keys());
+            put.map_err(|error| match error.at {
                 Some(at) if updates.len() > 1 => {
                     Error::LogUpdate { number: at, source: Box::new(error.error) }
                 }
@@ -188,7 +256,7 @@ impl SharedLog {
         let certs = parse_all(&[cert])?;
         let [cert] = &certs[..] else { return Err(usage("a grant is for one certificate")) };
         let object = match object {
-            Some(name) => self.0.read(|log| log.find_object(name))?.map_err(LogError::from)?,
+            Some(name) => self.log.read(|log| log.find_object(name))?.map_err(LogError::from)?,
             None => ObjectId::NONE,
         };
         let grant = Grant {
@@ -199,7 +267,7 @@ impl SharedLog {
             ends_ms: 0,
         };
         let action = Action::Grant(Box::new(grant));
-        key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
     }
 
     /// The content of a field; `None` if it has none.
@@ -208,9 +276,10 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let object = log.find_object(object)?;
-            Ok::<_, UpdateError>(log.state().field(object, field))
+            Ok::<_, UpdateError>(keys.field(log, object, field))
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -221,11 +290,11 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let id = log.find_object(object)?;
             log.state().object(id).ok_or_else(|| UpdateError::NoObject(object.to_owned()))?;
-            let fields = log.state().fields(id);
-            Ok::<_, UpdateError>(fields.map(|(name, content)| (name.to_owned(), content)).collect())
+            Ok::<_, UpdateError>(keys.fields(log, id))
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -236,7 +305,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn objects(&self) -> Result<Vec<ObjectInfo>, Error> {
-        Ok(self.0.read(|log| log.state().objects().collect())?)
+        Ok(self.log.read(|log| log.state().objects().collect())?)
     }
 
     /// The changes of an object, or of one field of it, in the order of the merge rules.
@@ -245,7 +314,8 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn history(&self, object: &str, field: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let object = log.find_object(object)?;
             let mut found = Vec::new();
             for (id, entry) in log.history(object, field) {
@@ -254,7 +324,10 @@ impl SharedLog {
                     Change::Create(name) => (None, Some(Value::String(name.clone()))),
                     Change::Delete => (None, None),
                     Change::Field(field, change) => {
-                        (Some(field.clone()), log.state().revealed(&id, change).value())
+                        (Some(field.clone()), keys.revealed(log, &id, change).value())
+                    }
+                    Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => {
+                        (Some(fields.as_str().to_owned()), None)
                     }
                 };
                 found.push(HistoryEntry {
@@ -278,7 +351,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn verify(&self) -> Result<Verified, Error> {
-        Ok(self.0.verify()?)
+        Ok(self.log.verify()?)
     }
 
     /// Removes deleted values from disk.
@@ -287,7 +360,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn compact(&self) -> Result<Compacted, Error> {
-        Ok(self.0.compact(|_| ())?)
+        Ok(self.log.compact(|_| ())?)
     }
 
     /// Writes all entries to a new file, and returns their number.
@@ -300,7 +373,7 @@ impl SharedLog {
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
         let new = NewFile::beginning(file).map_err(failed)?;
         let mut out = BufWriter::new(new.file());
-        let exported = self.0.export(&mut out, file)?;
+        let exported = self.log.export(&mut out, file)?;
         out.flush().map_err(failed)?;
         drop(out);
         new.keep(false).map_err(failed)?;
@@ -314,7 +387,7 @@ impl SharedLog {
     /// [`Error::Io`]; [`Error::Log`]. Entries that were taken before stay.
     pub fn import(&self, file: &Path) -> Result<Imported, Error> {
         let (mut input, name) = read(file)?;
-        Ok(self.0.import(&mut input, &name, now_ms())?)
+        Ok(self.log.import(&mut input, &name, now_ms())?)
     }
 
     /// Writes files that gpg and sq verify, into a folder that is empty or does not exist.
@@ -329,7 +402,7 @@ impl SharedLog {
         if fs::read_dir(folder).map_err(failed)?.next().is_some() {
             return Err(LogError::Occupied { path: folder.to_owned() }.into());
         }
-        Ok(self.0.export_pgp(folder)?)
+        Ok(self.log.export_pgp(folder)?)
     }
 
     /// Figures of the log.
@@ -338,8 +411,8 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn figures(&self) -> Result<LogFigures, Error> {
-        let (octets, syncs) = (self.0.octets(), self.0.syncs());
-        Ok(self.0.read(|log| LogFigures {
+        let (octets, syncs) = (self.log.octets(), self.log.syncs());
+        Ok(self.log.read(|log| LogFigures {
             entries: log.len() as u64,
             objects: log.state().objects().count() as u64,
             chains: log.chains().count() as u64,
