@@ -275,8 +275,10 @@ fn send(from: &LogFolder, heads: &[EntryId]) -> Result<Vec<Vec<u8>>, BenchError>
 
 /// Checks entries, stores them with one sync, and gives the number of new ones.
 fn take(to: &LogFolder, records: &[Vec<u8>]) -> Result<usize, BenchError> {
-    let read = records.iter().map(|record| read_record(record)).collect::<Result<Vec<_>, _>>();
-    let entries = read.map_err(|error| prepare("a copy")(&error))?.concat();
+    let mut entries = Vec::new();
+    for record in records {
+        entries.extend(read_record(record).map_err(|error| prepare("a copy")(&error))?);
+    }
     to.append(|log| {
         let offered = log.offer(entries, now_ms());
         let added = offered.added.len();

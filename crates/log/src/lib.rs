@@ -71,6 +71,7 @@ mod signature;
 mod snapshot;
 mod state;
 mod sync;
+mod tables;
 mod value;
 mod witness;
 

@@ -411,11 +411,21 @@ impl Log {
     fn check_many(&self, entries: &[Signed], covered: &[bool]) -> Vec<Option<Checked>> {
         let mut checked = vec![None; entries.len()];
         let mut jobs = Vec::new();
-        let mut places: Vec<Vec<usize>> = Vec::new();
+        let mut places: Vec<(Arc<MemberKey>, Vec<usize>)> = Vec::new();
         // Entries of one batch share a signature: the place of its first entry here, and its job.
         let mut batches: HashMap<*const SignedStatement, (usize, Option<usize>)> = HashMap::new();
+        let mut last: Option<(*const SignedStatement, usize)> = None;
         for (at, signed) in entries.iter().enumerate() {
             let chain = &signed.entry.chain;
+            // A batch comes in a row, and is by one key.
+            if let Evidence::InBatch(batch, _) = &signed.evidence
+                && let Some((_, job)) = last.filter(|(of, _)| *of == Arc::as_ptr(batch))
+            {
+                if signed.log() == self.id && covered[at] {
+                    places[job].1.push(at);
+                }
+                continue;
+            }
             let Some(key) = self.keys.get(&chain.subkey) else { continue };
             if self.graph.number(&signed.id).is_some() || signed.log() != self.id || !covered[at] {
                 continue;
@@ -424,7 +434,8 @@ impl Log {
                 Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
                 Evidence::InBatch(batch, _) => match batches.get(&Arc::as_ptr(batch)) {
                     Some((_, Some(job))) => {
-                        places[*job].push(at);
+                        places[*job].1.push(at);
+                        last = Some((Arc::as_ptr(batch), *job));
                         continue;
                     }
                     Some((first, None)) => {
@@ -441,20 +452,20 @@ impl Log {
                 Ok(Check::Deferred(deferred)) => {
                     job = Some(jobs.len());
                     jobs.push(*deferred);
-                    places.push(vec![at]);
+                    places.push((Arc::clone(key), vec![at]));
                 }
                 Ok(Check::Good) => checked[at] = Some(known(None)),
                 Err(bad) => checked[at] = Some(known(Some(bad))),
             }
             if let Evidence::InBatch(batch, _) = &signed.evidence {
                 batches.insert(Arc::as_ptr(batch), (at, job));
+                last = job.map(|job| (Arc::as_ptr(batch), job));
             }
         }
-        for (places, verdict) in places.iter().zip(ed25519_verdicts(&jobs)) {
+        for ((key, places), verdict) in places.iter().zip(ed25519_verdicts(&jobs)) {
             let bad = (verdict != Verdict::Good).then_some(BadSignature::Forged);
             for &at in places {
-                let key = self.keys.get(&entries[at].entry.chain.subkey);
-                checked[at] = key.map(|key| Checked { key: Arc::clone(key), bad });
+                checked[at] = Some(Checked { key: Arc::clone(key), bad });
             }
         }
         checked

@@ -6,7 +6,6 @@
 mod list;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::io::{Read, Write};
 
 use crate::action::FieldChange;
 use crate::clock::Clock;
@@ -14,7 +13,6 @@ use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::MergeRule;
 use crate::name::{EntryId, KeyName};
 use crate::octets::{Fields, Malformed, write_part};
-use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 use list::List;
@@ -118,6 +116,17 @@ impl Sight<'_> {
         !matches!(value, Value::Committed(_)) || !self.deleted.contains(&id)
     }
 
+    /// [`FieldState::has_content`] for the octets of a field. False if they are not those of a field with this rule.
+    pub(crate) fn has_content(self, rule: MergeRule, octets: &[u8]) -> bool {
+        if rule != MergeRule::LastWriter {
+            return FieldState::read(rule, octets).is_ok_and(|state| state.has_content(self));
+        }
+        let Ok(Some(last)) = LastWrite::read(&mut Fields(octets)) else { return false };
+        let is_there =
+            |value| !Value::is_committed(value) || !self.deleted.contains(&last.stamp.id);
+        last.value.is_some_and(is_there)
+    }
+
     /// The value of an entry as it is seen. `None` if it is deleted.
     pub(crate) fn value(&self, id: EntryId, value: &Value) -> Option<Value> {
         if !self.is_there(id, value) {
@@ -192,91 +201,108 @@ impl FieldState {
         }
     }
 
-    /// Writes the field into an index.
-    pub(crate) fn write_index(&self, out: &mut Writer<impl Write>) {
-        let mut number = |count: usize| out.item(|out| out.extend((count as u64).to_be_bytes()));
+    /// The rule of the field.
+    pub(crate) fn rule(&self) -> MergeRule {
+        match self {
+            Self::LastWriter(_) => MergeRule::LastWriter,
+            Self::Strict { .. } => MergeRule::Strict,
+            Self::Set { .. } => MergeRule::Set,
+            Self::Counter(_) => MergeRule::Counter,
+            Self::List(_) => MergeRule::List,
+        }
+    }
+
+    /// Appends the field for an index.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::LastWriter(last) => {
-                number(usize::from(last.is_some()));
+                out.push(u8::from(last.is_some()));
                 if let Some((stamp, value)) = last {
-                    out.item(|out| {
-                        stamp.write(out);
-                        write_optional(value.as_ref(), out);
-                    });
+                    stamp.write(out);
+                    write_optional(value.as_ref(), out);
                 }
             }
             Self::Strict { writes, replaced } => {
-                number(writes.len());
+                write_count(writes.len(), out);
                 for (id, value) in writes {
-                    out.item(|out| {
-                        out.extend(id.0);
-                        write_optional(value.as_ref(), out);
-                    });
+                    out.extend(id.0);
+                    write_optional(value.as_ref(), out);
                 }
                 write_set(replaced, out);
             }
             Self::Set { additions, removed } => {
-                number(additions.len());
+                write_count(additions.len(), out);
                 for (id, value) in additions {
-                    out.item(|out| {
-                        out.extend(id.0);
-                        write_optional(Some(value), out);
-                    });
+                    out.extend(id.0);
+                    write_optional(Some(value), out);
                 }
                 write_set(removed, out);
             }
             Self::Counter(sum) => {
-                number(usize::from(sum.is_some()));
-                if let Some(sum) = sum {
-                    out.item(|out| out.extend(sum.to_be_bytes()));
-                }
+                out.push(u8::from(sum.is_some()));
+                sum.iter().for_each(|sum| out.extend(sum.to_be_bytes()));
             }
-            Self::List(list) => list.write_index(out),
+            Self::List(list) => list.write(out),
         }
     }
 
-    /// Reads a field with a rule from an index.
+    /// Reads a field with a rule that takes all of `octets`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the items are not those of such a field.
-    pub(crate) fn read_index(
-        rule: MergeRule,
-        input: &mut Reader<impl Read>,
-    ) -> Result<Self, Malformed> {
-        if rule == MergeRule::List {
-            return List::read_index(input).map(Self::List);
-        }
-        let count = input.count()?;
-        let value =
-            |fields: &mut Fields<'_>| Ok::<_, Malformed>((fields.id()?, read_optional(fields)?));
-        Ok(match rule {
-            MergeRule::LastWriter if count == 0 => Self::LastWriter(None),
-            MergeRule::LastWriter => Self::LastWriter(Some(
-                input.item(|fields| Ok((Stamp::read(fields)?, read_optional(fields)?)))?,
-            )),
-            MergeRule::Strict => Self::Strict {
-                writes: (0..count).map(|_| input.item(value)).collect::<Result<_, _>>()?,
-                replaced: read_set(input)?,
-            },
-            MergeRule::Set => {
-                let addition = |fields: &mut Fields<'_>| {
-                    let (id, value) = value(fields)?;
-                    Ok::<_, Malformed>((id, value.ok_or(Malformed::Field("addition"))?))
-                };
-                Self::Set {
-                    additions: (0..count)
-                        .map(|_| input.item(addition))
-                        .collect::<Result<_, _>>()?,
-                    removed: read_set(input)?,
+    /// [`Malformed`] if the octets are not those of such a field.
+    pub(crate) fn read(rule: MergeRule, octets: &[u8]) -> Result<Self, Malformed> {
+        let mut rest = Fields(octets);
+        let fields = &mut rest;
+        let read = match rule {
+            MergeRule::LastWriter => {
+                let last = LastWrite::read(fields)?;
+                Self::LastWriter(match last {
+                    Some(LastWrite { stamp, value }) => {
+                        Some((stamp, value.map(Value::read).transpose()?))
+                    }
+                    None => None,
+                })
+            }
+            MergeRule::Strict => {
+                let mut writes = BTreeMap::new();
+                for _ in 0..fields.u64()? {
+                    writes.insert(fields.id()?, read_optional(fields)?);
                 }
+                Self::Strict { writes, replaced: read_set(fields)? }
             }
-            MergeRule::Counter if count == 0 => Self::Counter(None),
-            MergeRule::Counter => {
-                Self::Counter(Some(input.item(|fields| fields.array().map(i128::from_be_bytes))?))
+            MergeRule::Set => {
+                let mut additions = BTreeMap::new();
+                for _ in 0..fields.u64()? {
+                    let (id, value) = (fields.id()?, read_optional(fields)?);
+                    additions.insert(id, value.ok_or(Malformed::Field("addition"))?);
+                }
+                Self::Set { additions, removed: read_set(fields)? }
             }
-            MergeRule::List => unreachable!("lists are read above"),
-        })
+            MergeRule::Counter => Self::Counter(match fields.u8()? {
+                0 => None,
+                _ => Some(i128::from_be_bytes(fields.array()?)),
+            }),
+            MergeRule::List => Self::List(List::read(fields)?),
+        };
+        rest.end()?;
+        Ok(read)
+    }
+
+    /// Whether [`Self::read`] reads `octets`. Most fields have the last writer, and are not copied for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) fn check(rule: MergeRule, octets: &[u8]) -> Result<(), Malformed> {
+        if rule != MergeRule::LastWriter {
+            return Self::read(rule, octets).map(drop);
+        }
+        let mut fields = Fields(octets);
+        if let Some(value) = LastWrite::read(&mut fields)?.and_then(|last| last.value) {
+            Value::check(value)?;
+        }
+        fields.end()
     }
 
     /// Whether there is a content.
@@ -340,6 +366,26 @@ impl FieldState {
     }
 }
 
+/// The last write of a field in the octets of an index.
+struct LastWrite<'a> {
+    stamp: Stamp,
+    value: Option<&'a [u8]>,
+}
+
+impl<'a> LastWrite<'a> {
+    /// `None` if there is no write.
+    fn read(fields: &mut Fields<'a>) -> Result<Option<Self>, Malformed> {
+        match fields.u8()? {
+            0 => Ok(None),
+            _ => Ok(Some(Self { stamp: Stamp::read(fields)?, value: optional(fields)? })),
+        }
+    }
+}
+
+fn write_count(count: usize, out: &mut Vec<u8>) {
+    out.extend((count as u64).to_be_bytes());
+}
+
 fn write_optional(value: Option<&Value>, out: &mut Vec<u8>) {
     out.push(u8::from(value.is_some()));
     if let Some(value) = value {
@@ -351,23 +397,27 @@ fn write_optional(value: Option<&Value>, out: &mut Vec<u8>) {
     }
 }
 
-fn read_optional(fields: &mut Fields<'_>) -> Result<Option<Value>, Malformed> {
+fn optional<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     match fields.u8()? {
         0 => Ok(None),
-        _ => Value::read(fields.part(4, VALUE_OCTETS_MAX, "value")?).map(Some),
+        _ => fields.part(4, VALUE_OCTETS_MAX, "value").map(Some),
     }
+}
+
+fn read_optional(fields: &mut Fields<'_>) -> Result<Option<Value>, Malformed> {
+    optional(fields)?.map(Value::read).transpose()
 }
 
 fn write_set<'a>(
     ids: impl IntoIterator<Item = &'a EntryId, IntoIter: ExactSizeIterator>,
-    out: &mut Writer<impl Write>,
+    out: &mut Vec<u8>,
 ) {
     let ids = ids.into_iter();
-    out.item(|out| out.extend((ids.len() as u64).to_be_bytes()));
-    ids.for_each(|id| out.item(|out| out.extend(id.0)));
+    write_count(ids.len(), out);
+    ids.for_each(|id| out.extend(id.0));
 }
 
-fn read_set<T: FromIterator<EntryId>>(input: &mut Reader<impl Read>) -> Result<T, Malformed> {
-    let count = input.count()?;
-    (0..count).map(|_| input.item(|fields| fields.array().map(EntryId))).collect()
+fn read_set<T: FromIterator<EntryId>>(fields: &mut Fields<'_>) -> Result<T, Malformed> {
+    let count = fields.u64()?;
+    (0..count).map(|_| fields.id()).collect()
 }

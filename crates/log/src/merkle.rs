@@ -10,11 +10,16 @@ pub(crate) const PATH_MAX: usize = 16;
 type Hash = [u8; 32];
 
 fn leaf(id: &EntryId) -> Hash {
-    sha256(&[&[0], &id.0])
+    let mut octets = [0; 33];
+    octets[1..].copy_from_slice(&id.0);
+    sha256(&[&octets])
 }
 
 fn inner(left: &Hash, right: &Hash) -> Hash {
-    sha256(&[&[1], left, right])
+    let mut octets = [1; 65];
+    octets[1..33].copy_from_slice(left);
+    octets[33..].copy_from_slice(right);
+    sha256(&[&octets])
 }
 
 /// The largest power of two below `count`, which is at least 2.

@@ -447,7 +447,9 @@ fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
             if fields.u32()? != statement.count {
                 return Err(Malformed::Field("number of entries"));
             }
-            let mut entries = Vec::new();
+            // The count is at most 65,536, and each entry has more octets than this.
+            let mut entries =
+                Vec::with_capacity((statement.count as usize).min(fields.0.len() / 64));
             for _ in 0..statement.count {
                 let octets = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
                 entries.push(Unsigned::read(octets)?);

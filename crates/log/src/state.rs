@@ -1,5 +1,7 @@
 //! The state of a log: objects and fields, merged from the entries that count.
 
+mod fields;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Read, Write};
 
@@ -14,6 +16,11 @@ use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Malformed, write_part};
 use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
+
+use fields::ObjectFields;
+
+/// The octets of the fields of an object in one item of an index, at most.
+const ITEM_OCTETS: usize = 1 << 18;
 
 /// The objects of a log.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +43,7 @@ struct Object {
     named: Option<(String, KeyName)>,
     /// The last creation or deletion.
     last: Option<(Stamp, bool)>,
-    fields: BTreeMap<String, FieldState>,
+    fields: ObjectFields,
 }
 
 /// The beginning or the end of the encryption of fields.
@@ -167,12 +174,13 @@ impl State {
         let object = self.objects.entry(data.object).or_default();
         match &data.change {
             Change::Field(field, change) => {
-                if let Some(state) = object.fields.get_mut(field) {
+                let fields = object.fields.open_mut();
+                if let Some(state) = fields.get_mut(field) {
                     state.apply(stamp, change, counts);
                 } else {
                     let mut state = FieldState::new(genesis.rule(field));
                     state.apply(stamp, change, counts);
-                    object.fields.insert(field.clone(), state);
+                    fields.insert(field.clone(), state);
                 }
             }
             _ if !counts => {}
@@ -224,7 +232,7 @@ impl State {
 
     /// The entry that decides the content of a field for which the last writer wins.
     pub(crate) fn last_write(&self, object: ObjectId, field: &str) -> Option<EntryId> {
-        match self.objects.get(&object)?.fields.get(field)? {
+        match &*self.objects.get(&object)?.fields.get(field)? {
             FieldState::LastWriter(Some((stamp, _))) => Some(stamp.id),
             _ => None,
         }
@@ -244,7 +252,7 @@ impl State {
         if field.is_empty() {
             (object.named, object.last) = (None, None);
         } else {
-            object.fields.remove(field);
+            object.fields.open_mut().remove(field);
         }
     }
 
@@ -290,7 +298,7 @@ impl State {
     /// The fields with their contents, of an object that is not deleted.
     pub fn fields(&self, object: ObjectId) -> impl Iterator<Item = (&str, Content)> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted());
-        let fields = object.into_iter().flat_map(|object| &object.fields);
+        let fields = object.into_iter().flat_map(|object| object.fields.open());
         fields.filter_map(|(name, state)| Some((name.as_str(), state.content(self.sight())?)))
     }
 
@@ -302,7 +310,7 @@ impl State {
         field: &str,
         after: Option<EntryId>,
     ) -> (EntryId, crate::action::Side) {
-        match self.objects.get(&object).and_then(|object| object.fields.get(field)) {
+        match self.objects.get(&object).and_then(|object| object.fields.get(field)).as_deref() {
             Some(FieldState::List(list)) => list.place_after(after),
             _ => (EntryId::NONE, crate::action::Side::Right),
         }
@@ -323,7 +331,7 @@ impl State {
             }
             part.extend([u8::from(object.named.is_some()), u8::from(object.is_deleted())]);
             let mut is_empty = object.named.is_none() && object.last.is_none();
-            for (name, state) in &object.fields {
+            for (name, state) in &*object.fields.peek() {
                 if let Some(content) = state.content(sight) {
                     write_part(&mut part, 2, name.as_bytes());
                     content.write(&mut part);
@@ -358,6 +366,7 @@ impl State {
     pub(crate) fn write_index(&self, out: &mut Writer<impl Write>) {
         out.item(|out| out.extend((self.objects.len() as u64).to_be_bytes()));
         for (id, object) in &self.objects {
+            let fields = object.fields.to_index();
             out.item(|out| {
                 out.extend(id.0);
                 out.push(u8::from(object.named.is_some()));
@@ -370,11 +379,10 @@ impl State {
                     stamp.write(out);
                     out.push(u8::from(*exists));
                 }
-                out.extend((object.fields.len() as u64).to_be_bytes());
+                out.extend((fields.len() as u64).to_be_bytes());
             });
-            for (name, field) in &object.fields {
-                out.item(|out| write_part(out, 2, name.as_bytes()));
-                field.write_index(out);
+            for piece in fields.chunks(ITEM_OCTETS) {
+                out.item(|out| write_part(out, 4, piece));
             }
         }
         out.item(|out| out.extend((self.deletions.len() as u64).to_be_bytes()));
@@ -422,7 +430,7 @@ impl State {
         let objects = input.count()?;
         let mut all = Vec::new();
         for _ in 0..objects {
-            let (id, mut object, fields) = input.item(|fields| {
+            let (id, mut object, octets) = input.item(|fields| {
                 let id = fields.object()?;
                 let named = match fields.u8()? {
                     0 => None,
@@ -432,19 +440,25 @@ impl State {
                     0 => None,
                     _ => Some((Stamp::read(fields)?, fields.u8()? == 1)),
                 };
-                Ok((id, Object { named, last, fields: BTreeMap::new() }, fields.u64()?))
+                Ok((id, Object { named, last, fields: ObjectFields::default() }, fields.u64()?))
             })?;
             if let Some((name, _)) = &object.named {
                 state.by_name.entry(name.clone()).or_default().insert(id);
             }
-            let mut found = Vec::new();
-            for _ in 0..fields {
-                let name = input.item(|fields| fields.text(NAME_OCTETS_MAX, "field"))?;
-                let field = FieldState::read_index(genesis.rule(&name), input)?;
-                found.push((name, field));
+            let octets = usize::try_from(octets).map_err(|_| Malformed::Short)?;
+            let mut fields = Vec::with_capacity(octets.min(ITEM_OCTETS));
+            while fields.len() < octets {
+                let piece = (octets - fields.len()).min(ITEM_OCTETS);
+                input.item(|input| {
+                    fields.extend_from_slice(input.part(4, piece, "fields")?);
+                    if fields.len() % ITEM_OCTETS == 0 || fields.len() == octets {
+                        Ok(())
+                    } else {
+                        Err(Malformed::Short)
+                    }
+                })?;
             }
-            // A map of ascending items is made at once.
-            object.fields = found.into_iter().collect();
+            object.fields = ObjectFields::of_index(fields.into(), genesis)?;
             all.push((id, object));
         }
         state.objects = all.into_iter().collect();
@@ -493,7 +507,7 @@ impl Object {
     }
 
     fn info(&self, id: ObjectId, sight: Sight<'_>) -> Option<ObjectInfo> {
-        let fields = self.fields.values().filter(|state| state.has_content(sight)).count();
+        let fields = self.fields.with_content(sight);
         let is_there = !self.is_deleted() && (fields > 0 || self.named.is_some());
         is_there.then(|| ObjectInfo { id, named: self.named.clone(), fields })
     }

@@ -103,6 +103,24 @@ impl Value {
         }
     }
 
+    /// Whether [`Self::read`] reads `octets`, without a copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) fn check(octets: &[u8]) -> Result<(), Malformed> {
+        match octets.split_first() {
+            Some((1, text)) => text_of(text).map(drop),
+            Some((5, _)) => Ok(()),
+            _ => Self::read(octets).map(drop),
+        }
+    }
+
+    /// Whether a value that was read from these octets is a commitment.
+    pub(crate) fn is_committed(octets: &[u8]) -> bool {
+        octets.first() == Some(&7)
+    }
+
     /// Reads a value that takes all of `octets`.
     ///
     /// # Errors
@@ -112,10 +130,7 @@ impl Value {
         let mut fields = Fields(octets);
         let kind = fields.u8()?;
         let value = match kind {
-            1 => {
-                let text = std::str::from_utf8(fields.0).map_err(|_| Malformed::Field("string"))?;
-                return Ok(Self::String(text.to_owned()));
-            }
+            1 => return text_of(fields.0).map(|text| Self::String(text.to_owned())),
             2 => Self::Integer(i64::from_be_bytes(fields.array()?)),
             3 => {
                 let bits = fields.u64()?;
@@ -144,6 +159,10 @@ impl Value {
         fields.end()?;
         Ok(value)
     }
+}
+
+fn text_of(octets: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(octets).map_err(|_| Malformed::Field("string"))
 }
 
 impl fmt::Display for Value {

@@ -1,15 +1,16 @@
 //! Which uploads a server takes at all: that of an organisation takes only certificates with an address of its own.
 
+use std::sync::Arc;
+
 use talaria_cert::{Address, Cert, Summary, UserIdContent, Verification, verdicts};
 use talaria_store::Store;
 
 use crate::answer::Refusal;
 use crate::clock;
-use crate::config::Policy;
-use crate::hkp::Named;
-use crate::intake;
-use crate::reader::Readers;
-use crate::state::State;
+use crate::config::{Config, Policy};
+use crate::intake::Lanes;
+use crate::reader::Reader;
+use crate::report::Named;
 
 /// The certificates of an upload that the server takes, and a report on the others.
 ///
@@ -19,19 +20,17 @@ use crate::state::State;
 ///
 /// [`Refusal::TooCostly`], [`Refusal::Busy`], [`Refusal::Store`].
 pub(crate) async fn choose(
-    state: &State,
+    lanes: &Lanes,
+    config: Arc<Config>,
     certs: Vec<Cert>,
 ) -> Result<(Vec<Cert>, Vec<Named>), Refusal> {
-    let config = state.config.load_full();
     if config.policy.upload_domains.is_empty() {
         return Ok((certs, Vec::new()));
     }
-    let readers: Readers = state.readers.clone();
-    let work = move |certs| {
-        let store = readers.get()?;
+    let work = move |store: &Reader, certs: Vec<Cert>| {
         let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
         for cert in certs {
-            if is_known(&store, &cert)? || has_address(&cert, &config.policy) {
+            if is_known(store, &cert)? || has_address(&cert, &config.policy) {
                 taken.push(cert);
                 continue;
             }
@@ -44,7 +43,7 @@ pub(crate) async fn choose(
         }
         Ok((taken, turned_away))
     };
-    intake::work_on(state, certs, work).await
+    lanes.work_on(certs, work).await
 }
 
 fn is_known(store: &Store, cert: &Cert) -> Result<bool, Refusal> {

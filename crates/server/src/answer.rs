@@ -250,3 +250,15 @@ pub(crate) fn with(mut answer: Answer, name: header::HeaderName, value: &str) ->
     }
     answer
 }
+
+/// Lets programs in browsers read the answer.
+pub(crate) fn open_to_all(answer: Answer) -> Answer {
+    with(answer, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")
+}
+
+/// An answer to OPTIONS.
+pub(crate) fn options(allow: &'static str) -> Answer {
+    let answer = with(answer(StatusCode::OK, media::TEXT, Bytes::new()), header::ALLOW, allow);
+    let answer = with(answer, header::ACCESS_CONTROL_ALLOW_METHODS, allow);
+    with(answer, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type")
+}

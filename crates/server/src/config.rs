@@ -5,12 +5,17 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use talaria_cert::{Address, Limits, Serving, ThirdParty, View};
 use talaria_store::LINK_SECONDS_MAX;
+
+/// The settings in force. A reload replaces them as a whole.
+pub(crate) type Settings = Arc<ArcSwap<Config>>;
 
 /// All settings.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

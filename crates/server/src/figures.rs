@@ -13,8 +13,9 @@ use tokio::sync::watch;
 
 use crate::answer::Refusal;
 use crate::clock;
-use crate::metrics::count;
-use crate::state::State;
+use crate::engine::Engine;
+use crate::metrics::{Metrics, count};
+use crate::reader::Reader;
 
 /// The maximum age of the contents.
 const CONTENTS_EVERY: Duration = Duration::from_secs(600);
@@ -102,73 +103,77 @@ pub(crate) struct Contents {
 }
 
 /// The figures of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Figures {
+    engine: Engine,
+    metrics: Arc<Metrics>,
     contents: Arc<Periodic<Contents>>,
     changes: Arc<Periodic<Changes>>,
 }
 
 impl Figures {
+    pub(crate) fn new(engine: Engine, metrics: Arc<Metrics>) -> Self {
+        Self { engine, metrics, contents: Arc::default(), changes: Arc::default() }
+    }
+
     /// The contents, counted within the last ten minutes or since the last visit. `None` if the first count takes longer than
     /// visitors wait.
-    pub(crate) async fn contents(state: &Arc<State>) -> Option<Arc<Dated<Contents>>> {
-        let counting = Arc::clone(state);
-        state.figures.contents.get(CONTENTS_EVERY, || contents(counting)).await
+    pub(crate) async fn contents(&self) -> Option<Arc<Dated<Contents>>> {
+        let compute = || contents(self.engine.clone(), Arc::clone(&self.metrics));
+        self.contents.get(CONTENTS_EVERY, compute).await
     }
 
-    /// The changes of the last days, counted within the last minute or since the last visit. `None` as in [`Self::contents`].
-    pub(crate) async fn changes(state: &Arc<State>) -> Option<Arc<Dated<Changes>>> {
-        let counting = Arc::clone(state);
-        state.figures.changes.get(CHANGES_EVERY, || changes(counting)).await
+    /// The changes of the last days, counted within the last minute or since the last visit.
+    pub(crate) async fn changes(&self) -> Option<Arc<Dated<Changes>>> {
+        let compute = || changes(self.engine.clone(), Arc::clone(&self.metrics));
+        self.changes.get(CHANGES_EVERY, compute).await
     }
-}
 
-/// The number of certificates as the trees have it: half a second old at most, and without a read.
-pub(crate) fn certs(state: &State) -> u64 {
-    state.trees.with(View::Sks, PrefixTree::len).unwrap_or(0) as u64
-}
+    /// The number of certificates as the trees have it: half a second old at most, and without a read.
+    pub(crate) fn certs(&self) -> u64 {
+        self.engine.trees.with(View::Sks, PrefixTree::len).unwrap_or(0) as u64
+    }
 
-/// The number of certificates at this moment.
-pub(crate) fn certs_now(state: &State) -> Result<u64, Refusal> {
-    state.trees.follow(&*state.readers.get()?)?;
-    Ok(certs(state))
+    /// The number of certificates at this moment.
+    pub(crate) fn certs_now(&self) -> Result<u64, Refusal> {
+        self.engine.trees.follow(&*self.engine.reading()?)?;
+        Ok(self.certs())
+    }
 }
 
 /// Counts in pieces, so that other reads get their turns, and no snapshot stays long.
-async fn contents(state: Arc<State>) -> Result<Contents, Refusal> {
-    count(&state.metrics.counted, 1);
+async fn contents(engine: Engine, metrics: Arc<Metrics>) -> Result<Contents, Refusal> {
+    count(&metrics.counted, 1);
     let (mut holds, mut after) = (talaria::Statistics::default(), None);
     loop {
-        let reading = Arc::clone(&state);
-        let (counted, last) = state.turns.run(move || piece(&reading, holds, after)).await?;
+        let (counted, last) = engine.read(move |store| piece(store, holds, after)).await?;
         (holds, after) = (counted, last);
         if after.is_none() {
             break;
         }
     }
-    let reading = Arc::clone(&state);
-    let rest = move || {
-        let (store, since) = (reading.readers.get()?, clock::today().saturating_sub(DAYS - 1));
+    let rest = move |store: &Reader| {
+        let since = clock::today().saturating_sub(DAYS - 1);
         Ok((store.changes_by_day(since)?, store.tally(since)?))
     };
-    let (changes, tally) = state.turns.run(rest).await?;
+    let (changes, tally) = engine.read(rest).await?;
     Ok(Contents { holds, changes, tally })
 }
 
 /// Adds the next certificates to the counts. Returns the last one, or `None` at the end.
 fn piece(
-    state: &State,
+    store: &Reader,
     mut holds: talaria::Statistics,
     after: Option<CertId>,
 ) -> Result<(talaria::Statistics, Option<CertId>), Refusal> {
-    let (store, now) = (state.readers.get()?, clock::now());
+    let now = clock::now();
     let mut cursor =
         after.map_or(Cursor::start(talaria_store::Order::Insertion), Cursor::Insertion);
     let end = holds.certificates + PIECE;
     let (mut failure, mut last) = (None, None);
     store.walk(&mut cursor, |row| {
         let id = row.id;
-        let added = store.current(row, now.into()).and_then(|row| holds.add(&store, &row, now));
+        let added = store.current(row, now.into()).and_then(|row| holds.add(store, &row, now));
         if let Err(error) = added {
             failure = Some(error);
             return ControlFlow::Break(());
@@ -185,14 +190,10 @@ fn piece(
     }
 }
 
-async fn changes(state: Arc<State>) -> Result<Changes, Refusal> {
-    count(&state.metrics.counted, 1);
-    let reading = Arc::clone(&state);
-    let read = move || {
-        let since = clock::today().saturating_sub(DAYS);
-        Ok(reading.readers.get()?.changes_by_day(since)?)
-    };
-    state.turns.run(read).await
+async fn changes(engine: Engine, metrics: Arc<Metrics>) -> Result<Changes, Refusal> {
+    count(&metrics.counted, 1);
+    let since = clock::today().saturating_sub(DAYS);
+    engine.read(move |store| Ok(store.changes_by_day(since)?)).await
 }
 
 #[cfg(test)]

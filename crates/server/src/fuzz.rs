@@ -7,10 +7,10 @@ use talaria_store::{ChangeNumber, Cursor, Row};
 
 use crate::answer::{Content, media, ok, with};
 use crate::config::Policy;
-use crate::hkp::{machine, v2};
+use crate::hkp::{keytext, machine};
 use crate::request::{Request, Via};
 use crate::search::Search;
-use crate::{gossip, service, submission};
+use crate::{clock, conditional, gossip, submission};
 
 /// Within the life of the certificates that seeds are made of.
 const NOW: u32 = 1_740_000_000;
@@ -29,7 +29,7 @@ pub fn read(bytes: &[u8]) {
         _ => {
             gossip::peers::parse_membership(&text);
             if let Some(day) = talaria::parse_day(&text) {
-                assert_eq!(crate::hkp::v1::day_text(day), text);
+                assert_eq!(clock::day_text(day), text);
             }
         }
     }
@@ -75,7 +75,7 @@ fn form(bytes: &[u8]) {
         return;
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    if let Ok((text, options)) = runtime.block_on(v2::keytext(&request)) {
+    if let Ok((text, options)) = runtime.block_on(keytext::keytext(&request)) {
         options.option("mr");
         submitted(&text);
     }
@@ -115,7 +115,7 @@ fn range(text: &str) {
     let request = Request { parts, body: Bytes::new(), via: Via::Public, secure: false, client };
     let body: Vec<u8> = (0..100).collect();
     let answer = with(ok(media::OCTETS, body.clone()), header::ETAG, "\"1\"");
-    let answer = service::conditional(&request, answer);
+    let answer = conditional::conditional(&request, answer);
     let Content::Whole(part) = answer.body() else { unreachable!("it was whole before") };
     assert!(part.is_empty() || body.windows(part.len()).any(|window| window == &part[..]));
 }

@@ -31,17 +31,16 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use crate::answer::{Content, Refusal};
-use crate::budget::{Budget, Room};
-use crate::config::Http;
-use crate::hkp;
-use crate::limiter::Network;
-use crate::metrics::count;
+use crate::answer::{Content, Refusal, open_to_all};
+use crate::budget::Room;
+use crate::config::{Http, Settings};
+use crate::engine::Engine;
+use crate::memory::{Memory, SMALL};
+use crate::metrics::{Metrics, count};
 use crate::outgoing::Outgoing;
 use crate::patient::{Activity, Patient};
 use crate::request::{Request, Via};
-use crate::service;
-use crate::state::State;
+use crate::router::Router;
 
 /// Seconds that open requests get when the server goes down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -54,9 +53,6 @@ const HEADER_BYTES: usize = 16 << 10;
 
 /// Connections that the system keeps until they are accepted.
 const BACKLOG: u32 = 4096;
-
-/// Answers up to this size have a budget of their own, so that large ones leave room for them.
-const SMALL: usize = 64 << 10;
 
 /// The memory of a request beside its octets: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 4096;
@@ -74,26 +70,6 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// The memory that requests and answers hold now.
-#[derive(Debug, Default)]
-pub(crate) struct Memory {
-    pub(crate) requests: Budget,
-    pub(crate) answers: Budget,
-    pub(crate) small_answers: Budget,
-}
-
-impl Memory {
-    /// Room for an answer.
-    fn for_answer(&self, http: &Http, payer: Network, bytes: usize) -> Result<Room, Refusal> {
-        let small = http.answers_bytes / 3;
-        if bytes <= SMALL {
-            self.small_answers.take(small, payer, bytes)
-        } else {
-            self.answers.take(http.answers_bytes - small, payer, bytes)
-        }
-    }
 }
 
 /// The certificate for TLS, which can be read again while connections go on.
@@ -185,15 +161,25 @@ impl Drop for Counted {
     }
 }
 
+/// The parts of a server that all sockets share.
+pub(crate) struct Front {
+    pub(crate) settings: Settings,
+    /// Makes the pieces of large answers.
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) router: Router,
+}
+
 /// Serves a socket until `down` says so, then waits for open requests.
 pub(crate) async fn serve(
-    state: Arc<State>,
+    front: Arc<Front>,
     listener: TcpListener,
     via: Via,
     tls: Option<Arc<Tls>>,
     mut down: watch::Receiver<bool>,
 ) {
-    let http = state.config.load().http.clone();
+    let http = front.settings.load().http.clone();
     let permits = Arc::new(Semaphore::new(http.connections));
     let counts = Counts::default();
     let graceful = GracefulShutdown::new();
@@ -211,10 +197,10 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        count(&state.metrics.connections, 1);
+        count(&front.metrics.connections, 1);
         let _ = stream.set_nodelay(true);
         let connection = Connection {
-            state: Arc::clone(&state),
+            front: Arc::clone(&front),
             via,
             acceptor: tls.as_ref().map(|tls| tls.acceptor.clone()),
             counts: counts.clone(),
@@ -240,7 +226,7 @@ async fn accept(
 
 /// Everything that a connection needs.
 struct Connection {
-    state: Arc<State>,
+    front: Arc<Front>,
     via: Via,
     acceptor: Option<TlsAcceptor>,
     counts: Counts,
@@ -249,7 +235,7 @@ struct Connection {
 
 impl Connection {
     async fn run(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
-        let config = self.state.config.load_full();
+        let config = self.front.settings.load_full();
         let http = &config.http;
         let timeout = Duration::from_secs(http.timeout_s);
         let mut stream = Prefixed { ahead: Bytes::new(), stream };
@@ -270,7 +256,7 @@ impl Connection {
             self.via == Via::Onion || is_in(&http.proxies, client) || self.via == Via::Operator;
         let max = if speaks_for_others { http.connections } else { http.connections_per_network };
         let Some(counted) = self.counts.enter(config.rates.net(client), max) else {
-            count(&self.state.metrics.connections_refused, 1);
+            count(&self.front.metrics.connections_refused, 1);
             return;
         };
         let held = (permit, counted);
@@ -315,7 +301,7 @@ impl Connection {
             .keep_alive_interval(Some(timeout))
             .keep_alive_timeout(timeout);
         let asker = Arc::new(Asker {
-            state: Arc::clone(&self.state),
+            front: Arc::clone(&self.front),
             via: self.via,
             secure: self.acceptor.is_some(),
             client,
@@ -357,7 +343,7 @@ fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> I
 
 /// The client of a connection, and the data that its requests need.
 struct Asker {
-    state: Arc<State>,
+    front: Arc<Front>,
     via: Via,
     secure: bool,
     client: IpAddr,
@@ -369,14 +355,14 @@ impl Asker {
     /// Answers a request. Its rate and length are looked at before its body is read.
     async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Outgoing> {
         let open = self.activity.request();
-        let config = self.state.config.load_full();
+        let config = self.front.settings.load_full();
         let (parts, body) = request.into_parts();
         let client = client_of(&parts.headers, self.client, &config.http.proxies);
         let payer = config.rates.payer(client, self.via);
         let heads: usize =
             parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let size = REQUEST_BYTES + heads + parts.uri.path().len();
-        let room = self.state.memory.requests.take(config.http.requests_bytes, payer, size);
+        let room = self.front.memory.requests.take(config.http.requests_bytes, payer, size);
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request =
             Request { parts, body: Bytes::new(), via: self.via, secure: self.secure, client };
@@ -386,11 +372,11 @@ impl Asker {
             Ok(room) => {
                 let room = held.insert(room);
                 let whole = whole(&config.http, room, body, announced.as_ref(), self.timeout);
-                service::handle(&self.state, request, whole).await
+                self.front.router.handle(request, whole).await
             }
             Err(refusal) => {
-                count(&self.state.metrics.memory_refused, 1);
-                hkp::v1::open_to_all(refusal.text())
+                count(&self.front.metrics.memory_refused, 1);
+                open_to_all(refusal.text())
             }
         };
         let (parts, content) = answer.into_parts();
@@ -399,21 +385,21 @@ impl Asker {
             // The end of one piece is being sent while the next one is made.
             Content::Pieces(pieces) => 2 * pieces.largest().max(SMALL),
         };
-        let (answer, outgoing) = match self.state.memory.for_answer(&config.http, payer, bytes) {
+        let (answer, outgoing) = match self.front.memory.for_answer(&config.http, payer, bytes) {
             Ok(room) => {
                 let activity = self.activity.clone();
                 let outgoing = match content {
                     Content::Whole(bytes) => Outgoing::whole(bytes, Some(room), activity, open),
                     Content::Pieces(pieces) => {
-                        let state = Arc::clone(&self.state);
-                        Outgoing::pieces(state, pieces, room, activity, open)
+                        let engine = self.front.engine.clone();
+                        Outgoing::pieces(engine, pieces, room, activity, open)
                     }
                 };
                 (http::Response::from_parts(parts, ()), outgoing)
             }
             Err(refusal) => {
-                count(&self.state.metrics.memory_refused, 1);
-                let (parts, _) = hkp::v1::open_to_all(refusal.text()).into_parts();
+                count(&self.front.metrics.memory_refused, 1);
+                let (parts, _) = open_to_all(refusal.text()).into_parts();
                 // Without a body, it needs no room.
                 let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), open);
                 (http::Response::from_parts(parts, ()), outgoing)

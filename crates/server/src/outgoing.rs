@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 
 use crate::answer::{Pieces, Refusal};
 use crate::budget::Room;
+use crate::engine::Engine;
 use crate::patient::{Activity, OpenRequest, Unsent};
-use crate::state::State;
 
 /// Octets that are handed over to be written at a time.
 const PART_BYTES: usize = 16 << 10;
@@ -68,14 +68,14 @@ impl Outgoing {
 
     /// A body that is made while it is sent. `room` is for the largest piece of it.
     pub(crate) fn pieces(
-        state: Arc<State>,
+        engine: Engine,
         pieces: Pieces,
         room: Room,
         activity: Activity,
         request: OpenRequest,
     ) -> Self {
         let (parts, source) = mpsc::channel(1);
-        tokio::spawn(make(state, pieces, parts));
+        tokio::spawn(make(engine, pieces, parts));
         let room = Some(Arc::new(room));
         Self { source: Source::Pieces(source), room, activity, _request: request }
     }
@@ -87,13 +87,9 @@ impl Outgoing {
 }
 
 /// Makes one piece after the other, each in its turn, while somebody takes them.
-async fn make(
-    state: Arc<State>,
-    mut pieces: Pieces,
-    parts: mpsc::Sender<Result<Bytes, io::Error>>,
-) {
+async fn make(engine: Engine, mut pieces: Pieces, parts: mpsc::Sender<Result<Bytes, io::Error>>) {
     loop {
-        let made = state.turns.run(move || {
+        let made = engine.long(move || {
             let piece = pieces.next();
             Ok((pieces, piece))
         });

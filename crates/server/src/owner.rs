@@ -26,13 +26,14 @@ use talaria_store::{
     IngestOutcome, Intake, Preparation, Redaction, Return, Store, StoreError, Stored,
 };
 
-use crate::answer::{Answer, Refusal, json, with};
+use crate::answer::{Answer, Refusal, json, open_to_all, options, with};
 use crate::clock;
-use crate::hkp::v1::open_to_all;
-use crate::hkp::{Named, Report, v2};
-use crate::intake;
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::intake::Lanes;
+use crate::reader::Reader;
+use crate::report::{Named, Report};
 use crate::request::Request;
-use crate::state::State;
 use crate::submission;
 
 /// Certificates in one request.
@@ -78,52 +79,75 @@ enum Obstacle {
     Stale(Fingerprint),
 }
 
-/// Answers `/pks/delete` and `/pks/replace`.
-pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    const ALLOW: &str = "POST, OPTIONS";
-    match *request.method() {
-        Method::OPTIONS => {
-            return Ok(with(
-                v2::options(ALLOW),
-                header::ACCEPT,
-                "application/x-www-form-urlencoded",
+/// Answers requests of owners.
+pub(crate) struct Owners {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) lanes: Arc<Lanes>,
+}
+
+impl Owners {
+    /// Answers `/pks/delete` and `/pks/replace`.
+    pub(crate) async fn handle(&self, request: &Request) -> Result<Answer, Refusal> {
+        const ALLOW: &str = "POST, OPTIONS";
+        match *request.method() {
+            Method::OPTIONS => {
+                return Ok(with(
+                    options(ALLOW),
+                    header::ACCEPT,
+                    "application/x-www-form-urlencoded",
+                ));
+            }
+            Method::POST => {}
+            _ => {
+                return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+            }
+        }
+        if !self.settings.load().policy.owner_requests {
+            return Err(Refusal::Forbidden(
+                "this server does not accept requests of owners".into(),
             ));
         }
-        Method::POST => {}
-        _ => {
-            return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+        let path = request.path().to_owned();
+        let wish = if path == "/pks/delete" { Wish::Delete } else { Wish::Replace };
+        let form = request.form();
+        let field = |name| {
+            form.get(name)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+                .ok_or_else(|| Refusal::BadRequest(format!("the field {name} is missing or empty")))
+        };
+        let (keytext, keysig) = (field("keytext")?, field("keysig")?);
+        if keytext.lines().next().map(str::trim_end) != Some(&path) {
+            return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
+        }
+        let signed = { self.engine.read(move |store| read(store, &keytext, &keysig)).await? };
+        let signed = if wish == Wish::Replace { self.prepare(signed).await? } else { signed };
+        let done = self.engine.write(move |store| carry_out(store, wish, signed)).await?;
+        match done {
+            Ok(report) => Ok(open_to_all(json(&report))),
+            Err(Obstacle::Missing(fingerprint)) => {
+                Err(Refusal::NotFound(format!("{fingerprint} is not on this server")))
+            }
+            Err(Obstacle::Stale(fingerprint)) => Err(Refusal::Malformed(format!(
+                "{fingerprint} has changed on this server since the request was signed; sign it again"
+            ))),
         }
     }
-    if !state.config.load().policy.owner_requests {
-        return Err(Refusal::Forbidden("this server does not accept requests of owners".into()));
-    }
-    let path = request.path().to_owned();
-    let wish = if path == "/pks/delete" { Wish::Delete } else { Wish::Replace };
-    let form = request.form();
-    let field = |name| {
-        form.get(name)
-            .filter(|text| !text.is_empty())
-            .map(str::to_owned)
-            .ok_or_else(|| Refusal::BadRequest(format!("the field {name} is missing or empty")))
-    };
-    let (keytext, keysig) = (field("keytext")?, field("keysig")?);
-    if keytext.lines().next().map(str::trim_end) != Some(&path) {
-        return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
-    }
-    let signed = {
-        let reading = Arc::clone(state);
-        state.turns.run(move || read(&*reading.readers.get()?, &keytext, &keysig)).await?
-    };
-    let signed = if wish == Wish::Replace { prepare(state, signed).await? } else { signed };
-    let done = state.writer.run(move |store| carry_out(store, wish, signed)).await?;
-    match done {
-        Ok(report) => Ok(open_to_all(json(&report))),
-        Err(Obstacle::Missing(fingerprint)) => {
-            Err(Refusal::NotFound(format!("{fingerprint} is not on this server")))
-        }
-        Err(Obstacle::Stale(fingerprint)) => Err(Refusal::Malformed(format!(
-            "{fingerprint} has changed on this server since the request was signed; sign it again"
-        ))),
+
+    /// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
+    async fn prepare(&self, signed: Vec<Signed>) -> Result<Vec<Signed>, Refusal> {
+        let (certs, times): (Vec<Cert>, Vec<u32>) =
+            signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
+        let preparation = self.lanes.preparation();
+        let work = move |store: &Reader, certs: Vec<Cert>| {
+            let all = certs.into_iter().zip(times).map(|(cert, time)| {
+                let replacement = replacement(store, &cert, &preparation)?;
+                Ok(Signed { cert, time, replacement })
+            });
+            all.collect()
+        };
+        self.lanes.work_on(certs, work).await
     }
 }
 
@@ -277,22 +301,6 @@ impl Readings {
         let seconds = created.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
         u32::try_from(seconds).ok()
     }
-}
-
-/// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
-async fn prepare(state: &State, signed: Vec<Signed>) -> Result<Vec<Signed>, Refusal> {
-    let (certs, times): (Vec<Cert>, Vec<u32>) =
-        signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
-    let (readers, preparation) = (state.readers.clone(), intake::preparation(state));
-    let work = move |certs: Vec<Cert>| {
-        let store = readers.get()?;
-        let all = certs.into_iter().zip(times).map(|(cert, time)| {
-            let replacement = replacement(&store, &cert, &preparation)?;
-            Ok(Signed { cert, time, replacement })
-        });
-        all.collect()
-    };
-    intake::work_on(state, certs, work).await
 }
 
 /// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header;
 use talaria_cert::{Fingerprint, ThirdParty, enarmor};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -16,12 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::answer::Refusal;
-use crate::config::Config;
-use crate::metrics::count;
-use crate::reader::Readers;
-use crate::request::Request;
+use crate::config::{Config, Settings};
+use crate::engine::Engine;
+use crate::metrics::{Metrics, count};
+use crate::news::{News, Newsroom};
 use crate::search;
-use crate::state::{News, State};
 
 /// Certificates that wait for one target; of more, those that wait longest are left out.
 const QUEUE_MAX: usize = 100_000;
@@ -61,11 +59,6 @@ enum Delivery {
     Failed(u16),
     /// There was no answer.
     Unreachable(String),
-}
-
-/// The keyserver that passed an upload on, if it says so: the header `Via` (RFC 9110, section 7.6.3).
-pub(crate) fn via(request: &Request) -> Option<String> {
-    request.header(header::VIA).map(str::to_owned)
 }
 
 /// Whether an upload with this header came from a target.
@@ -158,57 +151,63 @@ impl Target {
     }
 }
 
-/// Pushes new certificates until the server shuts down.
-pub(crate) fn run(
-    state: Arc<State>,
-    mut down: watch::Receiver<bool>,
-) -> impl Future<Output = ()> + Send {
-    // Before the first request is answered.
-    let mut news = state.news.subscribe();
-    async move {
-        let agent = agent();
-        let mut targets: BTreeMap<String, Target> = BTreeMap::new();
-        let mut posts: JoinSet<(String, Delivery)> = JoinSet::new();
-        loop {
-            let due = targets
-                .values()
-                .filter(|target| target.under_way.is_none() && !target.queue.is_empty())
-                .map(|target| target.not_before)
-                .min();
-            tokio::select! {
-                _ = down.wait_for(|down| *down) => break,
-                received = news.recv() => match received {
-                    Ok(news) => enqueue(&mut targets, &state.config.load(), &news),
-                    Err(RecvError::Lagged(lost)) => {
-                        tracing::warn!(lost, "uploads arrived faster than the push queue could record them");
+/// Pushes new certificates to the targets in the settings.
+pub(crate) struct Pusher {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) news: Newsroom,
+}
+
+impl Pusher {
+    /// Pushes new certificates until the server shuts down.
+    pub(crate) fn run(self, mut down: watch::Receiver<bool>) -> impl Future<Output = ()> + Send {
+        // Before the first request is answered.
+        let mut news = self.news.listen();
+        async move {
+            let agent = agent();
+            let mut targets: BTreeMap<String, Target> = BTreeMap::new();
+            let mut posts: JoinSet<(String, Delivery)> = JoinSet::new();
+            loop {
+                let due = targets
+                    .values()
+                    .filter(|target| target.under_way.is_none() && !target.queue.is_empty())
+                    .map(|target| target.not_before)
+                    .min();
+                tokio::select! {
+                    _ = down.wait_for(|down| *down) => break,
+                    received = news.recv() => match received {
+                        Ok(news) => enqueue(&mut targets, &self.settings.load(), &news),
+                        Err(RecvError::Lagged(lost)) => {
+                            tracing::warn!(lost, "uploads arrived faster than the push queue could record them");
+                        }
+                        Err(RecvError::Closed) => break,
+                    },
+                    Some(Ok((name, delivery))) = posts.join_next() => {
+                        if matches!(delivery, Delivery::Taken) {
+                            count(&self.metrics.pushed, 1);
+                        }
+                        if let Some(target) = targets.get_mut(&name) {
+                            target.record_result(&delivery, &name, Instant::now());
+                        }
                     }
-                    Err(RecvError::Closed) => break,
-                },
-                Some(Ok((name, delivery))) = posts.join_next() => {
-                    if matches!(delivery, Delivery::Taken) {
-                        count(&state.metrics.pushed, 1);
-                    }
-                    if let Some(target) = targets.get_mut(&name) {
-                        target.record_result(&delivery, &name, Instant::now());
+                    () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+                }
+                for (name, target) in &mut targets {
+                    if let Some(fingerprint) = target.start(Instant::now()) {
+                        let (agent, engine) = (agent.clone(), self.engine.clone());
+                        let (name, config) = (name.clone(), self.settings.load_full());
+                        posts.spawn_blocking(move || {
+                            let delivery = deliver(&agent, &engine, &config, &name, fingerprint);
+                            (name, delivery)
+                        });
                     }
                 }
-                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
-            for (name, target) in &mut targets {
-                if let Some(fingerprint) = target.start(Instant::now()) {
-                    // Not the whole state: a slow target must not hold the writer up at the end.
-                    let (agent, readers) = (agent.clone(), state.readers.clone());
-                    let (name, config) = (name.clone(), state.config.load_full());
-                    posts.spawn_blocking(move || {
-                        let delivery = deliver(&agent, &readers, &config, &name, fingerprint);
-                        (name, delivery)
-                    });
-                }
+            let left: usize = targets.values().map(|target| target.queue.len()).sum();
+            if left > 0 {
+                tracing::warn!(left, "not all certificates were pushed");
             }
-        }
-        let left: usize = targets.values().map(|target| target.queue.len()).sum();
-        if left > 0 {
-            tracing::warn!(left, "not all certificates were pushed");
         }
     }
 }
@@ -239,12 +238,12 @@ fn agent() -> ureq::Agent {
 /// Gives one certificate to a target.
 fn deliver(
     agent: &ureq::Agent,
-    readers: &Readers,
+    engine: &Engine,
     config: &Config,
     target: &str,
     fingerprint: Fingerprint,
 ) -> Delivery {
-    let keytext = match keytext(readers, config, fingerprint) {
+    let keytext = match keytext(engine, config, fingerprint) {
         Ok(Some(keytext)) => keytext,
         Ok(None) => return Delivery::Nothing,
         Err(refusal) => return Delivery::Unreachable(refusal.to_string()),
@@ -269,13 +268,13 @@ fn deliver(
 /// A certificate as this server gives it out, in armor, but with all signatures of other keys: the other keyserver may know
 /// their issuers.
 fn keytext(
-    readers: &Readers,
+    engine: &Engine,
     config: &Config,
     fingerprint: Fingerprint,
 ) -> Result<Option<String>, Refusal> {
     let mut config = config.clone();
     config.policy.third_party = ThirdParty::All;
-    let store = readers.get()?;
+    let store = engine.reading()?;
     let Some(row) = store.row(fingerprint)? else { return Ok(None) };
     let cert = search::served(&store, &row, &config)?;
     Ok(cert.map(|cert| enarmor(cert.as_bytes())))

@@ -63,6 +63,11 @@ impl Request {
         self.header(header::ACCEPT).is_some_and(|accept| accept.contains("text/html"))
     }
 
+    /// The keyserver that passed an upload on, if it says so: the header `Via` (RFC 9110, section 7.6.3).
+    pub(crate) fn passed_on_by(&self) -> Option<String> {
+        self.header(header::VIA).map(str::to_owned)
+    }
+
     /// The media type of the body, without parameters, in lower case.
     pub(crate) fn media(&self) -> String {
         let media = self.header(header::CONTENT_TYPE).unwrap_or_default();

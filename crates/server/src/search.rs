@@ -11,7 +11,8 @@ use talaria_store::{CertId, Query, Row, Store, Stored};
 use crate::answer::{Pieces, Refusal};
 use crate::clock;
 use crate::config::{Config, Policy};
-use crate::reader::{Reader, Readers};
+use crate::engine::Engine;
+use crate::reader::Reader;
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -228,17 +229,17 @@ pub(crate) fn lengths(store: &Store, rows: &[Row]) -> Result<(u64, u64), Refusal
 ///
 /// [`Refusal::NotFound`] if none is served.
 pub(crate) fn pieces(
-    readers: &Readers,
+    engine: &Engine,
     rows: &[Row],
     largest: u64,
     config: &Arc<Config>,
     mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
 ) -> Result<Pieces, Refusal> {
-    let (readers, config) = (readers.clone(), Arc::clone(config));
+    let (engine, config) = (engine.clone(), Arc::clone(config));
     let mut ids: Vec<CertId> = rows.iter().rev().map(|row| row.id).collect();
     let mut next = move || -> Result<Option<Cert>, Refusal> {
         while let Some(id) = ids.pop() {
-            let store = readers.get()?;
+            let store = engine.reading()?;
             let Some(row) = store.row_by_id(id)? else { continue };
             let row = store.current(row, clock::now().into())?;
             if let Some(cert) = served(&store, &row, &config)? {

@@ -4,10 +4,15 @@
 //! A token proves that its bearer received the answer to an upload, or the mail. It does not prove that its
 //! subject is unchanged; the server looks that up when the token is used.
 
+use std::sync::Arc;
+
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use talaria_cert::{Address, Fingerprint};
+
+use crate::clock;
+use crate::config::Settings;
 
 /// Goes first into every code: the secret of the store may come to be used for something else.
 const CONTEXT: &[u8] = b"talaria token 2\0";
@@ -54,9 +59,34 @@ pub(crate) enum TokenError {
     Ended,
 }
 
+/// Makes and reads the tokens of a server.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    settings: Settings,
+    /// A secret of the store.
+    secret: Arc<[u8]>,
+}
+
+impl Tokens {
+    pub(crate) fn new(settings: Settings, secret: Vec<u8>) -> Self {
+        Self { settings, secret: secret.into() }
+    }
+
+    /// The token as text, for the time that the settings give it.
+    pub(crate) fn seal(&self, token: &Token) -> String {
+        let seconds = u32::try_from(self.settings.load().vks.token_s).unwrap_or(u32::MAX);
+        token.seal(&self.secret, clock::now().saturating_add(seconds))
+    }
+
+    /// Reads a token that was made here.
+    pub(crate) fn open(&self, text: &str) -> Result<Token, TokenError> {
+        Token::open(text, &self.secret, clock::now())
+    }
+}
+
 impl Token {
     /// The token as text, which holds until `expires` (seconds since 1970).
-    pub(crate) fn seal(&self, secret: &[u8], expires: u32) -> String {
+    fn seal(&self, secret: &[u8], expires: u32) -> String {
         let (kind, fingerprint, link) = match self {
             Self::Upload(fingerprint) => (b'u', fingerprint, None),
             Self::Confirm(link) => (b'c', &link.fingerprint, Some(link)),
@@ -77,7 +107,7 @@ impl Token {
     }
 
     /// Reads [`Self::seal`] at `now` (seconds since 1970).
-    pub(crate) fn open(text: &str, secret: &[u8], now: u32) -> Result<Self, TokenError> {
+    fn open(text: &str, secret: &[u8], now: u32) -> Result<Self, TokenError> {
         if text.len() > TOKEN_CHARS_MAX {
             return Err(TokenError::Unknown);
         }

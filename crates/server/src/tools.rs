@@ -3,26 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use talaria_cert::View;
 use talaria_store::{Access, Peer, Store};
 
-use crate::ServeError;
-use crate::config::Config;
-use crate::gossip::{self, Origin};
+use crate::config::{Config, Settings};
+use crate::engine::Engine;
+use crate::error::{PeerError, ServeError};
+use crate::gossip::{self, Gossip, Origin, Peers};
+use crate::intake::Lanes;
+use crate::metrics::Metrics;
 use crate::reader::Readers;
-use crate::state::State;
+use crate::tally::Tally;
 use crate::trees::Trees;
+use crate::turns::Turns;
 use crate::writer::Writer;
-
-/// Why a peer could not be reached, or nothing came of it.
-#[derive(Debug, thiserror::Error)]
-#[error("{}:{}: {what}", peer.host, peer.port)]
-pub struct PeerError {
-    /// The peer.
-    pub peer: Peer,
-    /// The error.
-    pub what: String,
-}
 
 /// The configuration that a peer announces.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -106,18 +101,17 @@ pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
 ///
 /// [`ServeError`]; certificates fetched before it are in the store.
 pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeError> {
-    let mut opened = Store::open(store, Access::Create)?;
+    let opened = Store::open(store, Access::Create)?;
     let trees = Trees::build(&opened)?;
-    let secret = opened.secret()?;
     let readers = Readers::new(store, opened.open_files());
     let (writer, thread) = Writer::start(opened, config.policy.limits());
-    let state =
-        State::new(config, None, readers, writer, trees, secret).map_err(ServeError::Runtime)?;
-    let state = Arc::new(state);
+    let turns = Turns::start("read").map_err(ServeError::Runtime)?;
+    let engine = Engine::new(readers, writer, trees, turns);
+    let gossip = gossip(config, engine).map_err(ServeError::Runtime)?;
     let runtime = runtime()?;
-    let exchanged = runtime.block_on(gossip::with(&state, peer));
+    let exchanged = runtime.block_on(gossip.with(peer));
     drop(runtime);
-    drop(state);
+    drop(gossip);
     let _ = thread.join();
     let exchanged =
         exchanged.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() })?;
@@ -129,4 +123,14 @@ pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeEr
         updated: exchanged.fetched.updated as u64,
         requests: exchanged.requests,
     })
+}
+
+/// Gossip without a server around it.
+fn gossip(config: Config, engine: Engine) -> std::io::Result<Gossip> {
+    let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
+    let metrics = Arc::new(Metrics::default());
+    let lanes = Lanes::start(Arc::clone(&settings), engine.clone(), Arc::clone(&metrics))?;
+    let peers = Arc::new(Peers::new(Arc::clone(&settings), engine.clone()));
+    let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
+    Ok(Gossip::new(settings, engine, Arc::new(lanes), metrics, peers, tally))
 }

@@ -22,15 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A fixed number of threads, and the queue of work for them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Turns {
     free: Arc<Semaphore>,
     jobs: Sender<Job>,
 }
 
 impl Turns {
-    /// Starts a thread for each core, and one more for work that waits for the disk. They end when this value is dropped
-    /// and the queue is empty.
+    /// Starts a thread for each core, and one more for work that waits for the disk. They end when the last clone of this
+    /// value is dropped and the queue is empty.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         Self::start_some(name, cores() + 1)
     }
@@ -75,6 +75,15 @@ impl Turns {
         self.jobs.send(job).map_err(|_| failed())?;
         result.await.unwrap_or_else(|_| Err(failed()))
     }
+}
+
+/// Runs work that may take milliseconds off the threads that answer requests, on a thread that is not one of a few.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
+        Err(Refusal::Unavailable("the request failed inside the server".into()))
+    })
 }
 
 fn cores() -> usize {

@@ -14,16 +14,14 @@ use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Tag, UserIdContent, Validity, user_id};
 use talaria_store::{ChangeNumber, Query, Row, Store, StoreError, TextIndex};
 
-use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::addresses;
+use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
 use crate::clock;
-use crate::config::Config;
-use crate::hkp::v1::open_to_all;
-use crate::hkp::v2;
+use crate::config::{Config, Settings};
+use crate::engine::Engine;
 use crate::reader::Reader;
 use crate::request::Request;
 use crate::search;
-use crate::state::State;
-use crate::vks;
 
 /// The path under which all directories are.
 pub(crate) const ROOT: &str = "/.well-known/openpgpkey/";
@@ -67,44 +65,56 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Answers everything below [`ROOT`].
-pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    const ALLOW: &str = "GET, HEAD, OPTIONS";
-    match *request.method() {
-        Method::GET | Method::HEAD => {}
-        Method::OPTIONS => return Ok(open_to_all(v2::options(ALLOW))),
-        _ => {
-            return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+/// Answers for the web key directories.
+pub(crate) struct WebKeys {
+    settings: Settings,
+    engine: Engine,
+    directories: Arc<Directories>,
+}
+
+impl WebKeys {
+    pub(crate) fn new(settings: Settings, engine: Engine) -> Self {
+        Self { settings, engine, directories: Arc::default() }
+    }
+
+    /// Answers everything below [`ROOT`].
+    pub(crate) async fn handle(&self, request: &Request) -> Result<Answer, Refusal> {
+        const ALLOW: &str = "GET, HEAD, OPTIONS";
+        match *request.method() {
+            Method::GET | Method::HEAD => {}
+            Method::OPTIONS => return Ok(open_to_all(options(ALLOW))),
+            _ => {
+                return Err(Refusal::Method { method: request.method().to_string(), allow: ALLOW });
+            }
         }
-    }
-    let nothing = || Refusal::NotFound("there is nothing at this path".into());
-    let config = state.config.load_full();
-    let host = request.host().unwrap_or_default();
-    let host = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let path = request.path().strip_prefix(ROOT).unwrap_or_default();
-    let asked = Asked::parse(path, host).ok_or_else(nothing)?;
-    let domain = compared_domain(asked.domain());
-    let hosted = |hosted: &String| compared_domain(hosted) == domain;
-    if !config.wkd.domains.iter().any(hosted) {
-        return Err(nothing());
-    }
-    match asked {
-        // All of its flags are off.
-        Asked::Policy { .. } => Ok(open_to_all(ok(media::TEXT, ""))),
-        Asked::Key { hash, .. } => {
-            let hash = hash.to_ascii_lowercase();
-            let local = local_part(request.parts.uri.query().unwrap_or_default());
-            let reading = Arc::clone(state);
-            let read = move || {
-                let store = reading.readers.get()?;
-                let address = match local {
-                    Some(local) if user_id::web_key_hash(&local) != hash => None,
-                    Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
-                    None => reading.directories.address(&store, &domain, &hash)?,
+        let nothing = || Refusal::NotFound("there is nothing at this path".into());
+        let config = self.settings.load_full();
+        let host = request.host().unwrap_or_default();
+        let host = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let path = request.path().strip_prefix(ROOT).unwrap_or_default();
+        let asked = Asked::parse(path, host).ok_or_else(nothing)?;
+        let domain = compared_domain(asked.domain());
+        let hosted = |hosted: &String| compared_domain(hosted) == domain;
+        if !config.wkd.domains.iter().any(hosted) {
+            return Err(nothing());
+        }
+        match asked {
+            // All of its flags are off.
+            Asked::Policy { .. } => Ok(open_to_all(ok(media::TEXT, ""))),
+            Asked::Key { hash, .. } => {
+                let hash = hash.to_ascii_lowercase();
+                let local = local_part(request.parts.uri.query().unwrap_or_default());
+                let directories = Arc::clone(&self.directories);
+                let read = move |store: &Reader| {
+                    let address = match local {
+                        Some(local) if user_id::web_key_hash(&local) != hash => None,
+                        Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
+                        None => directories.address(store, &domain, &hash)?,
+                    };
+                    find(store, &address.ok_or_else(nothing)?, &config)
                 };
-                find(&store, &address.ok_or_else(nothing)?, &config)
-            };
-            state.turns.run(read).await
+                self.engine.read(read).await
+            }
         }
     }
 }
@@ -120,7 +130,7 @@ fn local_part(query: &str) -> Option<String> {
 fn find(store: &Reader, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
-    let confirmed = if config.vks.enabled { vks::holder(store, address)? } else { None };
+    let confirmed = if config.vks.enabled { addresses::holder(store, address)? } else { None };
     let mut rows = if let Some(row) = confirmed {
         vec![row]
     } else {
@@ -173,7 +183,7 @@ fn only(cert: &Cert, address: &Address) -> Cert {
 /// The addresses of the directories by their hash, for clients that do not say the address. They are
 /// looked up when the first such client comes, and follow the change log from then on.
 #[derive(Debug, Default)]
-pub(crate) struct Directories(Mutex<HashMap<String, Directory>>);
+struct Directories(Mutex<HashMap<String, Directory>>);
 
 #[derive(Debug, Default)]
 struct Directory {

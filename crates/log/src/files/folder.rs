@@ -16,8 +16,8 @@ use super::announce::Announcer;
 use super::index::{Age, End, LastFrame};
 use super::read::{Bodies, FrameEntries};
 use super::segment::{
-    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, frame, header,
-    scan_from,
+    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, header, scan_from,
+    write_frame,
 };
 use super::{LogError, NODE_KEY, index, instance};
 use crate::graph::Location;
@@ -340,8 +340,8 @@ impl LogFolder {
         let written = disk.write(&self.folder, self.id, &pending);
         let mut memory = kept.unwrap_or_else(|| lock(&self.memory));
         let locations = written.inspect_err(|_| memory.failed = true)?;
-        for (signed, location) in pending.iter().zip(locations) {
-            memory.log.stored(&signed.id, location);
+        for (at, (signed, location)) in (memory.durable..).zip(pending.iter().zip(locations)) {
+            memory.log.stored_at(at, &signed.id, location);
         }
         memory.durable += pending.len() as u64;
         self.grown.notify_all();
@@ -687,23 +687,21 @@ impl Disk {
         let unplaced = |source| LogError::Unwritable { source };
         let mut records = Vec::new();
         to_records(entries, &mut records);
-        let mut payloads: Vec<Vec<u8>> = Vec::new();
-        for record in &records {
-            match payloads.last_mut() {
-                Some(last) if last.len() + 4 + record.len() <= FRAME_OCTETS_MAX / 4 => {
-                    write_part(last, 4, record);
-                }
-                _ => {
-                    let mut payload = Vec::with_capacity(record.len() + 4);
-                    write_part(&mut payload, 4, record);
-                    payloads.push(payload);
-                }
+        let mut frames = Vec::new();
+        let (mut first, mut sum) = (0, 0);
+        for (at, record) in records.iter().enumerate() {
+            if at > first && sum + 4 + record.len() > FRAME_OCTETS_MAX / 4 {
+                frames.push((first..at, sum));
+                (first, sum) = (at, 0);
             }
+            sum += 4 + record.len();
         }
+        frames.push((first..records.len(), sum));
         let (mut group, mut at) = (self.end.frame, self.end.offset);
-        let mut octets = Vec::new();
-        for payload in payloads {
-            let length = (FRAME_HEADER_OCTETS + payload.len()) as u64;
+        let all: usize = frames.iter().map(|(_, payload)| FRAME_HEADER_OCTETS + payload).sum();
+        let mut octets = Vec::with_capacity(all.min(SEGMENT_OCTETS));
+        for (of_frame, payload) in frames {
+            let length = (FRAME_HEADER_OCTETS + payload) as u64;
             if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
                 self.put(at, &octets)?;
                 let (done, syncs) = (self.done, self.syncs);
@@ -712,17 +710,18 @@ impl Disk {
                 octets.clear();
             }
             let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
-            let mut fields = Fields(&payload);
-            while !fields.0.is_empty() {
-                let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(unplaced)?;
-                let behind = payload.len() - fields.0.len() - record.len();
-                let at = start + FRAME_HEADER_OCTETS + behind;
-                places.extend(locations(self.end.segment, start, at, record).map_err(unplaced)?);
-            }
-            let frame = frame(log, self.end.segment, self.end.frame, group, &payload);
-            let header = *frame.first_chunk().expect("a frame has a header");
+            let begin = octets.len();
+            write_frame(&mut octets, log, self.end.segment, self.end.frame, group, |octets| {
+                for record in &records[of_frame] {
+                    write_part(octets, 4, record);
+                    let at = start + octets.len() - begin - record.len();
+                    places.extend(locations(self.end.segment, start, at, record)?);
+                }
+                Ok(())
+            })
+            .map_err(unplaced)?;
+            let header = *octets[begin..].first_chunk().expect("a frame has a header");
             self.end.note(LastFrame { offset: start as u64, header });
-            octets.extend(frame);
             self.end.frame += 1;
         }
         self.put(at, &octets)?;

@@ -16,7 +16,7 @@ use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
 use crate::snapshot::{Reader, Writer};
 
-const MAGIC: [u8; 5] = *b"TLGI\x01";
+const MAGIC: [u8; 5] = *b"TLGI\x02";
 /// Entries behind an index that are read again before it is worth another one.
 const TAIL_MIN: usize = 8192;
 

@@ -1,5 +1,6 @@
 //! Segments: frames behind a header, and zero octets behind the frames.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use talaria_cert::sha256;
@@ -27,14 +28,39 @@ pub fn header(number: u64, log: EntryId) -> Vec<u8> {
 #[must_use]
 pub fn frame(log: EntryId, segment: u64, number: u64, group: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRAME_HEADER_OCTETS + payload.len());
-    out.extend(FRAME_MAGIC);
-    out.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
-    out.extend(number.to_be_bytes());
-    out.extend(group.to_be_bytes());
-    let sum = checksum(log, segment, &out, payload);
-    out.extend(sum);
-    out.extend_from_slice(payload);
+    let written = write_frame(&mut out, log, segment, number, group, |out| {
+        out.extend_from_slice(payload);
+        Ok::<_, Infallible>(())
+    });
+    let Ok(()) = written;
     out
+}
+
+/// Appends a [`frame`] whose payload `write` appends.
+///
+/// # Errors
+///
+/// The error of `write`.
+pub(super) fn write_frame<E>(
+    out: &mut Vec<u8>,
+    log: EntryId,
+    segment: u64,
+    number: u64,
+    group: u64,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = out.len();
+    out.extend([0; FRAME_HEADER_OCTETS]);
+    write(out)?;
+    let (head, payload) = out[start..].split_at_mut(FRAME_HEADER_OCTETS);
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    head[..4].copy_from_slice(&FRAME_MAGIC);
+    head[4..8].copy_from_slice(&length.to_be_bytes());
+    head[8..16].copy_from_slice(&number.to_be_bytes());
+    head[16..24].copy_from_slice(&group.to_be_bytes());
+    let sum = checksum(log, segment, &head[..24], payload);
+    head[24..].copy_from_slice(&sum);
+    Ok(())
 }
 
 fn checksum(log: EntryId, segment: u64, head: &[u8], payload: &[u8]) -> [u8; 16] {

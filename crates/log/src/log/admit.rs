@@ -92,7 +92,7 @@ impl Log {
         if let Err(refusal) = checked {
             return self.refused(id, refusal);
         }
-        if let Err(refusal) = self.admissible(&signed.entry, signed.octets.len(), &place) {
+        if let Err(refusal) = self.permitted(&signed.entry, signed.octets.len(), &place) {
             return self.refused(id, refusal);
         }
         if signed.entry.clock.ms() > now_ms.saturating_add(AHEAD_MS) {
@@ -195,15 +195,20 @@ impl Log {
         Ok(Arc::clone(key))
     }
 
-    /// Everything except place, key and signature.
+    /// Everything except place and signature.
     pub(super) fn admissible(
         &self,
         entry: &Entry,
         octets: usize,
         place: &Place,
     ) -> Result<(), Refusal> {
-        debug_assert!(place.links.len() == entry.links.len(), "the place belongs to the entry");
         self.key(entry, place)?;
+        self.permitted(entry, octets, place)
+    }
+
+    /// Everything except place, key and signature.
+    fn permitted(&self, entry: &Entry, octets: usize, place: &Place) -> Result<(), Refusal> {
+        debug_assert!(place.links.len() == entry.links.len(), "the place belongs to the entry");
         self.within_limits(entry, octets, place)?;
         let view = View::Past(&place.past);
         let targets =
@@ -291,14 +296,19 @@ impl Log {
         {
             return Err(Refusal::Limit("chains"));
         }
+        let limit = u64::from(limits.value_octets);
+        // A value is shorter than its entry.
+        let is_short = octets as u64 <= limit && entry.commitment().is_none();
+        if is_short || !matches!(entry.action, Action::Data(_)) {
+            return Ok(());
+        }
         let value = entry.action.value().map_or(0, |value| value.len());
         // As if the value stood where its commitment does.
         let value = match entry.commitment() {
             Some(commitment) => value - Commitment::TYPED_OCTETS + commitment.octets as usize,
             None => value,
         } as u64;
-        let limit = u64::from(limits.value_octets);
-        if matches!(entry.action, Action::Data(_)) && value > limit {
+        if value > limit {
             return Err(Refusal::TooLarge { octets: value, limit });
         }
         Ok(())
@@ -322,9 +332,11 @@ impl Log {
             let is_its = |node: &Node| self.is_epoch(node, data.object, field);
             self.named(&epoch, place, "the epoch of the value", is_its)?;
         }
-        let object = self.graph.objects.number(&data.object);
-        let of_field = self.graph.fields.number(&**field);
-        let is_of_field = |node: &Node| object == Some(node.object) && of_field == Some(node.field);
+        // Most changes name no entry.
+        let is_of_field = |node: &Node| {
+            *self.graph.objects.name(node.object) == data.object
+                && **self.graph.fields.name(node.field) == **field
+        };
         let named = |ids: &[EntryId], what, wanted| {
             let is_same = |node: &Node| node.operation == wanted && is_of_field(node);
             ids.iter().try_for_each(|id| self.named(id, place, what, is_same))
@@ -353,7 +365,7 @@ impl Log {
 
     fn is_epoch(&self, node: &Node, object: ObjectId, field: &str) -> bool {
         node.operation == operation::ENCRYPT
-            && self.graph.objects.number(&object) == Some(node.object)
+            && *self.graph.objects.name(node.object) == object
             && Pattern::new(self.graph.fields.name(node.field))
                 .is_some_and(|fields| fields.matches(field))
     }

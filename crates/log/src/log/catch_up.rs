@@ -126,6 +126,19 @@ impl Log {
             self.graph.stored(number, location);
         }
     }
+
+    /// Notes that the entry number `at` in the order of admission is on disk, if it is this one. Entries come to disk in this
+    /// order, and a look-up for each would cost more.
+    pub(crate) fn stored_at(&mut self, at: u64, id: &EntryId, location: Location) {
+        match Number::try_from(at) {
+            Ok(number)
+                if self.graph.nodes.get(number as usize).is_some_and(|node| node.id == *id) =>
+            {
+                self.graph.stored(number, location);
+            }
+            _ => self.stored(id, location),
+        }
+    }
 }
 
 impl CatchUp {

@@ -147,6 +147,7 @@ impl Log {
             (node.honoured, node.applied) = (honoured, honoured && node.is_data());
         }
         is(rest.next().is_none() && graph.grants_are_grants())?;
+        graph.find_from(1);
         for (number, entry) in bodies.iter().skip(1) {
             log.note_control(*number, entry);
         }
@@ -186,7 +187,14 @@ fn write_node(graph: &Graph, number: Number, out: &mut Vec<u8>) {
 
 type ReadNode = (Shape, Number, u32, Location, bool);
 
+/// The octets of an entry in an index.
+const NODE_OCTETS: usize = 90;
+
 fn read_node(fields: &mut Fields<'_>) -> Result<ReadNode, Malformed> {
+    // One check of the length for all fields.
+    let octets: [u8; NODE_OCTETS] = fields.array()?;
+    let mut rest = Fields(&octets);
+    let fields = &mut rest;
     let (id, clock) = (fields.id()?, Clock(fields.u64()?));
     let (chain, previous, others, octets) =
         (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);

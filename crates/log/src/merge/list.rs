@@ -4,13 +4,11 @@
 //! not mix, because each continues below its own elements.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::{Read, Write};
 
-use super::{Stamp, read_optional, read_set, write_optional, write_set};
+use super::{Stamp, read_optional, read_set, write_count, write_optional, write_set};
 use crate::action::Side;
 use crate::name::EntryId;
-use crate::octets::Malformed;
-use crate::snapshot::{Reader, Writer};
+use crate::octets::{Fields, Malformed};
 use crate::value::Value;
 
 /// The elements of a list.
@@ -43,18 +41,15 @@ impl List {
         self.erased.insert(element);
     }
 
-    /// Writes the list into an index.
-    pub(super) fn write_index(&self, out: &mut Writer<impl Write>) {
-        let count: usize = self.children.values().map(BTreeMap::len).sum();
-        out.item(|out| out.extend((count as u64).to_be_bytes()));
+    /// Appends the list for an index.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        write_count(self.children.values().map(BTreeMap::len).sum(), out);
         for ((parent, side), children) in &self.children {
             for (stamp, value) in children {
-                out.item(|out| {
-                    out.extend(parent.0);
-                    out.push(u8::from(*side == Side::Right));
-                    stamp.write(out);
-                    write_optional(value.as_ref(), out);
-                });
+                out.extend(parent.0);
+                out.push(u8::from(*side == Side::Right));
+                stamp.write(out);
+                write_optional(value.as_ref(), out);
             }
         }
         write_set(&self.erased, out);
@@ -64,19 +59,16 @@ impl List {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the items are not those of a list.
-    pub(super) fn read_index(input: &mut Reader<impl Read>) -> Result<Self, Malformed> {
+    /// [`Malformed`] if the octets do not begin with those of a list.
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
         let mut list = Self::default();
-        for _ in 0..input.count()? {
-            input.item(|fields| {
-                let parent = fields.id()?;
-                let side = if fields.u8()? == 1 { Side::Right } else { Side::Left };
-                let stamp = Stamp::read(fields)?;
-                list.insert(stamp, parent, side, read_optional(fields)?);
-                Ok(())
-            })?;
+        for _ in 0..fields.u64()? {
+            let parent = fields.id()?;
+            let side = if fields.u8()? == 1 { Side::Right } else { Side::Left };
+            let stamp = Stamp::read(fields)?;
+            list.insert(stamp, parent, side, read_optional(fields)?);
         }
-        list.erased = read_set(input)?;
+        list.erased = read_set(fields)?;
         Ok(list)
     }
 

@@ -1,15 +1,17 @@
 //! Any order, repetition and batching of delivery gives the same state and the same hash.
 //!
 //! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
-//! deletable values and their deletion, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
+//! deletable values and their deletion, epochs and encrypted values, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
 //! without seeing each other.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use talaria_log::{
-    Action, CheckpointFork, CheckpointInfo, Content, EntryId, FieldChange, ForkEvidence, Log,
-    Maker, Opening, Outcome, Revocation, Signed, Standing, Target, Value, read_record, to_records,
+    Action, Change, CheckpointFork, CheckpointInfo, Content, DataAction, Encrypted, Encryption,
+    EntryId, FieldChange, ForkEvidence, Log, Maker, Opening, Outcome, Pattern, Revocation, Signed,
+    Standing, Target, Value, WrappedKey, read_record, to_records,
 };
+use talaria_message::Sealer;
 
 use crate::people::{
     EXPIRING, GRACE, NOW, NOW_MS, Notary, Person, VALID_S, begin, change, genesis_of, grant,
@@ -29,7 +31,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..34, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..38, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
     prop::collection::vec(step, 10..70)
 }
@@ -225,6 +227,33 @@ impl History {
                 ids.sort_unstable();
                 change(1, field, FieldChange::DeleteValues(ids))
             }
+            34 | 35 => {
+                let fields = Pattern::new(["*", "n*", "name", "other"][one.index(4)]).unwrap();
+                let object = object(1);
+                let change = if *kind == 34 {
+                    let message =
+                        [&b"\xc1\x0a\x03reader-1\x19\xd2\x01"[..], &[number.to_be_bytes()[7]]];
+                    let key = WrappedKey::new([1; 32], message.concat()).unwrap();
+                    Change::Encrypt(fields, Box::new(key))
+                } else {
+                    Change::StopEncrypting(fields)
+                };
+                Action::Data(DataAction { object, change })
+            }
+            36 | 37 => {
+                let field = ["name", "other"][one.index(2)];
+                // Also under an epoch that does not count any more.
+                let mut epochs = log.entries().filter_map(|(id, entry)| match &entry.action {
+                    Action::Data(DataAction { change: Change::Encrypt(fields, _), .. }) => {
+                        fields.matches(field).then_some(id)
+                    }
+                    _ => None,
+                });
+                let Some(epoch) = epochs.nth(two.index(3)) else { return };
+                let packet = Sealer::with_session_key(&[1; 32]).seal(b"value").unwrap();
+                let value = Value::Encrypted(Encrypted::new(epoch, packet).unwrap());
+                change(1, field, FieldChange::Set(Some(value)))
+            }
             27 => revoke_since(&target, u64::from(NOW + times[one.index(times.len())])),
             28 => grant_by(Person::renewed(EXPIRING, 2 * VALID_S)),
             _ => return self.exchange(*actor, one.index(5), two.index(3) == 0),
@@ -302,6 +331,7 @@ type Seen = (
     Vec<CheckpointInfo>,
     Vec<CheckpointFork>,
     Vec<Vec<EntryId>>,
+    Vec<Encryption>,
 );
 
 fn seen(log: &Log) -> Seen {
@@ -312,7 +342,10 @@ fn seen(log: &Log) -> Seen {
     checkpoints.sort_by_key(|checkpoint| checkpoint.entry);
     let leaves = checkpoints.iter().map(|one| log.checkpoint_leaves(&one.entry).unwrap()).collect();
     let forks = log.checkpoint_forks();
-    (standings, log.heads(), log.state_hash(), log.forks(), checkpoints, forks, leaves)
+    let encryption = |field| log.state().encryption(object(1), field);
+    let encryptions = ["name", "other", "set"].map(encryption).to_vec();
+    let (heads, hash) = (log.heads(), log.state_hash());
+    (standings, heads, hash, log.forks(), checkpoints, forks, leaves, encryptions)
 }
 
 proptest! {
@@ -413,6 +446,13 @@ fn histories_have_forks_revocations_and_choices() {
                 })
                 .or_insert(0) += 1;
         }
+        *found
+            .entry(match log.state().encryption(object(1), "name") {
+                Encryption::Epoch(_) => "encrypted",
+                Encryption::Lost => "lost epoch",
+                Encryption::None => "not encrypted",
+            })
+            .or_insert(0) += 1;
     }
     for what in [
         "insert",
@@ -431,6 +471,11 @@ fn histories_have_forks_revocations_and_choices() {
         "valid checkpoint",
         "fork of the checkpointer",
         "spared by a checkpoint",
+        "encrypt",
+        "stop-encrypting",
+        "encrypted",
+        "lost epoch",
+        "not encrypted",
     ] {
         assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
     }

@@ -4,18 +4,17 @@
 //! They are for operators only, see [`operators_only`], and a request must have the media type of JSON: the form of
 //! another site, opened in the browser of an operator, cannot send that.
 
-use std::sync::Arc;
-
 use http::Method;
 use serde::{Deserialize, Serialize};
 use talaria_cert::Fingerprint;
 use talaria_store::{Query, Redaction, Return, Store, StoreError};
 
-use super::operators_only;
 use crate::answer::{Answer, Refusal, json, media};
 use crate::clock;
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::operators::operators_only;
 use crate::request::Request;
-use crate::state::State;
 
 /// Certificates in one request.
 const CERTS_MAX: usize = 1000;
@@ -56,39 +55,47 @@ struct Entry {
 }
 
 /// Answers `/admin/…`.
-pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    operators_only(state, request)?;
-    let action = request.path().strip_prefix("/admin/").unwrap_or_default().to_owned();
-    let posts = *request.method() == Method::POST;
-    if action == "list" && !posts {
-        let reading = Arc::clone(state);
-        return state.turns.run(move || Ok(json(&list(&*reading.readers.get()?)?))).await;
+pub(crate) struct Orders {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+}
+
+impl Orders {
+    pub(crate) async fn handle(&self, request: &Request) -> Result<Answer, Refusal> {
+        operators_only(&self.settings.load(), request)?;
+        let action = request.path().strip_prefix("/admin/").unwrap_or_default().to_owned();
+        let posts = *request.method() == Method::POST;
+        if action == "list" && !posts {
+            return self.engine.read(|store| Ok(json(&list(store)?))).await;
+        }
+        if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
+            return Err(Refusal::NotFound("there is no such command".into()));
+        }
+        if !posts {
+            let method = request.method().to_string();
+            return Err(Refusal::Method { method, allow: "POST" });
+        }
+        if request.media() != media::JSON {
+            return Err(Refusal::BadRequest("the media type must be application/json".into()));
+        }
+        let order: Order = serde_json::from_slice(&request.body)
+            .map_err(|error| Refusal::BadRequest(format!("cannot parse the request: {error}")))?;
+        if order.fingerprints.is_empty() || order.fingerprints.len() > CERTS_MAX {
+            return Err(Refusal::BadRequest(format!(
+                "a request names 1 to {CERTS_MAX} fingerprints"
+            )));
+        }
+        if action == "redact" && order.all != order.user_ids.is_empty() {
+            return Err(Refusal::BadRequest("give either user_ids or all".into()));
+        }
+        let mut all = Vec::with_capacity(order.fingerprints.len());
+        for text in &order.fingerprints {
+            all.push(fingerprint(text)?);
+        }
+        tracing::info!(%action, certificates = all.len(), "an operator sent a command");
+        let write = move |store: &mut Store| carry_out(store, &action, &all, &order);
+        Ok(json(&self.engine.write(write).await?))
     }
-    if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
-        return Err(Refusal::NotFound("there is no such command".into()));
-    }
-    if !posts {
-        let method = request.method().to_string();
-        return Err(Refusal::Method { method, allow: "POST" });
-    }
-    if request.media() != media::JSON {
-        return Err(Refusal::BadRequest("the media type must be application/json".into()));
-    }
-    let order: Order = serde_json::from_slice(&request.body)
-        .map_err(|error| Refusal::BadRequest(format!("cannot parse the request: {error}")))?;
-    if order.fingerprints.is_empty() || order.fingerprints.len() > CERTS_MAX {
-        return Err(Refusal::BadRequest(format!("a request names 1 to {CERTS_MAX} fingerprints")));
-    }
-    if action == "redact" && order.all != order.user_ids.is_empty() {
-        return Err(Refusal::BadRequest("give either user_ids or all".into()));
-    }
-    let mut all = Vec::with_capacity(order.fingerprints.len());
-    for text in &order.fingerprints {
-        all.push(fingerprint(text)?);
-    }
-    tracing::info!(%action, certificates = all.len(), "an operator sent a command");
-    let write = move |store: &mut Store| carry_out(store, &action, &all, &order);
-    Ok(json(&state.writer.run(write).await?))
 }
 
 /// A whole fingerprint of version 4 or 6.

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use talaria_cert::View;
@@ -15,11 +14,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::ensure_view;
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Config;
-use crate::state::State;
+use crate::engine::Engine;
+use crate::turns::blocking;
 
 /// The time limit of an exchange, as a multiple of that for one answer.
 const ANSWERS: u32 = 20;
@@ -117,16 +116,16 @@ impl Wire {
 
 /// Begins an exchange with a peer.
 pub(crate) async fn connect(
-    state: &Arc<State>,
+    engine: &Engine,
+    config: &Config,
     peer: &Peer,
 ) -> Result<(SocketAddr, ExchangeOutcome), ExchangeFailure> {
-    let config = state.config.load_full();
-    ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
-    let wire = open(&config, peer).await?;
+    ensure_view(engine, peer.view).await.map_err(ExchangeFailure::View)?;
+    let wire = open(config, peer).await?;
     let address = wire.stream.peer_addr()?;
-    let settings = settings(&config, peer);
+    let settings = settings(config, peer);
     let outcome =
-        bounded(&config, talk(state, wire, ExchangeRole::Initiator, peer.view, settings, None));
+        bounded(config, talk(engine, wire, ExchangeRole::Initiator, peer.view, settings, None));
     Ok((address, outcome.await?))
 }
 
@@ -141,24 +140,24 @@ async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
 /// Takes an exchange that one of `peers` has begun. All of them are at the same address; the filters that
 /// the peer announces tell them apart.
 pub(crate) async fn accept(
-    state: &Arc<State>,
+    engine: &Engine,
+    config: &Config,
     stream: TcpStream,
     peers: &[Peer],
 ) -> Result<(Peer, ExchangeOutcome), (Peer, ExchangeFailure)> {
-    let config = state.config.load_full();
-    let mut wire = Wire::new(stream, &config);
-    let first = bounded(&config, async { wire.next().await?.ok_or(ExchangeFailure::Closed) });
+    let mut wire = Wire::new(stream, config);
+    let first = bounded(config, async { wire.next().await?.ok_or(ExchangeFailure::Closed) });
     let first = first.await.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
-        GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(&config, peer)),
+        GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(config, peer)),
         _ => false,
     };
     let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
     let talked = async {
-        ensure_view(state, peer.view).await.map_err(ExchangeFailure::View)?;
-        let settings = settings(&config, &peer);
-        let talk = talk(state, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
-        bounded(&config, talk).await
+        ensure_view(engine, peer.view).await.map_err(ExchangeFailure::View)?;
+        let settings = settings(config, &peer);
+        let talk = talk(engine, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
+        bounded(config, talk).await
     };
     match talked.await {
         Ok(outcome) => Ok((peer, outcome)),
@@ -186,7 +185,7 @@ async fn bounded<T>(
 
 /// Runs an exchange until it is done. `first` has the bytes read before.
 async fn talk(
-    state: &Arc<State>,
+    engine: &Engine,
     mut wire: Wire,
     role: ExchangeRole,
     view: View,
@@ -208,7 +207,7 @@ async fn talk(
         let Some(message) = message else {
             return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
         };
-        let stepped = state.trees.with(view, |tree| exchange.step(message, tree, &mut out));
+        let stepped = engine.trees.with(view, |tree| exchange.step(message, tree, &mut out));
         let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
             found: "peer of this view",
             due: "peer of another view",
@@ -243,4 +242,15 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
         }
         None => Err(ExchangeFailure::Closed),
     }
+}
+
+/// Makes sure that the store keeps the view of a peer, and that there is a tree for it.
+async fn ensure_view(engine: &Engine, view: View) -> Result<(), Refusal> {
+    if engine.trees.views().contains(&view) {
+        return Ok(());
+    }
+    // A step at a time, so that an upload waits for one at most.
+    while engine.write(move |store| store.add_view_step(view)).await? {}
+    let engine = engine.clone();
+    blocking(move || Ok(engine.trees.add(view, &*engine.reading()?)?)).await
 }

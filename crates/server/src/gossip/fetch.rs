@@ -8,12 +8,16 @@ use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
 use talaria_store::{IngestOutcome, Peer};
 
-use super::{GossipError, name};
+use super::error::GossipError;
+use super::peers::name;
+use super::turns::GossipTurns;
 use crate::answer::Refusal;
 use crate::clock;
-use crate::intake;
-use crate::metrics::count;
-use crate::state::{State, blocking};
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::intake::Lanes;
+use crate::metrics::{Metrics, count};
+use crate::turns::blocking;
 
 /// Tries after which a digest is not asked for any more.
 const TRIES: u32 = 3;
@@ -35,61 +39,151 @@ pub(crate) struct Fetched {
     pub(crate) updated: usize,
 }
 
-/// Fetches certificates and adds them. Returns the counts, and the number of digests that are not
-/// requested any more, because earlier requests were in vain.
-pub(crate) async fn all(
-    state: &Arc<State>,
-    peer: &Peer,
-    url: &str,
-    wanted: Vec<Digest>,
-) -> Result<(Fetched, usize), GossipError> {
-    let mut fetched = Fetched::default();
-    let count_all = wanted.len();
-    let wanted = {
-        let (state, peer, view) = (Arc::clone(state), name(peer), peer.view);
-        blocking(move || promising(&state, &peer, view, wanted)).await?
-    };
-    let given_up = count_all - wanted.len();
-    let (chunk, patience) = {
-        let gossip = &state.config.load().gossip;
-        (gossip.fetch_certs.max(1), Duration::from_secs(gossip.timeout_s) * PATIENCE)
-    };
-    let (mut failures, deadline) = (0, Instant::now() + patience);
-    for digests in wanted.chunks(chunk) {
-        // The next exchange continues, and one that is running fetches what is left out here.
-        if Instant::now() >= deadline {
-            break;
-        }
-        let fetching = state.gossip.fetch(digests);
-        if fetching.digests().is_empty() {
-            continue;
-        }
-        match some(state, peer, url, fetching.digests().to_vec()).await {
-            Ok(more) => {
-                failures = 0;
-                fetched.certs += more.certs;
-                fetched.new += more.new;
-                fetched.updated += more.updated;
+/// Fetches certificates from peers.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) turns: Arc<GossipTurns>,
+}
+
+impl Fetcher {
+    /// Fetches certificates and adds them. Returns the counts, and the number of digests that are not
+    /// requested any more, because earlier requests were in vain.
+    pub(crate) async fn all(
+        &self,
+        peer: &Peer,
+        url: &str,
+        wanted: Vec<Digest>,
+    ) -> Result<(Fetched, usize), GossipError> {
+        let mut fetched = Fetched::default();
+        let count_all = wanted.len();
+        let wanted = {
+            let (engine, peer, view) = (self.engine.clone(), name(peer), peer.view);
+            blocking(move || promising(&engine, &peer, view, wanted)).await?
+        };
+        let given_up = count_all - wanted.len();
+        let (chunk, patience) = {
+            let gossip = &self.settings.load().gossip;
+            (gossip.fetch_certs.max(1), Duration::from_secs(gossip.timeout_s) * PATIENCE)
+        };
+        let (mut failures, deadline) = (0, Instant::now() + patience);
+        for digests in wanted.chunks(chunk) {
+            // The next exchange continues, and one that is running fetches what is left out here.
+            if Instant::now() >= deadline {
+                break;
             }
-            Err(error) => {
-                failures += 1;
-                if failures == FAILURES || matches!(error, GossipError::Store(_)) {
-                    return Err(error);
+            let fetching = self.turns.fetch(digests);
+            if fetching.digests().is_empty() {
+                continue;
+            }
+            match self.some(peer, url, fetching.digests().to_vec()).await {
+                Ok(more) => {
+                    failures = 0;
+                    fetched.certs += more.certs;
+                    fetched.new += more.new;
+                    fetched.updated += more.updated;
+                }
+                Err(error) => {
+                    failures += 1;
+                    if failures == FAILURES || matches!(error, GossipError::Store(_)) {
+                        return Err(error);
+                    }
                 }
             }
         }
+        Ok((fetched, given_up))
     }
-    Ok((fetched, given_up))
+
+    /// Fetches one batch.
+    async fn some(
+        &self,
+        peer: &Peer,
+        url: &str,
+        mut digests: Vec<Digest>,
+    ) -> Result<Fetched, GossipError> {
+        let mut fetched = Fetched::default();
+        loop {
+            let (more, missing) = self.ask(peer.view, url, digests.clone()).await?;
+            fetched.certs += more.certs;
+            fetched.new += more.new;
+            fetched.updated += more.updated;
+            if missing.is_empty() {
+                return Ok(fetched);
+            }
+            // If the peer sent everything, some certificates differ from their digests or are refused here, and
+            // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
+            // answers may have a limit.
+            let tries = match more.certs {
+                came if came >= digests.len() => TRIES,
+                _ if missing.len() == digests.len() => 1,
+                _ => {
+                    digests = missing;
+                    continue;
+                }
+            };
+            let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
+            let (peer, view) = (name(peer), peer.view);
+            let marked = self.engine.write(move |store| {
+                store.mark_unobtainable(&peer, view, &missing, tries, clock::now().into())
+            });
+            marked.await.map_err(Refusal::from)?;
+            return Ok(fetched);
+        }
+    }
+
+    /// Requests certificates once and adds those that come. Returns the digests that are still missing.
+    async fn ask(
+        &self,
+        view: View,
+        url: &str,
+        digests: Vec<Digest>,
+    ) -> Result<(Fetched, Vec<Digest>), GossipError> {
+        let gossip = self.settings.load().gossip.clone();
+        let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
+        let bytes = tokio::task::spawn_blocking(move || {
+            post(&address, &encode_hashquery(&asked), gossip.timeout_s, gossip.fetch_bytes)
+        });
+        let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
+        let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let certs = blocking(move || {
+            let raw = decode_hashreply(&bytes).map_err(|error| {
+                Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
+            })?;
+            // A certificate that cannot be read counts as missing from the reply.
+            Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
+        });
+        let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
+        let came = certs.len();
+        count(&self.metrics.certs_fetched, came);
+        let outcomes = self.lanes.add_from_peer(certs).await?;
+        let engine = self.engine.clone();
+        let missing = blocking(move || {
+            let store = engine.reading()?;
+            engine.trees.follow(&store)?;
+            let mut missing = digests;
+            missing.retain(|digest| {
+                !engine.trees.with(view, |tree| tree.contains(digest)).unwrap_or(false)
+            });
+            Ok(missing)
+        });
+        let missing = missing.await?;
+        let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
+        let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
+        Ok((Fetched { certs: came, new, updated }, missing))
+    }
 }
 
 /// The digests that are worth asking this peer for.
 fn promising(
-    state: &State,
+    engine: &Engine,
     peer: &str,
     view: View,
     wanted: Vec<Digest>,
 ) -> Result<Vec<Digest>, Refusal> {
-    let store = state.readers.get()?;
+    let store = engine.reading()?;
     let now = clock::now();
     let mut promising = Vec::with_capacity(wanted.len());
     for digest in wanted {
@@ -102,84 +196,6 @@ fn promising(
         }
     }
     Ok(promising)
-}
-
-/// Fetches one batch.
-async fn some(
-    state: &Arc<State>,
-    peer: &Peer,
-    url: &str,
-    mut digests: Vec<Digest>,
-) -> Result<Fetched, GossipError> {
-    let mut fetched = Fetched::default();
-    loop {
-        let (more, missing) = ask(state, peer.view, url, digests.clone()).await?;
-        fetched.certs += more.certs;
-        fetched.new += more.new;
-        fetched.updated += more.updated;
-        if missing.is_empty() {
-            return Ok(fetched);
-        }
-        // If the peer sent everything, some certificates differ from their digests or are refused here, and
-        // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
-        // answers may have a limit.
-        let tries = match more.certs {
-            came if came >= digests.len() => TRIES,
-            _ if missing.len() == digests.len() => 1,
-            _ => {
-                digests = missing;
-                continue;
-            }
-        };
-        let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
-        let (peer, view) = (name(peer), peer.view);
-        let marked = state.writer.run(move |store| {
-            store.mark_unobtainable(&peer, view, &missing, tries, clock::now().into())
-        });
-        marked.await.map_err(Refusal::from)?;
-        return Ok(fetched);
-    }
-}
-
-/// Requests certificates once and adds those that come. Returns the digests that are still missing.
-async fn ask(
-    state: &Arc<State>,
-    view: View,
-    url: &str,
-    digests: Vec<Digest>,
-) -> Result<(Fetched, Vec<Digest>), GossipError> {
-    let gossip = state.config.load().gossip.clone();
-    let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
-    let bytes = tokio::task::spawn_blocking(move || {
-        post(&address, &encode_hashquery(&asked), gossip.timeout_s, gossip.fetch_bytes)
-    });
-    let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
-    let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-    let certs = blocking(move || {
-        let raw = decode_hashreply(&bytes).map_err(|error| {
-            Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
-        })?;
-        // A certificate that cannot be read counts as missing from the reply.
-        Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
-    });
-    let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
-    let came = certs.len();
-    count(&state.metrics.certs_fetched, came);
-    let outcomes = intake::add_from_peer(state, certs).await?;
-    let state = Arc::clone(state);
-    let missing = blocking(move || {
-        let store = state.readers.get()?;
-        state.trees.follow(&store)?;
-        let mut missing = digests;
-        missing.retain(|digest| {
-            !state.trees.with(view, |tree| tree.contains(digest)).unwrap_or(false)
-        });
-        Ok(missing)
-    });
-    let missing = missing.await?;
-    let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
-    let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
-    Ok((Fetched { certs: came, new, updated }, missing))
 }
 
 /// Posts a body and reads the answer, within bounds.

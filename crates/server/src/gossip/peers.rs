@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use talaria_cert::View;
 use talaria_store::{Peer, Store};
 
-use crate::ServeError;
 use crate::answer::Refusal;
-use crate::config::{Config, ConfigError};
-use crate::state::State;
+use crate::config::{Config, ConfigError, Settings};
+use crate::engine::Engine;
+use crate::error::ServeError;
 
 /// The source of a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,14 +38,110 @@ impl Origin {
     }
 }
 
-/// All peers of a running server.
-pub(crate) fn all(state: &State) -> Result<Vec<Peer>, Refusal> {
-    let config = state.config.load();
-    let peers = known(&config, Some(&*state.readers.get()?)).map_err(|error| match error {
-        ServeError::Store(error) => error.into(),
-        other => Refusal::Unavailable(talaria::describe(&other)),
-    })?;
-    Ok(peers.into_iter().map(|(peer, _)| peer).collect())
+/// The name of a peer in the log and on the pages.
+pub(crate) fn name(peer: &Peer) -> String {
+    format!("{}:{}", peer.host, peer.port)
+}
+
+/// The state of gossip with a peer.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub(crate) struct PeerStatus {
+    /// Its name and gossip port.
+    pub(crate) name: String,
+    pub(crate) view: String,
+    /// The address from which its certificates are fetched.
+    pub(crate) http: Option<String>,
+    /// The software that it announces.
+    pub(crate) version: Option<String>,
+    /// The end of the last finished exchange, in seconds since 1970.
+    pub(crate) last_exchange: Option<u32>,
+    pub(crate) exchanges: u64,
+    pub(crate) failures: u64,
+    /// Failures since the last success.
+    pub(crate) failing: u32,
+    pub(crate) last_failure: Option<u32>,
+    pub(crate) last_error: Option<String>,
+    /// Digests that it had and we had not, over all exchanges.
+    pub(crate) learnt: u64,
+    pub(crate) fetched: u64,
+    /// The requests of the last exchange; one is enough where all is equal.
+    pub(crate) last_requests: u64,
+    /// The seconds that the last exchange took, with fetching and storing.
+    pub(crate) last_seconds: f64,
+}
+
+/// The peers of a running server.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    settings: Settings,
+    engine: Engine,
+    statuses: Mutex<Vec<PeerStatus>>,
+    addresses: Addresses,
+}
+
+impl Peers {
+    pub(crate) fn new(settings: Settings, engine: Engine) -> Self {
+        Self { settings, engine, statuses: Mutex::default(), addresses: Addresses::default() }
+    }
+
+    /// All peers.
+    pub(crate) fn all(&self) -> Result<Vec<Peer>, Refusal> {
+        let config = self.settings.load();
+        let peers =
+            known(&config, Some(&*self.engine.reading()?)).map_err(|error| match error {
+                ServeError::Store(error) => error.into(),
+                other => Refusal::Unavailable(talaria::describe(&other)),
+            })?;
+        Ok(peers.into_iter().map(|(peer, _)| peer).collect())
+    }
+
+    /// The peers at an address.
+    pub(crate) async fn at(&self, address: IpAddr) -> Vec<Peer> {
+        let peers = match self.all() {
+            Ok(peers) => peers,
+            Err(error) => {
+                tracing::error!(%error, "cannot read the list of peers");
+                return Vec::new();
+            }
+        };
+        // Side by side, since one of them may be slow.
+        let found = peers.iter().map(|peer| self.addresses.of(&peer.host));
+        let found = join_all(found).await;
+        let here = peers.into_iter().zip(found);
+        here.filter(|(_, found)| found.contains(&address.to_canonical()))
+            .map(|(peer, _)| peer)
+            .collect()
+    }
+
+    /// Changes the status of a peer.
+    pub(crate) fn note(&self, name: &str, change: impl FnOnce(&mut PeerStatus)) {
+        let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = statuses.iter().position(|peer| peer.name == name).unwrap_or_else(|| {
+            statuses.push(PeerStatus { name: name.to_owned(), ..PeerStatus::default() });
+            statuses.len() - 1
+        });
+        change(&mut statuses[at]);
+    }
+
+    /// The status of a peer that was talked to.
+    pub(crate) fn status(&self, name: &str) -> Option<PeerStatus> {
+        let statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        statuses.iter().find(|status| status.name == name).cloned()
+    }
+
+    /// The status of all peers: those that were talked to, and those that are configured only.
+    pub(crate) fn statuses(&self) -> Result<Vec<PeerStatus>, Refusal> {
+        let mut all = self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for peer in self.all()? {
+            let name = name(&peer);
+            if all.iter().all(|known| known.name != name) {
+                let view = peer.view.name().into();
+                all.push(PeerStatus { name, view, ..PeerStatus::default() });
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
 }
 
 /// All peers, and where each is named. One that is named in several places is as the last of them says:
@@ -79,7 +175,7 @@ pub(crate) fn known(
 
 /// The addresses of the hosts of peers, and when they were looked up.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses(Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>);
+struct Addresses(Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>);
 
 /// The time for which an address is believed: peers move.
 const LOOKED_UP: Duration = Duration::from_secs(60);
@@ -114,24 +210,6 @@ impl Addresses {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Vec<IpAddr>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The peers at an address.
-pub(crate) async fn at(state: &Arc<State>, address: IpAddr) -> Vec<Peer> {
-    let peers = match all(state) {
-        Ok(peers) => peers,
-        Err(error) => {
-            tracing::error!(%error, "cannot read the list of peers");
-            return Vec::new();
-        }
-    };
-    // Side by side, since one of them may be slow.
-    let found = peers.iter().map(|peer| state.peer_addresses.of(&peer.host));
-    let found = join_all(found).await;
-    let here = peers.into_iter().zip(found);
-    here.filter(|(_, found)| found.contains(&address.to_canonical()))
-        .map(|(peer, _)| peer)
-        .collect()
 }
 
 /// Reads a membership file of SKS: a host and a port per line, `#` before a comment.

@@ -7,72 +7,88 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
-use talaria_cert::{
-    Address, Capabilities, Cert, KeyId, KeySummary, UserIdContent, Validity, parse_day, timestamp,
-    user_id,
-};
+use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
 use talaria_store::{Query, Row, Store, TextIndex};
 
-use super::submit;
-use super::v1::{marked, open_to_all, tagged};
-use crate::answer::{Answer, Refusal, answer, json, media, ok, streamed, with};
+use super::answers::{marked, tagged};
+use super::index::entries;
+use super::keytext;
+use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, streamed, with};
 use crate::clock;
-use crate::config::Config;
-use crate::push;
-use crate::request::{Parameters, Request};
+use crate::config::{Config, Settings};
+use crate::engine::Engine;
+use crate::request::Request;
 use crate::search::{self, Page, Search};
-use crate::secret;
-use crate::state::{State, blocking};
-use crate::submission;
+use crate::uploads::Uploads;
 
 /// The operations below `/pks/v2`.
 const READ: &str = "GET, HEAD, OPTIONS";
 
-/// Answers everything below `/pks/v2`. Every answer is open to programs in browsers.
-pub(crate) async fn handle(state: &Arc<State>, request: &Request) -> Answer {
-    let answer = route(state, request).await.unwrap_or_else(|refusal| refusal.json());
-    open_to_all(answer)
+/// Answers everything below `/pks/v2`.
+pub(crate) struct Version2 {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) uploads: Arc<Uploads>,
 }
 
-async fn route(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    let (category, action, argument) = parts(request.path());
-    let argument = decoded(argument)?;
-    match (category, action) {
-        ("certs", "certs") => match *request.method() {
-            Method::POST => add(state, request).await,
-            Method::OPTIONS => Ok(with(
-                options("POST, OPTIONS"),
-                header::ACCEPT,
-                "application/pgp-keys;armor=no, multipart/form-data",
+impl Version2 {
+    /// Answers everything below `/pks/v2`. Every answer is open to programs in browsers.
+    pub(crate) async fn handle(&self, request: &Request) -> Answer {
+        let answer = self.route(request).await.unwrap_or_else(|refusal| refusal.json());
+        open_to_all(answer)
+    }
+
+    async fn route(&self, request: &Request) -> Result<Answer, Refusal> {
+        let (category, action, argument) = parts(request.path());
+        let argument = decoded(argument)?;
+        match (category, action) {
+            ("certs", "certs") => match *request.method() {
+                Method::POST => self.add(request).await,
+                Method::OPTIONS => Ok(with(
+                    options("POST, OPTIONS"),
+                    header::ACCEPT,
+                    "application/pgp-keys;armor=no, multipart/form-data",
+                )),
+                Method::GET | Method::HEAD => Err(Refusal::Forbidden(
+                    "this server does not list all certificates; ask for one by fingerprint or address"
+                        .into(),
+                )),
+                _ => method(request, "POST, OPTIONS"),
+            },
+            ("certs", "by-vfingerprint" | "by-keyid" | "by-identity")
+            | ("index" | "prefixlog" | "canonical", _) => match *request.method() {
+                Method::OPTIONS => Ok(options(READ)),
+                Method::GET | Method::HEAD if argument.is_empty() => {
+                    Err(Refusal::Forbidden("the path needs an identifier at its end".into()))
+                }
+                Method::GET | Method::HEAD => {
+                    let (engine, config) = (self.engine.clone(), self.settings.load_full());
+                    let action = action.to_owned();
+                    self.engine.long(move || read(&engine, &config, &action, &argument)).await
+                }
+                Method::PUT if action == "canonical" => Err(Refusal::Closed {
+                    allow: READ,
+                    why: "the owner of an address confirms it by a mail to that address: upload at \
+                          /vks/v1/upload, then ask for the mail at /vks/v1/request-verify",
+                }),
+                _ => method(request, READ),
+            },
+            ("sendtoken", _) => Err(Refusal::NotImplemented(
+                "request the mail with the token at /vks/v1/request-verify".into(),
             )),
-            Method::GET | Method::HEAD => Err(Refusal::Forbidden(
-                "this server does not list all certificates; ask for one by fingerprint or address"
-                    .into(),
-            )),
-            _ => method(request, "POST, OPTIONS"),
-        },
-        ("certs", "by-vfingerprint" | "by-keyid" | "by-identity")
-        | ("index" | "prefixlog" | "canonical", _) => match *request.method() {
-            Method::OPTIONS => Ok(options(READ)),
-            Method::GET | Method::HEAD if argument.is_empty() => {
-                Err(Refusal::Forbidden("the path needs an identifier at its end".into()))
-            }
-            Method::GET | Method::HEAD => {
-                let (reading, action) = (Arc::clone(state), action.to_owned());
-                state.turns.run(move || read(&reading, &action, &argument)).await
-            }
-            Method::PUT if action == "canonical" => Err(Refusal::Closed {
-                allow: READ,
-                why: "the owner of an address confirms it by a mail to that address: upload at \
-                      /vks/v1/upload, then ask for the mail at /vks/v1/request-verify",
-            }),
-            _ => method(request, READ),
-        },
-        ("sendtoken", _) => Err(Refusal::NotImplemented(
-            "request the mail with the token at /vks/v1/request-verify".into(),
-        )),
-        _ => Err(Refusal::NotImplemented("this server has no such category".into())),
+            _ => Err(Refusal::NotImplemented("this server has no such category".into())),
+        }
+    }
+
+    async fn add(&self, request: &Request) -> Result<Answer, Refusal> {
+        let (keytext, _) = keytext::keytext(request).await?;
+        let submission = keytext::read(request, keytext).await?;
+        let report = self.uploads.submit(submission).await?;
+        let mut answer = json(&report);
+        if report.taken() == 0 {
+            *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+        }
+        Ok(answer)
     }
 }
 
@@ -112,29 +128,26 @@ fn method(request: &Request, allow: &'static str) -> Result<Answer, Refusal> {
     Err(Refusal::Method { method: request.method().to_string(), allow })
 }
 
-/// An answer to OPTIONS.
-pub(crate) fn options(allow: &'static str) -> Answer {
-    let answer = with(answer(StatusCode::OK, media::TEXT, Bytes::new()), header::ALLOW, allow);
-    let answer = with(answer, header::ACCESS_CONTROL_ALLOW_METHODS, allow);
-    with(answer, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type")
-}
-
-fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> {
-    let config = state.config.load_full();
-    let store = state.readers.get()?;
+fn read(
+    engine: &Engine,
+    config: &Arc<Config>,
+    action: &str,
+    argument: &str,
+) -> Result<Answer, Refusal> {
+    let store = engine.reading()?;
     let nothing = || Refusal::NotFound("no certificate was found".into());
     let mut more = false;
     let rows = match action {
         "by-vfingerprint" => by_vfingerprint(&store, argument)?,
         "by-keyid" => by_key_id(&store, argument)?,
         "by-identity" => {
-            let page = by_identity(&store, argument, &config)?;
+            let page = by_identity(&store, argument, config)?;
             more = page.more;
             page.rows
         }
         "index" => {
-            let page = by_identity(&store, argument, &config)?;
-            let entries = entries(&store, &page.rows, &config)?;
+            let page = by_identity(&store, argument, config)?;
+            let entries = entries(&store, &page.rows, config)?;
             if entries.is_empty() {
                 return Err(nothing());
             }
@@ -150,13 +163,13 @@ fn read(state: &State, action: &str, argument: &str) -> Result<Answer, Refusal> 
             let write = |cert: Option<&Cert>| {
                 cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
             };
-            let pieces = search::pieces(&state.readers, &rows, largest, &config, write)?;
+            let pieces = search::pieces(engine, &rows, largest, config, write)?;
             let answer = streamed(media::BINARY, pieces);
             let answer = with(answer, header::CACHE_CONTROL, "no-cache");
             return Ok(marked(answer, more));
         }
     }
-    let found = search::found(&store, rows, &config)?;
+    let found = search::found(&store, rows, config)?;
     if found.is_empty() {
         return Err(nothing());
     }
@@ -257,175 +270,4 @@ fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
     }
     let body: String = prefixes.into_iter().map(|prefix| prefix + "\r\n").collect();
     Ok(ok(media::TEXT, body))
-}
-
-async fn add(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    let (keytext, _) = keytext(request).await?;
-    let read = move || {
-        secret::refuse(&keytext)?;
-        submission::read(&keytext)
-    };
-    let mut submission = blocking(read).await?;
-    submission.via = push::via(request);
-    let report = submit(state, submission).await?;
-    let mut answer = json(&report);
-    if report.taken() == 0 {
-        *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-    }
-    Ok(answer)
-}
-
-/// The submitted data: the whole body, the field `keytext` of a form, or the part with that name.
-pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Refusal> {
-    let missing = || Refusal::Malformed("the field keytext is missing or empty".into());
-    match request.media().as_str() {
-        "multipart/form-data" => {
-            let boundary = request
-                .header(header::CONTENT_TYPE)
-                .and_then(|media| multer::parse_boundary(media).ok())
-                .ok_or_else(|| Refusal::Malformed("the multipart body has no boundary".into()))?;
-            let body = request.body.clone();
-            let stream = http_body_util::BodyStream::new(http_body_util::Full::new(body));
-            let stream = futures_util::StreamExt::filter_map(stream, |frame| async move {
-                frame.ok().and_then(|frame| frame.into_data().ok()).map(Ok::<_, std::io::Error>)
-            });
-            let mut parts = multer::Multipart::new(stream, boundary);
-            let malformed = |error: multer::Error| Refusal::Malformed(error.to_string());
-            let mut text = Bytes::new();
-            while let Some(part) = parts.next_field().await.map_err(malformed)? {
-                // A form may have both, a text field and a file.
-                if matches!(part.name(), Some("keytext" | "keyfile")) && text.is_empty() {
-                    text = part.bytes().await.map_err(malformed)?;
-                }
-            }
-            if text.is_empty() { Err(missing()) } else { Ok((text, Parameters::default())) }
-        }
-        "application/pgp-keys" | "application/octet-stream" => {
-            Ok((request.body.clone(), request.query()))
-        }
-        _ => {
-            let form = request.form();
-            let text = form.get("keytext").filter(|text| !text.trim().is_empty());
-            let text = Bytes::from(text.ok_or_else(missing)?.to_owned());
-            Ok((text, form))
-        }
-    }
-}
-
-/// A certificate in the JSON index.
-#[derive(Debug, Serialize)]
-pub(crate) struct Entry {
-    version: u8,
-    fingerprint: String,
-    #[serde(rename = "isRevoked")]
-    is_revoked: bool,
-    #[serde(flatten)]
-    key: Key,
-    #[serde(rename = "userIDs")]
-    user_ids: Vec<UserId>,
-    subkeys: Vec<Subkey>,
-}
-
-#[derive(Debug, Serialize)]
-struct Key {
-    algorithm: Algorithm,
-    creation: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiration: Option<String>,
-    capabilities: Vec<&'static str>,
-}
-
-#[derive(Debug, Serialize)]
-struct Algorithm {
-    code: u8,
-    name: String,
-    #[serde(rename = "bitLength")]
-    bit_length: u16,
-}
-
-#[derive(Debug, Serialize)]
-struct UserId {
-    #[serde(rename = "uidString")]
-    uid_string: String,
-    #[serde(rename = "isRevoked")]
-    is_revoked: bool,
-    creation: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expiration: Option<String>,
-    confidence: u8,
-}
-
-#[derive(Debug, Serialize)]
-struct Subkey {
-    version: u8,
-    fingerprint: String,
-    #[serde(rename = "isRevoked")]
-    is_revoked: bool,
-    #[serde(flatten)]
-    key: Key,
-}
-
-/// The JSON index of certificates.
-pub(crate) fn entries(store: &Store, rows: &[Row], config: &Config) -> Result<Vec<Entry>, Refusal> {
-    let now = clock::now();
-    let mut entries = Vec::with_capacity(rows.len());
-    for Row { summary, .. } in rows {
-        let fingerprint = summary.fingerprint();
-        let confirmed = store.published(fingerprint)?;
-        let user_ids = summary.user_ids.iter().filter(|user_id| user_id.created > 0);
-        let user_ids = user_ids.filter_map(|user_id| {
-            let UserIdContent::Text(text) = &user_id.content else { return None };
-            let is_confirmed =
-                Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email));
-            (is_confirmed || !config.vks.only_confirmed).then(|| UserId {
-                uid_string: user_id::text(text).into_owned(),
-                is_revoked: user_id.revoked,
-                creation: timestamp(user_id.created),
-                expiration: (user_id.expires > 0).then(|| timestamp(user_id.expires)),
-                confidence: if is_confirmed { 120 } else { 0 },
-            })
-        });
-        entries.push(Entry {
-            version: fingerprint.version(),
-            fingerprint: fingerprint.to_string().to_ascii_lowercase(),
-            is_revoked: summary.validity(now) == Validity::Revoked,
-            key: key(&summary.primary),
-            user_ids: user_ids.collect(),
-            subkeys: summary
-                .subkeys
-                .iter()
-                .filter(|subkey| subkey.bound)
-                .map(|subkey| Subkey {
-                    version: subkey.fingerprint.version(),
-                    fingerprint: subkey.fingerprint.to_string().to_ascii_lowercase(),
-                    is_revoked: summary.key_validity(subkey, now) == Validity::Revoked,
-                    key: key(subkey),
-                })
-                .collect(),
-        });
-    }
-    Ok(entries)
-}
-
-fn key(key: &KeySummary) -> Key {
-    let capabilities = [
-        (Capabilities::CERTIFY, "certify"),
-        (Capabilities::SIGN, "sign"),
-        (Capabilities::ENCRYPT, "encrypt"),
-        (Capabilities::AUTHENTICATE, "authenticate"),
-    ];
-    Key {
-        algorithm: Algorithm {
-            code: key.algorithm,
-            name: talaria::algorithm(key),
-            bit_length: key.bits,
-        },
-        creation: timestamp(key.created),
-        expiration: (key.expires > 0).then(|| timestamp(key.expires)),
-        capabilities: capabilities
-            .into_iter()
-            .filter(|&(which, _)| key.capabilities.has(which))
-            .map(|(_, name)| name)
-            .collect(),
-    }
 }

@@ -1,25 +1,23 @@
 //! The page of a certificate: only its served parts, with the names of its signers.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use maud::{Markup, html};
 use talaria_cert::{
     Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
     Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
 };
-use talaria_store::{Query, Row};
+use talaria_store::{Query, Row, Store};
 
+use super::frame::Visit;
 use super::signers::{self, Signer};
 use super::text::{self, day, encoded, foreign, rest};
 use super::timeline::{self, End, Track};
-use super::{Visit, qr, search};
+use super::{parts, qr};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
 use crate::reader::Reader;
-use crate::request::Request;
 use crate::search::{Found, LOOKS_MAX, served};
-use crate::state::State;
 
 /// Signatures of others that are shown on one user ID.
 const SIGNATURES_MAX: usize = 200;
@@ -36,58 +34,23 @@ const TRACKS_MAX: usize = 6;
 /// Bytes of a certificate whose armor is on the page as well.
 const ARMOR_BYTES_MAX: usize = 256 << 10;
 
-/// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
-pub(crate) async fn lookup(
-    state: &Arc<State>,
-    request: &Request,
-    fingerprint: &str,
-) -> Result<Answer, Refusal> {
-    let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
+/// Looks up `/certificate/FINGERPRINT`, of a primary key or a subkey.
+pub(crate) fn lookup(store: &Store, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
     let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
-        return Err(nothing());
+        return Ok(Vec::new());
     };
-    let mut rows = state.readers.get()?.owners(&query, 10, LOOKS_MAX)?.rows;
+    let mut rows = store.owners(&query, 10, LOOKS_MAX)?.rows;
     let own = |row: &Row| row.summary.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
     }
-    let (reading, request, text) = (Arc::clone(state), request.clone(), fingerprint.to_owned());
-    let read = move || {
-        let store = reading.readers.get()?;
-        let visit = Visit::new(&reading, &request);
-        match &rows[..] {
-            [] => Err(nothing()),
-            [row] => page(&visit, &store, row, None)?.ok_or_else(nothing),
-            _ => search::list(&visit, &store, rows, &text, false),
-        }
-    };
-    state.turns.run(read).await
+    Ok(rows)
 }
 
 /// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.
-pub(crate) fn armored(state: &State, request: &Request, one: &Found) -> Result<Answer, Refusal> {
-    let visit = Visit::new(state, request);
-    let store = state.readers.get()?;
-    let answer = page(&visit, &store, &one.row, Some(&one.cert))?;
+pub(crate) fn armored(visit: &Visit<'_>, store: &Reader, one: &Found) -> Result<Answer, Refusal> {
+    let answer = page(visit, store, &one.row, Some(&one.cert))?;
     answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
-}
-
-/// The name of this server as GnuPG takes it.
-pub(crate) fn keyserver(visit: &Visit<'_>) -> String {
-    let plain = |host: &&str| {
-        let good = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
-        !host.is_empty() && host.chars().all(good)
-    };
-    let host = visit.request.host().filter(plain).unwrap_or("localhost:11371");
-    let forwarded = http::HeaderName::from_static("x-forwarded-proto");
-    let is_secure = visit.config.http.tls_certificate.is_some()
-        || visit.request.header(forwarded) == Some("https");
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
-    match (is_secure, has_port) {
-        (true, _) => format!("hkps://{host}"),
-        (false, true) => format!("hkp://{host}"),
-        (false, false) => format!("hkp://{host}:80"),
-    }
 }
 
 /// A component of a certificate as it is given out.
@@ -110,7 +73,7 @@ impl Part<'_> {
 }
 
 /// The components of the served `cert`, and a verdict on each signature: served signatures are good or foreign.
-fn parts(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
+fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     let own = cert.fingerprint().key_id();
     let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
     for packet in cert.packets() {
@@ -146,11 +109,11 @@ pub(crate) fn page(
         None => served(store, &row, &visit.config)?,
     };
     let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
-    let (parts, verdicts) = parts(shown);
+    let (components, verdicts) = components(shown);
     let mut summary = Summary::evaluate(shown, &verdicts, now);
     // The validity of the primary key can follow from packets that the page does not show.
     summary.primary = row.summary.primary.clone();
-    let signatures = parts.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
+    let signatures = components.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
     let signers = signers::resolve(visit, store, signatures)?;
     let is_user_id =
         |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
@@ -158,16 +121,16 @@ pub(crate) fn page(
         |part: &&Part<'_>| part.packet.tag == Tag::PUBLIC_SUBKEY && Key::parse(part.packet).is_ok();
     // The summary has them in the order of the packets.
     let mut user_ids: Vec<_> =
-        summary.user_ids.iter().zip(parts.iter().filter(is_user_id)).collect();
+        summary.user_ids.iter().zip(components.iter().filter(is_user_id)).collect();
     user_ids
         .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
-    let subkeys: Vec<_> = summary.subkeys.iter().zip(parts.iter().filter(is_subkey)).collect();
+    let subkeys: Vec<_> = summary.subkeys.iter().zip(components.iter().filter(is_subkey)).collect();
     let published = store.published(summary.fingerprint())?;
     let view = View { visit, summary: &summary, signers: &signers, published, now };
-    let names = search::names(visit, store, &summary)?;
-    let first = names.first().map(search::name);
+    let names = parts::names(visit, store, &summary)?;
+    let first = names.first().map(parts::name);
     let fingerprint = summary.fingerprint();
-    let primary = parts.first();
+    let primary = components.first();
     let title = first.as_deref().map_or_else(|| texts.no_name.into(), |name| text::plain(name, 60));
     let validity = summary.validity(now);
     let (tracks, old_tracks) = view.tracks(primary, &user_ids, &subkeys);
@@ -177,7 +140,7 @@ pub(crate) fn page(
                 h1 {
                     @match &first { Some(name) => { (foreign(name)) } None => { (texts.no_name) } }
                 }
-                (search::badge(visit, validity))
+                (parts::badge(visit, validity))
             }
             @if let Some(name) = &first { (rest(name, texts)) }
             (view.explained(primary))
@@ -187,7 +150,7 @@ pub(crate) fn page(
                     p.key.large data-copy=(fingerprint) data-copy-label=(texts.copy)
                         data-copied=(texts.copied) { (text::fingerprint(fingerprint)) }
                     p.hint { (view.claim(&names)) " " (texts.compare) }
-                    (search::facts(visit, &summary.primary))
+                    (parts::facts(visit, &summary.primary))
                     (downloads(visit, fingerprint, validity))
                 }
                 figure.qr {
@@ -237,7 +200,7 @@ fn downloads(visit: &Visit<'_>, fingerprint: Fingerprint, validity: Validity) ->
     let version = format!("{:02}", fingerprint.version());
     let armored = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");
     let binary = format!("/pks/v2/certs/by-vfingerprint/{version}{fingerprint}");
-    let keyserver = keyserver(visit);
+    let keyserver = parts::keyserver(visit);
     // GnuPG takes no certificates of later versions than 4 from keyservers.
     let command = if fingerprint.version() <= 4 {
         format!("gpg --keyserver {keyserver} --recv-keys {fingerprint}")
@@ -455,9 +418,9 @@ impl View<'_> {
                 }
                 // That of the certificate stands at the top.
                 @if validity != self.summary.validity(self.now) {
-                    (search::badge(self.visit, validity))
+                    (parts::badge(self.visit, validity))
                 } @else if self.is_confirmed(user_id) {
-                    (search::confirmed(texts))
+                    (parts::confirmed(texts))
                 }
             }
             @if let UserIdContent::Text(text) = &user_id.content {
@@ -511,11 +474,11 @@ impl View<'_> {
                     }
                 }
                 @if validity != self.summary.validity(self.now) {
-                    (search::badge(self.visit, validity))
+                    (parts::badge(self.visit, validity))
                 }
             }
             @if part.is_some() { p.key { (text::fingerprint(key.fingerprint)) } }
-            (search::facts(self.visit, key))
+            (parts::facts(self.visit, key))
             @if let Some(own) = &own {
                 dl.facts { div { dt { (texts.revoked_on) } dd { (day(own.created)) } } }
                 (self.reason(own))

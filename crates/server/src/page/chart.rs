@@ -6,8 +6,8 @@
 
 use maud::{Markup, html};
 
-use super::language::Texts;
-use super::text::grouped;
+use super::number::grouped;
+use super::texts::Texts;
 
 /// Heights of the column area and of the area below it.
 const FIELD: f64 = 160.0;

@@ -2,16 +2,14 @@
 
 use maud::html;
 
+use super::frame::Visit;
+use super::search;
 use super::text::foreign;
-use super::{Visit, search};
 use crate::answer::{Answer, Refusal};
-use crate::request::Request;
-use crate::state::State;
 
 /// The page for a refusal.
-pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> Answer {
-    let visit = Visit::new(state, request);
-    let texts = visit.texts;
+pub(crate) fn refusal(visit: &Visit<'_>, refusal: &Refusal) -> Answer {
+    let (texts, request) = (visit.texts, visit.request);
     let is_search = request.path() == "/pks/lookup";
     let searched = request.query().get("search").unwrap_or_default().to_owned();
     let (title, advice) = match refusal {
@@ -52,8 +50,8 @@ pub(crate) fn refusal(state: &State, request: &Request, refusal: &Refusal) -> An
             }
         }
         @if is_search {
-            (search::form(&visit, &searched))
-            @if matches!(refusal, Refusal::NotFound(_)) { (search::possible_spelling(&visit, &searched)) }
+            (search::form(visit, &searched))
+            @if matches!(refusal, Refusal::NotFound(_)) { (search::possible_spelling(visit, &searched)) }
         }
         @if request.path() == "/pks/add" {
             p { a href="/upload" { (texts.back_to_upload) } }

@@ -1,11 +1,40 @@
-//! The frame of every page: head, navigation, foot.
+//! The client of a page, and the frame of every page: head, navigation, foot.
 
+use std::sync::Arc;
+
+use http::header;
 use maud::{DOCTYPE, Markup, html};
 
-use super::{Visit, asset};
+use super::asset;
+use super::language;
+use super::texts::Texts;
+use crate::answer::{Answer, media, ok, with};
+use crate::config::Config;
+use crate::request::Request;
+
+/// The client of a page, and data that all pages need.
+pub(crate) struct Visit<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) texts: &'static Texts,
+    pub(crate) config: Arc<Config>,
+}
+
+impl<'a> Visit<'a> {
+    pub(crate) fn new(request: &'a Request, config: Arc<Config>) -> Self {
+        Self { request, texts: language::of(request), config }
+    }
+
+    /// A page as an answer.
+    pub(crate) fn page(&self, title: &str, body: &Markup) -> Answer {
+        let page = page(self, title, body).into_string();
+        let answer = with(ok(media::HTML, page), header::CONTENT_LANGUAGE, self.texts.lang);
+        let answer = with(answer, header::CACHE_CONTROL, "no-cache");
+        with(answer, header::VARY, "Accept, Accept-Language")
+    }
+}
 
 /// A page in its frame.
-pub(crate) fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
+fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
     let (texts, identity) = (visit.texts, &visit.config.server);
     let path = visit.request.path();
     let links = [

@@ -10,7 +10,9 @@ mod chart;
 mod failure;
 mod frame;
 mod language;
+mod number;
 mod operator;
+mod parts;
 mod peers;
 mod qr;
 mod search;
@@ -18,67 +20,131 @@ mod signers;
 mod statistics;
 mod suggest;
 mod text;
+mod texts;
 mod timeline;
 mod upload;
 pub(crate) mod verify;
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use http::header;
-use maud::Markup;
+use talaria_recon::PrefixTree;
+use talaria_store::Query;
 
-use crate::answer::{Answer, Refusal, media, ok, with};
-use crate::config::Config;
+use crate::answer::{Answer, Refusal};
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::figures::Figures;
+use crate::gossip::Peers;
+use crate::metrics::Metrics;
+use crate::operators::operators_only;
 use crate::request::Request;
-use crate::state::State;
+use crate::search::LOOKS_MAX;
 
-pub(crate) use certificate::armored;
+pub(crate) use certificate::{armored, page as certificate};
 pub(crate) use failure::refusal;
-pub(crate) use peers::of_server as all_peers;
-pub(crate) use search::results;
-pub(crate) use statistics::page as statistics;
+pub(crate) use frame::Visit;
+pub(crate) use search::list;
 pub(crate) use upload::{form as upload_form, report as uploaded};
 
-use language::Texts;
-
-/// The client of a page, and data that all pages need.
-pub(crate) struct Visit<'a> {
-    state: &'a State,
-    request: &'a Request,
-    texts: &'static Texts,
-    config: Arc<Config>,
+/// Answers the paths that are pages and nothing else.
+pub(crate) struct Pages {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) figures: Arc<Figures>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) started: Instant,
 }
 
-impl<'a> Visit<'a> {
-    fn new(state: &'a State, request: &'a Request) -> Self {
-        Self { state, request, texts: language::of(request), config: state.config.load_full() }
+impl Pages {
+    /// Answers a request; `None` if its path is not that of a page.
+    pub(crate) async fn route(&self, request: &Request) -> Option<Result<Answer, Refusal>> {
+        let path = request.path();
+        Some(match path {
+            "/" => Ok(search::home(&self.visit(request), self.figures.certs())),
+            "/suggest" => self.suggest(request).await,
+            "/upload" => Ok(upload_form(&self.visit(request))),
+            "/statistics" => self.statistics(request).await,
+            "/peers" => self.peers.statuses().map(|all| peers::page(&self.visit(request), &all)),
+            "/operator" => self.operator(request),
+            _ => match path.strip_prefix("/certificate/") {
+                Some(fingerprint) => self.certificate(request, fingerprint).await,
+                None => return asset::answer(request),
+            },
+        })
     }
 
-    /// A page as an answer.
-    fn page(&self, title: &str, body: &Markup) -> Answer {
-        let page = frame::page(self, title, body).into_string();
-        let answer = with(ok(media::HTML, page), header::CONTENT_LANGUAGE, self.texts.lang);
-        let answer = with(answer, header::CACHE_CONTROL, "no-cache");
-        with(answer, header::VARY, "Accept, Accept-Language")
+    fn visit<'a>(&self, request: &'a Request) -> Visit<'a> {
+        Visit::new(request, self.settings.load_full())
     }
-}
 
-/// Answers the paths that are pages and nothing else; `None` if the path is not one of them.
-pub(crate) async fn route(
-    state: &Arc<State>,
-    request: &Request,
-) -> Option<Result<Answer, Refusal>> {
-    let path = request.path();
-    Some(match path {
-        "/" => Ok(search::home(&Visit::new(state, request))),
-        "/suggest" => suggest::answer(state, request).await,
-        "/upload" => Ok(upload_form(state, request)),
-        "/statistics" => statistics(state, request).await,
-        "/peers" => peers::page(&Visit::new(state, request)),
-        "/operator" => operator::page(&Visit::new(state, request)),
-        _ => match path.strip_prefix("/certificate/") {
-            Some(fingerprint) => certificate::lookup(state, request, fingerprint).await,
-            None => return asset::answer(request),
-        },
-    })
+    async fn suggest(&self, request: &Request) -> Result<Answer, Refusal> {
+        let config = self.settings.load_full();
+        let Some(typed) = suggest::typed(request, &config.policy) else {
+            return Ok(suggest::answer(&[]));
+        };
+        let request = request.clone();
+        let read = self
+            .engine
+            .read(move |store| suggest::suggestions(&Visit::new(&request, config), store, &typed));
+        Ok(suggest::answer(&read.await?))
+    }
+
+    /// The statistics, for people.
+    pub(crate) async fn statistics(&self, request: &Request) -> Result<Answer, Refusal> {
+        let counted = self.figures.contents().await;
+        let visit = self.visit(request);
+        let operator = match visit.config.server.operator.parse::<Query>() {
+            Ok(query) => {
+                self.engine.reading()?.owners(&query, 1, LOOKS_MAX)?.rows.into_iter().next()
+            }
+            Err(_) => None,
+        };
+        let shown = statistics::Shown {
+            counted,
+            certs: self.figures.certs(),
+            requests: self.metrics.requests(),
+            peers: self.peers.statuses()?,
+            operator: operator.map(|row| row.summary.fingerprint()),
+        };
+        Ok(statistics::page(&visit, &shown))
+    }
+
+    fn operator(&self, request: &Request) -> Result<Answer, Refusal> {
+        let visit = self.visit(request);
+        operators_only(&visit.config, request)?;
+        let store = self.engine.reading()?;
+        let trees = &self.engine.trees;
+        let digests = |view| trees.with(view, PrefixTree::len).unwrap_or(0) as u64;
+        let shown = operator::Health {
+            certs: self.figures.certs(),
+            last_change: store.last_change()?.get().unsigned_abs(),
+            uptime_s: self.started.elapsed().as_secs(),
+            commits: self.engine.writer.commits(),
+            writes_waiting: self.engine.writer.waiting() as u64,
+            unobtainable: store.unobtainable_count()?,
+            views: trees.views().into_iter().map(|view| (view, digests(view))).collect(),
+            peers: self.peers.statuses()?,
+            counters: self.metrics.counters(),
+        };
+        Ok(operator::page(&visit, &shown))
+    }
+
+    /// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
+    async fn certificate(&self, request: &Request, fingerprint: &str) -> Result<Answer, Refusal> {
+        let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
+        let rows = certificate::lookup(&*self.engine.reading()?, fingerprint)?;
+        let (config, request) = (self.settings.load_full(), request.clone());
+        let text = fingerprint.to_owned();
+        let read = self.engine.read(move |store| {
+            let visit = Visit::new(&request, config);
+            match &rows[..] {
+                [] => Err(nothing()),
+                [row] => certificate(&visit, store, row, None)?.ok_or_else(nothing),
+                _ => search::list(&visit, store, rows, &text, false),
+            }
+        });
+        read.await
+    }
 }

@@ -3,37 +3,43 @@
 use maud::html;
 use talaria_cert::View;
 
-use super::text::grouped;
-use super::{Visit, peers};
-use crate::admin;
-use crate::answer::{Answer, Refusal};
+use super::frame::Visit;
+use super::number::grouped;
+use super::peers;
+use crate::answer::Answer;
 use crate::config::Config;
-use crate::figures;
+use crate::gossip::peers::PeerStatus;
+use crate::memory::resident_bytes;
+
+/// What the page shows.
+pub(crate) struct Health {
+    pub(crate) certs: u64,
+    pub(crate) last_change: u64,
+    pub(crate) uptime_s: u64,
+    pub(crate) commits: u64,
+    pub(crate) writes_waiting: u64,
+    pub(crate) unobtainable: u64,
+    /// The digests in the tree of each view.
+    pub(crate) views: Vec<(View, u64)>,
+    pub(crate) peers: Vec<PeerStatus>,
+    /// Counters: name, help, value.
+    pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
+}
 
 /// The page.
-pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
-    admin::operators_only(visit.state, visit.request)?;
-    let (texts, state) = (visit.texts, visit.state);
-    let store = state.readers.get()?;
+pub(crate) fn page(visit: &Visit<'_>, shown: &Health) -> Answer {
+    let texts = visit.texts;
     let number = |n: u64| grouped(n, texts.thousands);
-    let uptime = state.started.elapsed().as_secs();
+    let uptime = shown.uptime_s;
     let health = [
-        (texts.certificates, number(figures::certs(state))),
-        (texts.last_change, number(store.last_change()?.get().unsigned_abs())),
+        (texts.certificates, number(shown.certs)),
+        (texts.last_change, number(shown.last_change)),
         (texts.uptime, (texts.days_hours)(uptime / 86400, uptime / 3600 % 24, uptime / 60 % 60)),
-        (texts.memory, format!("{} MiB", number(admin::resident_bytes() >> 20))),
-        (texts.commits, number(state.writer.commits())),
-        (texts.writes_waiting, number(state.writer.waiting() as u64)),
-        (texts.unobtainable, number(store.unobtainable_count()?)),
+        (texts.memory, format!("{} MiB", number(resident_bytes() >> 20))),
+        (texts.commits, number(shown.commits)),
+        (texts.writes_waiting, number(shown.writes_waiting)),
+        (texts.unobtainable, number(shown.unobtainable)),
     ];
-    let views: Vec<(View, u64)> = state
-        .trees
-        .views()
-        .into_iter()
-        .map(|view| {
-            (view, state.trees.with(view, talaria_recon::PrefixTree::len).unwrap_or(0) as u64)
-        })
-        .collect();
     let body = html! {
         h1 { (texts.operator_title) }
         p {
@@ -62,8 +68,8 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
                         }
                     }
                     tbody {
-                        @for (view, digests) in views {
-                            tr { th scope="row" { (view.name()) } td.number { (number(digests)) } }
+                        @for (view, digests) in &shown.views {
+                            tr { th scope="row" { (view.name()) } td.number { (number(*digests)) } }
                         }
                     }
                 }
@@ -71,18 +77,18 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
         }
         section {
             h2 { (texts.peers_title) }
-            (peers::table(visit, &peers::all(visit)?, true))
+            (peers::table(visit, &shown.peers, true))
         }
         section {
             h2 { (texts.counters) }
             div.scroll tabindex="0" role="region" aria-label=(texts.counters) {
                 table {
                     tbody {
-                        @for (name, help, value) in state.metrics.counters() {
+                        @for (name, help, value) in &shown.counters {
                             tr {
                                 th scope="row" { code { (name) } }
                                 td lang="en" { (help) }
-                                td.number { (number(value)) }
+                                td.number { (number(*value)) }
                             }
                         }
                     }
@@ -97,7 +103,7 @@ pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
             }
         }
     };
-    Ok(visit.page(texts.operator_title, &body))
+    visit.page(texts.operator_title, &body)
 }
 
 /// The settings, with secrets hidden.

@@ -2,39 +2,21 @@
 
 use maud::{Markup, html};
 
-use super::Visit;
-use super::text::{foreign, grouped, moment};
-use crate::answer::{Answer, Refusal};
-use crate::gossip;
-use crate::state::{PeerStatus, State};
+use super::frame::Visit;
+use super::number::grouped;
+use super::text::{foreign, moment};
+use crate::answer::Answer;
+use crate::gossip::peers::PeerStatus;
 
 /// The page.
-pub(crate) fn page(visit: &Visit<'_>) -> Result<Answer, Refusal> {
+pub(crate) fn page(visit: &Visit<'_>, peers: &[PeerStatus]) -> Answer {
     let texts = visit.texts;
     let body = html! {
         h1 { (texts.peers_title) }
         p.lead { (texts.peers_lead) }
-        (table(visit, &all(visit)?, false))
+        (table(visit, peers, false))
     };
-    Ok(visit.page(texts.peers_title, &body))
-}
-
-/// All peers: those that were talked to, and those that are configured only.
-pub(crate) fn all(visit: &Visit<'_>) -> Result<Vec<PeerStatus>, Refusal> {
-    of_server(visit.state)
-}
-
-/// The same without a visitor.
-pub(crate) fn of_server(state: &State) -> Result<Vec<PeerStatus>, Refusal> {
-    let mut all = state.peer_statuses();
-    for peer in gossip::peers::all(state)? {
-        let name = format!("{}:{}", peer.host, peer.port);
-        if all.iter().all(|known| known.name != name) {
-            all.push(PeerStatus { name, view: peer.view.name().into(), ..PeerStatus::default() });
-        }
-    }
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(all)
+    visit.page(texts.peers_title, &body)
 }
 
 /// The peers as a table. Operators see the errors, too.

@@ -3,19 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
+use talaria_cert::{Address, Summary, UserIdContent, UserIdSummary, Validity, user_id};
 use talaria_store::{Query, Row, Store};
 
-use super::language::Texts;
-use super::text::{day, encoded, fingerprint, foreign, grouped, path, rest};
-use super::{Visit, certificate};
+use super::frame::Visit;
+use super::number::grouped;
+use super::parts::{self, keyserver, name, names};
+use super::text::{encoded, fingerprint, foreign, path, rest};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
-use crate::figures;
-use crate::hkp::v1::Op;
-use crate::reader::Reader;
-use crate::request::Request;
-use crate::state::State;
 
 /// User IDs beside the primary one that a card shows.
 const OTHERS_MAX: usize = 4;
@@ -27,10 +23,9 @@ const PAGE: usize = 25;
 const DOMAINS_MAX: usize = 8;
 
 /// The start page.
-pub(crate) fn home(visit: &Visit<'_>) -> Answer {
+pub(crate) fn home(visit: &Visit<'_>, count: u64) -> Answer {
     let texts = visit.texts;
-    let count = figures::certs(visit.state);
-    let keyserver = certificate::keyserver(visit);
+    let keyserver = keyserver(visit);
     let body = html! {
         section.hero {
             h1 { (texts.home_title) }
@@ -78,26 +73,6 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
             p.hint #search-hint { (hint) }
         }
     }
-}
-
-/// The result of a search.
-pub(crate) fn results(
-    state: &State,
-    request: &Request,
-    store: &Reader,
-    rows: Vec<Row>,
-    text: &str,
-    op: Op,
-    more: bool,
-) -> Result<Answer, Refusal> {
-    let visit = Visit::new(state, request);
-    if op == Op::VerboseIndex
-        && let [row] = &rows[..]
-        && let Some(answer) = certificate::page(&visit, store, row, None)?
-    {
-        return Ok(answer);
-    }
-    list(&visit, store, rows, text, more)
 }
 
 /// A list of certificates: the first ones, if there are `more`.
@@ -260,44 +235,6 @@ fn respelled(text: &str) -> Option<String> {
     (other != lower).then_some(other)
 }
 
-/// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
-/// that is asked for; the primary one first.
-pub(crate) fn names(
-    visit: &Visit<'_>,
-    store: &Store,
-    summary: &Summary,
-) -> Result<Vec<UserIdSummary>, Refusal> {
-    let confirmed = if visit.config.vks.only_confirmed {
-        Some(store.published(summary.fingerprint())?)
-    } else {
-        None
-    };
-    let mut names: Vec<_> = summary
-        .user_ids
-        .iter()
-        .filter(|user_id| match &user_id.content {
-            UserIdContent::Text(text) => {
-                user_id.created > 0
-                    && confirmed.as_ref().is_none_or(|confirmed| {
-                        Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email))
-                    })
-            }
-            UserIdContent::Attribute { .. } => false,
-        })
-        .cloned()
-        .collect();
-    names.sort_by_key(|user_id| !user_id.primary);
-    Ok(names)
-}
-
-/// The text of a user ID.
-pub(crate) fn name(user_id: &UserIdSummary) -> std::borrow::Cow<'_, str> {
-    match &user_id.content {
-        UserIdContent::Text(text) => user_id::text(text),
-        UserIdContent::Attribute { .. } => "".into(),
-    }
-}
-
 fn card(
     visit: &Visit<'_>,
     store: &Store,
@@ -326,8 +263,8 @@ fn card(
                     }
                 }
                 span.badges {
-                    @if !confirmed.is_empty() { (self::confirmed(texts)) " " }
-                    (badge(visit, validity))
+                    @if !confirmed.is_empty() { (parts::confirmed(texts)) " " }
+                    (parts::badge(visit, validity))
                 }
             }
             @if let Some(name) = &first { (rest(name, texts)) }
@@ -346,54 +283,9 @@ fn card(
                 span.visually-hidden { (texts.fingerprint) ": " }
                 (fingerprint(summary.fingerprint()))
             }
-            (facts(visit, key))
+            (parts::facts(visit, key))
         }
     })
-}
-
-/// Algorithm and times of a key, on a line.
-pub(crate) fn facts(visit: &Visit<'_>, key: &KeySummary) -> Markup {
-    let texts = visit.texts;
-    html! {
-        dl.facts {
-            div { dt { (texts.algorithm) } dd { (talaria::algorithm(key)) } }
-            div { dt { (texts.created) } dd { (day(key.created)) } }
-            div {
-                dt { (texts.expires) }
-                dd { @if key.expires == 0 { (texts.never) } @else { (day(key.expires)) } }
-            }
-        }
-    }
-}
-
-/// A state, in words and with a sign: never by colour alone.
-pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
-    let (class, sign) = match validity {
-        // No check mark: it would be read as "the name is genuine", which nobody here knows.
-        Validity::Valid => ("valid", "●"),
-        Validity::Expired => ("expired", "◷"),
-        Validity::Revoked => ("revoked", "✕"),
-        Validity::Invalid => ("invalid", "?"),
-    };
-    html! {
-        span class={ "badge " (class) } title=[(validity == Validity::Valid).then_some(visit.texts.valid_means)] {
-            span aria-hidden="true" { (sign) } " " (visit.texts.validity(validity))
-        }
-    }
-}
-
-/// The sign alone.
-pub(crate) fn confirmed_sign() -> Markup {
-    html! { span.badge.confirmed aria-hidden="true" { "✓" } }
-}
-
-/// The sign of an address that was confirmed here.
-pub(crate) fn confirmed(texts: &Texts) -> Markup {
-    html! {
-        span.badge.confirmed title=(texts.confirmed_means) {
-            span aria-hidden="true" { "✓" } " " (texts.address_confirmed)
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use talaria_cert::{Fingerprint, KeyId, Signature};
 use talaria_store::Store;
 
-use super::Visit;
-use super::search::{name, names};
+use super::frame::Visit;
+use super::parts::{name, names};
 use crate::answer::Refusal;
 
 /// Signers that are looked up for one page; of others only the key ID is shown.

@@ -1,53 +1,64 @@
 //! The statistics: the content of the store, its growth, and the requests.
 //!
-//! Counting reads every certificate, so the page shows the last counts ([`Figures`]).
+//! Counting reads every certificate, so the page shows the last counts ([`Dated`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use maud::{Markup, html};
+use talaria_cert::Fingerprint;
 
 use super::chart::Chart;
-use super::text::{fingerprint, foreign, grouped, moment};
-use super::{Visit, peers};
-use crate::answer::{Answer, Refusal};
-use crate::clock;
-use crate::figures::{self, Contents, DAYS, Dated, Figures};
-use crate::hkp::v1::day_text;
-use crate::request::Request;
-use crate::state::State;
+use super::frame::Visit;
+use super::number::grouped;
+use super::peers;
+use super::text::{fingerprint, foreign, moment};
+use crate::answer::Answer;
+use crate::clock::{self, day_text};
+use crate::figures::{Contents, DAYS, Dated};
+use crate::gossip::peers::PeerStatus;
+use crate::metrics::RequestKind;
 
 /// Algorithms that are shown; the others are in the table of the rest.
 const BARS_MAX: usize = 10;
 
+/// What the page shows.
+pub(crate) struct Shown {
+    /// The last counts, `None` if there are none yet.
+    pub(crate) counted: Option<Arc<Dated<Contents>>>,
+    /// The number of certificates at this moment.
+    pub(crate) certs: u64,
+    /// Requests since the start, by kind.
+    pub(crate) requests: [u64; RequestKind::ALL.len()],
+    pub(crate) peers: Vec<PeerStatus>,
+    /// The certificate of the operator.
+    pub(crate) operator: Option<Fingerprint>,
+}
+
 /// The page.
-pub(crate) async fn page(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
-    let counted = Figures::contents(state).await;
-    let visit = Visit::new(state, request);
+pub(crate) fn page(visit: &Visit<'_>, shown: &Shown) -> Answer {
     let texts = visit.texts;
     let number = |n: u64| grouped(n, texts.thousands);
-    let total = match &counted {
-        Some(counted) => counted.value.holds.certificates,
-        None => figures::certs(state),
-    };
+    let counted = shown.counted.as_deref();
+    let total = counted.map_or(shown.certs, |counted| counted.value.holds.certificates);
     let body = html! {
         h1 { (texts.statistics_title) }
         p.lead { strong { (number(total)) } " " (texts.home_count) }
-        @match &counted {
+        @match counted {
             Some(counted) => {
                 p.hint { (texts.counted_at) " " (moment(counted.time)) }
-                (charts(&visit, counted))
+                (charts(visit, counted))
             }
             None => { p role="status" { (texts.counting) } }
         }
-        (requests(&visit, counted.as_deref()))
+        (requests(visit, shown))
         section {
             h2 { (texts.peers_title) }
-            (peers::table(&visit, &peers::all(&visit)?, false))
+            (peers::table(visit, &shown.peers, false))
         }
-        (for_programs(&visit, total, counted.as_deref())?)
+        (for_programs(visit, total, shown))
     };
-    Ok(visit.page(texts.statistics_title, &body))
+    visit.page(texts.statistics_title, &body)
 }
 
 fn charts(visit: &Visit<'_>, counted: &Dated<Contents>) -> Markup {
@@ -144,9 +155,9 @@ fn largest(counts: BTreeMap<String, u64>) -> Vec<(String, Vec<u64>)> {
 }
 
 /// Requests by day and kind, and those since the start.
-fn requests(visit: &Visit<'_>, counted: Option<&Dated<Contents>>) -> Markup {
+fn requests(visit: &Visit<'_>, shown: &Shown) -> Markup {
     let texts = visit.texts;
-    let kinds = crate::metrics::RequestKind::ALL.iter().zip(visit.state.metrics.requests());
+    let kinds = RequestKind::ALL.iter().zip(shown.requests);
     let since_start =
         kinds.filter(|(_, n)| *n > 0).map(|(kind, n)| (kind.name().to_owned(), n)).collect();
     let since_start = Chart {
@@ -157,7 +168,7 @@ fn requests(visit: &Visit<'_>, counted: Option<&Dated<Contents>>) -> Markup {
     };
     let (mut names, mut by_day): (Vec<&str>, BTreeMap<u32, BTreeMap<&str, u64>>) =
         Default::default();
-    let tally = counted.map(|counted| &counted.value.tally);
+    let tally = shown.counted.as_ref().map(|counted| &counted.value.tally);
     for ((day, name), &n) in tally.into_iter().flatten() {
         let Some(kind) = name.strip_prefix("requests.") else { continue };
         if !names.contains(&kind) {
@@ -194,23 +205,11 @@ fn requests(visit: &Visit<'_>, counted: Option<&Dated<Contents>>) -> Markup {
 }
 
 /// The same in the form of SKS, which programs that look after networks of keyservers read.
-fn for_programs(
-    visit: &Visit<'_>,
-    total: u64,
-    counted: Option<&Dated<Contents>>,
-) -> Result<Markup, Refusal> {
+fn for_programs(visit: &Visit<'_>, total: u64, shown: &Shown) -> Markup {
     let texts = visit.texts;
     let config = &visit.config;
     let port = |addresses: &[std::net::SocketAddr]| {
         addresses.first().map_or_else(|| "-".to_owned(), |address| address.port().to_string())
-    };
-    let operator = config.server.operator.parse::<talaria_store::Query>().ok();
-    let operator = match &operator {
-        Some(query) => {
-            let store = visit.state.readers.get()?;
-            store.owners(query, 1, crate::search::LOOKS_MAX)?.rows.into_iter().next()
-        }
-        None => None,
     };
     let settings = [
         ("Hostname:", config.server.hostname.clone()),
@@ -221,13 +220,13 @@ fn for_programs(
         ("HTTP port:", port(&config.http.listen)),
         ("Recon port:", port(&config.gossip.listen)),
     ];
-    Ok(html! {
+    html! {
         section {
-            @if let Some(row) = operator {
+            @if let Some(operator) = shown.operator {
                 h2 { (texts.operated_by) }
                 p {
-                    a href=(super::text::path(row.summary.fingerprint())) {
-                        (fingerprint(row.summary.fingerprint()))
+                    a href=(super::text::path(operator)) {
+                        (fingerprint(operator))
                     }
                 }
             }
@@ -243,7 +242,7 @@ fn for_programs(
                     h2 { "Gossip Peers" }
                     table {
                         tbody {
-                            @for peer in peers::all(visit)? { tr { td { (foreign(&peer.name)) } } }
+                            @for peer in &shown.peers { tr { td { (foreign(&peer.name)) } } }
                         }
                     }
                     h2 { "Statistics" }
@@ -253,7 +252,7 @@ fn for_programs(
                         thead { tr { th { "Time" } th { "New Keys" } th { "Updated Keys" } } }
                         tbody {
                             @for (day, [new, updated, _]) in
-                                counted.iter().flat_map(|counted| counted.value.changes.iter().rev()) {
+                                shown.counted.iter().flat_map(|counted| counted.value.changes.iter().rev()) {
                                 tr { td { (day_text(*day)) } td { (new) } td { (updated) } }
                             }
                         }
@@ -261,5 +260,5 @@ fn for_programs(
                 }
             }
         }
-    })
+    }
 }

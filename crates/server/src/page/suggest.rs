@@ -1,19 +1,17 @@
 //! Suggestions while somebody types: `/suggest?q=…`, as JSON.
 
-use std::sync::Arc;
-
 use http::header;
 use serde::Serialize;
 use talaria_cert::{Address, Validity, user_id};
-use talaria_store::{Query, TextIndex};
+use talaria_store::{Query, Store, TextIndex};
 
-use super::Visit;
-use super::search::{name, names};
+use super::frame::Visit;
+use super::parts::{name, names};
 use super::text::plain;
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
+use crate::config::Policy;
 use crate::request::Request;
-use crate::state::State;
 
 /// Suggestions in one answer.
 const SUGGESTIONS: usize = 10;
@@ -31,8 +29,9 @@ const LOOKS_MAX: usize = 1000;
 /// Characters of a name.
 const NAME_CHARACTERS: usize = 80;
 
+/// A suggestion.
 #[derive(Debug, Serialize)]
-struct Suggestion {
+pub(crate) struct Suggestion {
     name: String,
     address: Option<String>,
     fingerprint: String,
@@ -41,24 +40,26 @@ struct Suggestion {
     state: &'static str,
 }
 
-/// Answers `/suggest`.
-pub(crate) async fn answer(state: &Arc<State>, request: &Request) -> Result<Answer, Refusal> {
+/// Whether something is suggested for a text, folded.
+pub(crate) fn typed(request: &Request, policy: &Policy) -> Option<String> {
     let typed = user_id::folded(request.query().get("q").unwrap_or_default().trim());
     let characters = typed.chars().count();
-    let is_asked = (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters)
-        && state.config.load().policy.word_search;
-    let found = if is_asked {
-        let (reading, request) = (Arc::clone(state), request.clone());
-        state.turns.run(move || suggestions(&Visit::new(&reading, &request), &typed)).await?
-    } else {
-        Vec::new()
-    };
-    let answer = with(json(&found), header::CACHE_CONTROL, "private, max-age=60");
-    Ok(with(answer, header::VARY, "Accept-Language"))
+    let is_asked = (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters) && policy.word_search;
+    is_asked.then_some(typed)
 }
 
-fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusal> {
-    let store = visit.state.readers.get()?;
+/// The suggestions as an answer.
+pub(crate) fn answer(found: &[Suggestion]) -> Answer {
+    let answer = with(json(&found), header::CACHE_CONTROL, "private, max-age=60");
+    with(answer, header::VARY, "Accept-Language")
+}
+
+/// The suggestions for a text.
+pub(crate) fn suggestions(
+    visit: &Visit<'_>,
+    store: &Store,
+    typed: &str,
+) -> Result<Vec<Suggestion>, Refusal> {
     if !store.has_index(TextIndex::Trigrams)? {
         return Ok(Vec::new());
     }
@@ -69,7 +70,7 @@ fn suggestions(visit: &Visit<'_>, typed: &str) -> Result<Vec<Suggestion>, Refusa
     let mut found = Vec::new();
     for row in rows {
         let summary = store.current(row, now.into())?.summary;
-        let shown = names(visit, &store, &summary)?;
+        let shown = names(visit, store, &summary)?;
         // A text that stands only in a user ID without a self-signature is not suggested.
         let Some(user_id) =
             shown.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))

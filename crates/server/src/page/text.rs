@@ -4,8 +4,8 @@ use maud::{Markup, Render, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use talaria_cert::Fingerprint;
 
-use super::language::Texts;
-use crate::hkp::v1::day_text;
+use super::texts::Texts;
+use crate::clock::day_text;
 use talaria::timestamp;
 
 /// Characters of a text that are shown at once; the rest is behind a click.
@@ -144,19 +144,6 @@ pub(crate) fn moment(time: u32) -> Markup {
     html! { time datetime=(text) { (shown) } }
 }
 
-/// A number in groups of three digits.
-pub(crate) fn grouped(number: u64, separator: char) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(separator);
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A text as a part of a query.
 pub(crate) fn encoded(text: &str) -> String {
     const SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -188,12 +175,5 @@ mod tests {
         assert_eq!(foreign(&longer).into_string(), format!("<bdi>{exact}…</bdi>"));
         assert!(rest(&longer, &super::super::language::ENGLISH).into_string().contains(&longer));
         assert!(rest(&exact, &super::super::language::ENGLISH).into_string().is_empty());
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        let text = |n| grouped(n, ',');
-        assert_eq!([text(0), text(999), text(1000)], ["0", "999", "1,000"]);
-        assert_eq!(text(12_345_678), "12,345,678");
     }
 }

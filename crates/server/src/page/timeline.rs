@@ -6,9 +6,9 @@
 use maud::{Markup, html};
 use talaria_cert::Validity;
 
-use super::language::Texts;
 use super::text::plain;
-use crate::hkp::v1::day_text;
+use super::texts::Texts;
+use crate::clock::day_text;
 use talaria::parse_day;
 
 /// Tracks of a picture; more are left out.

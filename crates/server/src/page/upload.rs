@@ -4,16 +4,16 @@ use maud::{Markup, html};
 use talaria_cert::{Address, Fingerprint};
 use talaria_store::{Query, Row, Store};
 
-use super::Visit;
-use super::language::Texts;
-use super::search::{name, names};
+use super::frame::Visit;
+use super::number::grouped;
+use super::parts::{name, names};
 use super::text::{self, foreign};
+use super::texts::Texts;
+use crate::addresses::confirmable;
 use crate::answer::{Answer, Refusal};
-use crate::hkp::{NOTHING_NEW, Named, Report};
-use crate::request::Request;
+use crate::report::{NOTHING_NEW, Named, Report};
 use crate::search::LOOKS_MAX;
-use crate::state::State;
-use crate::vks;
+use crate::token::Tokens;
 
 /// Certificates of a list that are shown.
 const SHOWN_MAX: usize = 200;
@@ -22,8 +22,7 @@ const SHOWN_MAX: usize = 200;
 const OFFERS_MAX: usize = 5;
 
 /// The form.
-pub(crate) fn form(state: &State, request: &Request) -> Answer {
-    let visit = Visit::new(state, request);
+pub(crate) fn form(visit: &Visit<'_>) -> Answer {
     let texts = visit.texts;
     let limit = visit.config.http.body_bytes as u64 >> 20;
     let body = html! {
@@ -64,10 +63,13 @@ pub(crate) fn form(state: &State, request: &Request) -> Answer {
 }
 
 /// The result of an upload.
-pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Result<Answer, Refusal> {
-    let visit = Visit::new(state, request);
+pub(crate) fn report(
+    visit: &Visit<'_>,
+    store: &Store,
+    tokens: &Tokens,
+    report: &Report,
+) -> Result<Answer, Refusal> {
     let texts = visit.texts;
-    let store = state.readers.get()?;
     let title = if report.taken() > 0 { texts.uploaded_title } else { texts.not_uploaded_title };
     let lists = [
         (texts.report_new, texts.report_new_says, &report.inserted),
@@ -78,9 +80,9 @@ pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Resul
     let mut offers = Vec::new();
     let kept = report.inserted.iter().chain(&report.updated).chain(&report.ignored);
     for named in kept.take(OFFERS_MAX) {
-        if let Some(row) = row_of(&store, named)?
+        if let Some(row) = row_of(store, named)?
             && let Some((token, emails)) =
-                vks::confirmable(state, &store, row.summary.fingerprint())?
+                confirmable(store, tokens, &visit.config, row.summary.fingerprint())?
         {
             offers.push((row.summary.fingerprint(), token, emails));
         }
@@ -89,10 +91,10 @@ pub(crate) fn report(state: &State, request: &Request, report: &Report) -> Resul
     for (heading, says, list) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
         let mut items = Vec::new();
         for named in list.iter().take(SHOWN_MAX) {
-            items.push(item(&visit, &store, named)?);
+            items.push(item(visit, store, named)?);
         }
         let left = list.len().saturating_sub(SHOWN_MAX) as u64;
-        let count = text::grouped(list.len() as u64, texts.thousands);
+        let count = grouped(list.len() as u64, texts.thousands);
         sections.push(html! {
             section {
                 h2 { (heading) " (" (count) ")" }

@@ -4,13 +4,11 @@ use http::StatusCode;
 use maud::{Markup, html};
 use talaria_cert::{Address, Fingerprint};
 
-use super::Visit;
-use super::search;
+use super::frame::Visit;
+use super::parts;
 use super::text::{fingerprint as grouped, foreign, path};
+use crate::addresses::{Status, Statuses};
 use crate::answer::Answer;
-use crate::request::Request;
-use crate::state::State;
-use crate::vks::{Status, Statuses};
 
 /// The texts of these pages.
 struct Words {
@@ -91,12 +89,10 @@ const GERMAN: Words = Words {
 
 /// The page in the language of the client.
 fn page(
-    state: &State,
-    request: &Request,
+    visit: &Visit<'_>,
     title: impl Fn(&Words) -> &'static str,
     body: impl Fn(&Words) -> Markup,
 ) -> Answer {
-    let visit = Visit::new(state, request);
     let words = if visit.texts.lang == "de" { &GERMAN } else { &ENGLISH };
     let title = title(words);
     let body = body(words);
@@ -104,15 +100,9 @@ fn page(
 }
 
 /// Asks whether an address is to be published. The form leads to where it is shown.
-pub(crate) fn confirm(
-    state: &State,
-    request: &Request,
-    fingerprint: Fingerprint,
-    email: &Address,
-) -> Answer {
+pub(crate) fn confirm(visit: &Visit<'_>, fingerprint: Fingerprint, email: &Address) -> Answer {
     page(
-        state,
-        request,
+        visit,
         |words| words.confirm_title,
         |words| {
             html! {
@@ -127,20 +117,14 @@ pub(crate) fn confirm(
 }
 
 /// Says that an address is published.
-pub(crate) fn confirmed(
-    state: &State,
-    request: &Request,
-    fingerprint: Fingerprint,
-    email: &Address,
-) -> Answer {
+pub(crate) fn confirmed(visit: &Visit<'_>, fingerprint: Fingerprint, email: &Address) -> Answer {
     page(
-        state,
-        request,
+        visit,
         |words| words.confirmed_title,
         |words| {
             html! {
                 p { (words.confirmed) }
-                p.subject { (search::confirmed_sign()) " " strong { (foreign(&email.to_string())) } }
+                p.subject { (parts::confirmed_sign()) " " strong { (foreign(&email.to_string())) } }
                 p.key { a href=(path(fingerprint)) { (grouped(fingerprint)) } }
                 p { a href="/vks/manage" { (words.confirmed_back) } }
             }
@@ -149,10 +133,9 @@ pub(crate) fn confirmed(
 }
 
 /// Asks for an address, to send a link to it.
-pub(crate) fn ask(state: &State, request: &Request) -> Answer {
+pub(crate) fn ask(visit: &Visit<'_>) -> Answer {
     page(
-        state,
-        request,
+        visit,
         |words| words.ask_title,
         |words| {
             html! {
@@ -168,10 +151,9 @@ pub(crate) fn ask(state: &State, request: &Request) -> Answer {
 }
 
 /// Says that a link was sent.
-pub(crate) fn asked(state: &State, request: &Request, email: &Address) -> Answer {
+pub(crate) fn asked(visit: &Visit<'_>, email: &Address) -> Answer {
     page(
-        state,
-        request,
+        visit,
         |words| words.asked_title,
         |words| {
             html! { p { (words.asked) " " strong { (foreign(&email.to_string())) } "." } }
@@ -181,15 +163,13 @@ pub(crate) fn asked(state: &State, request: &Request, email: &Address) -> Answer
 
 /// Says to which addresses of a certificate links were sent, and to which not.
 pub(crate) fn sent(
-    state: &State,
-    request: &Request,
+    visit: &Visit<'_>,
     fingerprint: Fingerprint,
     sent: &[Address],
     failed: &[(Address, String)],
 ) -> Answer {
     page(
-        state,
-        request,
+        visit,
         |words| words.asked_title,
         |words| {
             html! {
@@ -212,10 +192,9 @@ pub(crate) fn sent(
 }
 
 /// Says that there is nothing to be managed.
-pub(crate) fn unknown(state: &State, request: &Request, email: &Address) -> Answer {
+pub(crate) fn unknown(visit: &Visit<'_>, email: &Address) -> Answer {
     let mut answer = page(
-        state,
-        request,
+        visit,
         |words| words.unknown_title,
         |words| {
             html! { p { (words.unknown) " " strong { (foreign(&email.to_string())) } "." } }
@@ -227,8 +206,7 @@ pub(crate) fn unknown(state: &State, request: &Request, email: &Address) -> Answ
 
 /// The addresses of a certificate, with a button for each that is published.
 pub(crate) fn addresses(
-    state: &State,
-    request: &Request,
+    visit: &Visit<'_>,
     fingerprint: Fingerprint,
     statuses: &Statuses,
 ) -> Answer {
@@ -238,8 +216,7 @@ pub(crate) fn addresses(
         .map(|(email, _)| email)
         .collect();
     page(
-        state,
-        request,
+        visit,
         |words| words.list_title,
         |words| {
             html! {

@@ -1,7 +1,7 @@
 //! English.
 
-use super::Texts;
-use crate::page::text::grouped;
+use crate::page::number::grouped;
+use crate::page::texts::Texts;
 
 pub(crate) static ENGLISH: Texts = Texts {
     thousands: ',',

@@ -1,0 +1,270 @@
+//! Exchanges with peers: those that they begin, and those that this server begins.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use talaria_recon::ExchangeOutcome;
+use talaria_store::Peer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::error::GossipError;
+use super::exchange;
+use super::fetch::{Fetched, Fetcher};
+use super::peers::{Peers, name};
+use super::turns::GossipTurns;
+use crate::clock;
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::intake::Lanes;
+use crate::metrics::{Metrics, count};
+use crate::tally::Tally;
+
+/// Connections whose address is being looked up among those of the peers, at most.
+const STRANGERS_MAX: usize = 256;
+
+/// The longest pause before a peer that fails is tried again.
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// The result of an exchange with a peer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exchanged {
+    /// Digests that the peer has and we had not.
+    pub(crate) wanted: usize,
+    /// Of these, the ones that are not asked for any more.
+    pub(crate) given_up: usize,
+    pub(crate) fetched: Fetched,
+    pub(crate) requests: u64,
+}
+
+/// Gossip with all peers.
+#[derive(Debug)]
+pub(crate) struct Gossip {
+    settings: Settings,
+    engine: Engine,
+    metrics: Arc<Metrics>,
+    peers: Arc<Peers>,
+    tally: Arc<Tally>,
+    turns: Arc<GossipTurns>,
+    fetcher: Fetcher,
+}
+
+impl Gossip {
+    pub(crate) fn new(
+        settings: Settings,
+        engine: Engine,
+        lanes: Arc<Lanes>,
+        metrics: Arc<Metrics>,
+        peers: Arc<Peers>,
+        tally: Arc<Tally>,
+    ) -> Self {
+        let turns = Arc::new(GossipTurns::default());
+        let fetcher = Fetcher {
+            settings: Arc::clone(&settings),
+            engine: engine.clone(),
+            lanes,
+            metrics: Arc::clone(&metrics),
+            turns: Arc::clone(&turns),
+        };
+        Self { settings, engine, metrics, peers, tally, turns, fetcher }
+    }
+
+    /// Takes exchanges that peers begin.
+    pub(crate) async fn accept(
+        self: Arc<Self>,
+        listener: TcpListener,
+        mut down: watch::Receiver<bool>,
+    ) {
+        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = down.wait_for(|down| *down) => return,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a peer");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
+            let this = Arc::clone(&self);
+            tokio::spawn(async move {
+                let peers = this.peers.at(address.ip()).await;
+                drop(stranger);
+                this.accepted_one(stream, address, &peers).await;
+            });
+        }
+    }
+
+    async fn accepted_one(&self, stream: TcpStream, address: SocketAddr, peers: &[Peer]) {
+        if peers.is_empty() {
+            tracing::info!(%address, "refused an exchange: the address is not that of a peer");
+            return;
+        }
+        // Like SKS, a server that is busy closes the connection, and the peer comes again.
+        let config = self.settings.load_full();
+        let max = config.gossip.exchanges;
+        let Some(_turn) = self.turns.accept(address.ip(), max) else { return };
+        let started = Instant::now();
+        match exchange::accept(&self.engine, &config, stream, peers).await {
+            Ok((peer, outcome)) => self.finish(&peer, address, outcome, started).await,
+            Err((peer, error)) => self.failed(&peer, &error.into()),
+        }
+    }
+
+    /// Begins exchanges side by side: now and then one with a peer drawn at random among those with which none is running.
+    pub(crate) async fn initiate(self: Arc<Self>, mut down: watch::Receiver<bool>) {
+        let mut seed = u64::from(clock::now()) ^ u64::from(std::process::id()) << 32;
+        // They end with this value.
+        let mut running = JoinSet::new();
+        loop {
+            let interval = self.settings.load().gossip.interval_s;
+            // Peers that were started together should not stay in step.
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            #[expect(clippy::cast_precision_loss, reason = "some randomness")]
+            let jitter = 0.75 + (seed >> 40) as f64 / f64::from(1 << 25);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(interval * jitter)) => {}
+                _ = down.wait_for(|down| *down) => return,
+            }
+            while running.try_join_next().is_some() {}
+            let peers = match self.peers.all() {
+                Ok(peers) => peers,
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the list of peers");
+                    continue;
+                }
+            };
+            let is_ready = |peer: &&Peer| !self.turns.is_running(&name(peer)) && self.is_due(peer);
+            let ready: Vec<&Peer> = peers.iter().filter(is_ready).collect();
+            if ready.is_empty() {
+                continue;
+            }
+            let peer = ready[usize::try_from(seed >> 33).unwrap_or(0) % ready.len()].clone();
+            let this = Arc::clone(&self);
+            running.spawn(async move {
+                let Some(_turn) = this.turns.begin(name(&peer)) else { return };
+                if let Err(error) = this.with(&peer).await {
+                    this.failed(&peer, &error);
+                }
+            });
+        }
+    }
+
+    /// Whether the pause of a failing peer is over.
+    fn is_due(&self, peer: &Peer) -> bool {
+        let status = self.peers.status(&name(peer));
+        let Some(status) = status.filter(|status| status.failing > 0) else { return true };
+        let interval = Duration::from_secs_f64(self.settings.load().gossip.interval_s);
+        let since = clock::now().saturating_sub(status.last_failure.unwrap_or(0));
+        u64::from(since) >= pause(interval, status.failing).as_secs()
+    }
+
+    /// Starts one exchange with a peer, and fetches the missing certificates.
+    pub(crate) async fn with(&self, peer: &Peer) -> Result<Exchanged, GossipError> {
+        let started = Instant::now();
+        let config = self.settings.load_full();
+        let (address, outcome) = exchange::connect(&self.engine, &config, peer).await?;
+        self.complete(peer, address, outcome, started).await
+    }
+
+    async fn finish(
+        &self,
+        peer: &Peer,
+        address: SocketAddr,
+        outcome: ExchangeOutcome,
+        started: Instant,
+    ) {
+        if let Err(error) = self.complete(peer, address, outcome, started).await {
+            self.failed(peer, &error);
+        }
+    }
+
+    /// Fetches the missing certificates, and records the result.
+    async fn complete(
+        &self,
+        peer: &Peer,
+        address: SocketAddr,
+        outcome: ExchangeOutcome,
+        started: Instant,
+    ) -> Result<Exchanged, GossipError> {
+        let port = peer.http_port.unwrap_or(outcome.peer_http_port);
+        let url = format!("http://{}", SocketAddr::new(address.ip(), port));
+        let wanted = outcome.wanted.len();
+        let (fetched, given_up) = self.fetcher.all(peer, &url, outcome.wanted).await?;
+        count(&self.metrics.exchanges, 1);
+        let seconds = started.elapsed().as_secs_f64();
+        self.peers.note(&name(peer), |status| {
+            status.view = peer.view.name().into();
+            status.http = Some(url.clone());
+            status.version = Some(outcome.peer_version.clone());
+            status.last_exchange = Some(clock::now());
+            status.exchanges += 1;
+            status.failing = 0;
+            status.learnt += wanted as u64;
+            status.fetched += fetched.certs as u64;
+            status.last_requests = outcome.requests;
+            status.last_seconds = seconds;
+        });
+        let day = [
+            (format!("gossip.{}.exchanges", name(peer)), 1),
+            (format!("gossip.{}.fetched", name(peer)), fetched.certs as u64),
+        ];
+        self.tally.note(&day);
+        // Certificates that are not asked for any more are nothing new.
+        if wanted == given_up {
+            tracing::debug!(peer = name(peer), seconds, "an exchange found nothing new");
+        } else {
+            tracing::info!(
+                peer = name(peer),
+                wanted,
+                given_up,
+                fetched = fetched.certs,
+                new = fetched.new,
+                updated = fetched.updated,
+                requests = outcome.requests,
+                seconds,
+                "exchange"
+            );
+        }
+        Ok(Exchanged { wanted, given_up, fetched, requests: outcome.requests })
+    }
+
+    fn failed(&self, peer: &Peer, error: &GossipError) {
+        count(&self.metrics.exchanges_failed, 1);
+        tracing::warn!(peer = name(peer), %error, "an exchange failed");
+        self.peers.note(&name(peer), |status| {
+            status.view = peer.view.name().into();
+            status.failures += 1;
+            // One that is busy is not left alone for longer and longer.
+            status.failing = if error.is_busy() { 1 } else { status.failing + 1 };
+            status.last_failure = Some(clock::now());
+            status.last_error = Some(error.to_string());
+        });
+    }
+}
+
+/// The pause of a peer after this number of consecutive failures.
+fn pause(interval: Duration, failing: u32) -> Duration {
+    interval.saturating_mul(1 << failing.min(10)).min(PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_grows_with_each_failure_of_a_peer() {
+        let interval = Duration::from_secs(60);
+        let pauses: Vec<u64> = (0..8).map(|failing| pause(interval, failing).as_secs()).collect();
+        assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+        assert_eq!(pause(Duration::MAX, u32::MAX), PAUSE_MAX);
+    }
+}

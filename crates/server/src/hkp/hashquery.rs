@@ -1,0 +1,92 @@
+//! `/pks/hashquery`: certificates by digest, for gossip peers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
+use talaria_cert::View;
+use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
+
+use crate::answer::{Answer, Pieces, Refusal, ok, streamed};
+use crate::engine::Engine;
+use crate::metrics::{Metrics, count};
+use crate::request::Request;
+use crate::search;
+
+/// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
+const HASHQUERY_BYTES: u64 = 16 << 20;
+
+/// Answers peers that have found out what they miss.
+pub(crate) struct HashQueries {
+    pub(crate) engine: Engine,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl HashQueries {
+    /// Answers `/pks/hashquery`: certificates by digest, as the view of the peer that knows the digest has
+    /// them. Unknown digests are left out.
+    pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
+        if request.method() != Method::POST {
+            return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
+        }
+        let digests = decode_hashquery(&request.body).map_err(|error| {
+            Refusal::BadRequest(format!(
+                "not a list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"
+            ))
+        })?;
+        let (engine, metrics) = (self.engine.clone(), Arc::clone(&self.metrics));
+        self.engine.long(move || reply(&engine, &metrics, &digests)).await
+    }
+}
+
+/// The certificates are found first, then read and sent one after the other. One that has changed since
+/// is sent as it is; if one is gone, the answer is cut off, and the peer asks again.
+fn reply(engine: &Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answer, Refusal> {
+    let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
+    let store = engine.reading()?;
+    for digest in digests {
+        let Some((view, id)) = store.by_digest(digest.0)? else { continue };
+        let length = store.cert_length(id)?;
+        all += length;
+        if all > HASHQUERY_BYTES && !found.is_empty() {
+            break;
+        }
+        largest = length.max(largest);
+        found.push((view, id));
+    }
+    drop(store);
+    count(&metrics.certs_given, found.len());
+    let mut start = Some(u32::try_from(found.len()).unwrap_or(u32::MAX));
+    let (engine, mut found) = (engine.clone(), found.into_iter());
+    let mut ended = false;
+    let mut next = move || -> Result<Option<Bytes>, Refusal> {
+        if let Some(count) = start.take() {
+            return Ok(Some(count.to_be_bytes().to_vec().into()));
+        }
+        let Some((view, id)) = found.next() else {
+            let is_last = !std::mem::replace(&mut ended, true);
+            return Ok(is_last.then(|| Bytes::from_static(b"\r\n")));
+        };
+        let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
+        let stored = engine.reading()?.stored(id)?.ok_or_else(gone)?;
+        let cert = match view {
+            View::Sks => stored.cert,
+            View::Hockeypuck21 | View::Hockeypuck23 => {
+                view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?
+            }
+        };
+        let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
+        let mut bytes = length.to_be_bytes().to_vec();
+        bytes.extend_from_slice(cert.as_bytes());
+        Ok(Some(bytes.into()))
+    };
+    if all > search::WHOLE_BYTES {
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+        return Ok(streamed("pgp/keys", Pieces::new(largest, next)));
+    }
+    let mut body = Vec::new();
+    while let Some(piece) = next()? {
+        body.extend_from_slice(&piece);
+    }
+    Ok(ok("pgp/keys", body))
+}

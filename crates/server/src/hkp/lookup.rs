@@ -1,0 +1,261 @@
+//! `/pks/lookup`: certificates, lists of them, and the statistics.
+
+use std::sync::Arc;
+
+use http::header;
+use talaria_cert::Enarmor;
+use talaria_store::{Row, Store};
+
+use super::answers::{COUNT, armored, marked};
+use super::index::entries;
+use super::machine;
+use super::statistics::Statistics;
+use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, streamed, with};
+use crate::clock;
+use crate::config::{Config, Policy, Settings};
+use crate::engine::Engine;
+use crate::page::{self, Pages, Visit};
+use crate::reader::Reader;
+use crate::request::{Parameters, Request};
+use crate::search::{self, Found, Page, Search};
+
+/// The operation of `op`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Op {
+    Get,
+    Index,
+    VerboseIndex,
+    Stats,
+    HashGet,
+}
+
+impl Op {
+    fn parse(text: &str) -> Result<Self, Refusal> {
+        Ok(match text {
+            "get" => Self::Get,
+            "index" => Self::Index,
+            "vindex" => Self::VerboseIndex,
+            "stats" => Self::Stats,
+            "hget" => Self::HashGet,
+            "" => return Err(Refusal::BadRequest("the parameter op is missing".into())),
+            _ => {
+                return Err(Refusal::NotImplemented(
+                    "the parameter op must be one of get, index, vindex, stats and hget".into(),
+                ));
+            }
+        })
+    }
+}
+
+/// The kind of a lookup, which decides its cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Asks {
+    /// Certificates by an exact index.
+    Certificate,
+    /// Certificates by words.
+    Certificates,
+    /// A list, or figures.
+    Index,
+}
+
+/// The kind of the lookup with these parameters, which it reads just as [`lookup`] does.
+pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
+    match Op::parse(query.get("op").unwrap_or_default()) {
+        Ok(Op::HashGet) => Asks::Certificate,
+        Ok(Op::Get) => {
+            let text = query.get("search").unwrap_or_default();
+            match Search::parse(text, query.is_on("exact"), policy) {
+                Ok(search) if search.is_wide() => Asks::Certificates,
+                _ => Asks::Certificate,
+            }
+        }
+        _ => Asks::Index,
+    }
+}
+
+/// Answers look-ups.
+pub(crate) struct Lookups {
+    pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) statistics: Arc<Statistics>,
+}
+
+impl Lookups {
+    /// Answers `/pks/lookup`.
+    pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
+        let query = request.query();
+        let machine = query.option("mr") || query.option("json");
+        let answer = self.dispatch(request, &query, machine).await;
+        // Pages of the same server need no permission; programs in browsers do.
+        if machine { answer.map(open_to_all) } else { answer }
+    }
+
+    async fn dispatch(
+        &self,
+        request: &Request,
+        query: &Parameters,
+        machine: bool,
+    ) -> Result<Answer, Refusal> {
+        let config = self.settings.load_full();
+        let op = Op::parse(query.get("op").unwrap_or_default())?;
+        if op == Op::Stats {
+            return if machine {
+                self.statistics.answer().await
+            } else {
+                self.pages.statistics(request).await
+            };
+        }
+        let text = query.get("search").unwrap_or_default();
+        if op == Op::HashGet {
+            let digest = digest(text).ok_or_else(|| {
+                Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
+            })?;
+            return self.engine.read(move |store| hash_get(store, digest, &config)).await;
+        }
+        let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
+        let machine = machine || !request.wants_page();
+        let form = Form { op, json: query.option("json"), machine };
+        let ask = Ask { config, form, text: text.to_owned() };
+        if search.is_wide() {
+            let (engine, request) = (self.engine.clone(), request.clone());
+            let find = move |store: &Reader| {
+                let page = search.rows(store, &ask.config)?;
+                ask.answer(&engine, &request, store, page)
+            };
+            return self.engine.read(find).await;
+        }
+        let store = self.engine.reading()?;
+        let page = search.rows(&store, &ask.config)?;
+        if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &ask.config.policy) {
+            drop(store);
+            let (engine, request) = (self.engine.clone(), request.clone());
+            let answer = move |store: &Reader| ask.answer(&engine, &request, store, page);
+            return self.engine.read(answer).await;
+        }
+        ask.answer(&self.engine, request, &store, page)
+    }
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    op: Op,
+    json: bool,
+    /// For programs, and not as a page.
+    machine: bool,
+}
+
+/// A search whose certificates are given out.
+struct Ask {
+    config: Arc<Config>,
+    form: Form,
+    text: String,
+}
+
+impl Ask {
+    fn answer(
+        &self,
+        engine: &Engine,
+        request: &Request,
+        store: &Reader,
+        page: Page,
+    ) -> Result<Answer, Refusal> {
+        let Page { rows, more } = page;
+        if rows.is_empty() {
+            return Err(Refusal::NotFound("no certificate was found".into()));
+        }
+        let visit = || Visit::new(request, Arc::clone(&self.config));
+        let answer = match self.form {
+            Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows)?,
+            Form { op: Op::Get, .. } if rows.len() > 1 => {
+                page::list(&visit(), store, rows, &self.text, false)?
+            }
+            Form { op: Op::Get, .. } => {
+                page::armored(&visit(), store, &self.found(store, rows)?[0])?
+            }
+            Form { json: true, .. } => json(&entries(store, &rows, &self.config)?),
+            Form { machine: true, .. } => machine_index(store, &rows, &self.config)?,
+            Form { op: Op::VerboseIndex, .. } if rows.len() == 1 => {
+                match page::certificate(&visit(), store, &rows[0], None)? {
+                    Some(answer) => answer,
+                    None => page::list(&visit(), store, rows, &self.text, more)?,
+                }
+            }
+            _ => page::list(&visit(), store, rows, &self.text, more)?,
+        };
+        Ok(marked(answer, more))
+    }
+
+    /// Certificates in armor.
+    fn keyring(&self, engine: &Engine, store: &Reader, rows: Vec<Row>) -> Result<Answer, Refusal> {
+        if rows.len() > 1 {
+            let (all, largest) = search::lengths(store, &rows)?;
+            if all > search::WHOLE_BYTES {
+                return armored_pieces(engine, &rows, largest, &self.config);
+            }
+        }
+        Ok(armored(&self.found(store, rows)?))
+    }
+
+    /// The certificates as they are given out, at least one.
+    fn found(&self, store: &Reader, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
+        let found = search::found(store, rows, &self.config)?;
+        let nothing = || Refusal::NotFound("no certificate was found".into());
+        if found.is_empty() { Err(nothing()) } else { Ok(found) }
+    }
+}
+
+/// Many certificates in one armor, read and sent one after the other.
+fn armored_pieces(
+    engine: &Engine,
+    rows: &[Row],
+    largest: u64,
+    config: &Arc<Config>,
+) -> Result<Answer, Refusal> {
+    let mut armor = Enarmor::new();
+    let pieces = search::pieces(engine, rows, largest / 3 * 4, config, move |cert| {
+        let mut text = String::new();
+        match cert {
+            Some(cert) => armor.write(cert.as_bytes(), &mut text),
+            None => armor.finish(&mut text),
+        }
+        text.into()
+    })?;
+    let answer = streamed(media::ARMORED, pieces);
+    let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
+    Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
+}
+
+fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer, Refusal> {
+    let mut confirmed = std::collections::HashMap::new();
+    if config.vks.only_confirmed {
+        for row in rows {
+            let fingerprint = row.summary.fingerprint();
+            confirmed.insert(fingerprint, store.published(fingerprint)?);
+        }
+    }
+    let body = machine::index(rows, clock::now(), |summary, text| {
+        confirmed.get(&summary.fingerprint()).is_none_or(|emails| {
+            talaria_cert::Address::of_user_id(text).is_some_and(|email| emails.contains(&email))
+        })
+    });
+    let answer = with(ok(media::TEXT, body), COUNT, &rows.len().to_string());
+    Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
+}
+
+fn hash_get(store: &Reader, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
+    let nothing = || Refusal::NotFound("no certificate has this digest".into());
+    let (_, id) = store.by_digest(digest)?.ok_or_else(nothing)?;
+    let row = store.row_by_id(id)?.ok_or_else(nothing)?;
+    let found = search::found(store, vec![row], config)?;
+    if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
+}
+
+fn digest(text: &str) -> Option<[u8; 16]> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if digits.len() != 32 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+}

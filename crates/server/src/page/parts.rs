@@ -1,0 +1,111 @@
+//! Parts that several pages have: the names, the state and the times of a certificate.
+
+use maud::{Markup, html};
+use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
+use talaria_store::Store;
+
+use super::frame::Visit;
+use super::text::day;
+use super::texts::Texts;
+use crate::answer::Refusal;
+
+/// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
+/// that is asked for; the primary one first.
+pub(crate) fn names(
+    visit: &Visit<'_>,
+    store: &Store,
+    summary: &Summary,
+) -> Result<Vec<UserIdSummary>, Refusal> {
+    let confirmed = if visit.config.vks.only_confirmed {
+        Some(store.published(summary.fingerprint())?)
+    } else {
+        None
+    };
+    let mut names: Vec<_> = summary
+        .user_ids
+        .iter()
+        .filter(|user_id| match &user_id.content {
+            UserIdContent::Text(text) => {
+                user_id.created > 0
+                    && confirmed.as_ref().is_none_or(|confirmed| {
+                        Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email))
+                    })
+            }
+            UserIdContent::Attribute { .. } => false,
+        })
+        .cloned()
+        .collect();
+    names.sort_by_key(|user_id| !user_id.primary);
+    Ok(names)
+}
+
+/// The text of a user ID.
+pub(crate) fn name(user_id: &UserIdSummary) -> std::borrow::Cow<'_, str> {
+    match &user_id.content {
+        UserIdContent::Text(text) => user_id::text(text),
+        UserIdContent::Attribute { .. } => "".into(),
+    }
+}
+
+/// Algorithm and times of a key, on a line.
+pub(crate) fn facts(visit: &Visit<'_>, key: &KeySummary) -> Markup {
+    let texts = visit.texts;
+    html! {
+        dl.facts {
+            div { dt { (texts.algorithm) } dd { (talaria::algorithm(key)) } }
+            div { dt { (texts.created) } dd { (day(key.created)) } }
+            div {
+                dt { (texts.expires) }
+                dd { @if key.expires == 0 { (texts.never) } @else { (day(key.expires)) } }
+            }
+        }
+    }
+}
+
+/// A state, in words and with a sign: never by colour alone.
+pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
+    let (class, sign) = match validity {
+        // No check mark: it would be read as "the name is genuine", which nobody here knows.
+        Validity::Valid => ("valid", "●"),
+        Validity::Expired => ("expired", "◷"),
+        Validity::Revoked => ("revoked", "✕"),
+        Validity::Invalid => ("invalid", "?"),
+    };
+    html! {
+        span class={ "badge " (class) } title=[(validity == Validity::Valid).then_some(visit.texts.valid_means)] {
+            span aria-hidden="true" { (sign) } " " (visit.texts.validity(validity))
+        }
+    }
+}
+
+/// The sign alone.
+pub(crate) fn confirmed_sign() -> Markup {
+    html! { span.badge.confirmed aria-hidden="true" { "✓" } }
+}
+
+/// The sign of an address that was confirmed here.
+pub(crate) fn confirmed(texts: &Texts) -> Markup {
+    html! {
+        span.badge.confirmed title=(texts.confirmed_means) {
+            span aria-hidden="true" { "✓" } " " (texts.address_confirmed)
+        }
+    }
+}
+
+/// The name of this server as GnuPG takes it.
+pub(crate) fn keyserver(visit: &Visit<'_>) -> String {
+    let plain = |host: &&str| {
+        let good = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
+        !host.is_empty() && host.chars().all(good)
+    };
+    let host = visit.request.host().filter(plain).unwrap_or("localhost:11371");
+    let forwarded = http::HeaderName::from_static("x-forwarded-proto");
+    let is_secure = visit.config.http.tls_certificate.is_some()
+        || visit.request.header(forwarded) == Some("https");
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
+    match (is_secure, has_port) {
+        (true, _) => format!("hkps://{host}"),
+        (false, true) => format!("hkp://{host}"),
+        (false, false) => format!("hkp://{host}:80"),
+    }
+}

@@ -1,0 +1,65 @@
+//! The report on an upload: which certificates were taken, and which were not.
+
+use serde::Serialize;
+use talaria_cert::Fingerprint;
+use talaria_store::LeftOut;
+
+/// A certificate in the report on a submission.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Named {
+    pub(crate) version: u8,
+    pub(crate) fingerprint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) comment: Option<String>,
+}
+
+impl Named {
+    pub(crate) fn new(fingerprint: Fingerprint) -> Self {
+        Self {
+            version: fingerprint.version(),
+            fingerprint: fingerprint.to_string().to_ascii_lowercase(),
+            comment: None,
+        }
+    }
+}
+
+/// The result of a submission (draft-ietf-openpgp-hkp, "submission response").
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Report {
+    pub(crate) inserted: Vec<Named>,
+    pub(crate) updated: Vec<Named>,
+    pub(crate) deleted: Vec<Named>,
+    pub(crate) ignored: Vec<Named>,
+    pub(crate) invalid: Vec<Named>,
+}
+
+impl Report {
+    /// The number of uploaded certificates that are on the server now, at least in part.
+    pub(crate) fn taken(&self) -> usize {
+        self.inserted.len() + self.updated.len() + self.ignored.len()
+    }
+
+    /// Whether a part of a certificate was not kept.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.inserted.iter().chain(&self.updated).any(|named| named.comment.is_some())
+    }
+}
+
+/// The comment on a certificate that was ignored.
+pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";
+
+/// Says how much of a certificate was not kept, and why.
+pub(crate) fn left_out(left_out: LeftOut) -> String {
+    let LeftOut { components, signatures } = left_out;
+    let number = |n: usize, what: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        n => Some(format!("{n} {what}s")),
+    };
+    let parts = [number(components, "component"), number(signatures, "signature")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!(
+        "not kept: {}, which exceed the limits of this server for a certificate or were removed from it for good",
+        parts.join(" and ")
+    )
+}

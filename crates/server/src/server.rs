@@ -1,0 +1,568 @@
+//! A server: put together from its parts, started and stopped. No other file uses this one.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use talaria_store::{Access, Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::admin::Admin;
+use crate::admin::orders::Orders;
+use crate::config::{Config, Settings};
+use crate::engine::Engine;
+use crate::error::ServeError;
+use crate::figures::Figures;
+use crate::gossip::{Gossip, Peers};
+use crate::hkp::add::Adds;
+use crate::hkp::hashquery::HashQueries;
+use crate::hkp::lookup::Lookups;
+use crate::hkp::statistics::Statistics;
+use crate::hkp::v2::Version2;
+use crate::intake::Lanes;
+use crate::limiter::Limiter;
+use crate::listen::{Front, Tls};
+use crate::mail::Mails;
+use crate::memory::Memory;
+use crate::metrics::Metrics;
+use crate::news::Newsroom;
+use crate::owner::Owners;
+use crate::page::Pages;
+use crate::push::Pusher;
+use crate::reader::Readers;
+use crate::request::Via;
+use crate::router::Router;
+use crate::tally::Tally;
+use crate::token::Tokens;
+use crate::trees::Trees;
+use crate::turns::Turns;
+use crate::uploads::Uploads;
+use crate::vks::Vks;
+use crate::wkd::WebKeys;
+use crate::writer::{Ended, Writer};
+use crate::{clock, descriptors, listen, notify};
+
+/// The interval for reading changes of other processes from the change log.
+const FOLLOW: Duration = Duration::from_millis(500);
+
+/// The interval for writing the counts of the day.
+const TALLY: Duration = Duration::from_secs(300);
+
+/// The interval for looking whether the store is where it was.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The time that writes get for waiting for other processes when the server goes down.
+const LOCK_GRACE: Duration = Duration::from_secs(1);
+
+/// The idle time before indexes are merged.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// A server that is listening and not yet answering.
+pub struct Server {
+    parts: Parts,
+    listeners: Vec<(Via, TcpListener)>,
+    gossip_listeners: Vec<TcpListener>,
+    tls: Option<Arc<Tls>>,
+    writer: std::thread::JoinHandle<Ended>,
+    runtime: tokio::runtime::Runtime,
+    down: watch::Sender<bool>,
+    /// Ends the waits for locks of other processes.
+    stop_waiting: Arc<AtomicBool>,
+    /// Why the store is lost, if it was moved or replaced.
+    lost: Arc<OnceLock<Arc<StoreError>>>,
+}
+
+/// The parts of a server that run side by side.
+struct Parts {
+    settings: Settings,
+    config_path: Option<PathBuf>,
+    engine: Engine,
+    front: Arc<Front>,
+    gossip: Arc<Gossip>,
+    pusher: Pusher,
+    mails: Arc<Mails>,
+    tally: Arc<Tally>,
+}
+
+impl Parts {
+    /// Puts a server together.
+    fn new(
+        config: Config,
+        config_path: Option<PathBuf>,
+        engine: Engine,
+        secret: Vec<u8>,
+    ) -> std::io::Result<Self> {
+        let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
+        let started = Instant::now();
+        let metrics = Arc::new(Metrics::default());
+        let memory = Arc::new(Memory::default());
+        let news = Newsroom::default();
+        let mails = Arc::new(Mails::default());
+        let tokens = Tokens::new(Arc::clone(&settings), secret);
+        let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
+        let figures = Arc::new(Figures::new(engine.clone(), Arc::clone(&metrics)));
+        let peers = Arc::new(Peers::new(Arc::clone(&settings), engine.clone()));
+        let lanes = Lanes::start(Arc::clone(&settings), engine.clone(), Arc::clone(&metrics))?;
+        let lanes = Arc::new(lanes);
+        let uploads = Arc::new(Uploads {
+            settings: Arc::clone(&settings),
+            lanes: Arc::clone(&lanes),
+            metrics: Arc::clone(&metrics),
+            news: news.clone(),
+        });
+        let statistics = Arc::new(Statistics {
+            settings: Arc::clone(&settings),
+            engine: engine.clone(),
+            figures: Arc::clone(&figures),
+            metrics: Arc::clone(&metrics),
+            peers: Arc::clone(&peers),
+            started,
+        });
+        let pages = Arc::new(Pages {
+            settings: Arc::clone(&settings),
+            engine: engine.clone(),
+            figures: Arc::clone(&figures),
+            metrics: Arc::clone(&metrics),
+            peers: Arc::clone(&peers),
+            started,
+        });
+        let router = Router {
+            settings: Arc::clone(&settings),
+            limiter: Limiter::default(),
+            metrics: Arc::clone(&metrics),
+            lookups: Lookups {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                pages: Arc::clone(&pages),
+                statistics: Arc::clone(&statistics),
+            },
+            adds: Adds {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                tokens: tokens.clone(),
+                uploads: Arc::clone(&uploads),
+            },
+            hash_queries: HashQueries { engine: engine.clone(), metrics: Arc::clone(&metrics) },
+            statistics,
+            owners: Owners {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                lanes: Arc::clone(&lanes),
+            },
+            version2: Version2 {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                uploads: Arc::clone(&uploads),
+            },
+            vks: Vks {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                tokens,
+                mails: Arc::clone(&mails),
+                metrics: Arc::clone(&metrics),
+                uploads,
+                news: news.clone(),
+            },
+            web_keys: WebKeys::new(Arc::clone(&settings), engine.clone()),
+            admin: Admin {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                figures,
+                metrics: Arc::clone(&metrics),
+                memory: Arc::clone(&memory),
+                started,
+            },
+            orders: Orders { settings: Arc::clone(&settings), engine: engine.clone() },
+            pages,
+        };
+        let front = Arc::new(Front {
+            settings: Arc::clone(&settings),
+            engine: engine.clone(),
+            metrics: Arc::clone(&metrics),
+            memory,
+            router,
+        });
+        let gossip = Arc::new(Gossip::new(
+            Arc::clone(&settings),
+            engine.clone(),
+            lanes,
+            Arc::clone(&metrics),
+            peers,
+            Arc::clone(&tally),
+        ));
+        let pusher =
+            Pusher { settings: Arc::clone(&settings), engine: engine.clone(), metrics, news };
+        Ok(Self { settings, config_path, engine, front, gossip, pusher, mails, tally })
+    }
+}
+
+/// Tells a server that runs to go down or to read its settings again.
+#[derive(Clone)]
+pub struct ServerHandle {
+    settings: Settings,
+    config_path: Option<PathBuf>,
+    engine: Engine,
+    tls: Option<Arc<Tls>>,
+    down: watch::Sender<bool>,
+}
+
+impl ServerHandle {
+    /// Lets open requests finish, writes acknowledged uploads, and stops.
+    pub fn shut_down(&self) {
+        let _ = self.down.send(true);
+    }
+
+    /// Reads the certificate and key for TLS and the settings again. Addresses and the names of the files
+    /// for TLS stay as they are until a restart.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]; the settings in force stay.
+    pub fn reload(&self) -> Result<(), ServeError> {
+        if let Some(tls) = &self.tls {
+            tls.reload().map_err(ServeError::Tls)?;
+        }
+        let Some(path) = &self.config_path else { return Ok(()) };
+        let mut config = Config::read(path)?;
+        let limits = config.policy.limits();
+        // Where it listens may come from the command line, and stays in any case.
+        let before = self.settings.load();
+        config.http.listen.clone_from(&before.http.listen);
+        config.http.onion_listen.clone_from(&before.http.onion_listen);
+        config.http.operator_listen.clone_from(&before.http.operator_listen);
+        config.gossip.listen.clone_from(&before.gossip.listen);
+        if let Some(chosen) = before.third_party {
+            config.set_third_party(chosen);
+        }
+        self.settings.store(Arc::new(config));
+        let engine = self.engine.clone();
+        tokio::spawn(async move {
+            let _ = engine
+                .write(move |store| {
+                    store.set_limits(limits);
+                    Ok(())
+                })
+                .await;
+        });
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Opens the store at `store` (made if it does not exist), builds the trees for gossip, and listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`].
+    pub fn start(
+        store: &Path,
+        mut config: Config,
+        config_path: Option<PathBuf>,
+    ) -> Result<Self, ServeError> {
+        config.validate()?;
+        let mut opened = Store::open(store, Access::Create)?;
+        if let Some(from) = opened.upgraded_from() {
+            tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
+        }
+        if let Some(kind) = opened.network_file_system() {
+            tracing::warn!(
+                kind,
+                "the store is on a network file system: use it from this computer only"
+            );
+        }
+        let trees = Trees::build(&opened)?;
+        let secret = opened.secret()?;
+        let stop_waiting = Arc::new(AtomicBool::new(false));
+        opened.stop_waiting_when(Arc::clone(&stop_waiting))?;
+        let readers = Readers::new(store, opened.open_files());
+        let (writer, thread) = Writer::start(opened, config.policy.limits());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("talaria-server")
+            .enable_all()
+            .build()
+            .map_err(ServeError::Runtime)?;
+        let tls = match (&config.http.tls_certificate, &config.http.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(Arc::new(Tls::new(certificate, key).map_err(ServeError::Tls)?))
+            }
+            _ => None,
+        };
+        let bind = |addresses: &[SocketAddr]| -> Result<Vec<TcpListener>, ServeError> {
+            let _entered = runtime.enter();
+            let bind = |&address| {
+                listen::bind(address).map_err(|source| ServeError::Listen { address, source })
+            };
+            addresses.iter().map(bind).collect()
+        };
+        let public = bind(&config.http.listen)?;
+        let onion = bind(&config.http.onion_listen)?;
+        let operator = bind(&config.http.operator_listen)?;
+        let gossip = bind(&config.gossip.listen)?;
+        descriptors::fit(&mut config.http);
+        // Peers are told the port that the system assigned.
+        config.http.listen = local_addresses(&public);
+        config.http.onion_listen = local_addresses(&onion);
+        config.http.operator_listen = local_addresses(&operator);
+        let kinds = [(Via::Public, public), (Via::Onion, onion), (Via::Operator, operator)];
+        let listeners = kinds
+            .into_iter()
+            .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
+            .collect();
+        config.gossip.listen = local_addresses(&gossip);
+        let turns = Turns::start("read").map_err(ServeError::Runtime)?;
+        let engine = Engine::new(readers, writer, trees, turns);
+        let parts = Parts::new(config, config_path, engine, secret).map_err(ServeError::Runtime)?;
+        let (down, _) = watch::channel(false);
+        Ok(Self {
+            parts,
+            listeners,
+            gossip_listeners: gossip,
+            tls,
+            writer: thread,
+            runtime,
+            down,
+            stop_waiting,
+            lost: Arc::default(),
+        })
+    }
+
+    /// The addresses that the server answers on.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.parts.settings.load().http.listen.clone()
+    }
+
+    /// The addresses for an onion service.
+    #[must_use]
+    pub fn onion_addresses(&self) -> Vec<SocketAddr> {
+        self.parts.settings.load().http.onion_listen.clone()
+    }
+
+    /// The addresses for operators.
+    #[must_use]
+    pub fn operator_addresses(&self) -> Vec<SocketAddr> {
+        self.parts.settings.load().http.operator_listen.clone()
+    }
+
+    /// The addresses that the server gossips on.
+    #[must_use]
+    pub fn gossip_addresses(&self) -> Vec<SocketAddr> {
+        local_addresses(&self.gossip_listeners)
+    }
+
+    /// The signal that stops this server.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle {
+            settings: Arc::clone(&self.parts.settings),
+            config_path: self.parts.config_path.clone(),
+            engine: self.parts.engine.clone(),
+            tls: self.tls.clone(),
+            down: self.down.clone(),
+        }
+    }
+
+    /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP reads the
+    /// settings again.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were answered.
+    pub fn run(self) -> Result<(), ServeError> {
+        let handle = self.handle();
+        let Self { parts, listeners, gossip_listeners, tls, writer, runtime, down, .. } = self;
+        let (stop_waiting, lost) = (self.stop_waiting, self.lost);
+        let Parts { engine, front, gossip, pusher, mails, tally, .. } = parts;
+        // Without a writer the server ends, too.
+        let (ended, has_ended) = tokio::sync::oneshot::channel();
+        let writer = std::thread::spawn(move || {
+            let outcome = writer.join();
+            let _ = ended.send(());
+            outcome
+        });
+        let without_writer = handle.clone();
+        runtime.block_on(async {
+            tokio::spawn(async move {
+                if has_ended.await.is_ok() {
+                    without_writer.shut_down();
+                }
+            });
+            tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
+            tokio::spawn(watch_store(engine.readers.clone(), Arc::clone(&lost), handle.clone()));
+            let mut tasks = tokio::task::JoinSet::new();
+            for (via, listener) in listeners {
+                // An onion service and an operator's address encrypt by other means.
+                let tls = tls.clone().filter(|_| via == Via::Public);
+                let (front, down) = (Arc::clone(&front), down.subscribe());
+                tasks.spawn(listen::serve(front, listener, via, tls, down));
+            }
+            if !gossip_listeners.is_empty() {
+                tasks.spawn(Arc::clone(&gossip).initiate(down.subscribe()));
+            }
+            for listener in gossip_listeners {
+                tasks.spawn(Arc::clone(&gossip).accept(listener, down.subscribe()));
+            }
+            tasks.spawn(follow(engine.clone(), down.subscribe()));
+            tasks.spawn(pusher.run(down.subscribe()));
+            tasks.spawn(write_tally(engine.clone(), tally, down.subscribe()));
+            tasks.spawn(tidy(engine.clone(), down.subscribe()));
+            tokio::spawn(signals(handle));
+            notify::say("READY=1");
+            while tasks.join_next().await.is_some() {}
+            mails.close().await;
+            // Other tasks may still hold the engine. The writer refuses their requests from here on.
+            engine.writer.close().await;
+        });
+        runtime.shutdown_timeout(Duration::from_secs(5));
+        match writer.join() {
+            Ok(Ok(Ok(()))) => match lost.get() {
+                Some(error) => Err(ServeError::Writer(Arc::clone(error))),
+                None => Ok(()),
+            },
+            Ok(Ok(Err(error))) => Err(ServeError::Writer(error)),
+            Ok(Err(_)) | Err(_) => Err(ServeError::WriterPanicked),
+        }
+    }
+}
+
+fn local_addresses(listeners: &[TcpListener]) -> Vec<SocketAddr> {
+    listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+}
+
+/// Waits for signals.
+async fn signals(handle: ServerHandle) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let all = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    );
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = all else { return };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => match handle.reload() {
+                Ok(()) => tracing::info!("reloaded the settings"),
+                Err(error) => tracing::error!(%error, "cannot reload the settings; the old settings stay in force"),
+            },
+        }
+    }
+    tracing::info!("shutting down");
+    notify::say("STOPPING=1");
+    handle.shut_down();
+}
+
+/// Gives up waiting for locks of other processes some time after the server goes down. Uploads that wait get an error.
+async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBool>) {
+    if down.wait_for(|down| *down).await.is_ok() {
+        tokio::time::sleep(LOCK_GRACE).await;
+        stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends the server if the store was moved or replaced: readers would answer from the old file for ever.
+async fn watch_store(readers: Readers, lost: Arc<OnceLock<Arc<StoreError>>>, handle: ServerHandle) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let looking = readers.clone();
+        let looked = tokio::task::spawn_blocking(move || looking.check());
+        if let Ok(Err(error)) = looked.await {
+            tracing::error!(%error, "the server ends");
+            let _ = lost.set(Arc::new(error));
+            handle.shut_down();
+            return;
+        }
+        notify::say("WATCHDOG=1");
+    }
+}
+
+/// Updates the trees with the changes of all processes.
+async fn follow(engine: Engine, mut down: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(FOLLOW) => {}
+            _ = down.wait_for(|down| *down) => return,
+        }
+        let engine = engine.clone();
+        let followed = tokio::task::spawn_blocking(move || {
+            let store = engine.reading()?;
+            engine.trees.follow(&store)
+        });
+        if let Ok(Err(error)) = followed.await {
+            tracing::error!(%error, "cannot follow the change log");
+        }
+    }
+}
+
+/// Writes the counts of the day now and then, and at the end.
+async fn write_tally(engine: Engine, tally: Arc<Tally>, mut down: watch::Receiver<bool>) {
+    loop {
+        let ends = tokio::select! {
+            () = tokio::time::sleep(TALLY) => false,
+            _ = down.wait_for(|down| *down) => true,
+        };
+        let counts = tally.take();
+        if !counts.is_empty() {
+            let written =
+                engine.write(move |store| store.add_to_tally(clock::today(), &counts)).await;
+            if let Err(error) = written {
+                tracing::warn!(%error, "cannot write the counts of the day");
+            }
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Merges the pieces of the word index that additions left, once nothing has been added for a moment.
+async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
+    let (mut seen, mut tidied) = (0, 0);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(QUIET) => {}
+            _ = down.wait_for(|down| *down) => return,
+        }
+        let commits = engine.writer.commits();
+        let quiet = std::mem::replace(&mut seen, commits) == commits;
+        // A step at a time, so that an upload waits for one at most.
+        while quiet && tidied != commits && engine.writer.commits() == commits && !*down.borrow() {
+            match engine.write(Store::tidy).await {
+                Ok(true) => {}
+                Ok(false) => tidied = commits,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot merge the word index");
+                    tidied = commits;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Refusal;
+    use crate::writer::WriteError;
+
+    #[test]
+    fn a_server_whose_writer_panics_ends_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.http.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        let server = Server::start(&folder.path().join("certs.db"), config, None).unwrap();
+        let (engine, front) = (server.parts.engine.clone(), Arc::clone(&server.parts.front));
+        let running = std::thread::spawn(move || server.run());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let defect = |_: &mut Store| -> Result<(), StoreError> { panic!("a defect") };
+        let answered = runtime.block_on(engine.write(defect));
+        assert!(matches!(answered, Err(WriteError::Closed)));
+        assert!(matches!(running.join().unwrap(), Err(ServeError::WriterPanicked)));
+        assert!(matches!(front.router.admin.ready(), Err(Refusal::Unavailable(_))));
+    }
+}

@@ -1,0 +1,86 @@
+//! Uploads of clients: what the server takes of them is stored, and passed on to other keyservers.
+
+use std::sync::Arc;
+
+use talaria_cert::{Cert, Fingerprint};
+use talaria_store::{IngestOutcome, Ingested};
+
+use crate::admission;
+use crate::answer::Refusal;
+use crate::config::Settings;
+use crate::intake::Lanes;
+use crate::metrics::{Metrics, count};
+use crate::news::Newsroom;
+use crate::report::{NOTHING_NEW, Named, Report, left_out};
+use crate::submission::Submission;
+
+/// The way of uploads into the store.
+#[derive(Debug)]
+pub(crate) struct Uploads {
+    pub(crate) settings: Settings,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) news: Newsroom,
+}
+
+impl Uploads {
+    /// Stores the submitted certificates durably, and returns a report.
+    pub(crate) async fn submit(&self, submission: Submission) -> Result<Report, Refusal> {
+        if !self.settings.load().policy.uploads {
+            return Err(Refusal::Forbidden("this server does not accept uploads".into()));
+        }
+        let submitted = self.submit_open(submission).await;
+        if let Err(Refusal::TooCostly { .. }) = submitted {
+            count(&self.metrics.uploads_too_costly, 1);
+        }
+        submitted
+    }
+
+    async fn submit_open(&self, submission: Submission) -> Result<Report, Refusal> {
+        let Submission { certs, rejected, via } = submission;
+        let (certs, turned_away) =
+            admission::choose(&self.lanes, self.settings.load_full(), certs).await?;
+        let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
+        let outcomes = self.add(certs, via).await?;
+        let mut report = Report::default();
+        for (mut name, ingested) in names.into_iter().zip(outcomes) {
+            if !ingested.left_out.is_none() {
+                name.comment = Some(left_out(ingested.left_out));
+            }
+            match ingested.outcome {
+                IngestOutcome::New => report.inserted.push(name),
+                IngestOutcome::Updated => report.updated.push(name),
+                // No new part was kept.
+                IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
+                IngestOutcome::Unchanged => {
+                    name.comment = Some(NOTHING_NEW.into());
+                    report.ignored.push(name);
+                }
+                IngestOutcome::Refused(refusal) => {
+                    name.comment = Some(refusal.to_string());
+                    report.invalid.push(name);
+                }
+            }
+        }
+        report.invalid.extend(turned_away);
+        report.invalid.extend(rejected.into_iter().map(|why| Named {
+            version: 0,
+            fingerprint: String::new(),
+            comment: Some(why),
+        }));
+        Ok(report)
+    }
+
+    /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
+    /// which they came. Signatures that are marked as local are not taken.
+    async fn add(&self, certs: Vec<Cert>, via: Option<String>) -> Result<Vec<Ingested>, Refusal> {
+        let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
+        let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
+        let outcomes = self.lanes.add(certs).await?;
+        let news = fingerprints.into_iter().zip(&outcomes);
+        let news = news
+            .filter(|(_, new)| matches!(new.outcome, IngestOutcome::New | IngestOutcome::Updated));
+        self.news.announce(news.map(|(fingerprint, _)| fingerprint).collect(), via);
+        Ok(outcomes)
+    }
+}
