@@ -2,7 +2,7 @@
 //!
 //! Each epoch is opened once. What it costs is bounded by the format: a message names each key at most once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -63,8 +63,8 @@ fn open(opener: &mut Opener, message: &[u8]) -> Result<Zeroizing<Vec<u8>>, Messa
 }
 
 impl EpochKey {
-    fn new(key: Zeroizing<[u8; 32]>) -> Self {
-        let sealer = Sealer::with_session_key(&key);
+    fn new(key: &[u8; 32]) -> Self {
+        let sealer = Sealer::with_session_key(key);
         let session_keys = vec![(Some(Cipher::Aes256), Zeroizing::new(key.to_vec()))];
         let secrets = Secrets { session_keys, ..Secrets::default() };
         Self { sealer, opener: Opener::with(secrets, limits()) }
@@ -87,12 +87,12 @@ impl Opened {
             return Err(Unreadable::NoEpoch);
         };
         let place = EpochPlace { log, object: *object, fields, author: entry.author() };
-        let content = open(&mut self.opener, key.message()).map_err(|e| reason(e, key))?;
+        let content = open(&mut self.opener, key.message()).map_err(|error| reason(&error, key))?;
         // Otherwise two readers could get different keys, and so different values.
         if !key.has_content(&content) {
             return Err(Unreadable::Epoch("its author has committed to another key"));
         }
-        Ok(EpochKey::new(place.key(&content)?))
+        Ok(EpochKey::new(&place.key(&content)?))
     }
 
     fn key(&mut self, log: &Log, epoch: &EntryId) -> Result<&mut EpochKey, Unreadable> {
@@ -210,7 +210,7 @@ impl EpochKeys {
             }
             Content::Set(elements) => {
                 // Two additions of one value have different octets while they are encrypted.
-                let mut seen: std::collections::BTreeMap<Value, Vec<EntryId>> = Default::default();
+                let mut seen: BTreeMap<Value, Vec<EntryId>> = BTreeMap::new();
                 for (value, additions) in elements {
                     for id in additions {
                         seen.entry(self.seen(log, &id, value.clone())).or_default().push(id);
@@ -238,7 +238,7 @@ impl EpochKeys {
 }
 
 /// The reason why the message of an epoch could not be opened.
-fn reason(error: MessageError, key: &WrappedKey) -> Unreadable {
+fn reason(error: &MessageError, key: &WrappedKey) -> Unreadable {
     match error {
         MessageError::NoSecret { .. } => Unreadable::NoKey { readers: key.readers().len() },
         MessageError::Key { .. } | MessageError::Secret(_) | MessageError::Usage(_) => {

@@ -179,7 +179,7 @@ impl History {
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.branches[two.index(fork.branches.len())])
             }
-            13 | 19 => {
+            13 | 19 | 37 => {
                 let forks = log.forks();
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.entries[two.index(fork.entries.len())])
@@ -240,7 +240,7 @@ impl History {
                 };
                 Action::Data(DataAction { object, change })
             }
-            36 | 37 => {
+            36 => {
                 let field = ["name", "other"][one.index(2)];
                 // Also under an epoch that does not count any more.
                 let mut epochs = log.entries().filter_map(|(id, entry)| match &entry.action {
