@@ -359,6 +359,12 @@ class Log:
     def export_file(self, file: Union[str, os.PathLike[str]]) -> int:
         """Writes all entries with their signatures to a new file, and returns their number."""
 
+    def snapshot(self, key: Key) -> str:
+        """Signs what all objects and fields are now, and returns the identity of the snapshot. Only owners do this."""
+
+    def export_snapshot(self, file: Union[str, os.PathLike[str]]) -> str:
+        """Writes the last snapshot that enough owners have signed to a new file, and returns its identity."""
+
     def import_file(self, file: Union[str, os.PathLike[str]]) -> Import:
         """Takes the entries of an export of another node. Each one is checked."""
 
@@ -370,6 +376,37 @@ class Log:
 
     def stats(self) -> dict[str, Union[int, str]]:
         """Figures. Two nodes with the same entries have the same "state"."""
+
+@final
+class LogSnapshot:
+    """A log as enough of its owners have signed it, from a file. It needs no log, and does not say what came later."""
+
+    def __init__(self, file: Union[str, os.PathLike[str]], log: str) -> None:
+        """Reads a file, which must be a snapshot of the log with the identity `log`, and checks who has signed it.
+
+        Raises RefusedError if the file does not show it.
+        """
+
+    @property
+    def id(self) -> str:
+        """The identity of the snapshot."""
+
+    @property
+    def state(self) -> str:
+        """The hash of the state."""
+
+    @property
+    def signers(self) -> list[str]:
+        """The fingerprints of the owners who have signed."""
+
+    def get(self, object: str, field: str) -> Content:
+        """The content of a field, as that of a log."""
+
+    def fields(self, object: str) -> dict[str, Content]:
+        """The fields of an object with their contents."""
+
+    def objects(self) -> list[tuple[Union[str, None], ObjectId]]:
+        """The objects that are not deleted: names and identities."""
 
 @final
 class Import:

@@ -1,8 +1,8 @@
 //! What holds for any bytes as parts of a signed log.
 
 use talaria_log::{
-    EXPORT_MAGIC, Entry, Genesis, Log, Maker, Outcome, SEGMENT_OCTETS, Signed, Tail, read_export,
-    read_record, scan, to_records,
+    EXPORT_MAGIC, Entry, EntryId, Genesis, Log, Maker, Outcome, SEGMENT_OCTETS, SNAPSHOT_MAGIC,
+    Signed, SnapshotFile, Tail, read_export, read_record, scan, to_records,
 };
 
 /// A time after the entries of the seeds, in milliseconds since 1970.
@@ -60,6 +60,23 @@ pub fn export(bytes: &[u8]) {
     }
     restored.settle();
     assert_eq!(restored.state_hash(), log.state_hash());
+}
+
+/// The file of a snapshot, of whatever log it names. The contents that are read are those that were signed.
+pub fn snapshot(bytes: &[u8]) {
+    // The first record has genesis, after its length, its kind and its own length.
+    let genesis = bytes.get(SNAPSHOT_MAGIC.len() + 9..);
+    let length = bytes.get(SNAPSHOT_MAGIC.len() + 5..SNAPSHOT_MAGIC.len() + 9);
+    let length = length.and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
+    let genesis = genesis.zip(length).and_then(|(octets, length)| octets.get(..length as usize));
+    let log = genesis.map_or(EntryId::NONE, EntryId::of);
+    let Ok(file) = SnapshotFile::read(&mut &bytes[..], log) else { return };
+    assert_eq!(file.log(), log);
+    assert!(file.signers().len() >= usize::from(file.genesis().threshold));
+    for object in file.objects() {
+        assert_eq!(file.fields(object.id).count(), object.fields);
+        assert_eq!(file.object(object.id), Some(object));
+    }
 }
 
 /// The frames of a segment follow each other and end within it.

@@ -15,8 +15,8 @@ use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
-    DraftError, LogError, Objection, Refusal, SignerError, SyncError, Unreadable, UpdateError,
-    WitnessError,
+    DraftError, LogError, Objection, Refusal, SignerError, SnapshotError, SyncError, Unreadable,
+    UpdateError, WitnessError,
 };
 use talaria_log_net::{KeyError, NetError};
 use talaria_server::ConfigError;
@@ -256,7 +256,7 @@ impl CliError {
                 UpdateError::NotReader { .. } | UpdateError::EncryptionLost(_),
             )) => "refused",
             Self::Log(LogError::Draft(
-                DraftError::Expired { .. } | DraftError::NotCheckpointer,
+                DraftError::Expired { .. } | DraftError::NotCheckpointer | DraftError::Snapshot(_),
             )) => "refused",
             Self::Witness(WitnessError::Objection(_) | WitnessError::Unknown { .. }) => "refused",
             Self::Operation(talaria::Error::Message(
@@ -471,6 +471,13 @@ fn status_of_log(error: &LogError) -> u8 {
         },
         LogError::Readers { .. } => 2,
         LogError::Damaged { .. } | LogError::Stored { .. } | LogError::Failed => 4,
+        LogError::NoSnapshot { .. } | LogError::SnapshotNotInForce { .. } => 1,
+        LogError::BadSnapshot { .. } => 4,
+        LogError::Snapshot { source, .. } => match source {
+            SnapshotError::Malformed(_) | SnapshotError::OtherLog { .. } => 3,
+            SnapshotError::Io(_) => 5,
+            _ => 4,
+        },
         _ => 5,
     }
 }
@@ -734,6 +741,22 @@ fn hint_for_log(error: &LogError) -> Option<String> {
             "Name the folder of that log with --log. To see which log a folder has: talaria log stats"
         }
         LogError::Unexpected { .. } => "Nothing was made. Ask the owner which log it is.",
+        LogError::NoSnapshot { .. } => "List the snapshots: talaria log list --snapshots",
+        LogError::SnapshotNotInForce { id, .. } => {
+            return Some(format!("Other owners agree with it: talaria log approve {id}"));
+        }
+        LogError::BadSnapshot { .. } | LogError::Draft(DraftError::Snapshot(_)) => {
+            "Do not sign it. An owner who has the right entries signs another one: talaria log snapshot make"
+        }
+        LogError::Snapshot { source: SnapshotError::OtherLog { .. }, .. } => {
+            "Ask an owner for the identity of the log: talaria log stats"
+        }
+        LogError::Snapshot { source: SnapshotError::Malformed(_), .. } => {
+            "A node of the log writes such a file: talaria log snapshot export -o FILE"
+        }
+        LogError::Snapshot { .. } => {
+            "Do not trust the file. Ask an owner for another one: talaria log snapshot export -o FILE"
+        }
         LogError::Damaged { .. } | LogError::Stored { .. } => {
             "Nothing was changed. Import the export of another node into a new folder, or restore a backup."
         }

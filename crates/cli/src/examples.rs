@@ -1042,6 +1042,68 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log snapshot",
+        &[
+            (
+                "Sign what the log is, and write a file that shows it",
+                "talaria log --log fleet snapshot make && talaria log --log fleet snapshot export -o new.snapshot",
+            ),
+            (
+                "Read a field without the log",
+                "talaria log snapshot read fleet.snapshot --expect $(cat fleet.id) server-1 color",
+            ),
+        ],
+    ),
+    (
+        "log snapshot check",
+        &[
+            (
+                "Check a file with the identity that an owner told you",
+                "talaria log snapshot check fleet.snapshot --expect $(cat fleet.id)",
+            ),
+            (
+                "Print who has signed what, as JSON",
+                "talaria log snapshot check fleet.snapshot --expect $(cat fleet.id) --json",
+            ),
+        ],
+    ),
+    (
+        "log snapshot export",
+        &[
+            (
+                "Write the last snapshot that is in force",
+                "talaria log --log fleet snapshot export -o new.snapshot",
+            ),
+            (
+                "Check it on another machine",
+                "talaria log --log fleet snapshot export | talaria log snapshot check /dev/stdin --expect $(cat fleet.id)",
+            ),
+        ],
+    ),
+    (
+        "log snapshot make",
+        &[
+            ("Sign what the log is now", "talaria log --log fleet snapshot make"),
+            (
+                "Sign with one of several keys, and list all snapshots",
+                "talaria log --log fleet snapshot make -u alice@example.org && talaria log --log fleet list --snapshots",
+            ),
+        ],
+    ),
+    (
+        "log snapshot read",
+        &[
+            (
+                "List the objects",
+                "talaria log snapshot read fleet.snapshot --expect $(cat fleet.id)",
+            ),
+            (
+                "Print one field",
+                "talaria log snapshot read fleet.snapshot --expect $(cat fleet.id) server-1 color",
+            ),
+        ],
+    ),
+    (
         "log stats",
         &[
             ("Print figures of a log", "talaria log --log fleet stats"),

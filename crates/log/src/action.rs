@@ -9,6 +9,7 @@ use crate::name::{EntryId, KeyName, ObjectId};
 use crate::node::NodeKey;
 use crate::note::NUMBER_MAX;
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
+use crate::snapshot::Snapshot;
 use crate::value::Value;
 
 /// Longest name of an object, and longest field, in octets.
@@ -42,6 +43,7 @@ pub(crate) mod number {
     pub(crate) const COSIGN: u8 = 39;
     pub(crate) const PUBLISH_NODE: u8 = 36;
     pub(crate) const END_NODE: u8 = 37;
+    pub(crate) const SNAPSHOT: u8 = 40;
 }
 
 /// The action of an entry.
@@ -55,7 +57,7 @@ pub enum Action {
     Grant(Box<Grant>),
     /// Ends an author, a key or a grant.
     Revoke(Revocation),
-    /// Agrees with a grant, a revocation or a choice of another owner.
+    /// Agrees with a grant, a revocation, a choice or a snapshot of another owner.
     Approve(EntryId),
     /// Chooses the branch of an entry behind a fork.
     Choose(EntryId),
@@ -67,6 +69,8 @@ pub enum Action {
     PublishNode(NodeKey),
     /// Ends the key of a node that another entry published.
     EndNode(EntryId),
+    /// States what the log is in the past of the entry.
+    Snapshot(Snapshot),
 }
 
 /// A change of an object.
@@ -337,6 +341,7 @@ impl Action {
             Self::Cosign(_) => number::COSIGN,
             Self::PublishNode(_) => number::PUBLISH_NODE,
             Self::EndNode(_) => number::END_NODE,
+            Self::Snapshot(_) => number::SNAPSHOT,
         }
     }
 
@@ -365,6 +370,7 @@ impl Action {
             number::END_NODE => "end-node",
             number::CHOOSE => "choose",
             number::CHECKPOINT => "checkpoint",
+            number::SNAPSHOT => "snapshot",
             _ => "cosign",
         }
     }
@@ -434,6 +440,7 @@ impl Action {
             }
             Self::Approve(id) | Self::Choose(id) | Self::EndNode(id) => out.extend(id.0),
             Self::PublishNode(node) => node.write(&mut out),
+            Self::Snapshot(snapshot) => snapshot.write(&mut out),
             Self::Checkpoint(checkpoint) => checkpoint.write(&mut out),
             Self::Cosign(cosignatures) => cosignatures.write(&mut out),
             Self::Data(data) => match &data.change {
@@ -597,6 +604,7 @@ impl Action {
             n::COSIGN => return Ok(Self::Cosign(Cosignatures::read(octets)?)),
             n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(octets)?)),
             n::END_NODE => Self::EndNode(fields.id()?),
+            n::SNAPSHOT => Self::Snapshot(Snapshot::read(&mut fields)?),
             _ => return Err(Malformed::Field("operation")),
         };
         // The arms whose value takes all octets have returned.

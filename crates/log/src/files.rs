@@ -15,6 +15,7 @@ mod put;
 mod read;
 mod replica;
 mod segment;
+mod snapshot;
 mod witness;
 
 use std::io;
@@ -23,7 +24,8 @@ use std::path::PathBuf;
 pub use announce::EVENTS_OCTETS_MAX;
 pub use compact::{CompactStep, Compacted};
 pub use exchange::{
-    EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, Verified, read_export,
+    EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, SNAPSHOTS_CHECKED_MAX,
+    Verified, VerifiedSnapshots, read_export,
 };
 pub use folder::{LogFolder, Recovered};
 pub use follow::Follower;
@@ -31,6 +33,7 @@ pub use put::{PutError, Signing, deletable};
 pub use replica::FolderReplica;
 pub(crate) use segment::{FRAME_HEADER_OCTETS, frame_at};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
+pub use snapshot::SnapshotWritten;
 pub use witness::{
     WitnessError, WitnessFolder, make_note_key, public_path, read_note_key, read_public_note_key,
     write_note_key,
@@ -41,6 +44,7 @@ use crate::log::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::refusal::Refusal;
+use crate::snapshot::{BadSnapshot, EVIDENCE_MAX, SnapshotError};
 
 /// The name of the file in the folder of a log that has the secret key of its node, if there is one.
 pub const NODE_KEY: &str = "node.key";
@@ -132,6 +136,46 @@ pub enum LogError {
     Readers {
         /// The reason.
         source: talaria_message::MessageError,
+    },
+    /// The entry is no snapshot of this log.
+    #[error("the log has no snapshot {id}")]
+    NoSnapshot {
+        /// The entry.
+        id: EntryId,
+    },
+    /// A snapshot has not enough owners, or does not count.
+    #[error(
+        "the snapshot {id} is not in force: {agreed} of the owners have signed it, and the log demands {needed}"
+    )]
+    SnapshotNotInForce {
+        /// Its entry.
+        id: EntryId,
+        /// The number of owners whose entries count.
+        agreed: usize,
+        /// The threshold.
+        needed: u8,
+    },
+    /// So many entries show who has signed a snapshot that no file can have them.
+    #[error("more than {EVIDENCE_MAX} entries show who has signed the snapshot {id}")]
+    SnapshotEvidence {
+        /// Its entry.
+        id: EntryId,
+    },
+    /// A snapshot in the log is wrong.
+    #[error("the snapshot {id} is not right: {source}")]
+    BadSnapshot {
+        /// Its entry.
+        id: EntryId,
+        /// The reason.
+        source: BadSnapshot,
+    },
+    /// A file does not show what the log was.
+    #[error("{name} does not show what the log was: {source}")]
+    Snapshot {
+        /// The name of the file.
+        name: String,
+        /// The reason.
+        source: SnapshotError,
     },
     /// An entry has no form on disk.
     #[error("an entry cannot be written: {source}")]

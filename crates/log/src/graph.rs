@@ -305,13 +305,19 @@ impl Graph {
         self.source = Some(source);
     }
 
-    /// Notes that an entry is on disk. Its octets leave the memory if they change an object.
-    pub(crate) fn stored(&mut self, number: Number, location: Location) {
+    /// Lets another graph read the same entries that are on disk.
+    pub(crate) fn share_source(&self, other: &mut Self) {
+        other.source.clone_from(&self.source);
+    }
+
+    /// Notes that an entry is on disk. Its octets leave the memory if they change an object. Gives its place before.
+    pub(crate) fn stored(&mut self, number: Number, location: Location) -> Option<Location> {
         let node = &mut self.nodes[number as usize];
-        node.location = Some(location);
+        let before = node.location.replace(location);
         if node.is_data() && self.source.is_some() {
             self.bodies.remove(&number);
         }
+        before
     }
 
     /// The entries about an object, in the order of their admission; about one of its fields, if it is named.
@@ -488,50 +494,16 @@ impl Graph {
 
     /// The entries right behind an entry in its chain: more than one at a fork.
     pub(crate) fn children(&self, number: Number) -> impl Iterator<Item = Number> {
-        self.children_at(self.chain_of(number), Some(number))
-    }
-
-    /// The entries right behind a place of a chain; those at its start for `None`.
-    fn children_at(&self, chain: u32, number: Option<Number>) -> impl Iterator<Item = Number> {
-        let of = &self.chains[chain as usize];
-        let first = match number {
-            Some(number) => self.first_child(number),
-            None => of.first,
-        };
+        let chain = self.chain_of(number);
         // Most chains have no fork.
-        let fork = if of.forks.is_empty() { None } else { self.fork_after.get(&(chain, number)) };
+        let fork = if self.chains[chain as usize].forks.is_empty() {
+            None
+        } else {
+            self.fork_after.get(&(chain, Some(number)))
+        };
         let all = fork.map(|&at| &self.forks[at as usize].children[..]);
-        let alone = if all.is_some() { None } else { first };
+        let alone = if all.is_some() { None } else { self.first_child(number) };
         all.unwrap_or_default().iter().copied().chain(alone)
-    }
-
-    /// Appends the entries of a chain that are not one of `known` or before it.
-    pub(crate) fn behind(&self, chain: usize, known: &[Number], out: &mut Vec<Number>) {
-        let of = &self.chains[chain];
-        let number = u32::try_from(chain).expect("fewer than 2^32 chains");
-        let is_known = |entry: Number| known.iter().any(|&one| self.is_up_to(entry, one));
-        let mut starts: Vec<Number> = Vec::new();
-        if known.is_empty() {
-            starts.extend(self.children_at(number, None));
-        } else {
-            let behind = known.iter().flat_map(|&one| self.children(one));
-            let beside = of.forks.iter().flat_map(|&at| self.forks[at as usize].children.iter());
-            starts.extend(behind.chain(beside.copied()).filter(|&one| !is_known(one)));
-        }
-        if of.forks.is_empty() {
-            while let Some(entry) = starts.pop() {
-                out.push(entry);
-                starts.extend(self.first_child(entry));
-            }
-        } else {
-            let mut seen = HashSet::new();
-            while let Some(entry) = starts.pop() {
-                if seen.insert(entry) {
-                    out.push(entry);
-                    starts.extend(self.children(entry));
-                }
-            }
-        }
     }
 
     /// Adds an entry with its past. Returns its number and whether it makes a fork.

@@ -57,6 +57,7 @@ mod epoch;
 mod files;
 mod genesis;
 mod graph;
+mod items;
 mod listen;
 mod log;
 mod merge;
@@ -91,9 +92,10 @@ pub use epoch::EpochKeys;
 pub use files::{
     CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX,
     FolderReplica, Follower, Frame, Imported, LogError, LogFolder, NODE_KEY, ProofFiles, PutError,
-    REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, Scan, Signing, Tail, Verified, WitnessError,
-    WitnessFolder, deletable, frame as segment_frame, header as segment_header, make_note_key,
-    public_path, read_export, read_note_key, read_public_note_key, scan, write_note_key,
+    REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, SNAPSHOTS_CHECKED_MAX, Scan, Signing,
+    SnapshotWritten, Tail, Verified, VerifiedSnapshots, WitnessError, WitnessFolder, deletable,
+    frame as segment_frame, header as segment_header, make_note_key, public_path, read_export,
+    read_note_key, read_public_note_key, scan, write_note_key,
 };
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
@@ -101,8 +103,8 @@ pub use genesis::{
 pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
 pub use log::{
     AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
-    GenesisError, Known, Log, Maker, Offered, Outcome, Standing, Update, UpdateError, WAITING_MAX,
-    WAITING_OCTETS_MAX,
+    GenesisError, Known, Log, Maker, Offered, Outcome, SnapshotInfo, Standing, Update, UpdateError,
+    WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
@@ -119,12 +121,16 @@ pub use record::{
 };
 pub use refusal::Refusal;
 pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
+pub use snapshot::{
+    BadSnapshot, EVIDENCE_MAX, SNAPSHOT_MAGIC, Snapshot, SnapshotError, SnapshotFile,
+};
 pub use state::{Encryption, EpochInfo, ObjectInfo, State};
 pub use sync::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
     Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,
     LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, Replica, SEND_MS, Session,
-    SessionReport, SyncError, Taken, Took, WANT_MAX, begin, piece,
+    SessionReport, SyncError, Taken, Took, VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX, begin,
+    piece,
 };
 pub use value::{Float, Value};
 pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

@@ -11,6 +11,7 @@ mod honour;
 mod index;
 mod lacking;
 mod nodes;
+mod snapshot;
 mod turns;
 mod update;
 mod waiting;
@@ -38,8 +39,9 @@ pub use catch_up::CatchUp;
 pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
 pub use lacking::Known;
-pub(crate) use update::check_name;
+pub use snapshot::SnapshotInfo;
 pub use update::{Edit, Update, UpdateError};
+pub(crate) use update::{check_name, one_object};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
 use admit::{Checked, Trial};
@@ -55,6 +57,7 @@ pub struct Log {
     controls: Controls,
     checkpoints: Checkpoints,
     grants: Vec<Number>,
+    snapshots: Vec<Number>,
     nodes: Nodes,
     /// The keys in admitted certificates, for checking many signatures at once. The certificate of an entry decides
     /// which key is meant.
@@ -101,6 +104,8 @@ pub struct Offered {
     pub added: Vec<Signed>,
     /// The entries that waited before and are refused now.
     pub refused: Vec<(EntryId, Refusal)>,
+    /// The deletable values that came to entries that were here without them. The caller brings them to disk.
+    pub revealed: Vec<(EntryId, Opening)>,
 }
 
 /// Whether an admitted entry counts.
@@ -189,6 +194,7 @@ impl Log {
             controls: Controls::default(),
             checkpoints: Checkpoints::default(),
             grants: Vec::new(),
+            snapshots: Vec::new(),
             nodes: Nodes::default(),
             keys: HashMap::new(),
             waiting: Waiting::default(),
@@ -232,7 +238,20 @@ impl Log {
             self.retry(trial, now_ms, &mut offered);
         }
         self.settle();
-        offered.added.iter_mut().for_each(|signed| self.withhold(signed));
+        for signed in &mut offered.added {
+            if signed.opening.is_some() && self.state.is_deleted(&signed.id) {
+                // What does not come to disk is not here.
+                signed.opening = None;
+                self.state.drop_value(&signed.id);
+            }
+        }
+        offered.revealed.retain(|(id, _)| {
+            let is_deleted = self.state.is_deleted(id);
+            if is_deleted {
+                self.state.drop_value(id);
+            }
+            !is_deleted
+        });
         offered
     }
 
@@ -265,6 +284,8 @@ impl Log {
     /// [`Refusal`] if the entry is not admissible.
     pub fn restore(&mut self, signed: &Signed) -> Result<(), Refusal> {
         if self.graph.number(&signed.id).is_some() {
+            // A record that was written when its value came.
+            self.note_opening(signed);
             return Ok(());
         }
         self.admit_known(signed.id, &signed.entry, signed.octets.len())?;
@@ -291,11 +312,27 @@ impl Log {
     /// The number of entries with a deletable value that is neither here nor deleted.
     #[must_use]
     pub fn missing_values(&self) -> u64 {
-        let is_missing = |(id, entry): &(EntryId, Arc<Entry>)| {
-            let state = &self.state;
-            entry.commitment().is_some() && !state.is_deleted(id) && !state.has_value(id)
-        };
-        self.entries().filter(is_missing).count() as u64
+        self.state.count_lacking() as u64
+    }
+
+    /// The first of these entries behind one, ascending; at most `max`.
+    #[must_use]
+    pub fn lacking_values(&self, behind: Option<EntryId>, max: usize) -> Vec<EntryId> {
+        self.state.lacking_behind(behind).take(max).collect()
+    }
+
+    /// Takes the deletable value that comes with an entry that is here, if it is neither here nor deleted.
+    fn take_opening(&mut self, signed: &Signed, offered: &mut Offered) -> Outcome {
+        if let Some(opening) = &signed.opening
+            && self.state.is_lacking(&signed.id)
+        {
+            if !opening.opens(&signed.entry) {
+                return Outcome::Refused(Refusal::Opening);
+            }
+            self.state.reveal(signed.id, opening);
+            offered.revealed.push((signed.id, opening.clone()));
+        }
+        Outcome::Known
     }
 
     /// Drops the deletable values that are deleted.
@@ -358,6 +395,9 @@ impl Log {
 
     /// Adds an admissible entry.
     fn add(&mut self, id: EntryId, entry: &Arc<Entry>, past: crate::graph::Past, octets: usize) {
+        if entry.commitment().is_some() {
+            self.state.lack(id);
+        }
         let octets = admit::weight(entry, octets);
         let (number, is_fork) = self.graph.add(id, Arc::clone(entry), past, octets);
         // A fork ends entries that counted, and so do revocations and choices.
@@ -402,6 +442,7 @@ impl Log {
             Action::Cosign(cosignatures) => return self.add_cosignatures(number, cosignatures),
             Action::PublishNode(key) => self.nodes.publish(number, entry.author(), key),
             Action::EndNode(publication) => self.nodes.end(number, *publication),
+            Action::Snapshot(_) => self.snapshots.push(number),
             Action::Data(_) | Action::Genesis(_) => {}
         }
         false

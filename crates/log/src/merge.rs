@@ -101,6 +101,107 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Reads the content of a field with a rule.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] for octets that [`Self::write`] does not write.
+    pub(crate) fn read(rule: MergeRule, fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        fn value(fields: &mut Fields<'_>) -> Result<Value, Malformed> {
+            Value::read(fields.part(4, VALUE_OCTETS_MAX, "value")?)
+        }
+        /// The number of writes or elements. There is at least one, or no content.
+        fn count(fields: &mut Fields<'_>) -> Result<u64, Malformed> {
+            let count = fields.u64()?;
+            if count == 0 { Err(Malformed::Field("number of values")) } else { Ok(count) }
+        }
+        if fields.u8()? != rule.number() {
+            return Err(Malformed::Field("merge rule"));
+        }
+        Ok(match rule {
+            MergeRule::LastWriter => Self::LastWriter(value(fields)?),
+            MergeRule::Strict => {
+                let mut writes = BTreeMap::new();
+                for _ in 0..count(fields)? {
+                    let id = fields.id()?;
+                    let value = match (fields.u8()?, fields.part(4, VALUE_OCTETS_MAX, "value")?) {
+                        (0, []) => None,
+                        (1, octets) => Some(Value::read(octets)?),
+                        _ => return Err(Malformed::Field("whether there is a value")),
+                    };
+                    if writes.last_key_value().is_some_and(|(last, _)| *last >= id) {
+                        return Err(Malformed::Order("writes"));
+                    }
+                    writes.insert(id, value);
+                }
+                Self::Strict(writes)
+            }
+            MergeRule::Set => {
+                let mut elements: BTreeMap<Value, Vec<EntryId>> = BTreeMap::new();
+                for _ in 0..count(fields)? {
+                    let value = value(fields)?;
+                    let mut additions = Vec::new();
+                    for _ in 0..count(fields)? {
+                        let id = fields.id()?;
+                        if additions.last().is_some_and(|last| *last >= id) {
+                            return Err(Malformed::Order("additions"));
+                        }
+                        additions.push(id);
+                    }
+                    if elements.last_key_value().is_some_and(|(last, _)| *last >= value) {
+                        return Err(Malformed::Order("elements"));
+                    }
+                    elements.insert(value, additions);
+                }
+                Self::Set(elements)
+            }
+            MergeRule::Counter => Self::Counter(i128::from_be_bytes(fields.array()?)),
+            MergeRule::List => {
+                let mut elements = Vec::new();
+                for _ in 0..count(fields)? {
+                    elements.push((fields.id()?, value(fields)?));
+                }
+                Self::List(elements)
+            }
+        })
+    }
+
+    /// Calls a function with each value.
+    pub(crate) fn each_value(&self, mut see: impl FnMut(&Value)) {
+        match self {
+            Self::LastWriter(value) => see(value),
+            Self::Strict(writes) => writes.values().flatten().for_each(see),
+            Self::Set(elements) => elements.keys().for_each(see),
+            Self::Counter(_) => {}
+            Self::List(elements) => elements.iter().for_each(|(_, value)| see(value)),
+        }
+    }
+
+    /// The content with other values.
+    pub(crate) fn map(self, mut value: impl FnMut(Value) -> Value) -> Self {
+        match self {
+            Self::LastWriter(one) => Self::LastWriter(value(one)),
+            Self::Strict(writes) => Self::Strict(
+                writes.into_iter().map(|(id, one)| (id, one.map(&mut value))).collect(),
+            ),
+            Self::Set(elements) => {
+                let mut all: BTreeMap<Value, Vec<EntryId>> = BTreeMap::new();
+                for (one, additions) in elements {
+                    all.entry(value(one)).or_default().extend(additions);
+                }
+                // Two commitments to one value are one element.
+                all.values_mut().for_each(|additions| additions.sort_unstable());
+                Self::Set(all)
+            }
+            Self::Counter(sum) => Self::Counter(sum),
+            Self::List(elements) => {
+                Self::List(elements.into_iter().map(|(id, one)| (id, value(one))).collect())
+            }
+        }
+    }
+}
+
 /// What is known of deletable values.
 #[derive(Clone, Copy)]
 pub(crate) struct Sight<'a> {
@@ -303,6 +404,24 @@ impl FieldState {
             Value::check(value)?;
         }
         fields.end()
+    }
+
+    /// Calls a function with the values in the content, and their entries.
+    pub(crate) fn each_value(&self, mut see: impl FnMut(EntryId, &Value)) {
+        match self {
+            Self::LastWriter(last) => {
+                if let Some((stamp, Some(value))) = last {
+                    see(stamp.id, value);
+                }
+            }
+            Self::Strict { writes, .. } => {
+                let values = writes.iter().filter_map(|(id, value)| Some((*id, value.as_ref()?)));
+                values.for_each(|(id, value)| see(id, value));
+            }
+            Self::Set { additions, .. } => additions.iter().for_each(|(id, value)| see(*id, value)),
+            Self::Counter(_) => {}
+            Self::List(list) => list.elements().iter().for_each(|(id, value)| see(*id, value)),
+        }
     }
 
     /// Whether there is a content.

@@ -4,17 +4,18 @@ mod fields;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Read, Write};
+use std::ops::Bound;
 
 use talaria_cert::sha256;
 
 use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
-use crate::deletable::Opening;
+use crate::deletable::{Commitment, Opening};
 use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::{Genesis, Pattern};
+use crate::items::{Reader, Writer};
 use crate::merge::{Content, FieldState, Sight, Stamp};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Malformed, write_part};
-use crate::snapshot::{Reader, Writer};
 use crate::value::Value;
 
 use fields::ObjectFields;
@@ -35,6 +36,9 @@ pub struct State {
     epochs: BTreeMap<ObjectId, Vec<Epoch>>,
     /// The deletable values that are here, by entry.
     values: HashMap<EntryId, Value>,
+    /// The entries with a deletable value that has not come, or has left this node: those that are not deleted, and others.
+    lacking: BTreeSet<EntryId>,
+    gone: HashSet<EntryId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,16 +98,51 @@ pub struct ObjectInfo {
 }
 
 impl State {
+    /// Notes that an entry has a deletable value, which is not here.
+    pub(crate) fn lack(&mut self, id: EntryId) {
+        if self.is_deleted(&id) {
+            self.gone.insert(id);
+        } else {
+            self.lacking.insert(id);
+        }
+    }
+
     /// Notes the deletable value of an entry.
     pub(crate) fn reveal(&mut self, id: EntryId, opening: &Opening) {
+        self.lacking.remove(&id);
+        self.gone.remove(&id);
         if let Some(value) = opening.value() {
             self.values.insert(id, value);
         }
     }
 
+    /// Drops the deletable value of an entry.
+    pub(crate) fn drop_value(&mut self, id: &EntryId) {
+        self.values.remove(id);
+        self.lack(*id);
+    }
+
     /// Drops the deletable values that are deleted.
     pub(crate) fn drop_deleted(&mut self) {
-        self.values.retain(|id, _| !self.deleted.contains(id));
+        let dropped = self.values.extract_if(|id, _| self.deleted.contains(id));
+        // Should the deletion cease to count, somebody else may have them still.
+        self.gone.extend(dropped.map(|(id, _)| id));
+    }
+
+    /// Whether an entry has a deletable value that is neither here nor deleted.
+    pub(crate) fn is_lacking(&self, id: &EntryId) -> bool {
+        self.lacking.contains(id)
+    }
+
+    /// The entries with a deletable value that is neither here nor deleted, ascending, behind one.
+    pub(crate) fn lacking_behind(&self, behind: Option<EntryId>) -> impl Iterator<Item = EntryId> {
+        let start = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        self.lacking.range((start, Bound::Unbounded)).copied()
+    }
+
+    /// The number of such entries.
+    pub(crate) fn count_lacking(&self) -> usize {
+        self.lacking.len()
     }
 
     /// The entries whose deletable values are deleted.
@@ -158,7 +197,12 @@ impl State {
     ) {
         if let Change::Field(field, FieldChange::DeleteValues(ids)) = &data.change {
             if counts {
-                self.deleted.extend(ids);
+                for id in ids {
+                    self.deleted.insert(*id);
+                    if self.lacking.remove(id) {
+                        self.gone.insert(*id);
+                    }
+                }
                 let of_field = (data.object, field.clone());
                 self.deletions.entry(of_field).or_default().extend(ids);
             }
@@ -243,6 +287,9 @@ impl State {
         if let Some(ids) = self.deletions.remove(&(object, field.to_owned())) {
             for id in &ids {
                 self.deleted.remove(id);
+                if self.gone.remove(id) {
+                    self.lacking.insert(*id);
+                }
             }
         }
         if let Some(epochs) = self.epochs.get_mut(&object) {
@@ -320,44 +367,67 @@ impl State {
     /// nodes that have the values and on others.
     #[must_use]
     pub fn hash(&self, log: EntryId) -> [u8; 32] {
-        let mut out = b"TLGH".to_vec();
-        out.extend(log.0);
+        let mut hash = StateHash::new(log);
+        self.contents().for_each(|(id, octets)| hash.add(id, &octets));
+        hash.finish()
+    }
+
+    /// The objects that the hash covers, ascending, each with its octets (`docs/formats/log.md`, State).
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (ObjectId, Vec<u8>)> {
         let sight = Sight { deleted: &self.deleted, values: None };
-        for (id, object) in &self.objects {
-            let mut part = Vec::new();
+        self.objects.iter().filter_map(move |(id, object)| {
+            let mut octets = vec![u8::from(object.named.is_some()), u8::from(object.is_deleted())];
             if let Some((name, creator)) = &object.named {
-                write_part(&mut part, 2, name.as_bytes());
-                part.extend(creator.to_octets());
+                write_part(&mut octets, 2, name.as_bytes());
+                octets.extend(creator.to_octets());
             }
-            part.extend([u8::from(object.named.is_some()), u8::from(object.is_deleted())]);
             let mut is_empty = object.named.is_none() && object.last.is_none();
             for (name, state) in &*object.fields.peek() {
                 if let Some(content) = state.content(sight) {
-                    write_part(&mut part, 2, name.as_bytes());
-                    content.write(&mut part);
+                    write_part(&mut octets, 2, name.as_bytes());
+                    content.write(&mut octets);
                     is_empty = false;
                 }
             }
-            if !is_empty {
-                out.extend(id.0);
-                // One object is hashed apart, so that lengths say where it ends.
-                out.extend(sha256(&[&part]));
+            (!is_empty).then_some((*id, octets))
+        })
+    }
+
+    /// The commitments in the contents, each with its entry.
+    pub(crate) fn committed(&self) -> Vec<(Commitment, EntryId)> {
+        let mut found = Vec::new();
+        for object in self.objects.values() {
+            for field in object.fields.peek().values() {
+                field.each_value(|id, value| {
+                    if let Value::Committed(commitment) = value
+                        && !self.deleted.contains(&id)
+                    {
+                        found.push((*commitment, id));
+                    }
+                });
             }
         }
-        let mut epochs = Vec::new();
-        for (object, epoch) in
-            self.epochs.iter().flat_map(|(object, all)| all.iter().map(move |one| (object, one)))
-        {
-            if epoch.counts {
-                epochs.extend(object.0);
-                epochs.extend(epoch.stamp.id.0);
-            }
-        }
-        // The identities say the rest. The length tells this part from another object.
-        if !epochs.is_empty() {
-            out.extend(sha256(&[&epochs]));
-        }
-        sha256(&[&out])
+        found
+    }
+}
+
+/// The hash of a state, object by object, ascending.
+pub(crate) struct StateHash(Vec<u8>);
+
+impl StateHash {
+    pub(crate) fn new(log: EntryId) -> Self {
+        Self([b"TLGH", &log.0[..]].concat())
+    }
+
+    /// Adds an object with its octets.
+    pub(crate) fn add(&mut self, id: ObjectId, octets: &[u8]) {
+        self.0.extend(id.0);
+        // One object is hashed apart, so that lengths say where it ends.
+        self.0.extend(sha256(&[octets]));
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        sha256(&[&self.0])
     }
 }
 
@@ -403,6 +473,10 @@ impl State {
                 write_part(out, 4, &octets);
             });
         }
+        let lacking = self.lacking.len() + self.gone.len();
+        out.item(|out| out.extend((lacking as u64).to_be_bytes()));
+        let lacking = self.lacking.iter().chain(&self.gone);
+        lacking.for_each(|id| out.item(|out| out.extend(id.0)));
         let epochs = self.epochs.values().map(Vec::len).sum::<usize>();
         out.item(|out| out.extend((epochs as u64).to_be_bytes()));
         for (object, epochs) in &self.epochs {
@@ -481,6 +555,9 @@ impl State {
                 Ok((id, Value::read(octets)?))
             })?;
             state.values.insert(id, value);
+        }
+        for _ in 0..input.count()? {
+            state.lack(input.item(|fields| fields.array().map(EntryId))?);
         }
         for _ in 0..input.count()? {
             let (object, epoch) = input.item(|fields| {

@@ -59,6 +59,12 @@ pub const HEADS_KEPT_MAX: usize = 65_536;
 pub const WANT_MAX: usize = 65_536;
 /// Most entries of one answer.
 pub const LACKING_MAX: usize = 1 << 20;
+/// Most entries whose deletable values are asked for at once.
+pub const VALUES_MAX: usize = 8192;
+/// Time before a peer that had no value is asked again, in milliseconds. It doubles up to [`VALUES_MS_MAX`].
+pub const VALUES_MS: u64 = 60_000;
+/// The longest such time, in milliseconds.
+pub const VALUES_MS_MAX: u64 = 3_600_000;
 /// Octets that are read for one piece of an answer.
 pub const PIECE_OCTETS: usize = 1 << 20;
 /// The next piece is made when fewer octets wait to be sent.

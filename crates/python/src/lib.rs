@@ -25,7 +25,7 @@ mod module {
     #[pymodule_export]
     use crate::keys::{Key, Store};
     #[pymodule_export]
-    use crate::log::{Encrypted, Import, Log, LogCheck, LogEntry, ObjectId};
+    use crate::log::{Encrypted, Import, Log, LogCheck, LogEntry, LogSnapshot, ObjectId};
     #[pymodule_export]
     use crate::messages::{Opener, Sealer};
     #[pymodule_export]

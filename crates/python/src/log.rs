@@ -365,6 +365,17 @@ impl Log {
         work(py, || self.0.export(&file))
     }
 
+    /// Signs a snapshot, and returns its identity.
+    fn snapshot(&self, py: Python<'_>, key: &Key) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.snapshot(key))?.to_string())
+    }
+
+    /// Writes the last snapshot that is in force to a new file, and returns its identity.
+    fn export_snapshot(&self, py: Python<'_>, file: PathBuf) -> Result<String, Raised> {
+        Ok(work(py, || self.0.export_snapshot(&file))?.to_string())
+    }
+
     /// Takes the entries of an export of another node.
     fn import_file(&self, py: Python<'_>, file: PathBuf) -> Result<Import, Raised> {
         work(py, || self.0.import(&file)).map(Import)
@@ -398,6 +409,68 @@ impl Log {
 
     fn __repr__(&self) -> String {
         format!("<talaria.Log {}>", self.0.path().display())
+    }
+}
+
+/// A log as owners have signed it, from a file.
+#[pyclass(frozen)]
+pub(crate) struct LogSnapshot(embed::SharedSnapshot);
+
+#[pymethods]
+impl LogSnapshot {
+    #[new]
+    fn new(py: Python<'_>, file: PathBuf, log: &str) -> Result<Self, Raised> {
+        work(py, || embed::SharedSnapshot::open(&file, log)).map(Self)
+    }
+
+    /// The identity of the snapshot.
+    #[getter]
+    fn id(&self) -> String {
+        self.0.file().entry().to_string()
+    }
+
+    /// The hash of the state.
+    #[getter]
+    fn state(&self) -> String {
+        log::EntryId(self.0.file().snapshot().state).to_string()
+    }
+
+    /// The fingerprints of the owners who have signed.
+    #[getter]
+    fn signers(&self) -> Vec<String> {
+        self.0.file().signers().iter().map(ToString::to_string).collect()
+    }
+
+    /// The content of a field.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        object: &str,
+        field: &str,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = work(py, || self.0.get(object, field))?;
+        found.map(|found| content(py, &found)).transpose()
+    }
+
+    /// The fields of an object with their contents.
+    fn fields<'py>(&self, py: Python<'py>, object: &str) -> PyResult<Bound<'py, PyDict>> {
+        let found = work(py, || self.0.fields(object))?;
+        let fields = PyDict::new(py);
+        for (name, found) in found {
+            fields.set_item(name, content(py, &found)?)?;
+        }
+        Ok(fields)
+    }
+
+    /// The objects: names, and identities.
+    fn objects(&self) -> Vec<(Option<String>, ObjectId)> {
+        let named =
+            |object: log::ObjectInfo| (object.named.map(|(name, _)| name), ObjectId(object.id));
+        self.0.file().objects().map(named).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.LogSnapshot {}>", self.0.file().entry())
     }
 }
 

@@ -293,6 +293,30 @@ class Logs(unittest.TestCase):
         self.assertEqual(self.log.get("server", "pin"), "open")
         self.assertTrue(self.log.verify())
 
+    def test_a_snapshot_shows_the_log_without_entries(self):
+        self.log.put(self.alice, "server", "color", "red")
+        with self.assertRaises(talaria.NotFoundError):
+            self.log.export_snapshot(self.path / "none")
+        made = self.log.snapshot(self.alice)
+        state = self.log.stats()["state"]
+        self.log.put(self.alice, "server", "color", "blue")
+        file = self.path / "log.snapshot"
+        self.assertEqual(self.log.export_snapshot(file), made)
+        snapshot = talaria.LogSnapshot(file, self.log.id)
+        self.assertEqual((snapshot.id, snapshot.state), (made, state))
+        self.assertEqual(snapshot.get("server", "color"), "red")
+        self.assertEqual(snapshot.fields("server"), {"color": "red"})
+        self.assertEqual([name for name, _ in snapshot.objects()], ["server"])
+        self.assertEqual(len(snapshot.signers), 1)
+        with self.assertRaises(talaria.NotFoundError):
+            snapshot.get("other", "color")
+        with self.assertRaises(talaria.RefusedError):
+            talaria.LogSnapshot(file, made)
+        changed = self.path / "changed"
+        changed.write_bytes(file.read_bytes().replace(b"red", b"sad"))
+        with self.assertRaises(talaria.RefusedError):
+            talaria.LogSnapshot(changed, self.log.id)
+
     def test_a_batch_is_one_signature_for_many(self):
         updates = [("server", f"field-{number}", number) for number in range(20)]
         entries = self.log.put_many(self.alice, updates, batch=True)

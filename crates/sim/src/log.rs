@@ -6,10 +6,11 @@
 //! protocol, over lines that break at any octet.
 //!
 //! Seven people have nodes, two of them are owners. The key of a third one is stolen: the thief forks and dates entries back, and an owner
-//! revokes it. Mallory tells two halves of the nodes different stories, dates entries a year ahead, and writes fields that nobody has
+//! revokes it. The certificate of a fourth one expires, as checkpoints and three witnesses say. Values are deleted, and some nodes give none away. Mallory tells two halves of the nodes different stories, dates entries a year ahead, and writes fields that nobody has
 //! granted. A stranger forges.
 //!
-//! At the end the network heals. Then all nodes must have the same entries and the same hash of the state; each entry that was acknowledged
+//! At the end the network heals. Then all nodes must have the same entries, the same hash of the state, the same checkpoints and keys of nodes, and each value that one of them has and that is
+//! not deleted; each entry that was acknowledged
 //! to its author must be there; no chain of an honest node may be forked; and a log that gets the same entries in another order must come to the
 //! same hash.
 
@@ -25,8 +26,8 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use talaria_log::{
-    Action, Edit, EntryId, Genesis, Grant, Log, MergeRule, ObjectId, Operations, Outcome, Pattern,
-    Revocation, Signed, Standing, Target, Update, Value,
+    Action, Cosignatures, Edit, EntryId, Genesis, Grant, Log, MergeRule, NodeKey, ObjectId,
+    Opening, Operations, Outcome, Pattern, Revocation, Signed, Standing, Target, Update, Value,
 };
 
 use crate::disk::Fate;
@@ -36,7 +37,7 @@ use connection::connect;
 use disk::{Cut, Disk, Stopped};
 use network::{Network, Packet};
 use node::{Node, Taken, restored};
-use people::{BEGIN_MS, MALLORY, MEMBERS, OWNERS, Person, VICTIM, people};
+use people::{BEGIN_MS, EXPIRING, MALLORY, MEMBERS, Notary, OWNERS, Person, VICTIM, people};
 
 /// The nodes.
 const NODES: usize = 20;
@@ -94,6 +95,22 @@ pub struct LogReport {
     pub forks: u64,
     /// Entries that are admitted and do not count.
     pub ended: u64,
+    /// Deletable values that are deleted at the end.
+    pub deleted: u64,
+    /// Deletable values that came to a node after their entries.
+    pub values: u64,
+    /// Valid checkpoints.
+    pub checkpoints: u64,
+    /// Forks of the checkpointer.
+    pub checkpoint_forks: u64,
+    /// Entries of the key that expires which do not count for that.
+    pub expired: u64,
+    /// Snapshots in force.
+    pub snapshots: u64,
+    /// Keys of nodes that may connect.
+    pub node_keys: u64,
+    /// Others.
+    pub node_keys_ended: u64,
     /// Segments.
     pub segments: u64,
 }
@@ -116,6 +133,14 @@ impl AddAssign for LogReport {
             (&mut self.set_back, other.set_back),
             (&mut self.forks, other.forks),
             (&mut self.ended, other.ended),
+            (&mut self.deleted, other.deleted),
+            (&mut self.values, other.values),
+            (&mut self.checkpoints, other.checkpoints),
+            (&mut self.checkpoint_forks, other.checkpoint_forks),
+            (&mut self.expired, other.expired),
+            (&mut self.snapshots, other.snapshots),
+            (&mut self.node_keys, other.node_keys),
+            (&mut self.node_keys_ended, other.node_keys_ended),
             (&mut self.segments, other.segments),
         ];
         for (sum, more) in pairs {
@@ -167,6 +192,7 @@ struct World {
     now_ms: u64,
     step: usize,
     people: Vec<Person>,
+    notary: Notary,
     nodes: Vec<Node>,
     network: Network,
     /// The entries that every node begins with: genesis, grants and approvals.
@@ -200,8 +226,15 @@ fn update(numbers: &mut Numbers, step: usize) -> Update {
         4 => ("count".to_owned(), Value::Integer(number)),
         _ => ("list".to_owned(), Value::Integer(small(numbers))),
     };
-    let edit = match numbers.below(8) {
-        0 if field.starts_with("count") => Edit::Put(field, value),
+    let is_counter = field.starts_with("count");
+    let edit = match numbers.below(14) {
+        8..=10 if !is_counter => {
+            let mut salt = [0; 32];
+            salt.chunks_mut(8).for_each(|part| part.copy_from_slice(&numbers.draw().to_be_bytes()));
+            Edit::PutDeletable(field, Opening::new(&value, salt))
+        }
+        11..=13 if !is_counter => Edit::DeleteValues(field),
+        0 if is_counter => Edit::Put(field, value),
         0 if matches!(&*field, "set" | "list") => Edit::Remove(field, Some(value)),
         0 => Edit::Remove(field, None),
         _ => Edit::Put(field, value),
@@ -211,9 +244,14 @@ fn update(numbers: &mut Numbers, step: usize) -> Update {
 }
 
 /// The entries that every node begins with.
-fn begin(people: &mut [Person], threshold: u8, made: &mut BTreeSet<EntryId>) -> Vec<Signed> {
+fn begin(
+    people: &mut [Person],
+    notary: &Notary,
+    threshold: u8,
+    made: &mut BTreeSet<EntryId>,
+) -> Vec<Signed> {
     let owners = people[..OWNERS].iter().map(|owner| owner.certificate.clone()).collect();
-    let mut genesis = Genesis::new(owners, threshold);
+    let mut genesis = notary.of(Genesis::new(owners, threshold));
     let rule = |pattern: &str, rule| (Pattern::new(pattern).expect("short"), rule);
     genesis.rules = vec![
         rule("strict", MergeRule::Strict),
@@ -249,13 +287,28 @@ fn begin(people: &mut [Person], threshold: u8, made: &mut BTreeSet<EntryId>) -> 
     begun
 }
 
+/// All that nodes with the same entries agree on beside the state, as text: which entries count and why, checkpoints, snapshots and keys of nodes.
+fn agreed(log: &Log) -> String {
+    let mut ids: Vec<EntryId> = log.ids().collect();
+    ids.sort_unstable();
+    let standings = ids.iter().map(|id| log.standing(id));
+    let standings: Vec<Option<Standing>> = standings.collect();
+    let mut checkpoints = log.checkpoints();
+    checkpoints.sort_by_key(|checkpoint| checkpoint.entry);
+    let mut nodes: Vec<(EntryId, bool)> = log.nodes().map(|(id, .., may)| (id, may)).collect();
+    nodes.sort_unstable();
+    let (forks, snapshots) = (log.checkpoint_forks(), log.snapshots());
+    format!("{standings:?} {checkpoints:?} {forks:?} {snapshots:?} {nodes:?}")
+}
+
 impl World {
     fn new(seed: u64, defect: Defect) -> Self {
         let mut numbers = Numbers::new(seed ^ 0x10c5_ed10);
         let mut people = people();
         let mut made = BTreeSet::new();
         let threshold = if numbers.percent(30) { 2 } else { 1 };
-        let begun = begin(&mut people, threshold, &mut made);
+        let notary = Notary::new();
+        let begun = begin(&mut people, &notary, threshold, &mut made);
         let nodes = (0..NODES).map(|number| {
             // Before the simulation, everything is durable.
             let mut disk = Disk::new(begun[0].id, Defect::None);
@@ -281,6 +334,7 @@ impl World {
             now_ms: BEGIN_MS,
             step: 0,
             people,
+            notary,
             network: Network::default(),
             begun,
             acknowledged: BTreeMap::new(),
@@ -308,14 +362,14 @@ impl World {
         let node = self.numbers.below(NODES);
         match self.numbers.below(100) {
             0..16 => self.write(node),
-            16..45 => {
+            16..43 => {
                 let to = self.numbers.below(NODES);
                 if self.nodes[node].log.is_some() && to != node {
                     let ask = self.nodes[node].ask();
                     self.network.send((node, to), &ask, self.now_ms, &mut self.numbers);
                 }
             }
-            45..70 => {
+            43..68 => {
                 let to = self.numbers.below(NODES);
                 let is_broken = self.numbers.percent(40);
                 let octets = is_broken.then(|| 1 + self.numbers.below(20_000));
@@ -325,20 +379,21 @@ impl World {
                     self.connect(node, to, octets)?;
                 }
             }
-            70..74 => self.crash(node),
-            74..77 => self.owner_acts(),
-            77..79 => {
+            68..72 => self.crash(node),
+            72..79 => self.owner_acts(),
+            79..81 => {
                 // Owners' nodes are parted too, and so are their decisions.
                 let sides = u32::try_from(self.numbers.draw() >> 32).unwrap_or_default();
                 self.network.parted = if self.numbers.percent(50) { sides } else { 0 };
             }
-            79..82 => {
+            81..83 => {
                 let disk = &mut self.nodes[node].disk;
                 let is_full = self.numbers.percent(60);
                 disk.segments_max = if is_full { disk.segments() } else { usize::MAX };
             }
-            82..85 => self.set_back(node),
-            85..97 => self.attack(),
+            83..86 => self.set_back(node),
+            86..94 => self.attack(),
+            94..97 => self.member_acts(node),
             _ => self.network.parted = 0,
         }
         Ok(())
@@ -423,7 +478,8 @@ impl World {
         }
         match packet {
             Packet::Have(have) => {
-                for answer in self.nodes[to].answer(&have) {
+                let withholds = self.numbers.percent(20);
+                for answer in self.nodes[to].answer(&have, withholds) {
                     self.network.send((to, from), &answer, self.now_ms, &mut self.numbers);
                 }
             }
@@ -440,6 +496,47 @@ impl World {
     fn note(&mut self, taken: &Taken) {
         self.report.refused += (taken.refused.len() + taken.unreadable) as u64;
         self.report.waited += taken.waiting as u64;
+        self.report.values += taken.values as u64;
+    }
+
+    /// A member publishes the key of a node, or ends one.
+    fn member_acts(&mut self, number: usize) {
+        let author = self.people[self.nodes[number].person].certificate.name();
+        let Some(log) = &self.nodes[number].log else { return };
+        let own = log.nodes().filter(|(_, by, _, may)| *may && *by == author);
+        let own: Vec<EntryId> = own.map(|(id, ..)| id).collect();
+        let numbers = &mut self.numbers;
+        let action = if own.is_empty() || numbers.percent(60) {
+            let seed = u8::try_from(numbers.below(40)).unwrap_or_default();
+            Action::PublishNode(NodeKey { key: [seed; 32], name: format!("node {number}") })
+        } else {
+            Action::EndNode(own[numbers.below(own.len())])
+        };
+        let person = &mut self.people[self.nodes[number].person];
+        if let Ok(made) = self.nodes[number].act(person, action, self.now_ms) {
+            self.store_own(number, vec![made]);
+        }
+    }
+
+    /// An owner states what the node has: a checkpoint with the key of the checkpointer, or a snapshot.
+    fn owner_states(&mut self, number: usize, is_checkpoint: bool) {
+        let person = &mut self.people[self.nodes[number].person];
+        let key = &self.notary.key;
+        let time = self.now_ms / 1000;
+        let made = self.nodes[number].state(
+            person,
+            |log, chain, now_ms| {
+                if is_checkpoint {
+                    log.draft_checkpoint(chain, key, time, now_ms)
+                } else {
+                    log.draft_snapshot(chain, now_ms)
+                }
+            },
+            self.now_ms,
+        );
+        if let Ok(made) = made {
+            self.store_own(number, vec![made]);
+        }
     }
 
     /// An owner approves, chooses, revokes, or grants.
@@ -449,11 +546,39 @@ impl World {
         let number = owned[self.numbers.below(owned.len())];
         let Some(log) = &self.nodes[number].log else { return };
         let numbers = &mut self.numbers;
-        let action = match numbers.below(6) {
+        let action = match numbers.below(14) {
+            6..=8 => return self.owner_states(number, true),
+            9 => return self.owner_states(number, false),
+            10 | 11 => {
+                let known = log.checkpoints();
+                let Some(last) = known.last() else { return };
+                let other = &known[numbers.below(known.len())];
+                let checkpoint = if numbers.percent(80) { last } else { other };
+                // Enough witnesses, or fewer. One of them lies about the time in a few cases.
+                let first = numbers.below(self.notary.len());
+                let late_s = if numbers.percent(10) { 100 } else { 0 };
+                let time = self.now_ms / 1000 + late_s;
+                let places = first.saturating_sub(1)..self.notary.len();
+                let lines = self.notary.cosign(&checkpoint.head, places, time);
+                Action::Cosign(Cosignatures { checkpoint: checkpoint.entry, lines })
+            }
+            12 => {
+                let forks = log.checkpoint_forks();
+                if forks.is_empty() {
+                    return;
+                }
+                let fork = &forks[numbers.below(forks.len())];
+                Action::Choose(fork.branches[numbers.below(fork.branches.len())])
+            }
+            13 => {
+                let target = Target::Author(self.people[VICTIM].certificate.name());
+                let since = self.now_ms / 1000 - numbers.below(60) as u64;
+                Action::Revoke(Revocation { target, reason: 2, since, heads: Vec::new() })
+            }
             0 => {
                 let decisions: Vec<EntryId> = log
                     .entries()
-                    .filter(|(_, entry)| matches!(entry.action.number(), 32 | 33 | 35))
+                    .filter(|(_, entry)| matches!(entry.action.number(), 32 | 33 | 35 | 40))
                     .map(|(id, _)| id)
                     .collect();
                 Action::Approve(decisions[numbers.below(decisions.len())])
@@ -483,8 +608,9 @@ impl World {
             }
             _ => {
                 let person = OWNERS + numbers.below(MEMBERS - OWNERS);
+                let person = if numbers.percent(20) { EXPIRING } else { person };
                 Action::Grant(Box::new(Grant {
-                    certificate: self.people[person].certificate.clone(),
+                    certificate: self.people[person].newer.clone(),
                     object: ObjectId::NONE,
                     fields: Pattern::new("*").expect("short"),
                     operations: Operations::FIELDS,
@@ -537,14 +663,19 @@ impl World {
             self.start(number)?;
         }
         self.is_healed = true;
+        let amount = |world: &Self| -> usize {
+            let values =
+                |node: &Node| node.stored.iter().filter(|signed| signed.opening.is_some()).count();
+            world.nodes.iter().map(|node| node.stored.len() + values(node)).sum()
+        };
         for _ in 0..ROUNDS_MAX {
-            let before: usize = self.nodes.iter().map(|node| node.stored.len()).sum();
+            let before = amount(self);
             for number in 0..NODES {
                 for step in [1, 7] {
                     self.connect(number, (number + step) % NODES, None)?;
                 }
             }
-            if before == self.nodes.iter().map(|node| node.stored.len()).sum() {
+            if before == amount(self) {
                 return Ok(());
             }
         }
@@ -560,10 +691,12 @@ impl World {
         let (low, high) = (one.min(other), one.max(other));
         let (before, behind) = self.nodes.split_at_mut(high);
         let mut pair = [&mut before[low], &mut behind[0]];
-        let ended = connect(&mut pair, octets, self.now_ms, cuts, &mut self.numbers)
+        let withholds = [(); 2].map(|()| !self.is_healed && self.numbers.percent(20));
+        let ended = connect(&mut pair, octets, self.now_ms, cuts, withholds, &mut self.numbers)
             .map_err(|why| format!("nodes {low} and {high}: {why}"))?;
         self.report.connections += 1;
         self.report.waited += ended.waiting;
+        self.report.values += ended.values;
         if let Some((at, stopped)) = ended.stopped {
             self.stopped([low, high][at], Err(stopped));
         }
@@ -576,7 +709,14 @@ impl World {
         };
         let all = of(&self.nodes[0]);
         let log = self.nodes[0].log.as_ref().ok_or("node 0 is down")?;
-        let hash = log.state_hash();
+        let (hash, decided) = (log.state_hash(), agreed(log));
+        // The values that somebody has.
+        let values: BTreeSet<EntryId> = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.log.as_ref())
+            .flat_map(|log| log.ids().filter(|id| log.state().has_value(id)))
+            .collect();
         for (number, node) in self.nodes.iter().enumerate() {
             let theirs = of(node);
             if theirs != all {
@@ -591,7 +731,19 @@ impl World {
             if log.state_hash() != hash {
                 return Err(format!("nodes 0 and {number} have the same entries and other states"));
             }
+            if agreed(log) != decided {
+                return Err(format!(
+                    "nodes 0 and {number} disagree: {} and {decided}",
+                    agreed(log)
+                ));
+            }
+            if let Some(id) = values.iter().find(|id| !log.state().has_value(id)) {
+                return Err(format!("node {number} does not have the value of the entry {id}"));
+            }
             let after = restored(&node.stored)?;
+            if after.missing_values() != log.missing_values() {
+                return Err(format!("node {number} has other values after a restart"));
+            }
             if after.state_hash() != hash {
                 return Err(format!("node {number} has another state after a restart"));
             }
@@ -610,6 +762,23 @@ impl World {
         self.report.forks = log.forks().len() as u64;
         let ended = |id: &&EntryId| log.standing(id) != Some(Standing::Counts);
         self.report.ended = all.iter().filter(ended).count() as u64;
+        for id in &all {
+            self.report.deleted += u64::from(log.state().is_deleted(id));
+            self.report.expired += u64::from(log.standing(id) == Some(Standing::Expired));
+        }
+        let checkpoints = log.checkpoints();
+        let valid = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).count();
+        self.report.checkpoints = valid as u64;
+        self.report.checkpoint_forks = log.checkpoint_forks().len() as u64;
+        for snapshot in log.snapshots() {
+            self.report.snapshots += u64::from(snapshot.is_in_force);
+            if log.check_snapshot(&snapshot.entry) != Some(Ok(())) {
+                return Err(format!("the snapshot {} of an honest owner is wrong", snapshot.entry));
+            }
+        }
+        let may = log.nodes().filter(|(.., may)| *may).count();
+        self.report.node_keys = may as u64;
+        self.report.node_keys_ended = (log.nodes().count() - may) as u64;
         self.report.packets = self.network.sent();
         self.report.lost = self.network.lost;
         self.report.repeated = self.network.repeated;

@@ -64,6 +64,14 @@ fn twenty_nodes_converge() {
                 ("machines that were set back", report.set_back),
                 ("forks", report.forks),
                 ("entries that do not count", report.ended),
+                ("deleted values", report.deleted),
+                ("values that came later", report.values),
+                ("valid checkpoints", report.checkpoints),
+                ("forks of the checkpointer", report.checkpoint_forks),
+                ("entries of an expired key", report.expired),
+                ("snapshots in force", report.snapshots),
+                ("keys of nodes", report.node_keys),
+                ("ended keys of nodes", report.node_keys_ended),
             ];
             for (what, count) in happened {
                 assert!(report.seeds < 50 || count > 0, "no {what}");

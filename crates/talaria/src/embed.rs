@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use talaria_cert::first_packet;
-use talaria_log::{DraftError, LogError, UpdateError};
+use talaria_log::{DraftError, LogError, SnapshotError, UpdateError};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::policy;
@@ -25,7 +25,7 @@ use talaria_message::{
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
-pub use log::{HistoryEntry, LogFigures, SharedLog, putting, putting_deletable};
+pub use log::{HistoryEntry, LogFigures, SharedLog, SharedSnapshot, putting, putting_deletable};
 
 use crate::{Error, Stores};
 
@@ -593,8 +593,13 @@ impl ErrorKind {
             LogError::Draft(_)
             | LogError::Genesis(_)
             | LogError::OtherLog { .. }
-            | LogError::Unexpected { .. } => Self::Refused,
-            LogError::NotAnExport { .. } => Self::Malformed,
+            | LogError::Unexpected { .. }
+            | LogError::SnapshotNotInForce { .. }
+            | LogError::BadSnapshot { .. } => Self::Refused,
+            LogError::NoSnapshot { .. } => Self::NotFound,
+            LogError::NotAnExport { .. }
+            | LogError::Snapshot { source: SnapshotError::Malformed(_), .. } => Self::Malformed,
+            LogError::Snapshot { .. } => Self::Refused,
             _ => Self::Store,
         }
     }

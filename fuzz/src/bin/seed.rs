@@ -370,9 +370,12 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// An export, its records, and a segment, of a small log.
+/// An export, its records, a segment and a snapshot, of a small log.
 fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_log::{Certificate, EXPORT_MAGIC, LogFolder, Tail, read_record, scan, to_records};
+    use talaria_log::{
+        Certificate, EXPORT_MAGIC, LogFolder, Maker, SnapshotFile, Tail, read_record, scan,
+        to_records,
+    };
     use talaria_message::make::{GenerateOptions, Protection, generate};
     use talaria_message::openpgp::serialize::MarshalInto as _;
     use talaria_message::{Recipients, policy, signing_key};
@@ -412,12 +415,18 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     assert!(found.tail == Tail::Clean && found.frames.len() > 2);
     write(folder, "log", records.len() + 1, &[&[2], &segment[..end + 64]].concat())?;
     write(folder, "log", records.len() + 2, &[&[2], &segment[..end - 9]].concat())?;
+    let mut maker = Maker::new(&certificate, &mut key, [3; 16]).ok_or("not their key")?;
+    let snapshot = written.put_snapshot(&mut maker, talaria_fuzz::log::NOW_MS)?;
+    let mut file = vec![3];
+    written.write_snapshot(&snapshot, &mut file, Path::new("seed"))?;
+    SnapshotFile::read(&mut &file[1..], written.id())?;
+    write(folder, "log", records.len() + 3, &file)?;
     // What stands inside ciphertexts of the place that the target has.
     let (log, object, author, epoch) = ([1; 32], [2; 32], [6; 33], [3; 32]);
     let key = [&b"TLGK\x01"[..], &log, &object, b"\0\x02a*", &author, &[9; 32]].concat();
     let value = [&b"TLGV\x01"[..], &log, &object, b"\0\x02ab", &author, &epoch, b"\x01x"].concat();
     for (number, plain) in [key, value].into_iter().enumerate() {
-        write(folder, "log", records.len() + 3 + number, &[&[3], &plain[..]].concat())?;
+        write(folder, "log", records.len() + 4 + number, &[&[4], &plain[..]].concat())?;
     }
     Ok(())
 }

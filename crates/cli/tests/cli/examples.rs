@@ -67,6 +67,9 @@ fn log(home: &Home) -> String {
         home.sh(&format!("talaria -q log witness trust {witness} checkpoint.key.pub"));
     }
     home.sh("talaria -q log witness cosign witness-2 request.txt -o cosigned.txt");
+    home.sh("talaria -q log --log fleet snapshot make");
+    home.sh("talaria -q log --log fleet snapshot export -o fleet.snapshot");
+    home.sh("talaria --json log --log fleet stats | sed 's/.*\"log\":\"//; s/\".*//' > fleet.id");
     let grants = home.sh("talaria --json log --log fleet list --grants");
     let found = grants.lines().find_map(|line| line.split("\"grant\":\"").nth(1));
     found.unwrap()[..64].to_owned()

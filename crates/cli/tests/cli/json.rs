@@ -155,6 +155,12 @@ const LINES: &str = "\
     log witness cosign witness request.txt -o cosigned.txt
     log cosign --log dated cosigned.txt -u alice@example.org
     log list --log dated --checkpoints
+    log put --log dated server-1 color red -u alice@example.org
+    log snapshot make --log dated -u alice@example.org
+    log list --log dated --snapshots
+    log snapshot export --log dated -o dated.snapshot
+    log snapshot check dated.snapshot --expect $(talaria --json log --log dated stats | sed 's/.*\"log\":\"//; s/\".*//')
+    log snapshot read dated.snapshot --expect $(talaria --json log --log dated stats | sed 's/.*\"log\":\"//; s/\".*//')
     log stats --log dated
     log verify --log dated
     log export --log dated --pgp dated-proof
@@ -302,6 +308,7 @@ fn every_json_output_is_documented() {
         "backup signer",
         "log",
         "log node",
+        "log snapshot",
         "log witness",
     ];
     let left: Vec<String> = all

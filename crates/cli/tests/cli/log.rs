@@ -659,6 +659,61 @@ fn no_reported_update_is_lost_by_kill_9() {
     alice.verify();
 }
 
+/// Two owners sign a snapshot, and Dave reads it without a log, a store or a key.
+#[test]
+fn a_snapshot_shows_the_log_to_others() {
+    let site = Site::new();
+    let alice = site.node("alice");
+    let bob = site.node("bob");
+    alice.ok("import bob.pgp");
+    alice.ok("log init --owner alice@example.org --owner bob@example.org --threshold 2");
+    alice.ok("log put server-1 color red");
+    alice.ok("log put server-1 phone secret --deletable");
+    let id = alice.stats()["log"].as_str().unwrap().to_owned();
+    let made = alice.ok("log snapshot make").remove(0);
+    assert_eq!((&made["in_force"], &made["needed"]), (&false.into(), &1.into()));
+    alice.fails("log snapshot export -o log.snapshot", 1);
+    let entry = made["entry"].as_str().unwrap();
+    alice.fails(&format!("log snapshot export {entry} -o log.snapshot"), 1);
+    alice.ok("log export -o sent.tlg");
+    bob.ok("log import sent.tlg");
+    bob.ok(&format!("log approve {entry}"));
+    let listed = bob.ok("log list --snapshots");
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0]["in_force"], true);
+    assert_eq!(listed[0]["agreed"].as_array().unwrap().len(), 2);
+    let written = bob.ok("log snapshot export -o log.snapshot").remove(0);
+    assert_eq!((&written["values"], &written["missing_values"]), (&1.into(), &0.into()));
+    // What comes later is not in it.
+    bob.ok("log put server-1 color blue");
+
+    let dave = Node(&site, "dave");
+    let checked = dave.ok(&format!("log snapshot check log.snapshot --expect {id}")).remove(0);
+    assert_eq!((&checked["entry"], &checked["state"]), (&made["entry"], &made["state"]));
+    assert_eq!((&checked["threshold"], &checked["objects"]), (&2.into(), &1.into()));
+    assert_eq!(checked["signers"].as_array().unwrap().len(), 2);
+    let read = |part: &str| {
+        dave.ok(&format!("log snapshot read log.snapshot --expect {id}{part}")).remove(0)
+    };
+    assert_eq!(read("")["name"], "server-1");
+    assert_eq!(read(" server-1 color")["values"][0], "red");
+    assert_eq!(read(" server-1 phone")["values"][0], "secret");
+    dave.fails(&format!("log snapshot read log.snapshot --expect {id} server-2"), 1);
+    dave.fails(&format!("log snapshot read log.snapshot --expect {id} server-1 shape"), 1);
+    // Another log, and a file that somebody has changed.
+    let other = format!("{}{}", &id[1..], &id[..1]);
+    dave.fails(&format!("log snapshot check log.snapshot --expect {other}"), 3);
+    let mut octets = fs::read(site.at("log.snapshot")).unwrap();
+    let at = octets.windows(3).rposition(|part| part == b"red").unwrap();
+    octets[at] = b'R';
+    fs::write(site.at("changed.snapshot"), octets).unwrap();
+    let (_, why) = dave.fails(&format!("log snapshot check changed.snapshot --expect {id}"), 4);
+    assert!(why.contains("not those that the owners have signed"), "{why}");
+    let verified = bob.ok("log verify").remove(0);
+    assert_eq!(verified["snapshots"], 1);
+    assert_eq!(verified["wrong_snapshots"], serde_json::json!([]));
+}
+
 /// Alice makes checkpoints, and people at two machines without the log cosign them.
 #[test]
 fn witnesses_cosign_checkpoints_with_files() {

@@ -411,6 +411,16 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria log --log fleet serve --listen nowhere", 5, "nowhere", "HOST:PORT"),
     mistake("talaria log --log fleet node publish 12", 2, "64 hexadecimal digits", "--help"),
     mistake("talaria log --log dump watch", 1, "dump", "talaria log --log dump init"),
+    mistake("talaria log --log fleet snapshot export -o out", 1, "no snapshot", "snapshot make"),
+    mistake("talaria log snapshot make", 2, "folder of the log", "--log DIR"),
+    mistake(
+        "talaria log snapshot check letter.txt --expect \
+         0000000000000000000000000000000000000000000000000000000000000000",
+        3,
+        "letter.txt",
+        "talaria log snapshot export",
+    ),
+    mistake("talaria log snapshot read letter.txt", 2, "--expect", "--help"),
     mistake("talaria log --log fleet import letter.txt", 3, "letter.txt", "talaria log export"),
     mistake("talaria log --log fleet import missing.tlg", 5, "missing.tlg", "Check the spelling"),
     mistake(

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::program::{Home, prepared};
 
 /// Command lines that write the file `out`, and whether the file is private.
-const OUTPUTS: [(&str, bool); 20] = [
+const OUTPUTS: [(&str, bool); 21] = [
     ("talaria encrypt -r bob@example.net letter.txt -o out", false),
     ("talaria encrypt -a -r bob@example.net letter.txt --output out", false),
     ("talaria decrypt letter.txt.pgp -o out", false),
@@ -28,6 +28,7 @@ const OUTPUTS: [(&str, bool); 20] = [
     ("talaria bench generate 1 -o out", false),
     ("talaria tofu export out", true),
     ("talaria log --log log export -o out", false),
+    ("talaria log --log log snapshot export -o out", false),
     ("talaria log witness cosign witness request.txt -o out", false),
     ("talaria --store home/damaged.db admin set-aside -o out", false),
 ];
@@ -39,11 +40,12 @@ fn with_inputs(root: &Path) -> Home {
     home.sh("talaria -q log witness init witness witness.example.net");
     home.sh("talaria -q log --log log init --checkpointer c.key --witness witness/key.pub");
     home.sh("talaria -q log --log log put server-1 color red");
+    home.sh("talaria -q log --log log snapshot make");
     home.sh("talaria -q log witness trust witness c.key.pub");
     home.sh("talaria -q log --log log checkpoint --key c.key --request first.txt");
     home.sh("talaria -q log witness cosign witness first.txt > cosigned.txt");
     // A checkpoint that the witness has cosigned can be cosigned again.
-    home.sh("talaria -q log --log log checkpoint --old 3 --request request.txt");
+    home.sh("talaria -q log --log log checkpoint --old 4 --request request.txt");
     home.sh("cp certs.db home/damaged.db");
     let damaged = Connection::open(home.0.join("home/damaged.db")).unwrap();
     let changed =

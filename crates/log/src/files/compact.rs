@@ -173,7 +173,7 @@ impl LogFolder {
                     let new = new_path(self.path());
                     fs::rename(&new, &path).map_err(io("replace", &path))?;
                     self.bodies.forget();
-                    rewritten.locations.iter().for_each(|(id, at)| log.stored(id, *at));
+                    rewritten.locations.iter().for_each(|(id, at)| log.moved(id, *at));
                     Ok::<_, LogError>(())
                 })?;
             }

@@ -6,12 +6,13 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use super::{LogError, LogFolder};
-use crate::log::{Log, Outcome};
+use crate::log::{Log, Outcome, SnapshotInfo};
 use crate::merkle::paths;
 use crate::name::EntryId;
 use crate::octets::{Malformed, write_part};
 use crate::record::{Evidence, RECORD_OCTETS_MAX, Signed, read_record, to_records};
 use crate::refusal::Refusal;
+use crate::snapshot::BadSnapshot;
 use crate::witness::ProofText;
 
 /// The start of an export.
@@ -19,6 +20,8 @@ pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
 /// The number of entries that are offered or written together, and of their octets.
 const CHUNK: usize = 4096;
 const CHUNK_OCTETS: usize = 8 << 20;
+/// Most snapshots that a verification computes again, the last ones. Each costs as much as all entries before it.
+pub const SNAPSHOTS_CHECKED_MAX: usize = 16;
 /// Most refused or failed entries that a report names. Further ones are counted.
 pub const REFUSED_KEPT_MAX: usize = 1000;
 
@@ -36,6 +39,8 @@ pub struct Imported {
     pub added: u64,
     /// Entries that were here.
     pub known: u64,
+    /// Deletable values that came to entries that were here without them.
+    pub values: u64,
     /// Entries whose past is not here. They are not kept.
     pub waiting: u64,
     /// Entries whose clock is ahead of that of this node. They are not kept.
@@ -77,6 +82,19 @@ pub struct Verified {
     pub missing: u64,
     /// The number of checkpoints whose trees and signatures hold, and of those that are valid.
     pub checkpoints: (usize, usize),
+    /// The snapshots.
+    pub snapshots: VerifiedSnapshots,
+}
+
+/// The result of computing the last snapshots of a log again.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct VerifiedSnapshots {
+    /// The number of snapshots that state what the log was.
+    pub right: usize,
+    /// Those that do not: statements by their authors that are false.
+    pub wrong: Vec<(EntryId, BadSnapshot)>,
+    /// The number of earlier snapshots, which were left out.
+    pub left_out: usize,
 }
 
 /// The files of [`LogFolder::export_pgp`].
@@ -199,13 +217,11 @@ impl LogFolder {
         imported: &mut Imported,
     ) -> Result<(), LogError> {
         let ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
-        let (outcomes, refused) = self.append(|log| {
-            let offered = log.offer(entries, now_ms);
-            imported.added += offered.added.len() as u64;
-            Ok::<_, LogError>((offered.added, (offered.outcomes, offered.refused)))
-        })?;
-        refused.into_iter().for_each(|(id, refusal)| imported.refuse(id, refusal));
-        for (id, outcome) in ids.into_iter().zip(outcomes) {
+        let (offered, added) = self.offer(entries, now_ms)?;
+        imported.added += added;
+        imported.values += offered.revealed.len() as u64;
+        offered.refused.into_iter().for_each(|(id, refusal)| imported.refuse(id, refusal));
+        for (id, outcome) in ids.into_iter().zip(offered.outcomes) {
             match outcome {
                 Outcome::Refused(refusal) => imported.refuse(id, refusal),
                 Outcome::NotKept => imported.waiting += 1,
@@ -231,6 +247,7 @@ impl LogFolder {
             state_hash: [0; 32],
             missing: 0,
             checkpoints: (0, 0),
+            snapshots: VerifiedSnapshots::default(),
         };
         let mut octets = 0;
         let mut chunk: Vec<Signed> = Vec::new();
@@ -283,6 +300,7 @@ impl LogFolder {
             let checkpoints = log.checkpoints();
             let valid = checkpoints.iter().filter(|checkpoint| checkpoint.is_valid).count();
             verified.checkpoints = (checkpoints.len(), valid);
+            verified.snapshots = verify_snapshots(&log);
         }
         Ok(verified)
     }
@@ -375,6 +393,20 @@ impl LogFolder {
         write("certs.pgp", &certs)?;
         Ok(files)
     }
+}
+
+/// Computes the last snapshots of a log again.
+fn verify_snapshots(log: &Log) -> VerifiedSnapshots {
+    let mut verified = VerifiedSnapshots::default();
+    let snapshots = log.snapshots();
+    verified.left_out = snapshots.len().saturating_sub(SNAPSHOTS_CHECKED_MAX);
+    for SnapshotInfo { entry, .. } in &snapshots[verified.left_out..] {
+        match log.check_snapshot(entry) {
+            Some(Err(bad)) => verified.wrong.push((*entry, bad)),
+            _ => verified.right += 1,
+        }
+    }
+    verified
 }
 
 /// The proofs that the last valid checkpoint covers entries.

@@ -21,7 +21,7 @@ use super::segment::{
 };
 use super::{LogError, NODE_KEY, index, instance};
 use crate::graph::Location;
-use crate::log::Log;
+use crate::log::{Log, Offered};
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed, write_part};
 use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record, to_records};
@@ -307,6 +307,40 @@ impl LogFolder {
         Ok(result)
     }
 
+    /// Offers entries from elsewhere to the log, and brings those that are admitted to disk, and deletable values that came to entries
+    /// without them. Returns what happened, with the number of the admitted ones.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::append`].
+    pub(super) fn offer(
+        &self,
+        entries: Vec<Signed>,
+        now_ms: u64,
+    ) -> Result<(Offered, u64), LogError> {
+        let (mut offered, added) = self.append(|log| {
+            let mut offered = log.offer(entries, now_ms);
+            let added = std::mem::take(&mut offered.added);
+            let count = added.len() as u64;
+            Ok::<_, LogError>((added, (offered, count)))
+        })?;
+        let mut again = Vec::new();
+        // They are on disk now, with what proves them: that of a peer was not checked again.
+        for (id, opening) in std::mem::take(&mut offered.revealed) {
+            let signed = self.signed(&id)?.ok_or(LogError::Failed)?;
+            offered.revealed.push((id, opening.clone()));
+            again.push(Signed { opening: Some(opening), ..signed });
+        }
+        if !again.is_empty() {
+            self.append(|log| {
+                again.iter_mut().for_each(|signed| log.withhold(signed));
+                again.retain(|signed| signed.opening.is_some());
+                Ok::<_, LogError>((again, ()))
+            })?;
+        }
+        Ok((offered, added))
+    }
+
     /// Brings the entries of an append to disk, and those of all appends that wait. Returns the last append on disk.
     fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
         let mut disk = lock(&self.disk);
@@ -340,10 +374,14 @@ impl LogFolder {
         let written = disk.write(&self.folder, self.id, &pending);
         let mut memory = kept.unwrap_or_else(|| lock(&self.memory));
         let locations = written.inspect_err(|_| memory.failed = true)?;
-        for (at, (signed, location)) in (memory.durable..).zip(pending.iter().zip(locations)) {
-            memory.log.stored_at(at, &signed.id, location);
+        let mut new = 0;
+        for (signed, location) in pending.iter().zip(locations) {
+            let at = memory.durable + new;
+            let before = memory.log.stored_at(at, &signed.id, location);
+            // Others are written again with a value that came later.
+            new += u64::from(before.is_none());
         }
-        memory.durable += pending.len() as u64;
+        memory.durable += new;
         self.grown.notify_all();
         disk.done = upto;
         Ok(memory)
@@ -446,17 +484,38 @@ impl LogFolder {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::open`], and those of `see`.
+    /// The errors of [`Self::open`], and those of `see`. [`LogError::Damaged`] also if the last group is not whole any more: opening
+    /// a log takes this for what a crash has left, but not this log, which has the group.
     pub fn each(
         &self,
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        let _disk = lock(&self.disk);
-        each_record(&self.folder, End::start(), |_, mut signed, _| {
+        let disk = lock(&self.disk);
+        // The number of entries so far, which are on disk in the order of their numbers.
+        let mut next = 0;
+        let (end, _) = each_record(&self.folder, End::start(), |_, mut signed, here| {
+            let place = self.read(|log| {
+                let number = log.number(&signed.id)?;
+                Some((number, log.location(number)))
+            })?;
+            if let Some((number, location)) = place {
+                if number < next {
+                    // It stands here again with its value.
+                    return Ok(());
+                }
+                next = number + 1;
+                if location.is_some_and(|last| last != here) {
+                    signed = self.signed(&signed.id)?.unwrap_or(signed);
+                }
+            }
             self.withhold(&mut signed)?;
             see(signed)
-        })
-        .map(|_| ())
+        })?;
+        if end.frame < disk.end.frame {
+            let path = segment_path(&self.folder, end.segment);
+            return Err(LogError::Damaged { path, offset: end.offset });
+        }
+        Ok(())
     }
 }
 

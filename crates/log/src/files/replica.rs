@@ -8,7 +8,7 @@ use super::{LogError, LogFolder};
 use crate::log::{Known, Log};
 use crate::name::EntryId;
 use crate::record::Signed;
-use crate::sync::{LACKING_MAX, Replica, Taken, WANT_MAX, begin, piece};
+use crate::sync::{LACKING_MAX, Replica, Taken, VALUES_MAX, WANT_MAX, begin, piece};
 
 /// A log in a folder, for sessions with other nodes. It may be wanted only: then the folder is made when the genesis entry
 /// comes.
@@ -77,6 +77,14 @@ impl Replica for FolderReplica {
         self.ask(|log| log.lacking(have, LACKING_MAX))
     }
 
+    fn lacking_values(&mut self, behind: Option<EntryId>) -> Vec<EntryId> {
+        self.ask(|log| log.lacking_values(behind, VALUES_MAX))
+    }
+
+    fn places_of_values(&mut self, ids: &[EntryId]) -> Vec<u64> {
+        self.ask(|log| log.places_of_values(ids))
+    }
+
     fn read(&mut self, places: &[u64]) -> Result<Vec<Signed>, LogError> {
         let Some(log) = &self.log else { return Ok(Vec::new()) };
         piece(places, |place| log.signed_with_number(place)?.ok_or(LogError::Failed))
@@ -100,11 +108,8 @@ impl Replica for FolderReplica {
             return Ok(Taken { added: begun, ..Taken::default() });
         }
         let ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
-        let (outcomes, added) = log.append(|log| {
-            let offered = log.offer(entries, now_ms);
-            let added = offered.added.len() as u64;
-            Ok::<_, LogError>((offered.added, (offered.outcomes, added)))
-        })?;
-        Ok(Taken::of(&ids, outcomes, begun + added))
+        let (offered, added) = log.offer(entries, now_ms)?;
+        let values = offered.revealed.len() as u64;
+        Ok(Taken { values, ..Taken::of(&ids, offered.outcomes, begun + added) })
     }
 }

@@ -51,7 +51,10 @@ impl Log {
     pub(super) fn attempt(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) -> Outcome {
         let signed = &trial.signed;
         let id = signed.id;
-        if self.graph.number(&id).is_some() || self.waiting.has(signed) {
+        if self.graph.number(&id).is_some() {
+            return self.take_opening(signed, offered);
+        }
+        if self.waiting.has(signed) {
             return Outcome::Known;
         }
         if signed.log() != self.id {
@@ -107,7 +110,7 @@ impl Log {
     }
 
     /// Checks the signature of an entry, or of its batch, alone.
-    pub(super) fn check(&self, signed: &Signed, key: &MemberKey) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, signed: &Signed, key: &MemberKey) -> Result<(), Refusal> {
         let check = match &signed.evidence {
             Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
             Evidence::InBatch(batch, _) => {
@@ -182,7 +185,7 @@ impl Log {
     }
 
     /// The key of a certificate that signs a chain, if the log allows its algorithm.
-    pub(super) fn key_of(
+    pub(crate) fn key_of(
         &self,
         certificate: &Certificate,
         chain: &ChainName,
@@ -243,9 +246,11 @@ impl Log {
         match &entry.action {
             Action::Genesis(_) => Err(Refusal::GenesisPlace),
             Action::Data(data) => self.change_fits(entry, data, place),
-            Action::Grant(_) => Ok(()),
+            // What a snapshot states is not looked at here: that costs as much as all of its past (decision record 14).
+            Action::Grant(_) | Action::Snapshot(_) => Ok(()),
             Action::Approve(id) => self.named(id, place, "the approved entry", |node| {
-                matches!(node.operation, operation::GRANT | operation::REVOKE | operation::CHOOSE)
+                use operation::{CHOOSE, GRANT, REVOKE, SNAPSHOT};
+                matches!(node.operation, GRANT | REVOKE | CHOOSE | SNAPSHOT)
             }),
             Action::Choose(id) => self.named(id, place, "the chosen entry", |_| true),
             Action::Checkpoint(checkpoint) => Ok(self.checkpoint_fits(checkpoint, place)?),

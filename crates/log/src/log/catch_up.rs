@@ -41,8 +41,7 @@ impl Log {
     #[must_use]
     pub fn catch_up(&self, heads: &[EntryId]) -> CatchUp {
         let graph = &self.graph;
-        let mut place =
-            CatchUp { next: graph.branches.iter().map(|branch| branch.start).collect() };
+        let mut place = self.start();
         for head in heads.iter().filter_map(|head| graph.number(head)) {
             // Genesis is in every past.
             place.pass(self, 0);
@@ -52,6 +51,22 @@ impl Log {
             }
         }
         place
+    }
+
+    /// The place for a peer that has nothing.
+    fn start(&self) -> CatchUp {
+        CatchUp { next: self.graph.branches.iter().map(|branch| branch.start).collect() }
+    }
+
+    /// The places of the entries that are not at or before one of `have` in its chain, ascending: each behind its past. At
+    /// most `max`, the first ones.
+    #[must_use]
+    pub fn lacking<'a>(&self, have: impl IntoIterator<Item = &'a EntryId>, max: usize) -> Vec<u64> {
+        let mut place = self.start();
+        for number in have.into_iter().filter_map(|id| self.graph.number(id)) {
+            place.pass(self, number);
+        }
+        self.lacking_from(&place).take(max).map(u64::from).collect()
     }
 
     /// Takes the identities of the next entries that the peer lacks, at most `most`, each behind its past. None are left if
@@ -120,21 +135,34 @@ impl Log {
         self.graph.read_from(source);
     }
 
-    /// Notes that an entry is on disk. If it changes an object, it is read from there from now on.
-    pub(crate) fn stored(&mut self, id: &EntryId, location: Location) {
-        if let Some(number) = self.graph.number(id) {
+    /// Notes that an entry is on disk. If it changes an object, it is read from there from now on. Gives its place before.
+    pub(crate) fn stored(&mut self, id: &EntryId, location: Location) -> Option<Location> {
+        self.graph.stored(self.graph.number(id)?, location)
+    }
+
+    /// Notes the new place of an entry whose segment was written anew, unless it stands in a later segment again, with its value.
+    pub(crate) fn moved(&mut self, id: &EntryId, location: Location) {
+        let number = self.graph.number(id);
+        let last = |number: &Number| self.location(*number);
+        let is_here = |last: Location| last.segment == location.segment;
+        if let Some(number) = number.filter(|number| last(number).is_some_and(is_here)) {
             self.graph.stored(number, location);
         }
     }
 
     /// Notes that the entry number `at` in the order of admission is on disk, if it is this one. Entries come to disk in this
-    /// order, and a look-up for each would cost more.
-    pub(crate) fn stored_at(&mut self, at: u64, id: &EntryId, location: Location) {
+    /// order, and a look-up for each would cost more. Gives its place before.
+    pub(crate) fn stored_at(
+        &mut self,
+        at: u64,
+        id: &EntryId,
+        location: Location,
+    ) -> Option<Location> {
         match Number::try_from(at) {
             Ok(number)
                 if self.graph.nodes.get(number as usize).is_some_and(|node| node.id == *id) =>
             {
-                self.graph.stored(number, location);
+                self.graph.stored(number, location)
             }
             _ => self.stored(id, location),
         }

@@ -214,7 +214,7 @@ impl Log {
     }
 
     /// The entries in a past that a checkpoint does not cover, in the order of entries.
-    fn new_leaves(&self, before: Option<Number>, past: &Past) -> Vec<EntryId> {
+    pub(super) fn new_leaves(&self, before: Option<Number>, past: &Past) -> Vec<EntryId> {
         let found = self.graph.beyond(past, before);
         let mut stamps: Vec<Stamp> =
             found.into_iter().map(|number| self.graph.stamp(number)).collect();

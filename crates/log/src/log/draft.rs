@@ -12,6 +12,7 @@ use crate::octets::Malformed;
 use crate::record::{Evidence, Signed, SignedStatement, Statement, Tree, Unsigned};
 use crate::refusal::Refusal;
 use crate::signature::StoredSignature;
+use crate::snapshot::BadSnapshot;
 use talaria_message::{MessageError, SigningKey};
 
 /// The reason why an entry cannot be written.
@@ -38,6 +39,9 @@ pub enum DraftError {
     /// The key for checkpoints is not that which genesis names.
     #[error("this is not the key of the checkpointer of this log")]
     NotCheckpointer,
+    /// The snapshot to approve is wrong, or cannot be computed.
+    #[error("the snapshot is not right: {0}")]
+    Snapshot(#[from] BadSnapshot),
     /// The clock has reached its end.
     #[error("the clock of the log has reached its end")]
     Clock,
@@ -205,6 +209,12 @@ impl Log {
         if let Action::Data(data) = &action {
             self.ask(chain.author, data)?;
         }
+        if let Action::Approve(id) = &action
+            && let Some(checked) = self.check_snapshot(id)
+        {
+            // Who signs it says that it is right.
+            checked?;
+        }
         let tips = self.graph.chain(&chain).map(|chain| &chain.tips[..]).unwrap_or_default();
         let previous = match tips {
             [] => None,
@@ -348,7 +358,9 @@ impl Log {
 /// The entries that an action names.
 fn references(action: &Action) -> Vec<EntryId> {
     match action {
-        Action::Genesis(_) | Action::Grant(_) | Action::PublishNode(_) => Vec::new(),
+        Action::Genesis(_) | Action::Grant(_) | Action::PublishNode(_) | Action::Snapshot(_) => {
+            Vec::new()
+        }
         Action::Approve(id) | Action::Choose(id) | Action::EndNode(id) => vec![*id],
         Action::Checkpoint(checkpoint) if checkpoint.before.is_none() => Vec::new(),
         Action::Checkpoint(checkpoint) => vec![checkpoint.before],

@@ -1,6 +1,6 @@
 //! The admitted entries that count. Every function here takes a closed set, and no order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Log, Standing};
 use crate::action::{Action, Grant, Target};
@@ -26,21 +26,33 @@ impl Log {
         }
     }
 
-    /// Whether a grant counts in a set, with as many owners as the threshold says.
-    pub(super) fn is_in_force(&self, grant: Number, view: View<'_>) -> bool {
-        let node = self.graph.node(grant);
+    /// Whether a grant, or a snapshot, counts in a set, with as many owners as the threshold says.
+    pub(super) fn is_in_force(&self, number: Number, view: View<'_>) -> bool {
+        self.agreeing(number, view).len() >= usize::from(self.genesis.threshold)
+    }
+
+    /// The owners who agree with a grant or a snapshot in a set, each with the first entry that says so. None if it does not count
+    /// itself.
+    pub(super) fn agreeing(&self, number: Number, view: View<'_>) -> BTreeMap<KeyName, Number> {
+        let mut found = BTreeMap::new();
         let counts = |number: Number| {
             self.graph.contains(view, number)
                 && !self.is_ended(number, view)
                 && !self.is_forked(number, view)
                 && !self.is_expired(number, view)
         };
-        if !counts(grant) {
-            return false;
+        if !counts(number) {
+            return found;
         }
-        let approvals = self.controls.approvals.get(&node.id).into_iter().flatten();
-        let agreed = approvals.copied().filter(|&number| counts(number));
-        self.is_enough(std::iter::once(grant).chain(agreed))
+        found.insert(self.graph.name_of(number).author, number);
+        let approvals = self.controls.approvals.get(&self.graph.node(number).id);
+        for &approval in approvals.into_iter().flatten().filter(|&&approval| counts(approval)) {
+            let first = found.entry(self.graph.name_of(approval).author).or_insert(approval);
+            if *first != number && self.graph.stamp(approval) < self.graph.stamp(*first) {
+                *first = approval;
+            }
+        }
+        found
     }
 
     /// Whether a grant is in force, and no revocation in the set ends it for new entries.

@@ -10,9 +10,9 @@ use super::Log;
 use crate::clock::Clock;
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
 use crate::graph::{Chain, Graph, Location, Number, Shape};
+use crate::items::{Reader, Writer};
 use crate::name::{ChainName, EntryId, ObjectId};
 use crate::octets::{Fields, Malformed, write_part};
-use crate::snapshot::{Reader, Writer};
 use crate::state::State;
 
 const WRONG: Malformed = Malformed::Field("index");

@@ -1,5 +1,5 @@
-//! What a peer lacks: heads, places along chains, and the entries behind those that a peer has. An entry is named by its
-//! place in the order of admission on this node.
+//! What nodes tell each other of what they have: heads, and places along chains. An entry is named by its place in the order
+//! of admission on this node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -95,22 +95,15 @@ impl Log {
         found
     }
 
-    /// The places of the entries that are not at or before one of `have` in its chain, ascending: each behind its past. At
-    /// most `max`, the first ones.
+    /// The places of those of some entries whose deletable value is here and not deleted, ascending.
     #[must_use]
-    pub fn lacking<'a>(&self, have: impl IntoIterator<Item = &'a EntryId>, max: usize) -> Vec<u64> {
-        let mut by_chain: HashMap<u32, Vec<Number>> = HashMap::new();
-        for number in have.into_iter().filter_map(|id| self.graph.number(id)) {
-            by_chain.entry(self.graph.chain_of(number)).or_default().push(number);
-        }
-        let mut found: Vec<Number> = Vec::new();
-        for chain in 0..self.graph.chains.len() {
-            let known = by_chain.get(&u32::try_from(chain).expect("fewer than 2^32 chains"));
-            self.graph.behind(chain, known.map_or(&[], |known| known), &mut found);
-        }
-        found.sort_unstable();
-        found.truncate(max);
-        found.into_iter().map(u64::from).collect()
+    pub fn places_of_values(&self, ids: &[EntryId]) -> Vec<u64> {
+        let here = ids.iter().filter(|id| self.state.has_value(id));
+        let mut places: Vec<u64> =
+            here.filter_map(|id| self.graph.number(id)).map(u64::from).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
     }
 
     /// Removes identities that are not here, or are before another one in its chain.

@@ -122,13 +122,7 @@ impl Log {
     ///
     /// [`UpdateError::NoObject`]; [`UpdateError::Ambiguous`].
     pub fn find_object(&self, name: &str) -> Result<ObjectId, UpdateError> {
-        let mut found: Vec<(ObjectId, KeyName)> = self.state.creators(name).collect();
-        match (found.len(), name.parse::<ObjectId>()) {
-            (1, _) => Ok(found.remove(0).0),
-            (0, Ok(id)) => Ok(id),
-            (0, Err(_)) => Err(UpdateError::NoObject(name.to_owned())),
-            _ => Err(UpdateError::Ambiguous { name: name.to_owned(), objects: found }),
-        }
+        one_object(self.state.creators(name).collect(), name)
     }
 
     /// The operations that an update by `author` becomes, given the log as it is. The first one creates the object if
@@ -345,6 +339,19 @@ impl Log {
             return Err(UpdateError::TooMany { field: field.to_owned(), found: writes.len() });
         }
         Ok(writes.into_keys().collect())
+    }
+}
+
+/// The only one of the objects with this name; without one, that with this identity.
+pub(crate) fn one_object(
+    mut found: Vec<(ObjectId, KeyName)>,
+    name: &str,
+) -> Result<ObjectId, UpdateError> {
+    match (found.len(), name.parse::<ObjectId>()) {
+        (1, _) => Ok(found.remove(0).0),
+        (0, Ok(id)) => Ok(id),
+        (0, Err(_)) => Err(UpdateError::NoObject(name.to_owned())),
+        _ => Err(UpdateError::Ambiguous { name: name.to_owned(), objects: found }),
     }
 }
 

@@ -117,6 +117,8 @@ pub enum Frame<'a> {
         /// Entries that the sender has.
         ids: Vec<EntryId>,
     },
+    /// Asks for the deletable values of entries that the sender has.
+    Values(Vec<EntryId>),
     /// Records.
     Entries(Vec<&'a [u8]>),
     /// The end of an answer.
@@ -142,6 +144,7 @@ pub(crate) mod kind {
     pub(crate) const TOOK: u8 = 6;
     pub(crate) const ALIVE: u8 = 7;
     pub(crate) const BYE: u8 = 8;
+    pub(crate) const VALUES: u8 = 9;
 }
 
 /// The longest content of a kind of frame in octets. `None` for a kind that does not exist.
@@ -156,6 +159,7 @@ pub(crate) fn content_max(of: u8) -> Option<usize> {
         kind::TOOK => 28,
         kind::ALIVE => 0,
         kind::BYE => 1 + BYE_TEXT_MAX,
+        kind::VALUES => FRAME_IDS_MAX * 32,
         _ => return None,
     })
 }
@@ -212,6 +216,7 @@ impl<'a> Frame<'a> {
                 let is_last = flag(&mut fields)?;
                 return Ok(Self::Want { is_last, ids: rest(&mut fields)? });
             }
+            kind::VALUES => return Ok(Self::Values(rest(&mut fields)?)),
             kind::ENTRIES => {
                 let mut records = Vec::new();
                 while !fields.0.is_empty() {
@@ -259,6 +264,10 @@ impl<'a> Frame<'a> {
                 content.push(u8::from(*is_last));
                 write_ids(&mut content, ids);
                 kind::WANT
+            }
+            Self::Values(ids) => {
+                write_ids(&mut content, ids);
+                kind::VALUES
             }
             Self::Entries(records) => {
                 records.iter().for_each(|record| write_part(&mut content, 4, record));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 
-use super::{LACKING_MAX, PIECE_OCTETS, WANT_MAX};
+use super::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
 use crate::log::{GenesisError, Known, Log, Outcome};
 use crate::name::EntryId;
 use crate::record::{BATCH_OCTETS_MAX, Evidence, Signed};
@@ -37,6 +37,13 @@ pub trait Replica {
     /// The places of the entries that are lacking beside `have` ([`Log::lacking`]); at most [`LACKING_MAX`].
     fn lacking(&mut self, have: &HashSet<EntryId>) -> Vec<u64>;
 
+    /// The entries with a deletable value that is neither here nor deleted, ascending, behind one; at most
+    /// [`VALUES_MAX`] ([`Log::lacking_values`]).
+    fn lacking_values(&mut self, behind: Option<EntryId>) -> Vec<EntryId>;
+
+    /// The places of those of some entries whose deletable value is here and not deleted ([`Log::places_of_values`]).
+    fn places_of_values(&mut self, ids: &[EntryId]) -> Vec<u64>;
+
     /// The entries at the first of these places, at least one, with what proves them, as [`piece`] chooses them.
     ///
     /// # Errors
@@ -59,6 +66,8 @@ pub struct Taken {
     pub added: u64,
     /// Entries that were here.
     pub known: u64,
+    /// Deletable values that came to entries that were here without them.
+    pub values: u64,
     /// Entries that wait for others.
     pub waiting: u64,
     /// Entries that wait for the clock of this node.
@@ -248,6 +257,14 @@ impl Replica for MemoryReplica {
         self.log.as_ref().map_or_else(Vec::new, |log| log.lacking(have, LACKING_MAX))
     }
 
+    fn lacking_values(&mut self, behind: Option<EntryId>) -> Vec<EntryId> {
+        self.log.as_ref().map_or_else(Vec::new, |log| log.lacking_values(behind, VALUES_MAX))
+    }
+
+    fn places_of_values(&mut self, ids: &[EntryId]) -> Vec<u64> {
+        self.log.as_ref().map_or_else(Vec::new, |log| log.places_of_values(ids))
+    }
+
     fn read(&mut self, places: &[u64]) -> Result<Vec<Signed>, Infallible> {
         piece(places, |place| {
             let place = usize::try_from(place).expect("a place in memory");
@@ -275,9 +292,15 @@ impl Replica for MemoryReplica {
         };
         let ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
         let offered = log.offer(entries, now_ms);
-        let added = offered.added.len() as u64;
+        let (added, values) = (offered.added.len() as u64, offered.revealed.len() as u64);
         self.entries.extend(offered.added);
-        Ok(Taken::of(&ids, offered.outcomes, begun + added))
+        for (id, opening) in offered.revealed {
+            let number = log.number(&id).and_then(|number| usize::try_from(number).ok());
+            if let Some(signed) = number.and_then(|number| self.entries.get_mut(number)) {
+                signed.opening = Some(opening);
+            }
+        }
+        Ok(Taken { values, ..Taken::of(&ids, offered.outcomes, begun + added) })
     }
 }
 

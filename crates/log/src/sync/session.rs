@@ -7,7 +7,7 @@ use super::replica::{Fetching, Replica};
 use super::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
     HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, REPEAT_MS, SEND_MS,
-    WANT_MAX,
+    VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX,
 };
 use crate::log::Known;
 use crate::name::EntryId;
@@ -31,6 +31,8 @@ pub struct SessionReport {
     pub added: u64,
     /// Entries from the peer that were here.
     pub known: u64,
+    /// Deletable values from the peer that came to entries that were here without them.
+    pub values: u64,
     /// Entries from the peer that wait for others, or were not kept since too many do.
     pub waiting: u64,
     /// Entries from the peer that wait for the clock of this node.
@@ -152,6 +154,7 @@ pub struct Session {
     second: (u64, u32),
     theirs: Theirs,
     want: Want,
+    values: Values,
     ours: Ours,
     serving: Serving,
     report: SessionReport,
@@ -193,6 +196,42 @@ struct Want {
     fruitless: u32,
 }
 
+/// The deletable values that this side asks for, in rounds through all that it lacks.
+#[derive(Debug, Default)]
+struct Values {
+    /// Whether the open want is for values.
+    open: bool,
+    /// The entry behind which the round goes on, if one is under way.
+    behind: Option<EntryId>,
+    /// Whether a round has ended.
+    was_asked: bool,
+    /// Values that came in this round, and rounds without any.
+    added: u64,
+    fruitless: u32,
+    /// The next question is not before this time.
+    due_ms: u64,
+}
+
+impl Values {
+    /// The peer has sent the values that it has of one question.
+    fn answered(&mut self, now_ms: u64) {
+        if self.behind.is_some() {
+            // The round goes on.
+            self.due_ms = now_ms;
+            return;
+        }
+        self.was_asked = true;
+        self.fruitless = if self.added > 0 { 0 } else { self.fruitless + 1 };
+        self.added = 0;
+        self.due_ms = now_ms + self.pause_ms();
+    }
+
+    /// The time before the next round.
+    fn pause_ms(&self) -> u64 {
+        (VALUES_MS << self.fruitless.saturating_sub(1).min(6)).min(VALUES_MS_MAX)
+    }
+}
+
 /// The announcements of this side.
 #[derive(Debug, Default)]
 struct Ours {
@@ -218,6 +257,9 @@ struct Serving {
     ids: usize,
     /// A whole want that is not answered yet.
     wanted: bool,
+    /// Entries whose values are wanted, and the time of the last answer to such a want.
+    values: Option<Vec<EntryId>>,
+    values_ms: Option<u64>,
     /// The places that the answer still has to send.
     answer: Option<Answer>,
     /// The end of the own copy at the last answer, whether there was more, and its time.
@@ -226,11 +268,19 @@ struct Serving {
     answered_ms: u64,
 }
 
+impl Serving {
+    /// Whether a want is not answered yet.
+    fn is_busy(&self) -> bool {
+        self.wanted || self.answer.is_some() || self.values.is_some()
+    }
+}
+
 #[derive(Debug)]
 struct Answer {
     places: Vec<u64>,
     at: usize,
     more: bool,
+    is_values: bool,
 }
 
 impl Session {
@@ -254,6 +304,7 @@ impl Session {
             second: (0, 0),
             theirs: Theirs::default(),
             want: Want::default(),
+            values: Values::default(),
             ours: Ours { announced_ms: now_ms, ..Ours::default() },
             serving: Serving { answered_ms: now_ms, ..Serving::default() },
             report: SessionReport::default(),
@@ -299,7 +350,8 @@ impl Session {
     /// The octets that the session holds, about.
     #[must_use]
     pub fn octets(&self) -> usize {
-        let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity();
+        let wanted = self.serving.values.as_ref().map_or(0, Vec::capacity);
+        let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity() + wanted;
         let places = self.serving.answer.as_ref().map_or(0, |answer| answer.places.capacity() * 8);
         self.input.capacity() + self.output.capacity() + ids * 40 + places
     }
@@ -313,6 +365,7 @@ impl Session {
             && self.want.open_ms.is_none()
             && self.serving.answer.is_none()
             && !self.serving.wanted
+            && self.serving.values.is_none()
     }
 
     /// Ends the session with a reason, unless it has ended.
@@ -435,6 +488,7 @@ impl Session {
                 self.heads(number, is_last, &ids, replica)
             }
             (Stage::Open, Frame::Want { is_last, ids }) => self.wanted(is_last, &ids, replica),
+            (Stage::Open, Frame::Values(ids)) => self.values_wanted(ids),
             (Stage::Open, Frame::Entries(records)) => {
                 self.entries(&records, content.len(), replica, fetching, now_ms, wall_ms)
             }
@@ -490,7 +544,7 @@ impl Session {
         ids: &[EntryId],
         replica: &mut R,
     ) -> Result<(), SyncError<R::Error>> {
-        if self.serving.wanted || self.serving.answer.is_some() || self.theirs.number == 0 {
+        if self.serving.is_busy() || self.theirs.number == 0 {
             return Err(SyncError::Unexpected("want"));
         }
         self.serving.ids += ids.len();
@@ -504,6 +558,14 @@ impl Session {
             self.serving.wanted = true;
         }
         self.bound_heads(replica)
+    }
+
+    fn values_wanted<E>(&mut self, ids: Vec<EntryId>) -> Result<(), SyncError<E>> {
+        if self.serving.is_busy() || self.serving.ids > 0 || self.theirs.number == 0 {
+            return Err(SyncError::Unexpected("want of values"));
+        }
+        self.serving.values = Some(ids);
+        Ok(())
     }
 
     fn entries<R: Replica>(
@@ -527,6 +589,8 @@ impl Session {
         let report = &mut self.report;
         report.added += taken.added;
         report.known += taken.known;
+        report.values += taken.values;
+        self.values.added += taken.values;
         report.waiting += taken.waiting + taken.not_kept;
         report.ahead += taken.ahead;
         let took = &mut self.theirs.took;
@@ -566,6 +630,11 @@ impl Session {
     ) -> Result<(), SyncError<E>> {
         if self.want.open_ms.take().is_none() {
             return Err(SyncError::Unexpected("the end of no answer"));
+        }
+        if std::mem::take(&mut self.values.open) {
+            (self.want.added, self.want.not_kept, self.want.octets) = (0, 0, 0);
+            self.values.answered(now_ms);
+            return Ok(());
         }
         fetching.release(self.number);
         self.theirs.stale = true;
@@ -652,6 +721,11 @@ impl Session {
         }
         let end = replica.end().map_err(SyncError::Replica)?;
         let theirs = &mut self.theirs;
+        if end != theirs.seen {
+            // New entries may have come without their values.
+            let pause_ms = if self.values.fruitless == 0 { 0 } else { self.values.pause_ms() };
+            self.values.due_ms = self.values.due_ms.min(now_ms + pause_ms);
+        }
         if theirs.stale || end != theirs.seen {
             (theirs.stale, theirs.seen) = (false, end);
             theirs.lacking.clear();
@@ -731,7 +805,27 @@ impl Session {
             self.want.open_ms = Some(now_ms);
             return Ok(());
         }
-        if theirs.took.number < theirs.number {
+        if theirs.lacking.is_empty() && now_ms >= self.values.due_ms {
+            let ids = replica.lacking_values(self.values.behind);
+            if !ids.is_empty() {
+                // Fewer than a question holds are the end of a round.
+                self.values.behind = ids.last().copied().filter(|_| ids.len() == VALUES_MAX);
+                self.values.open = true;
+                Frame::Values(ids).write(&mut self.output);
+                self.want.open_ms = Some(now_ms);
+                return Ok(());
+            }
+            if self.values.behind.take().is_some() {
+                self.values.answered(now_ms);
+            } else {
+                // Until entries come.
+                (self.values.was_asked, self.values.due_ms) = (true, u64::MAX);
+            }
+        }
+        // A peer that leaves when it has all must have answered before.
+        if theirs.took.number < theirs.number
+            && (self.values.was_asked || !theirs.lacking.is_empty())
+        {
             theirs.took.number = theirs.number;
             theirs.took.lacking = u32::try_from(theirs.lacking.len()).unwrap_or(u32::MAX);
             Frame::Took(theirs.took).write(&mut self.output);
@@ -755,7 +849,14 @@ impl Session {
             // Those behind are not on disk.
             places.truncate(places.partition_point(|&place| place < end));
             (serving.end, serving.more) = (end, more);
-            serving.answer = Some(Answer { places, at: 0, more });
+            serving.answer = Some(Answer { places, at: 0, more, is_values: false });
+        }
+        let is_due = serving.values_ms.is_none_or(|last| now_ms >= last + REPEAT_MS);
+        if let Some(ids) = serving.values.take_if(|_| is_due) {
+            serving.values_ms = Some(now_ms);
+            let mut places = replica.places_of_values(&ids);
+            places.truncate(places.partition_point(|&place| place < end));
+            serving.answer = Some(Answer { places, at: 0, more: false, is_values: true });
         }
         while self.output.len() < OUTPUT_LOW
             && let Some(answer) = &mut self.serving.answer
@@ -763,8 +864,10 @@ impl Session {
             let rest = &answer.places[answer.at..];
             if rest.is_empty() {
                 Frame::End { more: answer.more }.write(&mut self.output);
+                if !answer.is_values {
+                    self.serving.answered_ms = now_ms;
+                }
                 self.serving.answer = None;
-                self.serving.answered_ms = now_ms;
                 break;
             }
             let entries = replica.read(rest).map_err(SyncError::Replica)?;
@@ -812,6 +915,14 @@ impl Session {
             }
             if self.serving.wanted {
                 next = next.min(self.serving.answered_ms + REPEAT_MS);
+            }
+            if self.serving.values.is_some() {
+                let last = self.serving.values_ms;
+                next = next.min(last.map_or(0, |last| last + REPEAT_MS));
+            }
+            let is_known = self.theirs.number > 0 && !self.theirs.begun;
+            if self.want.open_ms.is_none() && is_known && self.theirs.lacking.is_empty() {
+                next = next.min(self.values.due_ms);
             }
             if self.want.open_ms.is_none() && !self.theirs.lacking.is_empty() {
                 let claims = self.theirs.lacking.iter();

@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use talaria_log::{
     Action, Change, CheckpointFork, CheckpointInfo, Content, DataAction, Encrypted, Encryption,
     EntryId, FieldChange, ForkEvidence, Log, Maker, Opening, Outcome, Pattern, Revocation, Signed,
-    Standing, Target, Value, WrappedKey, read_record, to_records,
+    SnapshotInfo, Standing, Target, Value, WrappedKey, read_record, to_records,
 };
 use talaria_message::Sealer;
 
@@ -31,7 +31,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..38, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..39, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
     prop::collection::vec(step, 10..70)
 }
@@ -179,7 +179,7 @@ impl History {
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.branches[two.index(fork.branches.len())])
             }
-            13 | 19 | 37 => {
+            13 | 19 | 38 => {
                 let forks = log.forks();
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.entries[two.index(fork.entries.len())])
@@ -227,10 +227,20 @@ impl History {
                 ids.sort_unstable();
                 change(1, field, FieldChange::DeleteValues(ids))
             }
-            34 | 35 => {
+            34 => {
+                let Actor { person, log, known } = &mut self.actors[*actor];
+                if let Ok(entry) = log.draft_snapshot(person.chain, NOW_MS) {
+                    log.append(entry.clone()).unwrap();
+                    let signed = person.sign(entry, log.id());
+                    known.push(signed.clone());
+                    self.made.push(signed);
+                }
+                return;
+            }
+            35 | 36 => {
                 let fields = Pattern::new(["*", "n*", "name", "other"][one.index(4)]).unwrap();
                 let object = object(1);
-                let change = if *kind == 34 {
+                let change = if *kind == 35 {
                     let message =
                         [&b"\xc1\x0a\x03reader-1\x19\xd2\x01"[..], &[number.to_be_bytes()[7]]];
                     let key = WrappedKey::new([1; 32], message.concat()).unwrap();
@@ -240,7 +250,7 @@ impl History {
                 };
                 Action::Data(DataAction { object, change })
             }
-            36 => {
+            37 => {
                 let field = ["name", "other"][one.index(2)];
                 // Also under an epoch that does not count any more.
                 let mut epochs = log.entries().filter_map(|(id, entry)| match &entry.action {
@@ -322,16 +332,15 @@ fn shuffle(places: &mut [usize], mut seed: u64) {
     }
 }
 
-/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, and the checkpoints.
+/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, the checkpoints, and the snapshots.
 type Seen = (
     Vec<(EntryId, Standing)>,
     Vec<EntryId>,
     [u8; 32],
     Vec<ForkEvidence>,
-    Vec<CheckpointInfo>,
-    Vec<CheckpointFork>,
-    Vec<Vec<EntryId>>,
+    (Vec<CheckpointInfo>, Vec<CheckpointFork>, Vec<Vec<EntryId>>),
     Vec<Encryption>,
+    Vec<SnapshotInfo>,
 );
 
 fn seen(log: &Log) -> Seen {
@@ -342,10 +351,16 @@ fn seen(log: &Log) -> Seen {
     checkpoints.sort_by_key(|checkpoint| checkpoint.entry);
     let leaves = checkpoints.iter().map(|one| log.checkpoint_leaves(&one.entry).unwrap()).collect();
     let forks = log.checkpoint_forks();
+    let snapshots = log.snapshots();
+    for snapshot in &snapshots {
+        // Whoever made it had seen no more than its past.
+        assert_eq!(log.check_snapshot(&snapshot.entry), Some(Ok(())));
+    }
     let encryption = |field| log.state().encryption(object(1), field);
     let encryptions = ["name", "other", "set"].map(encryption).to_vec();
     let (heads, hash) = (log.heads(), log.state_hash());
-    (standings, heads, hash, log.forks(), checkpoints, forks, leaves, encryptions)
+    let of_checkpoints = (checkpoints, forks, leaves);
+    (standings, heads, hash, log.forks(), of_checkpoints, encryptions, snapshots)
 }
 
 proptest! {
@@ -424,6 +439,9 @@ fn histories_have_forks_revocations_and_choices() {
         let mut log = Log::begin(&history.genesis).unwrap();
         log.offer(history.made, NOW_MS);
         let valid = log.checkpoints().iter().filter(|checkpoint| checkpoint.is_valid).count();
+        let older =
+            log.snapshots().iter().filter(|one| one.snapshot.state != log.state_hash()).count();
+        *found.entry("snapshot of another state").or_insert(0) += older;
         *found.entry("valid checkpoint").or_insert(0) += valid;
         *found.entry("fork of the checkpointer").or_insert(0) += log.checkpoint_forks().len();
         let is_behind_fork = |entry: &talaria_log::Entry| {
@@ -476,6 +494,8 @@ fn histories_have_forks_revocations_and_choices() {
         "encrypted",
         "lost epoch",
         "not encrypted",
+        "snapshot",
+        "snapshot of another state",
     ] {
         assert!(found.get(what).is_some_and(|count| *count > 3), "{what}: {found:?}");
     }

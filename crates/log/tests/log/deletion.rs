@@ -17,7 +17,7 @@ use crate::people::{
 
 const SECRET: &str = "the secret that must vanish";
 
-fn opening(text: &str, salt: u8) -> Opening {
+pub(crate) fn opening(text: &str, salt: u8) -> Opening {
     Opening::new(&Value::String(text.to_owned()), [salt; 32])
 }
 
@@ -26,7 +26,7 @@ fn commit(opening: &Opening) -> Action {
     change(1, "name", FieldChange::Set(value))
 }
 
-fn delete(entries: &[&Signed]) -> Action {
+pub(crate) fn delete(entries: &[&Signed]) -> Action {
     let mut ids: Vec<EntryId> = entries.iter().map(|signed| signed.id).collect();
     ids.sort_unstable();
     change(1, "name", FieldChange::DeleteValues(ids))
@@ -40,11 +40,11 @@ fn committed(pair: &mut Pair, opening: &Opening) -> Signed {
     signed
 }
 
-fn shown(log: &Log) -> Option<Content> {
+pub(crate) fn shown(log: &Log) -> Option<Content> {
     log.state().field(object(1), "name")
 }
 
-fn text(text: &str) -> Content {
+pub(crate) fn text(text: &str) -> Content {
     Content::LastWriter(Value::String(text.to_owned()))
 }
 

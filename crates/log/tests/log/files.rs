@@ -158,6 +158,26 @@ fn a_log_goes_over_to_the_next_segment() {
     assert!(matches!(LogFolder::open(&path), Err(LogError::Damaged { .. })));
 }
 
+/// Opening takes a broken last group for what a crash has left. The log that has written it knows better.
+#[test]
+fn an_open_log_notices_that_its_last_group_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let (log, mut alice) = create(&path, 0);
+    put(&log, &mut alice, "one");
+    let end = log.octets();
+    put(&log, &mut alice, "two");
+    assert_eq!(log.verify().unwrap().entries, 3);
+    let segment = fs::File::options().write(true).open(path.join("segments/00000000")).unwrap();
+    segment.write_all_at(b"damage", log.octets() - 10).unwrap();
+    let offset = |result| match result {
+        Err(LogError::Damaged { offset, .. }) => offset,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(offset(log.verify().map(|_| ())), end);
+    assert_eq!(offset(log.export(&mut Vec::new(), Path::new("memory")).map(|_| ())), end);
+}
+
 /// Whatever part of the last group has reached the disk, the log ends before it, and goes on from there.
 #[test]
 fn a_torn_tail_is_cut_at_the_last_whole_group() {

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use talaria_log::{
     Action, Change, Checkpoint, Commitment, Cosignatures, DataAction, Edge, Encrypted, Entry,
     EntryId, Evidence, FieldChange, Float, Genesis, Maker, Malformed, NodeKey, Note, NoteKind,
-    NoteSecret, Operations, Pattern, Revocation, Side, Signed, StoredSignature, Target, TreeHead,
-    Value, WitnessRequest, WrappedKey, is_included, read_record, to_records,
+    NoteSecret, Operations, Pattern, Revocation, Side, Signed, Snapshot, StoredSignature, Target,
+    TreeHead, Value, WitnessRequest, WrappedKey, is_included, read_record, to_records,
 };
 use talaria_message::Sealer;
 
@@ -129,6 +129,9 @@ fn action() -> impl Strategy<Value = Action> {
         id().prop_map(Action::EndNode),
         (any::<[u8; 32]>(), "[a-zé-]{0,20}")
             .prop_map(|(key, name)| Action::PublishNode(NodeKey { key, name })),
+        (any::<u64>(), id(), id()).prop_map(|(entries, root, state)| {
+            Action::Snapshot(Snapshot { entries, root: root.0, state: state.0 })
+        }),
         Just(Action::Genesis(Box::new(genesis_of(&[&Person::new(0, 1), &Person::new(1, 1)], 2)))),
     ]
 }

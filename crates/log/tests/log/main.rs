@@ -16,4 +16,6 @@ mod owners;
 mod people;
 mod reading;
 mod small_order;
+mod snapshots;
 mod sync;
+mod values;

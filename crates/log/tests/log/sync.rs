@@ -1,12 +1,13 @@
 //! Exchanges between copies of a log, without sockets: two or more nodes, and hostile peers.
 
 use talaria_log::{
-    ANSWER_MS, Entry, EntryId, FRAME_MS, FRAMES_MAX, Farewell, Fetching, HEADS_KEPT_MAX, HELLO_MS,
-    IDLE_MS, Log, MemoryReplica, Mode, OUTPUT_LOW, Outcome, REPEAT_MS, SEND_MS, Session, Signed,
-    SyncError, SyncFrame as Frame, to_records,
+    ALIVE_MS, ANSWER_MS, Entry, EntryId, FRAME_MS, FRAMES_MAX, Farewell, Fetching, FieldChange,
+    HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, Log, MemoryReplica, Mode, OUTPUT_LOW, Outcome, REPEAT_MS,
+    SEND_MS, Session, Signed, SyncError, SyncFrame as Frame, VALUES_MS, Value, to_records,
 };
 
-use crate::people::{NOW_MS, Pair, Person, pair, set};
+use crate::deletion::opening;
+use crate::people::{NOW_MS, Pair, Person, change, pair, set};
 
 /// A node with one session to each of some peers.
 struct Node {
@@ -218,6 +219,153 @@ fn new_entries_go_over_live_and_from_one_peer() {
     assert_eq!(sent.iter().sum::<u64>(), 2 * 96, "{sent:?}");
 }
 
+/// Alice's entry with a deletable value.
+fn committed(pair: &mut Pair, salt: u8) -> Signed {
+    let opening = opening(&format!("value {salt}"), salt);
+    let value = Some(Value::Committed(opening.commitment()));
+    let action = change(1, &format!("field-{salt}"), FieldChange::Set(value));
+    let made = pair.alice.make(&mut pair.log, action).unwrap();
+    Signed { opening: Some(opening), ..made }
+}
+
+fn bare(signed: &Signed) -> Signed {
+    Signed { opening: None, ..signed.clone() }
+}
+
+/// A value that one peer withheld comes from another one. Both sides of a session get theirs before it is over, and nothing is asked
+/// twice.
+#[test]
+fn withheld_values_come_from_another_peer() {
+    let mut pair = pair();
+    let [one, two, three] = [1, 2, 3].map(|salt| committed(&mut pair, salt));
+    let (genesis, grant) = (&pair.genesis, &pair.grant);
+    let mut a = Node::with(&[genesis, grant, &one, &bare(&two), &bare(&three)]);
+    let mut b = Node::with(&[genesis, grant, &bare(&one), &two, &bare(&three)]);
+    assert_eq!(a.log().missing_values(), 2);
+    for (left, right) in [(true, 1), (false, 0)] {
+        let (a, b) = if left { (&mut a, &mut b) } else { (&mut b, &mut a) };
+        let (octets, first, other) = exchange(a, b, 1000);
+        let values = [&first, &other].map(|side| side.report().values);
+        assert_eq!(values, [right, right]);
+        assert_eq!([first.report().sent, first.report().added], [right, 0]);
+        assert!(octets < 2000, "{octets}");
+        assert_eq!((a.log().missing_values(), b.log().missing_values()), (1, 1));
+    }
+    // Who gets the entry later gets all that is known.
+    let mut c = Node::with(&[genesis]);
+    let (_, session, _) = exchange(&mut c, &mut a, 1000);
+    assert_eq!((session.report().added, session.report().values), (4, 0));
+    assert_eq!(c.log().missing_values(), 1);
+}
+
+/// A node asks again after a while: its peer has got the value from somebody else meanwhile.
+#[test]
+fn a_value_travels_over_nodes_that_lacked_it() {
+    let mut pair = pair();
+    let one = committed(&mut pair, 1);
+    let (genesis, grant) = (&pair.genesis, &pair.grant);
+    let without = || Node::with(&[genesis, grant, &bare(&one)]);
+    let (mut a, mut b, mut c) = (Node::with(&[genesis, grant, &one]), without(), without());
+    let new = |number| Session::new(genesis.id, number, Mode::Stay, 0);
+    let mut bc = (new(1), new(1));
+    let mut ab = (new(1), new(2));
+    let mut came = [0, 0];
+    for now_ms in (0..3 * VALUES_MS).step_by(10) {
+        let turn = |left: &mut Node, right: &mut Node, (one, other): &mut (Session, Session)| {
+            let (out, back) = (take(one, 5000, now_ms), take(other, 5000, now_ms));
+            right.receive(other, &out, now_ms).unwrap();
+            left.receive(one, &back, now_ms).unwrap();
+        };
+        turn(&mut b, &mut c, &mut bc);
+        // The third node comes after the others have asked each other.
+        if now_ms >= 10_000 {
+            turn(&mut a, &mut b, &mut ab);
+        }
+        for (node, came) in [&b, &c].into_iter().zip(&mut came) {
+            if *came == 0 && node.log().missing_values() == 0 {
+                *came = now_ms;
+            }
+        }
+    }
+    assert!((10_000..11_000).contains(&came[0]), "{came:?}");
+    assert!((VALUES_MS..VALUES_MS + 1000).contains(&came[1]), "{came:?}");
+    assert_eq!(bc.0.report().sent + bc.1.report().sent, 1);
+}
+
+/// More values than one question holds are asked for in several, and rounds without a value become rare.
+#[test]
+fn rounds_of_questions_are_bounded() {
+    let mut victim = Victim::new();
+    let grant = victim.grant.clone();
+    let mut pair = pair();
+    let entries: Vec<Signed> = (0..3).map(|salt| bare(&committed(&mut pair, salt))).collect();
+    victim.node.add(&[&grant]);
+    victim.node.add(&entries.iter().collect::<Vec<_>>());
+    victim.announce(1, grant.id, 0).unwrap();
+    let (mut now_ms, mut asked) = (0, Vec::new());
+    while asked.len() < 9 {
+        let is_asked = victim.said().contains(&VALUES);
+        if is_asked {
+            asked.push(now_ms);
+        }
+        let frame = if is_asked { Frame::End { more: false } } else { Frame::Alive };
+        victim.get(&[frame], now_ms).unwrap();
+        now_ms = now_ms.max(victim.session.next_ms(&victim.node.fetching)).min(now_ms + ALIVE_MS);
+    }
+    let pauses: Vec<u64> = asked.windows(2).map(|two| (two[1] - two[0]) / VALUES_MS).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+    // An answer is due like that to any want, and ends once.
+    assert!(victim.said().contains(&VALUES) || victim.get(&[Frame::Alive], now_ms).is_ok());
+    let mut victim = Victim::new();
+    victim.node.add(&[&grant]);
+    victim.node.add(&entries.iter().collect::<Vec<_>>());
+    victim.announce(1, grant.id, 0).unwrap();
+    assert_eq!(victim.get(&[Frame::Alive], ANSWER_MS), Err("slow".into()));
+}
+
+/// A peer that asks for values again and again gets an answer now and then, and only one question may be open.
+#[test]
+fn questions_for_values_that_are_repeated_wait() {
+    let mut pair = pair();
+    let one = committed(&mut pair, 1);
+    let mut victim = Victim::new();
+    let grant = victim.grant.clone();
+    victim.node.add(&[&grant, &one]);
+    let ask = || [Frame::Values(vec![one.id, EntryId([7; 32]), one.id])];
+    assert_eq!(victim.get(&ask(), 1), Err("protocol".into()));
+    let mut victim = Victim::new();
+    victim.node.add(&[&grant, &one]);
+    victim.announce(1, one.id, 0).unwrap();
+    victim.get(&ask(), 10).unwrap();
+    let said = victim.said();
+    assert_eq!(said.into_iter().filter(|kind| *kind == ENTRIES).collect::<Vec<_>>(), [ENTRIES]);
+    assert_eq!(victim.session.report().sent, 1);
+    victim.get(&ask(), 20).unwrap();
+    assert!(!victim.said().contains(&ENTRIES));
+    assert_eq!(victim.session.next_ms(&victim.node.fetching), 10 + REPEAT_MS);
+    victim.node.advance(&mut victim.session, 10 + REPEAT_MS).unwrap();
+    assert!(victim.said().contains(&ENTRIES));
+    victim.get(&ask(), 11 + REPEAT_MS).unwrap();
+    assert_eq!(victim.get(&ask(), 12 + REPEAT_MS), Err("protocol".into()));
+}
+
+/// A peer that answers with another value is cut off, and one with a deleted value is not heard.
+#[test]
+fn a_wrong_value_ends_the_session() {
+    let mut pair = pair();
+    let one = committed(&mut pair, 1);
+    for (value, ended) in [("value 1", Ok(())), ("another", Err("refused".into()))] {
+        let mut victim = Victim::new();
+        let grant = victim.grant.clone();
+        victim.node.add(&[&grant, &bare(&one)]);
+        victim.announce(1, one.id, 0).unwrap();
+        assert!(victim.said().contains(&VALUES));
+        let sent = Signed { opening: Some(opening(value, 1)), ..one.clone() }.to_record();
+        assert_eq!(victim.get(&[Frame::Entries(vec![&sent])], 1), ended);
+        assert_eq!(victim.node.log().missing_values(), u64::from(ended.is_err()));
+    }
+}
+
 /// A node whose session to a full node has begun, and what it has said.
 struct Victim {
     node: Node,
@@ -263,6 +411,8 @@ impl Victim {
 }
 
 const WANT: u8 = 3;
+const ENTRIES: u8 = 4;
+const VALUES: u8 = 9;
 const BYE: u8 = 8;
 
 #[test]
@@ -292,9 +442,10 @@ fn a_forged_entry_ends_the_session_and_is_reported_by_kind() {
 
 #[test]
 fn garbage_ends_the_session() {
-    let frames: [&[u8]; 7] = [
+    let frames: [&[u8]; 8] = [
         b"GET / HTTP/1.1\r\n\r\n",
-        &[9, 0, 0, 0, 0],
+        &[10, 0, 0, 0, 0],
+        &[9, 0, 0, 0, 1, 0],
         &[1, 0xff, 0xff, 0xff, 0xff],
         &[4, 0, 0x40, 0, 1],
         &[5, 0, 0, 0, 1, 2],
@@ -312,6 +463,7 @@ fn garbage_ends_the_session() {
         Frame::Entries(vec![]),
         Frame::End { more: false },
         Frame::Want { is_last: true, ids: vec![] },
+        Frame::Values(vec![]),
         Frame::Heads { number: 2, is_last: true, ids: vec![] },
         Frame::Took(talaria_log::Took { number: 9, ..Default::default() }),
     ] {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use talaria_log::{
     EntryId, Fetching, Known, LACKING_MAX, Mode, Replica, Session, Signed, SyncError, Taken,
-    WANT_MAX, piece,
+    VALUES_MAX, WANT_MAX, piece,
 };
 
 use super::disk::{Cut, Stopped};
@@ -19,6 +19,8 @@ struct NodeReplica<'a> {
     node: &'a mut Node,
     world_ms: u64,
     cut: &'a mut Cut,
+    /// Whether the node gives no deletable values away.
+    withholds: bool,
 }
 
 impl Replica for NodeReplica<'_> {
@@ -51,9 +53,20 @@ impl Replica for NodeReplica<'_> {
         self.node.log.as_ref().map_or_else(Vec::new, |log| log.lacking(have, LACKING_MAX))
     }
 
+    fn lacking_values(&mut self, behind: Option<EntryId>) -> Vec<EntryId> {
+        let log = self.node.log.as_ref();
+        log.map_or_else(Vec::new, |log| log.lacking_values(behind, VALUES_MAX))
+    }
+
+    fn places_of_values(&mut self, ids: &[EntryId]) -> Vec<u64> {
+        let log = self.node.log.as_ref().filter(|_| !self.withholds);
+        log.map_or_else(Vec::new, |log| log.places_of_values(ids))
+    }
+
     fn read(&mut self, places: &[u64]) -> Result<Vec<Signed>, Stopped> {
         piece(places, |place| {
-            Ok(self.node.stored[usize::try_from(place).expect("a place in memory")].clone())
+            let signed = &self.node.stored[usize::try_from(place).expect("a place in memory")];
+            Ok(self.node.leaving(signed, self.withholds))
         })
     }
 
@@ -62,9 +75,10 @@ impl Replica for NodeReplica<'_> {
         let now_ms = self.node.now_ms(self.world_ms);
         let Some(log) = &mut self.node.log else { return Err(Stopped::Cut) };
         let offered = log.offer(entries, now_ms);
-        let added = offered.added.len() as u64;
+        let (added, values) = (offered.added.len() as u64, offered.revealed.len() as u64);
         self.node.commit(offered.added, self.cut)?;
-        Ok(Taken::of(&ids, offered.outcomes, added))
+        self.node.commit_values(offered.revealed, self.cut)?;
+        Ok(Taken { values, ..Taken::of(&ids, offered.outcomes, added) })
     }
 }
 
@@ -75,6 +89,7 @@ pub(super) struct Ended {
     pub(super) stopped: Option<(usize, Stopped)>,
     pub(super) added: u64,
     pub(super) waiting: u64,
+    pub(super) values: u64,
 }
 
 /// Connects two nodes until both have what the other one had, or until `octets` have gone over the line.
@@ -87,6 +102,7 @@ pub(super) fn connect(
     mut octets: Option<usize>,
     world_ms: u64,
     mut cuts: [Cut; 2],
+    withholds: [bool; 2],
     numbers: &mut Numbers,
 ) -> Result<Ended, String> {
     let mut ended = Ended::default();
@@ -113,7 +129,8 @@ pub(super) fn connect(
             is_idle &= length == 0;
             let node = &mut *nodes[to];
             let wall_ms = node.now_ms(world_ms);
-            let mut replica = NodeReplica { node, world_ms, cut: &mut cuts[to] };
+            let cut = &mut cuts[to];
+            let mut replica = NodeReplica { node, world_ms, cut, withholds: withholds[to] };
             let (session, fetching) = (&mut sessions[to], &mut fetching[to]);
             let result = session
                 .receive(&sent, &mut replica, fetching, now_ms, wall_ms)
@@ -138,6 +155,7 @@ pub(super) fn connect(
     }
     for session in &sessions {
         ended.added += session.report().added;
+        ended.values += session.report().values;
         ended.waiting += session.report().waiting + session.report().ahead;
     }
     Ok(ended)

@@ -1,10 +1,11 @@
 //! A node: a log in memory and its segments on a disk.
 
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use talaria_log::{
-    Action, DraftError, Entry, EntryId, Log, Outcome, Refusal, Signed, Update, read_record,
-    to_records,
+    Action, ChainName, DraftError, Edit, Entry as LogEntry, EntryId, Log, Opening, Outcome,
+    Refusal, Signed, Update, read_record, to_records,
 };
 
 use super::disk::{Cut, Disk, Stopped};
@@ -39,6 +40,8 @@ pub(super) struct Taken {
     pub(super) refused: Vec<(EntryId, Refusal)>,
     pub(super) unreadable: usize,
     pub(super) waiting: usize,
+    /// Values that came to entries that were here.
+    pub(super) values: usize,
 }
 
 impl Node {
@@ -50,8 +53,47 @@ impl Node {
     pub(super) fn start(&mut self) -> Result<bool, String> {
         let recovered = self.disk.recover()?;
         self.log = Some(restored(&recovered.entries)?);
-        self.stored = recovered.entries;
+        let mut places: HashMap<EntryId, usize> = HashMap::new();
+        self.stored.clear();
+        for signed in recovered.entries {
+            match places.entry(signed.id) {
+                Entry::Vacant(place) => {
+                    place.insert(self.stored.len());
+                    self.stored.push(signed);
+                }
+                // It stands there again, with the value that came later.
+                Entry::Occupied(place) => self.stored[*place.get()] = signed,
+            }
+        }
         Ok(recovered.is_torn)
+    }
+
+    /// Brings values that came later to the disk, each with its entry.
+    pub(super) fn commit_values(
+        &mut self,
+        revealed: Vec<(EntryId, Opening)>,
+        cut: &mut Cut,
+    ) -> Result<(), Stopped> {
+        let mut again = Vec::new();
+        for (id, opening) in revealed {
+            let place = self.stored.iter().position(|signed| signed.id == id);
+            let place = place.expect("an entry that is here");
+            again.push((place, Signed { opening: Some(opening), ..self.stored[place].clone() }));
+        }
+        let entries: Vec<Signed> = again.iter().map(|(_, signed)| signed.clone()).collect();
+        let result = self.disk.commit(&entries, cut);
+        match result {
+            Ok(()) => again.into_iter().for_each(|(place, signed)| self.stored[place] = signed),
+            Err(_) => self.log = None,
+        }
+        result
+    }
+
+    /// An entry as it may leave the node: without a deleted value, and without any if the node withholds them.
+    pub(super) fn leaving(&self, signed: &Signed, withholds: bool) -> Signed {
+        let is_deleted = self.log.as_ref().is_some_and(|log| log.state().is_deleted(&signed.id));
+        let opening = signed.opening.clone().filter(|_| !is_deleted && !withholds);
+        Signed { opening, ..signed.clone() }
     }
 
     /// Brings entries to the disk. When it returns, they may leave.
@@ -81,13 +123,20 @@ impl Node {
         let mut maker = person.maker(self.instance);
         let log = self.log.as_mut()?;
         let before = log.len();
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<LogEntry> = Vec::new();
+        let mut openings: Vec<Option<Opening>> = Vec::new();
         let mut draft = || -> Option<()> {
             for update in updates {
                 for data in log.operations(maker.chain.author, update).ok()? {
                     let entry = log.draft(maker.chain, Action::Data(data), now_ms).ok()?;
-                    log.append(entry.clone()).ok()?;
+                    let id = log.append(entry.clone()).ok()?;
                     entries.push(entry);
+                    openings.push(match &update.edit {
+                        Edit::PutDeletable(_, opening) if log.reveal(&id, opening) => {
+                            Some(opening.clone())
+                        }
+                        _ => None,
+                    });
                 }
             }
             Some(())
@@ -100,12 +149,29 @@ impl Node {
             }
             return None;
         }
-        Some(if together {
+        let mut signed: Vec<Signed> = if together {
             maker.sign_batch(entries, id, now_ms).expect("the key signs")
         } else {
             let one = |entry| maker.sign(entry, id, now_ms).expect("the key signs");
             entries.into_iter().map(one).collect()
-        })
+        };
+        signed.iter_mut().zip(openings).for_each(|(signed, opening)| signed.opening = opening);
+        Some(signed)
+    }
+
+    /// Makes an entry that states something about all that the node has: a checkpoint or a snapshot.
+    pub(super) fn state(
+        &mut self,
+        person: &mut Person,
+        draft: impl FnOnce(&Log, ChainName, u64) -> Result<LogEntry, DraftError>,
+        world_ms: u64,
+    ) -> Result<Signed, DraftError> {
+        let now_ms = self.now_ms(world_ms);
+        let log = self.log.as_mut().ok_or(DraftError::Clock)?;
+        let mut maker = person.maker(self.instance);
+        let entry = draft(log, maker.chain, now_ms)?;
+        log.append(entry.clone())?;
+        maker.sign(entry, log.id(), now_ms)
     }
 
     /// Makes one entry that is an operation on the log itself.
@@ -126,9 +192,10 @@ impl Node {
     }
 
     /// Answers with entries that the other node does not have.
-    pub(super) fn answer(&self, have: &BTreeSet<EntryId>) -> Vec<Packet> {
+    pub(super) fn answer(&self, have: &BTreeSet<EntryId>, withholds: bool) -> Vec<Packet> {
         let missing = self.stored.iter().filter(|signed| !have.contains(&signed.id));
-        let missing: Vec<Signed> = missing.take(ANSWER_MAX).cloned().collect();
+        let missing = missing.take(ANSWER_MAX).map(|signed| self.leaving(signed, withholds));
+        let missing: Vec<Signed> = missing.collect();
         missing.chunks(PACKET_ENTRIES).map(packet).collect()
     }
 
@@ -161,7 +228,9 @@ impl Node {
             }
         }
         taken.refused.extend(offered.refused);
+        taken.values = offered.revealed.len();
         let result = self.commit(offered.added, cut);
+        let result = result.and_then(|()| self.commit_values(offered.revealed, cut));
         (taken, result)
     }
 }

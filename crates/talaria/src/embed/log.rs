@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use talaria_log::{
     Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys, Genesis,
     Grant, Imported, KeyName, LogError, LogFolder, Maker, MergeRule, ObjectId, ObjectInfo,
-    Operations, Pattern, ProofFiles, Signing, Standing, Update, UpdateError, Value, Verified,
-    deletable,
+    Operations, Pattern, ProofFiles, Signing, SnapshotFile, Standing, Update, UpdateError, Value,
+    Verified, deletable,
 };
 use talaria_message::{MessageError, Recipients, Secrets, policy};
 
@@ -380,6 +380,35 @@ impl SharedLog {
         Ok(exported.entries)
     }
 
+    /// Signs a snapshot of all that this node has, and returns its identity. Only owners do this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn snapshot(&self, key: &SharedKey) -> Result<EntryId, Error> {
+        key.write(|maker| Ok(self.0.put_snapshot(maker, now_ms())?))
+    }
+
+    /// Writes the last snapshot that is in force to a new file, and returns its identity.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`] if no snapshot is in force.
+    pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
+        let failed =
+            |source| Error::Io { action: "write", name: file.display().to_string(), source };
+        let snapshots = self.0.read(|log| log.snapshots())?;
+        let last = snapshots.iter().rev().find(|snapshot| snapshot.is_in_force);
+        // The last one says why it is not.
+        let id = last.or(snapshots.last()).map_or(EntryId::NONE, |snapshot| snapshot.entry);
+        let new = NewFile::beginning(file).map_err(failed)?;
+        let mut out = BufWriter::new(new.file());
+        self.0.write_snapshot(&id, &mut out, file)?;
+        drop(out);
+        new.keep(false).map_err(failed)?;
+        Ok(id)
+    }
+
     /// Takes the entries of an export of another node.
     ///
     /// # Errors
@@ -422,6 +451,52 @@ impl SharedLog {
             syncs,
             state: EntryId(log.state_hash()),
         })?)
+    }
+}
+
+/// The file of a snapshot, checked. It needs no log.
+pub struct SharedSnapshot(SnapshotFile);
+
+impl SharedSnapshot {
+    /// Reads a file, which must be a snapshot of the log `log`, and checks who has signed it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Log`] if enough owners have not signed what is in the file.
+    pub fn open(file: &Path, log: &str) -> Result<Self, Error> {
+        let log = entry_id(log)?;
+        let (mut input, name) = read(file)?;
+        let read = SnapshotFile::read(&mut input, log);
+        Ok(Self(read.map_err(|source| LogError::Snapshot { name, source })?))
+    }
+
+    /// The snapshot.
+    #[must_use]
+    pub fn file(&self) -> &SnapshotFile {
+        &self.0
+    }
+
+    /// The content of a field; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if there is no such object, or several.
+    pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
+        let object = self.0.find_object(object).map_err(LogError::from)?;
+        Ok(self.0.field(object, field).cloned())
+    }
+
+    /// The fields of an object with their contents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`] if there is no such object, or several.
+    pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
+        let id = self.0.find_object(object).map_err(LogError::from)?;
+        let absent = || LogError::from(UpdateError::NoObject(object.to_owned()));
+        self.0.object(id).ok_or_else(absent)?;
+        let fields = self.0.fields(id);
+        Ok(fields.map(|(name, content)| (name.to_owned(), content.clone())).collect())
     }
 }
 

@@ -9,12 +9,13 @@ use super::{SignArgs, parse_entry, put_about};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Agree with a grant, a revocation or a choice of another owner
+/// Agree with a grant, a revocation, a choice or a snapshot of another owner
 ///
-/// A log with a threshold above 1 needs several owners for these. Look at the entry first: `talaria log list --grants`.
+/// A log with a threshold above 1 needs several owners for these. Look at the entry first: `talaria log list --grants`. A snapshot is
+/// computed again, and only approved if it is right.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Grant, revocation or choice: the identity of its entry
+    /// Grant, revocation, choice or snapshot: the identity of its entry
     #[arg(value_name = "ENTRY", value_parser = parse_entry)]
     entry: EntryId,
     #[command(flatten)]

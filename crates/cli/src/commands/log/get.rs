@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{Content, Encrypted, LogError, UpdateError, Value};
+use talaria_log::{Content, Encrypted, LogError, ObjectId, UpdateError, Value};
 
 use super::values::{is_conflict, to_json, to_text, values};
 use super::{PartArgs, ReadArgs, open};
@@ -51,9 +51,20 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     if args.raw {
         return raw(&args.part.object, &fields, cx);
     }
-    let mut out = args.pager.open(!cx.json);
+    print_fields((id, name), &fields, args.part.field.is_none(), &args.pager, cx)
+}
+
+/// Prints fields of an object, with their names if `is_named`.
+pub(super) fn print_fields(
+    (id, name): (ObjectId, Option<String>),
+    fields: &[(String, Content)],
+    is_named: bool,
+    pager: &PagerArgs,
+    cx: &Context,
+) -> Result<ExitCode, CliError> {
+    let mut out = pager.open(!cx.json);
     let paint = Paint::stdout();
-    for (field, content) in &fields {
+    for (field, content) in fields {
         let found = values(content);
         if cx.json {
             let json = serde_json::json!({
@@ -70,7 +81,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             } else {
                 String::new()
             };
-            if args.part.field.is_none() {
+            if is_named {
                 write!(out, "{} = ", paint.handle(printable(field.as_bytes())))?;
             }
             writeln!(out, "{}{mark}", to_text(value))?;

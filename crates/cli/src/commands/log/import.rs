@@ -89,7 +89,7 @@ fn report(
     log: Option<EntryId>,
     cx: &Context,
 ) -> Result<(), CliError> {
-    let Imported { added, known, waiting, ahead, refused, more_refused } = imported;
+    let Imported { added, known, values, waiting, ahead, refused, more_refused } = imported;
     if cx.json {
         let one = |(id, refusal): &(EntryId, Refusal)| {
             serde_json::json!({
@@ -98,13 +98,16 @@ fn report(
         };
         let json = serde_json::json!({
             "action": "log import", "file": name, "log": log.map(|log| log.to_string()),
-            "added": added, "known": known, "waiting": waiting, "ahead": ahead,
+            "added": added, "known": known, "values": values, "waiting": waiting, "ahead": ahead,
             "refused": refused.iter().map(one).collect::<Vec<_>>(), "more_refused": more_refused,
         });
         return cx.report(Content::Elsewhere, &json);
     }
     let paint = Paint::stderr();
     cx.status(format_args!("{name}: {} new, {} known", counted(*added, "entry"), grouped(*known)));
+    if *values > 0 {
+        cx.status(format_args!("  {} of known entries", counted(*values, "deletable value")));
+    }
     for (id, refusal) in refused {
         cx.status(format_args!("  {} {id}: {refusal} ({})", paint.bad("refused"), refusal.kind()));
     }

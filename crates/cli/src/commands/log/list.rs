@@ -1,12 +1,16 @@
 //! `talaria log list`
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use talaria::store::Access;
 use talaria::timestamp;
-use talaria_log::{Action, Change, CheckpointInfo, DataAction, EpochInfo, ObjectId, Operations};
+use talaria_log::{
+    Action, Change, CheckpointInfo, DataAction, EntryId, EpochInfo, KeyName, ObjectId, ObjectInfo,
+    Operations, SnapshotInfo,
+};
 
 use super::{open, people, person, short};
 use crate::commands::inspect::key_in_words;
@@ -15,10 +19,11 @@ use crate::error::CliError;
 use crate::render::{counted, day, printable};
 use crate::terminal::{PagerArgs, Paint};
 
-/// List objects, grants, readers or checkpoints
+/// List objects, grants, readers, checkpoints or snapshots
 ///
 /// Lists the objects that are not deleted: name, start of the identity, number of fields, and creator. --grants lists who may
-/// change what. --readers lists which fields are encrypted now, and to which keys. --checkpoints lists the checkpoints, the last one last.
+/// change what. --readers lists which fields are encrypted now, and to which keys. --checkpoints lists the checkpoints, the last one
+/// last, and --snapshots the snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List owners and grants
@@ -30,6 +35,9 @@ pub(crate) struct Args {
     /// List checkpoints, with the witnesses who cosigned
     #[arg(long, conflicts_with_all = ["grants", "readers"])]
     checkpoints: bool,
+    /// List snapshots, with the owners who agree
+    #[arg(long, conflicts_with_all = ["grants", "readers", "checkpoints"])]
+    snapshots: bool,
     #[command(flatten)]
     pager: PagerArgs,
 }
@@ -41,6 +49,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             checkpoints(log, cx)
         } else if args.readers {
             readers(log, cx)
+        } else if args.snapshots {
+            snapshots(log, cx)
         } else if args.grants {
             grants(log, cx)
         } else {
@@ -90,28 +100,68 @@ fn checkpoints(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
 
 fn objects(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     let people = people(log);
-    let paint = Paint::stdout();
     let mut found: Vec<_> = log.state().objects().collect();
     found.sort_by(|a, b| (&a.named, a.id).cmp(&(&b.named, b.id)));
-    let line = |object: talaria_log::ObjectInfo| {
-        let (name, creator) = object.named.unzip();
-        if cx.json {
-            let json = serde_json::json!({
-                "object": object.id.to_string(), "name": name, "fields": object.fields,
-                "creator": creator.map(|creator| creator.to_string()),
-            });
-            return json.to_string();
-        }
-        let name = name.map_or_else(|| "(no name)".to_owned(), |name| printable(name.as_bytes()));
-        let creator = creator.map(|creator| person(&creator, &people)).unwrap_or_default();
-        format!(
-            "{}  {}  {}  {creator}",
-            paint.handle(name),
-            paint.faint(short(&object.id)),
-            counted(object.fields, "field")
-        )
-    };
-    found.into_iter().map(line).collect()
+    found.into_iter().map(|object| object_line(object, &people, cx)).collect()
+}
+
+/// An object, for people or in JSON.
+pub(super) fn object_line(
+    object: ObjectInfo,
+    people: &HashMap<KeyName, String>,
+    cx: &Context,
+) -> String {
+    let paint = Paint::stdout();
+    let (name, creator) = object.named.unzip();
+    if cx.json {
+        let json = serde_json::json!({
+            "object": object.id.to_string(), "name": name, "fields": object.fields,
+            "creator": creator.map(|creator| creator.to_string()),
+        });
+        return json.to_string();
+    }
+    let name = name.map_or_else(|| "(no name)".to_owned(), |name| printable(name.as_bytes()));
+    let creator = creator.map(|creator| person(&creator, people)).unwrap_or_default();
+    format!(
+        "{}  {}  {}  {creator}",
+        paint.handle(name),
+        paint.faint(short(&object.id)),
+        counted(object.fields, "field")
+    )
+}
+
+/// A snapshot, for people or in JSON.
+fn snapshot_line(
+    snapshot: &SnapshotInfo,
+    people: &HashMap<KeyName, String>,
+    cx: &Context,
+) -> String {
+    let SnapshotInfo { entry, author, clock, snapshot, agreed, is_in_force } = snapshot;
+    let time = clock.ms() / 1000;
+    if cx.json {
+        let agreed: Vec<String> = agreed.iter().map(ToString::to_string).collect();
+        let json = serde_json::json!({
+            "entry": entry.to_string(), "author": author.to_string(), "time": time,
+            "entries": snapshot.entries, "state": EntryId(snapshot.state).to_string(),
+            "agreed": agreed, "in_force": is_in_force,
+        });
+        return json.to_string();
+    }
+    let paint = Paint::stdout();
+    let state = if *is_in_force { paint.good("in force") } else { paint.doubtful("not in force") };
+    let agreed: Vec<String> = agreed.iter().map(|owner| person(owner, people)).collect();
+    let by = if agreed.is_empty() { String::new() } else { format!(", by {}", agreed.join(", ")) };
+    format!(
+        "{state}  {}  {}  {}{by}",
+        paint.handle(entry),
+        timestamp(u32::try_from(time).unwrap_or(u32::MAX)),
+        counted(snapshot.entries, "entry"),
+    )
+}
+
+fn snapshots(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
+    let people = people(log);
+    log.snapshots().iter().map(|snapshot| snapshot_line(snapshot, &people, cx)).collect()
 }
 
 /// What decides now how fields are encrypted: entries that no later one replaces for all their fields.

@@ -18,6 +18,7 @@ mod node;
 mod put;
 mod revoke;
 mod serve;
+mod snapshot;
 mod stats;
 mod sync;
 mod values;
@@ -84,6 +85,7 @@ enum Command {
     Checkpoint(checkpoint::Args),
     Cosign(cosign::Args),
     Witness(witness::Args),
+    Snapshot(snapshot::Args),
     Compact(compact::Args),
     Stats(stats::Args),
 }
@@ -92,9 +94,15 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if let Command::Witness(args) = &args.command {
         return witness::run(args, cx);
     }
-    let folder = args.log.as_deref().ok_or_else(|| {
-        CliError::Usage("name the folder of the log: --log DIR, or set TALARIA_LOG".into())
-    })?;
+    let folder = || {
+        args.log.as_deref().ok_or_else(|| {
+            CliError::Usage("name the folder of the log: --log DIR, or set TALARIA_LOG".into())
+        })
+    };
+    if let Command::Snapshot(args) = &args.command {
+        return snapshot::run(args, folder, cx);
+    }
+    let folder = folder()?;
     match &args.command {
         Command::Init(args) => init::run(args, folder, cx),
         Command::Put(args) => put::run(args, folder, cx),
@@ -117,6 +125,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Checkpoint(args) => checkpoint::run(args, folder, cx),
         Command::Cosign(args) => cosign::run(args, folder, cx),
         Command::Witness(args) => witness::run(args, cx),
+        Command::Snapshot(args) => snapshot::run(args, || Ok(folder), cx),
         Command::Compact(args) => compact::run(args, folder, cx),
         Command::Stats(args) => stats::run(args, folder, cx),
     }

@@ -59,12 +59,19 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         let json = serde_json::json!({
             "action": "log sync", "log": log.to_string(), "address": args.address,
             "peer": peer.to_string(), "added": report.added, "known": report.known,
+            "values": report.values,
             "waiting": report.waiting, "ahead": report.ahead, "lacking": report.lacking,
             "sent": report.sent, "refused": report.refused, "complete": result.is_ok(),
         });
         cx.report(Content::Elsewhere, &json)?;
     } else if result.is_ok() || report != SessionReport::default() {
         cx.status(format_args!("{}: {}", args.address, serve::traffic(&report)));
+        if report.values > 0 {
+            cx.status(format_args!(
+                "  {} of known entries received",
+                counted(report.values, "deletable value")
+            ));
+        }
         for (kind, count) in &report.refused {
             cx.status(format_args!("  {} refused ({kind})", counted(*count, "entry")));
         }

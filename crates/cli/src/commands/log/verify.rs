@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{EntryId, Log};
+use talaria_log::{BadSnapshot, EntryId, Log};
 
 use super::open;
 use crate::context::{Content, Context};
@@ -17,7 +17,8 @@ use crate::terminal::Paint;
 ///
 /// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Deletable values are hashed again. Also lists forks: two
 /// different entries of one author at one place, which are evidence against this author, and checkpoints that do not see each other,
-/// which are evidence against the checkpointer. If something fails, the exit status is 4.
+/// which are evidence against the checkpointer. The last 16 snapshots are computed again, and wrong ones are listed: evidence against the owners who have
+/// signed them. If something fails, the exit status is 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -28,6 +29,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
     let (branches, key) = log.read(|log: &Log| (log.checkpoint_forks(), log.checkpointer()))?;
     let key = key.map(|key| key.to_string()).unwrap_or_default();
     let (checkpoints, valid) = verified.checkpoints;
+    let snapshots = &verified.snapshots;
     let failed = verified.failed.len() as u64 + verified.more_failed;
     // What this process shows must be what the entries on disk give.
     let is_good = failed == 0 && verified.state_hash == held;
@@ -44,6 +46,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
             let entries: Vec<String> = fork.branches.iter().map(ToString::to_string).collect();
             serde_json::json!({ "checkpointer": key, "before": fork.before.to_string(), "entries": entries })
         };
+        let wrong = |(id, bad): &(EntryId, BadSnapshot)| serde_json::json!({ "entry": id.to_string(), "kind": bad.kind(), "why": bad.to_string() });
         let json = serde_json::json!({
             "action": "log verify", "log": log.id().to_string(), "good": is_good,
             "entries": verified.entries, "state": state,
@@ -53,6 +56,8 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
             "forks": forks.iter().map(fork).collect::<Vec<_>>(),
             "checkpoints": checkpoints, "valid_checkpoints": valid,
             "checkpoint_forks": branches.iter().map(checkpoint_fork).collect::<Vec<_>>(),
+            "snapshots": snapshots.right, "wrong_snapshots": snapshots.wrong.iter().map(wrong).collect::<Vec<_>>(),
+            "snapshots_left_out": snapshots.left_out,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
@@ -100,6 +105,15 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
                 paint.doubtful("Fork")
             )?;
             fork.branches.iter().try_for_each(|id| writeln!(out, "  {id}"))?;
+        }
+        if snapshots.right > 0 {
+            writeln!(out, "{} right", counted(snapshots.right, "snapshot"))?;
+        }
+        for (id, bad) in &snapshots.wrong {
+            writeln!(out, "{}: the snapshot {id}: {bad}", paint.bad("Wrong"))?;
+        }
+        if snapshots.left_out > 0 {
+            writeln!(out, "{} not computed", counted(snapshots.left_out, "older snapshot"))?;
         }
         out.flush()?;
     }
