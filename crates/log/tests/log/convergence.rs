@@ -31,9 +31,9 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..39, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..40, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
-    prop::collection::vec(step, 10..70)
+    prop::collection::vec(step, 10..85)
 }
 
 struct Actor {
@@ -179,7 +179,7 @@ impl History {
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.branches[two.index(fork.branches.len())])
             }
-            13 | 19 | 38 => {
+            13 | 19 | 38 | 39 => {
                 let forks = log.forks();
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.entries[two.index(fork.entries.len())])
