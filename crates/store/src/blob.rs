@@ -103,12 +103,14 @@ pub(crate) fn digest(bytes: &[u8]) -> BytesDigest {
     *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
 }
 
+/// The statement for one certificate.
+pub(crate) fn select_one() -> String {
+    format!("{SELECT} WHERE blob.id = ?1")
+}
+
 /// A certificate as stored, damaged or not.
 pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
-    connection
-        .prepare_cached(&format!("{SELECT} WHERE blob.id = ?1"))?
-        .query_row([id], Blob::read)
-        .optional()
+    connection.prepare_cached(&select_one())?.query_row([id], Blob::read).optional()
 }
 
 /// A certificate whose bytes are those that were written. `None` if it is missing or damaged; a check reports it.

@@ -37,6 +37,14 @@ pub const HOLDERS_MAX: usize = 8;
 /// Number of certificates that are looked at because they have the primary key of another one as a subkey.
 const OTHERS_MAX: usize = 64;
 
+/// The certificates whose primary key has a key ID. The stored fingerprint ends with the key ID up to version 4, and has it
+/// behind the version from 5 on.
+const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
+    (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
+    JOIN cert ON cert.id = named.cert \
+    WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
+    ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4";
+
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -216,10 +224,7 @@ impl Store {
         let (mut others, mut more) = (Vec::new(), false);
         let mut holders = 0;
         let room = if primary.is_empty() { limit } else { limit.min(OTHERS_MAX) };
-        let exhausted = self.visit(query, looks, |row| {
-            if primary.contains(&row.id) {
-                return ControlFlow::Continue(());
-            }
+        let exhausted = self.visit_others(query, looks, &primary, |row| {
             if holders == room {
                 more = true;
                 return ControlFlow::Break(());
@@ -267,15 +272,8 @@ impl Store {
     pub(crate) fn primary_keys(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
         let handle = id.rotated().cast_signed();
         self.run(|connection| {
-            // The stored fingerprint ends with the key ID up to version 4, and has it behind the version from 5 on.
             connection
-                .prepare_cached(
-                    "SELECT cert.id FROM \
-                     (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
-                     JOIN cert ON cert.id = named.cert \
-                     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
-                     ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4",
-                )?
+                .prepare_cached(PRIMARY_KEYS)?
                 .query_map((handle, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX), |row| {
                     row.get(0)
                 })?
@@ -318,6 +316,17 @@ impl Store {
         &self,
         query: &Query,
         looks: usize,
+        found: impl FnMut(Row) -> ControlFlow<()>,
+    ) -> Result<bool, StoreError> {
+        self.visit_others(query, looks, &[], found)
+    }
+
+    /// [`Self::visit`] without the certificates `known`, of which an index need not find the rows again.
+    fn visit_others(
+        &self,
+        query: &Query,
+        looks: usize,
+        known: &[CertId],
         mut found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<bool, StoreError> {
         let mut left = looks;
@@ -328,6 +337,9 @@ impl Store {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
+            if known.contains(&CertId::new(id)) {
+                return Ok(ControlFlow::Continue(()));
+            }
             match self.row_by_id(CertId::new(id))? {
                 Some(row) if self.matches(query, &row)? => Ok(found(row)),
                 _ => Ok(ControlFlow::Continue(())),
@@ -604,4 +616,39 @@ fn key_id(fingerprint: &[u8]) -> Option<KeyId> {
         _ => return None,
     };
     Some(KeyId(octets.iter().fold(0, |id, &octet| id << 8 | u64::from(octet))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rusqlite::StatementStatus;
+    use talaria_cert::Verification;
+
+    use super::*;
+    use crate::blob;
+
+    /// The statements of look-ups are planned once, whatever values they are asked for.
+    #[test]
+    fn look_ups_are_not_planned_again() {
+        let mut store = Store::in_memory(Path::new("memory")).unwrap();
+        let made = talaria_bench::Generate { count: 5, ..talaria_bench::Generate::default() };
+        let certs = talaria_bench::certs(&made);
+        store.ingest(certs.clone(), Verification::Full, 1_760_000_000_u32.into()).unwrap();
+        for fingerprint in certs.iter().map(talaria_cert::Cert::fingerprint) {
+            for query in [
+                Query::Fingerprint(fingerprint.as_bytes().to_vec()),
+                Query::KeyId(fingerprint.key_id()),
+            ] {
+                let found = store.owners(&query, 10, 10).unwrap();
+                assert_eq!(found.rows.len(), 1);
+                assert!(store.stored(found.rows[0].id).unwrap().is_some());
+            }
+        }
+        for statement in [PRIMARY_KEYS, &blob::select_one()] {
+            let statement = store.connection.prepare_cached(statement).unwrap();
+            assert!(statement.get_status(StatementStatus::Run) >= 5);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }

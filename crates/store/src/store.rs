@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Cert, Fingerprint, Limits, Summary, Timestamp, Verdict};
 
@@ -173,6 +174,7 @@ impl Store {
         };
         store.wait_for_locks()?;
         store.run(|connection| {
+            keep_plans(connection)?;
             connection.set_prepared_statement_cache_capacity(64);
             connection.execute_batch(&format!(
                 "PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = {MMAP_BYTES}; \
@@ -230,6 +232,7 @@ impl Store {
             snapshots: Cell::new(0),
             upgraded_from: None,
         };
+        store.run(keep_plans)?;
         store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
         Ok(store)
     }
@@ -804,6 +807,13 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
         Err(StoreError::Io { source, .. }) => Err(io(source)),
         made => made,
     }
+}
+
+/// Plans a statement once. Otherwise SQLite looks at the bound values of some statements, such as that for a certificate by its
+/// number, and plans them again each time that they have others, which takes longer than running them. The store keeps no
+/// statistics, so values change no plan.
+fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Opens the file. On a read-only file system, readers open it as immutable, which is safe as long as there is no
