@@ -92,7 +92,8 @@ impl Opened {
         if !key.has_content(&content) {
             return Err(Unreadable::Epoch("its author has committed to another key"));
         }
-        Ok(EpochKey::new(&place.key(&content)?))
+        let key = place.key(&content)?;
+        Ok(EpochKey::new(&key))
     }
 
     fn key(&mut self, log: &Log, epoch: &EntryId) -> Result<&mut EpochKey, Unreadable> {

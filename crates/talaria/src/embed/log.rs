@@ -386,7 +386,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn snapshot(&self, key: &SharedKey) -> Result<EntryId, Error> {
-        key.write(|maker| Ok(self.0.put_snapshot(maker, now_ms())?))
+        key.write(|maker| Ok(self.log.put_snapshot(maker, now_ms())?))
     }
 
     /// Writes the last snapshot that is in force to a new file, and returns its identity.
@@ -397,13 +397,13 @@ impl SharedLog {
     pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
         let failed =
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
-        let snapshots = self.0.read(|log| log.snapshots())?;
+        let snapshots = self.log.read(|log| log.snapshots())?;
         let last = snapshots.iter().rev().find(|snapshot| snapshot.is_in_force);
         // The last one says why it is not.
         let id = last.or(snapshots.last()).map_or(EntryId::NONE, |snapshot| snapshot.entry);
         let new = NewFile::beginning(file).map_err(failed)?;
         let mut out = BufWriter::new(new.file());
-        self.0.write_snapshot(&id, &mut out, file)?;
+        self.log.write_snapshot(&id, &mut out, file)?;
         drop(out);
         new.keep(false).map_err(failed)?;
         Ok(id)
