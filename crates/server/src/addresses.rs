@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use talaria_cert::{Address, Fingerprint, Summary, UserIdContent, Validity};
-use talaria_store::{Row, Store, StoreError};
 
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Config;
+use crate::engine::{EngineError, Reading, Row};
 use crate::token::{Token, Tokens};
 
 /// Addresses that one request asks mails for.
@@ -53,11 +53,9 @@ fn is_mailable(address: &Address) -> bool {
 /// The certificate that is found by an address: the one that was confirmed for it, as long as the
 /// user ID is not revoked. Strangers may put the address into certificates of theirs; these are
 /// passed over, however many there are.
-pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refusal> {
-    let found = store.confirmed(email)?;
+pub(crate) fn holder(store: &Reading, email: &Address) -> Result<Option<Row>, Refusal> {
+    let Some(row) = store.confirmed(email)? else { return Ok(None) };
     let now = clock::now();
-    let Some(row) = found else { return Ok(None) };
-    let row = store.current(row, now.into())?;
     let valid = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
         UserIdContent::Text(text) => user_id.validity(now) == Validity::Valid && email.is_of(text),
         UserIdContent::Attribute { .. } => false,
@@ -66,7 +64,7 @@ pub(crate) fn holder(store: &Store, email: &Address) -> Result<Option<Row>, Refu
 }
 
 /// Facts about the addresses in a certificate at `now`.
-fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
+pub(crate) fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
     let mut statuses = Statuses::new();
     let revoked = summary.validity(now) == Validity::Revoked;
     for user_id in &summary.user_ids {
@@ -90,18 +88,16 @@ fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
 
 /// [`statuses`] of a certificate in the store; `None` if it is not there.
 pub(crate) fn statuses_in(
-    store: &Store,
+    store: &Reading,
     fingerprint: Fingerprint,
-) -> Result<Option<Statuses>, StoreError> {
-    let now = clock::now();
+) -> Result<Option<Statuses>, EngineError> {
     let Some(row) = store.row(fingerprint)? else { return Ok(None) };
-    let row = store.current(row, now.into())?;
-    Ok(Some(statuses(&row.summary, &store.published(fingerprint)?, now)))
+    Ok(Some(statuses(&row.summary, &store.published(fingerprint)?, clock::now())))
 }
 
 /// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.
 pub(crate) fn confirmable(
-    store: &Store,
+    store: &Reading,
     tokens: &Tokens,
     config: &Config,
     fingerprint: Fingerprint,

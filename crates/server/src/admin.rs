@@ -9,7 +9,7 @@ use talaria_cert::View;
 
 use crate::answer::{Answer, Refusal, media, ok};
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::figures::Figures;
 use crate::memory::{Memory, resident_bytes};
 use crate::metrics::Metrics;
@@ -30,13 +30,13 @@ pub(crate) struct Admin {
 impl Admin {
     /// Answers `/ready`: whether the store is at its place and can be read, and somebody writes to it.
     pub(crate) fn ready(&self) -> Result<Answer, Refusal> {
-        if self.engine.writer.has_ended() {
+        if self.engine.has_ended() {
             return Err(Refusal::Unavailable(
                 "the server has stopped writing to its store; see its log".into(),
             ));
         }
-        self.engine.readers.check()?;
-        self.engine.reading()?.last_change()?;
+        self.engine.check().map_err(EngineError::from)?;
+        self.engine.reading()?.position()?;
         Ok(ok(media::TEXT, "ready\n"))
     }
 
@@ -44,7 +44,7 @@ impl Admin {
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Answer, Refusal> {
         operators_only(&self.settings.load(), request)?;
         let admin = self.clone();
-        let body = move || Ok(admin.metrics.prometheus(&admin.gauges()?));
+        let body = move || Ok::<_, Refusal>(admin.metrics.prometheus(&admin.gauges()?));
         let body = self.engine.long(body).await?;
         Ok(ok("text/plain; version=0.0.4; charset=utf-8", body))
     }
@@ -55,17 +55,13 @@ impl Admin {
         let store = self.engine.reading()?;
         let mut gauges = vec![
             ("certs", "Certificates in the store.", self.figures.certs_now()? as f64),
-            ("last_change", "Number of the last change.", store.last_change()?.get() as f64),
-            (
-                "writes_waiting",
-                "Uploads waiting for the disk.",
-                self.engine.writer.waiting() as f64,
-            ),
-            ("commits", "Transactions since the start.", self.engine.writer.commits() as f64),
+            ("last_change", "Number of the last change.", store.position()?.number() as f64),
+            ("writes_waiting", "Uploads waiting for the disk.", self.engine.waiting() as f64),
+            ("commits", "Transactions since the start.", self.engine.commits() as f64),
             (
                 "gossip_unobtainable",
                 "Certificates that a peer announced and did not deliver.",
-                store.unobtainable_count()? as f64,
+                store.in_vain_count()? as f64,
             ),
             ("uptime_seconds", "Seconds since the start.", self.started.elapsed().as_secs_f64()),
             ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
@@ -80,13 +76,13 @@ impl Admin {
                 (self.memory.answers.taken() + self.memory.small_answers.taken()) as f64,
             ),
         ];
-        for view in self.engine.trees.views() {
+        for view in self.engine.views() {
             let name = match view {
                 View::Sks => "digests_sks",
                 View::Hockeypuck21 => "digests_hockeypuck21",
                 View::Hockeypuck23 => "digests_hockeypuck23",
             };
-            let len = self.engine.trees.with(view, talaria_recon::PrefixTree::len).unwrap_or(0);
+            let len = self.engine.with_tree(view, talaria_recon::PrefixTree::len).unwrap_or(0);
             gauges.push((name, "Digests in the prefix tree of a view.", len as f64));
         }
         Ok(gauges)

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use talaria_cert::{Address, Cert, Summary, UserIdContent, Verification, verdicts};
-use talaria_store::Store;
 
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::{Config, Policy};
+use crate::engine::Reading;
 use crate::intake::Lanes;
-use crate::reader::Reader;
 use crate::report::Named;
 
 /// The certificates of an upload that the server takes, and a report on the others.
@@ -27,7 +26,7 @@ pub(crate) async fn choose(
     if config.policy.upload_domains.is_empty() {
         return Ok((certs, Vec::new()));
     }
-    let work = move |store: &Reader, certs: Vec<Cert>| {
+    let work = move |store: &Reading, certs: Vec<Cert>| {
         let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
         for cert in certs {
             if is_known(store, &cert)? || has_address(&cert, &config.policy) {
@@ -46,7 +45,7 @@ pub(crate) async fn choose(
     lanes.work_on(certs, work).await
 }
 
-fn is_known(store: &Store, cert: &Cert) -> Result<bool, Refusal> {
+fn is_known(store: &Reading, cert: &Cert) -> Result<bool, Refusal> {
     Ok(store.row(cert.fingerprint())?.is_some())
 }
 

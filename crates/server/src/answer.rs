@@ -1,14 +1,13 @@
 //! Answers, and the errors that become one.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
-use talaria_store::StoreError;
 
-use crate::writer::WriteError;
+use crate::engine::error::EngineError;
+use crate::turns::TurnError;
 
 /// An answer with its body, or with the function that makes the body.
 pub(crate) type Answer = Response<Content>;
@@ -139,23 +138,24 @@ pub(crate) enum Refusal {
     Timeout,
     /// The store failed.
     #[error("the store of this server is temporarily unavailable")]
-    Store(Arc<StoreError>),
+    Store(EngineError),
 }
 
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
+impl From<EngineError> for Refusal {
+    fn from(error: EngineError) -> Self {
         match error {
-            StoreError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
-            other => Self::Store(Arc::new(other)),
+            EngineError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            EngineError::Closed => Self::Unavailable("the server is shutting down".into()),
+            other => Self::Store(other),
         }
     }
 }
 
-impl From<WriteError> for Refusal {
-    fn from(error: WriteError) -> Self {
+impl From<TurnError> for Refusal {
+    fn from(error: TurnError) -> Self {
         match error {
-            WriteError::Store(error) => Self::Store(error),
-            WriteError::Closed => Self::Unavailable("the server is shutting down".into()),
+            TurnError::Busy => Self::Busy,
+            TurnError::Failed => Self::Unavailable("the request failed inside the server".into()),
         }
     }
 }
@@ -174,16 +174,9 @@ impl Refusal {
             Self::NotImplemented(_) => StatusCode::NOT_IMPLEMENTED,
             Self::Unavailable(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Store(error) => match **error {
-                StoreError::Full { .. } | StoreError::TooLarge { .. } => {
-                    StatusCode::INSUFFICIENT_STORAGE
-                }
-                StoreError::Busy { .. }
-                | StoreError::ReadOnly { .. }
-                | StoreError::Moved { .. }
-                | StoreError::Format { .. } => StatusCode::SERVICE_UNAVAILABLE,
-                _ => StatusCode::INTERNAL_SERVER_ERROR,
-            },
+            Self::Store(EngineError::Full(_)) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Store(EngineError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Store(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

@@ -12,7 +12,8 @@ use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use talaria_cert::{Address, Limits, Serving, ThirdParty, View};
-use talaria_store::LINK_SECONDS_MAX;
+
+use crate::engine::LINK_SECONDS_MAX;
 
 /// The settings in force. A reload replaces them as a whole.
 pub(crate) type Settings = Arc<ArcSwap<Config>>;

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use talaria_store::{Peer, StoreError};
-
 use crate::config::ConfigError;
+use crate::engine::{Peer, StoreError};
 
 /// Why a server cannot be started, or has ended.
 #[derive(Debug, thiserror::Error)]

@@ -1,21 +1,17 @@
 //! Figures about the whole store: computed once in a while, however many visitors ask.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use talaria_cert::View;
 use talaria_recon::PrefixTree;
-use talaria_store::{CertId, Cursor};
 use tokio::sync::watch;
 
 use crate::answer::Refusal;
 use crate::clock;
-use crate::engine::Engine;
+use crate::engine::{Changes, Counting, Engine, Reading, Tally};
 use crate::metrics::{Metrics, count};
-use crate::reader::Reader;
 
 /// The maximum age of the contents.
 const CONTENTS_EVERY: Duration = Duration::from_secs(600);
@@ -25,9 +21,6 @@ const CHANGES_EVERY: Duration = Duration::from_secs(60);
 
 /// The time that a visitor waits for the first figures.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Certificates that are counted in one turn: some 50 ms.
-const PIECE: u64 = 10_000;
 
 /// Days of which the changes and requests are counted.
 pub(crate) const DAYS: u32 = 30;
@@ -90,16 +83,13 @@ impl<T: Send + Sync + 'static> Periodic<T> {
     }
 }
 
-/// New, updated and deleted certificates by day (days since 1970).
-pub(crate) type Changes = Vec<(u32, [u64; 3])>;
-
 /// The contents of the store.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) holds: talaria::Statistics,
     pub(crate) changes: Changes,
     /// Requests by day and kind.
-    pub(crate) tally: BTreeMap<(u32, String), u64>,
+    pub(crate) tally: Tally,
 }
 
 /// The figures of a server.
@@ -131,12 +121,12 @@ impl Figures {
 
     /// The number of certificates as the trees have it: half a second old at most, and without a read.
     pub(crate) fn certs(&self) -> u64 {
-        self.engine.trees.with(View::Sks, PrefixTree::len).unwrap_or(0) as u64
+        self.engine.with_tree(View::Sks, PrefixTree::len).unwrap_or(0) as u64
     }
 
     /// The number of certificates at this moment.
     pub(crate) fn certs_now(&self) -> Result<u64, Refusal> {
-        self.engine.trees.follow(&*self.engine.reading()?)?;
+        self.engine.follow()?;
         Ok(self.certs())
     }
 }
@@ -144,56 +134,27 @@ impl Figures {
 /// Counts in pieces, so that other reads get their turns, and no snapshot stays long.
 async fn contents(engine: Engine, metrics: Arc<Metrics>) -> Result<Contents, Refusal> {
     count(&metrics.counted, 1);
-    let (mut holds, mut after) = (talaria::Statistics::default(), None);
+    let mut counting = Counting::default();
     loop {
-        let (counted, last) = engine.read(move |store| piece(store, holds, after)).await?;
-        (holds, after) = (counted, last);
-        if after.is_none() {
+        let counted = engine.clone();
+        let piece = move || Ok::<_, Refusal>(counted.count_on(counting)?);
+        counting = engine.long(piece).await?;
+        if !counting.goes_on() {
             break;
         }
     }
-    let rest = move |store: &Reader| {
-        let since = clock::today().saturating_sub(DAYS - 1);
-        Ok((store.changes_by_day(since)?, store.tally(since)?))
+    let since = clock::today().saturating_sub(DAYS - 1);
+    let rest = move |store: &Reading| -> Result<_, Refusal> {
+        Ok((store.changes(since)?, store.tally(since)?))
     };
     let (changes, tally) = engine.read(rest).await?;
-    Ok(Contents { holds, changes, tally })
-}
-
-/// Adds the next certificates to the counts. Returns the last one, or `None` at the end.
-fn piece(
-    store: &Reader,
-    mut holds: talaria::Statistics,
-    after: Option<CertId>,
-) -> Result<(talaria::Statistics, Option<CertId>), Refusal> {
-    let now = clock::now();
-    let mut cursor =
-        after.map_or(Cursor::start(talaria_store::Order::Insertion), Cursor::Insertion);
-    let end = holds.certificates + PIECE;
-    let (mut failure, mut last) = (None, None);
-    store.walk(&mut cursor, |row| {
-        let id = row.id;
-        let added = store.current(row, now.into()).and_then(|row| holds.add(store, &row, now));
-        if let Err(error) = added {
-            failure = Some(error);
-            return ControlFlow::Break(());
-        }
-        if holds.certificates == end {
-            last = Some(id);
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })?;
-    match failure {
-        Some(error) => Err(error.into()),
-        None => Ok((holds, last)),
-    }
+    Ok(Contents { holds: counting.holds, changes, tally })
 }
 
 async fn changes(engine: Engine, metrics: Arc<Metrics>) -> Result<Changes, Refusal> {
     count(&metrics.counted, 1);
     let since = clock::today().saturating_sub(DAYS);
-    engine.read(move |store| Ok(store.changes_by_day(since)?)).await
+    engine.read(move |store| Ok(store.changes(since)?)).await
 }
 
 #[cfg(test)]

@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talaria_cert::{Cert, Verification};
-use talaria_store::{IngestOutcome, Ingested, Intake, Preparation, Store};
 
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::metrics::{Metrics, count};
-use crate::reader::Reader;
 use crate::turns::Turns;
 
 /// The CPU time up to which an upload is cheap. Real certificates need a few milliseconds.
@@ -85,7 +83,7 @@ impl Lanes {
     pub(crate) async fn work_on<T: Send + 'static>(
         &self,
         certs: Vec<Cert>,
-        work: impl FnOnce(&Reader, Vec<Cert>) -> Result<T, Refusal> + Send + 'static,
+        work: impl FnOnce(&Reading, Vec<Cert>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let (needed, allowed) = (cost(&certs), self.settings.load().policy.upload_cpu());
         if needed > allowed {
@@ -179,7 +177,7 @@ impl Lanes {
                     let engine = self.engine.clone();
                     let work = move || {
                         engine.reading()?.prepare_again(&mut intake, &preparation)?;
-                        Ok(intake)
+                        Ok::<_, Refusal>(intake)
                     };
                     intake = self.of(lane).run(work).await.map_err(|refusal| match refusal {
                         Refusal::TooCostly { .. } => Refusal::Busy,
@@ -188,14 +186,10 @@ impl Lanes {
                 } else if lane == Lane::Costly {
                     return Err(Refusal::Busy);
                 } else {
-                    let work = move |store: &mut Store| {
-                        store.prepare_again(&mut intake, &preparation)?;
-                        Ok(intake)
-                    };
-                    intake = self.engine.write(work).await?;
+                    intake = self.engine.prepare_in_turn(intake, preparation).await?;
                 }
             }
-            intake = self.engine.writer.write(intake).await?;
+            intake = self.engine.write(intake).await?;
         }
         let ingested = intake.into_ingested();
         for Ingested { outcome, .. } in &ingested {

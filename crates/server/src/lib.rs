@@ -9,7 +9,6 @@ mod admin;
 mod admission;
 mod answer;
 mod budget;
-mod certified;
 mod clock;
 mod conditional;
 mod config;
@@ -36,7 +35,6 @@ mod owner;
 mod page;
 mod patient;
 mod push;
-mod reader;
 mod report;
 mod request;
 mod router;
@@ -47,12 +45,10 @@ mod submission;
 mod tally;
 mod token;
 mod tools;
-mod trees;
 mod turns;
 mod uploads;
 mod vks;
 mod wkd;
-mod writer;
 
 pub use config::{
     Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,

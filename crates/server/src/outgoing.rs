@@ -91,7 +91,7 @@ async fn make(engine: Engine, mut pieces: Pieces, parts: mpsc::Sender<Result<Byt
     loop {
         let made = engine.long(move || {
             let piece = pieces.next();
-            Ok((pieces, piece))
+            Ok::<_, Refusal>((pieces, piece))
         });
         let piece = match made.await {
             Ok((rest, piece)) => {

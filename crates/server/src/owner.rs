@@ -22,16 +22,15 @@ use talaria_cert::{
     Capabilities, Cert, Fingerprint, Key, PacketRef, Signature, Summary, Tag, Validity, Verdict,
     Verification, complete, kind,
 };
-use talaria_store::{
-    IngestOutcome, Intake, Preparation, Redaction, Return, Store, StoreError, Stored,
-};
 
 use crate::answer::{Answer, Refusal, json, open_to_all, options, with};
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{
+    Conflict, Done, Engine, EngineError, IngestOutcome, Order, Preparation, Reading, Redaction,
+    Replacement, Stored, Wish,
+};
 use crate::intake::Lanes;
-use crate::reader::Reader;
 use crate::report::{Named, Report};
 use crate::request::Request;
 use crate::submission;
@@ -48,35 +47,47 @@ const SIGNATURE_BYTES_MAX: usize = 64 << 10;
 /// The accepted difference of a clock that is ahead.
 const AHEAD: Duration = Duration::from_secs(120);
 
-/// The request of an owner.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Wish {
-    Delete,
-    Replace,
-}
-
 /// A certificate whose owner signed the request.
 struct Signed {
     cert: Cert,
     /// When, in seconds since 1970.
     time: u32,
-    /// The result of replacing the stored certificate; `None` if the wish is another one.
-    replacement: Option<Replacement>,
 }
 
-/// A certificate that is ready to replace the stored one.
-struct Replacement {
-    intake: Intake,
-    /// User IDs that it lacks, and that are not to return from peers.
-    gone: Vec<Redaction>,
+impl Signed {
+    /// The order that the owner has signed.
+    fn order(self, wish: Wish) -> Order {
+        let (fingerprint, unless_changed_since) = (self.cert.fingerprint(), Some(self.time));
+        Order { fingerprint, wish, unless_changed_since }
+    }
 }
 
-/// Why nothing was done.
-enum Obstacle {
-    /// The certificate is not here.
-    Missing(Fingerprint),
-    /// It has changed since the request was signed.
-    Stale(Fingerprint),
+fn missing(fingerprint: Fingerprint) -> Refusal {
+    Refusal::NotFound(format!("{fingerprint} is not on this server"))
+}
+
+/// The report on orders of owners.
+fn report(named: Vec<Named>, done: Vec<Done>) -> Report {
+    let mut report = Report::default();
+    for (mut name, done) in named.into_iter().zip(done) {
+        match done {
+            Done::Bared => {
+                name.comment =
+                    Some("the key stays with its revocation; its user IDs are gone".into());
+                report.deleted.push(name);
+            }
+            Done::Replaced(IngestOutcome::New | IngestOutcome::Updated) => {
+                report.updated.push(name)
+            }
+            Done::Replaced(IngestOutcome::Unchanged) => report.ignored.push(name),
+            Done::Replaced(IngestOutcome::Refused(why)) => {
+                name.comment = Some(why.to_string());
+                report.invalid.push(name);
+            }
+            _ => report.deleted.push(name),
+        }
+    }
+    report
 }
 
 /// Answers requests of owners.
@@ -109,7 +120,6 @@ impl Owners {
             ));
         }
         let path = request.path().to_owned();
-        let wish = if path == "/pks/delete" { Wish::Delete } else { Wish::Replace };
         let form = request.form();
         let field = |name| {
             form.get(name)
@@ -121,29 +131,33 @@ impl Owners {
         if keytext.lines().next().map(str::trim_end) != Some(&path) {
             return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
         }
-        let signed = { self.engine.read(move |store| read(store, &keytext, &keysig)).await? };
-        let signed = if wish == Wish::Replace { self.prepare(signed).await? } else { signed };
-        let done = self.engine.write(move |store| carry_out(store, wish, signed)).await?;
-        match done {
-            Ok(report) => Ok(open_to_all(json(&report))),
-            Err(Obstacle::Missing(fingerprint)) => {
-                Err(Refusal::NotFound(format!("{fingerprint} is not on this server")))
-            }
-            Err(Obstacle::Stale(fingerprint)) => Err(Refusal::Malformed(format!(
+        let signed = self.engine.read(move |store| read(store, &keytext, &keysig)).await?;
+        let orders = if path == "/pks/delete" {
+            let order = |signed: Signed| signed.order(Wish::Withdraw);
+            signed.into_iter().map(order).collect()
+        } else {
+            self.prepare(signed).await?
+        };
+        let named: Vec<Named> = orders.iter().map(|order| Named::new(order.fingerprint)).collect();
+        match self.engine.carry_out(orders).await? {
+            Ok(done) => Ok(open_to_all(json(&report(named, done)))),
+            Err(Conflict::Missing(fingerprint)) => Err(missing(fingerprint)),
+            Err(Conflict::Changed(fingerprint)) => Err(Refusal::Malformed(format!(
                 "{fingerprint} has changed on this server since the request was signed; sign it again"
             ))),
         }
     }
 
     /// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
-    async fn prepare(&self, signed: Vec<Signed>) -> Result<Vec<Signed>, Refusal> {
+    async fn prepare(&self, signed: Vec<Signed>) -> Result<Vec<Order>, Refusal> {
         let (certs, times): (Vec<Cert>, Vec<u32>) =
             signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
         let preparation = self.lanes.preparation();
-        let work = move |store: &Reader, certs: Vec<Cert>| {
+        let work = move |store: &Reading, certs: Vec<Cert>| {
             let all = certs.into_iter().zip(times).map(|(cert, time)| {
                 let replacement = replacement(store, &cert, &preparation)?;
-                Ok(Signed { cert, time, replacement })
+                let replacement = replacement.ok_or_else(|| missing(cert.fingerprint()))?;
+                Ok(Signed { cert, time }.order(Wish::Replace(Box::new(replacement))))
             });
             all.collect()
         };
@@ -152,7 +166,7 @@ impl Owners {
 }
 
 /// Reads a request: every certificate in it must have signed it.
-fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
+fn read(store: &Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
     let certs = submission::read(keytext.as_bytes())?;
     if let Some(why) = certs.rejected.first() {
         return Err(Refusal::Malformed(why.clone()));
@@ -168,10 +182,9 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
     let mut all = Vec::new();
     for cert in certs.certs {
         let fingerprint = cert.fingerprint();
-        let missing = || Refusal::NotFound(format!("{fingerprint} is not on this server"));
+        let missing = || missing(fingerprint);
         let row = store.row(fingerprint)?.ok_or_else(missing)?;
-        let row = store.current(row, now.into())?;
-        let ours = store.stored(row.id)?.ok_or_else(missing)?.cert;
+        let ours = store.stored(row.place)?.ok_or_else(missing)?.cert;
         if ours.packets().next() != cert.packets().next() {
             return Err(Refusal::Malformed(format!(
                 "{fingerprint} has a primary key other than the one on this server"
@@ -189,7 +202,7 @@ fn read(store: &Store, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refus
                      right time (gpg --armor --detach-sign --local-user {fingerprint})"
                 ))
             })?;
-        all.push(Signed { cert: cert.exportable(), time, replacement: None });
+        all.push(Signed { cert: cert.exportable(), time });
     }
     Ok(all)
 }
@@ -306,95 +319,18 @@ impl Readings {
 /// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there
 /// is no such certificate any more.
 fn replacement(
-    store: &Store,
+    store: &Reading,
     cert: &Cert,
     preparation: &Preparation,
-) -> Result<Option<Replacement>, StoreError> {
+) -> Result<Option<Replacement>, EngineError> {
     let Some(row) = store.row(cert.fingerprint())? else { return Ok(None) };
-    let Some(mut stored) = store.stored(row.id)? else { return Ok(None) };
+    let Some(mut stored) = store.stored(row.place)? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
     let intake = store.prepare_replacement(cert.union(&lasting), preparation)?;
     Ok(Some(Replacement { intake, gone }))
-}
-
-/// Executes a request for all of the certificates, or for none.
-fn carry_out(
-    store: &mut Store,
-    wish: Wish,
-    signed: Vec<Signed>,
-) -> Result<Result<Report, Obstacle>, StoreError> {
-    let now = clock::now();
-    let mut all = Vec::with_capacity(signed.len());
-    for Signed { cert, time, replacement } in signed {
-        let fingerprint = cert.fingerprint();
-        let Some(row) = store.row(fingerprint)? else {
-            return Ok(Err(Obstacle::Missing(fingerprint)));
-        };
-        if store.change_time(row.change)?.is_none_or(|changed| changed.seconds() > time) {
-            return Ok(Err(Obstacle::Stale(fingerprint)));
-        }
-        all.push((cert, store.current(row, now.into())?, replacement));
-    }
-    let mut report = Report::default();
-    for (cert, row, replacement) in all {
-        let mut name = Named::new(cert.fingerprint());
-        match wish {
-            Wish::Delete if row.summary.primary.revoked => {
-                store.redact(cert.fingerprint(), &[Redaction::All], now.into())?;
-                name.comment =
-                    Some("the key stays with its revocation; its user IDs are gone".into());
-                report.deleted.push(name);
-            }
-            Wish::Delete => {
-                store.atomically(|store| {
-                    for email in store.published(cert.fingerprint())? {
-                        store.unpublish(cert.fingerprint(), &email, now.into())?;
-                    }
-                    store.delete(&[cert.fingerprint()], Return::Blocked, now.into())
-                })?;
-                report.deleted.push(name);
-            }
-            Wish::Replace => {
-                let Some(replacement) = replacement else { continue };
-                let Some(outcome) = replace(store, cert.fingerprint(), replacement, now)? else {
-                    return Ok(Err(Obstacle::Stale(cert.fingerprint())));
-                };
-                match outcome {
-                    IngestOutcome::New | IngestOutcome::Updated => report.updated.push(name),
-                    IngestOutcome::Unchanged => report.ignored.push(name),
-                    IngestOutcome::Refused(why) => {
-                        name.comment = Some(why.to_string());
-                        report.invalid.push(name);
-                    }
-                }
-            }
-        }
-    }
-    Ok(Ok(report))
-}
-
-/// Replaces a stored certificate. `None` if it has changed since the replacement was prepared; nothing is done then.
-fn replace(
-    store: &mut Store,
-    fingerprint: Fingerprint,
-    replacement: Replacement,
-    now: u32,
-) -> Result<Option<IngestOutcome>, StoreError> {
-    let Replacement { mut intake, gone } = replacement;
-    store.atomically(|store| {
-        store.write(std::slice::from_mut(&mut intake), usize::MAX, now.into())?;
-        if !intake.is_written() {
-            return Ok(None);
-        }
-        let outcome = intake.into_ingested().first().map(|ingested| ingested.outcome);
-        if !matches!(outcome, Some(IngestOutcome::Refused(_))) && !gone.is_empty() {
-            store.redact(fingerprint, &gone, now.into())?;
-        }
-        Ok(outcome)
-    })
 }
 
 /// Compares the stored certificate with the owner's new copy. Returns the stored parts that stay although

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use talaria_cert::Fingerprint;
-use talaria_store::LeftOut;
+
+use crate::engine::LeftOut;
 
 /// A certificate in the report on a submission.
 #[derive(Clone, Debug, Serialize)]

@@ -6,13 +6,10 @@ use bytes::Bytes;
 use talaria_cert::{
     Address, Cert, Serving, Summary, ThirdParty, Verdict, Verification, complete, kind, user_id,
 };
-use talaria_store::{CertId, Query, Row, Store, Stored};
 
 use crate::answer::{Pieces, Refusal};
-use crate::clock;
 use crate::config::{Config, Policy};
-use crate::engine::Engine;
-use crate::reader::Reader;
+use crate::engine::{Bounds, Engine, Page, Place, Query, Reading, Row, Stored};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -27,11 +24,11 @@ const HEAVY_SIGNATURES: u32 = 400;
 const UNVERIFIED_SIGNATURES: u32 = 16;
 
 /// Whether filtering the certificates may take milliseconds.
-pub(crate) fn is_heavy(store: &Reader, rows: &[Row], policy: &Policy) -> bool {
+pub(crate) fn is_heavy(store: &Reading, rows: &[Row], policy: &Policy) -> bool {
     let signatures: u32 = rows.iter().map(|row| row.summary.signatures).sum();
     let verifies = policy.third_party == ThirdParty::Verified
         && signatures > UNVERIFIED_SIGNATURES
-        && rows.iter().any(|row| store.certified().known(row).is_none());
+        && rows.iter().any(|row| !store.knows_certified(row));
     verifies || signatures > HEAVY_SIGNATURES
 }
 
@@ -102,15 +99,16 @@ impl Search {
     ///
     /// A certificate whose address was confirmed comes first, and so does the one whose primary key has the fingerprint or key
     /// ID.
-    pub(crate) fn rows(&self, store: &Store, config: &Config) -> Result<Page, Refusal> {
+    pub(crate) fn rows(&self, store: &Reading, config: &Config) -> Result<Page, Refusal> {
         let limit = config.policy.results;
+        let bounds = Bounds { results: limit, looks: LOOKS_MAX };
         let mut first = None;
-        let selection = match self {
+        let mut found = match self {
             Self::Exact(query) => {
                 if let Query::Email(email) = query {
                     first = confirmed_holder(store, email, config)?;
                 }
-                store.owners(query, limit, LOOKS_MAX)?
+                store.owners(query, bounds)?
             }
             Self::Words(text) => {
                 let email = Address::of_user_id(text.as_bytes());
@@ -118,7 +116,7 @@ impl Search {
                     Some(email) => {
                         first = confirmed_holder(store, email, config)?;
                         let query = Query::Email(email.clone());
-                        Some(store.select_within(&query, limit, LOOKS_MAX)?)
+                        Some(store.find(&query, bounds)?)
                     }
                     None => None,
                 };
@@ -130,37 +128,23 @@ impl Search {
                         if words.is_empty() {
                             return Ok(Page::default());
                         }
-                        store.select_within(&Query::Words(words), limit, LOOKS_MAX)?
+                        store.find(&Query::Words(words), bounds)?
                     }
                 }
             }
         };
-        let mut found = selection.rows;
         if let Some(first) = first {
-            found.retain(|row| row.id != first.id);
-            found.truncate(limit.saturating_sub(1));
-            found.insert(0, first);
+            found.rows.retain(|row| row.place != first.place);
+            found.rows.truncate(limit.saturating_sub(1));
+            found.rows.insert(0, first);
         }
-        let now = clock::now();
-        let mut rows = Vec::with_capacity(found.len());
-        for row in found {
-            rows.push(store.current(row, now.into())?);
-        }
-        Ok(Page { rows, more: selection.more })
+        Ok(found)
     }
-}
-
-/// The first certificates that a search found.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) rows: Vec<Row>,
-    /// Whether there are more.
-    pub(crate) more: bool,
 }
 
 /// The certificate whose owner confirmed an address here.
 fn confirmed_holder(
-    store: &Store,
+    store: &Reading,
     email: &Address,
     config: &Config,
 ) -> Result<Option<Row>, Refusal> {
@@ -195,7 +179,7 @@ fn shortened(text: &str) -> String {
 
 /// The certificates of `rows` as they are given out. What has nothing to give is left out.
 pub(crate) fn found(
-    store: &Reader,
+    store: &Reading,
     rows: Vec<Row>,
     config: &Config,
 ) -> Result<Vec<Found>, Refusal> {
@@ -212,10 +196,10 @@ pub(crate) fn found(
 pub(crate) const WHOLE_BYTES: u64 = 256 << 10;
 
 /// The bytes of the stored certificates together, and of the largest one.
-pub(crate) fn lengths(store: &Store, rows: &[Row]) -> Result<(u64, u64), Refusal> {
+pub(crate) fn lengths(store: &Reading, rows: &[Row]) -> Result<(u64, u64), Refusal> {
     let (mut all, mut largest) = (0, 0);
     for row in rows {
-        let length = store.cert_length(row.id)?;
+        let length = store.length(row.place)?;
         all += length;
         largest = length.max(largest);
     }
@@ -236,12 +220,11 @@ pub(crate) fn pieces(
     mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
 ) -> Result<Pieces, Refusal> {
     let (engine, config) = (engine.clone(), Arc::clone(config));
-    let mut ids: Vec<CertId> = rows.iter().rev().map(|row| row.id).collect();
+    let mut places: Vec<Place> = rows.iter().rev().map(|row| row.place).collect();
     let mut next = move || -> Result<Option<Cert>, Refusal> {
-        while let Some(id) = ids.pop() {
+        while let Some(place) = places.pop() {
             let store = engine.reading()?;
-            let Some(row) = store.row_by_id(id)? else { continue };
-            let row = store.current(row, clock::now().into())?;
+            let Some(row) = store.row_at(place)? else { continue };
             if let Some(cert) = served(&store, &row, &config)? {
                 return Ok(Some(cert));
             }
@@ -266,40 +249,33 @@ pub(crate) fn pieces(
 
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
 /// it is revoked either, unless an operator or its owner removed the names.
-pub(crate) fn served(store: &Reader, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
+pub(crate) fn served(store: &Reading, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
     let cert = if config.vks.only_confirmed {
-        confirmed(store, row.id)?
+        confirmed(store, row.place)?
     } else {
-        selected(store, row.id, config.policy.serving())?
+        selected(store, row.place, config.policy.serving())?
     };
     let Some(cert) = cert else { return Ok(None) };
     // Whoever has a certificate whose user IDs were removed still gets its subkeys and revocations.
-    let is_served =
-        is_useful(&cert, &row.summary) || store.is_redacted(row.summary.fingerprint())?;
+    let is_served = is_useful(&cert, &row.summary) || store.is_redacted(row.fingerprint())?;
     Ok(is_served.then_some(cert))
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
-fn selected(store: &Reader, id: CertId, serving: Serving) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, id)? else { return Ok(None) };
+fn selected(store: &Reading, place: Place, serving: Serving) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, place)? else { return Ok(None) };
     let is_unverified = |verdict| matches!(verdict, Verdict::Foreign | Verdict::Other);
     let must_verify =
         serving.third_party == ThirdParty::Verified && verdicts.iter().copied().any(is_unverified);
-    // The caller may have found its row in an earlier state of the store.
-    let served = match store.row_by_id(id)?.filter(|_| must_verify) {
-        Some(row) => {
-            let known = store.certified().verdicts(store, &row, &cert, &verdicts)?;
-            cert.served(&known, serving)
-        }
-        None => cert.served(&verdicts, serving),
-    };
+    let known = if must_verify { store.certified(place, &cert, &verdicts)? } else { None };
+    let served = cert.served(known.as_deref().unwrap_or(&verdicts), serving);
     Ok(Some(served.unwrap_or(cert)))
 }
 
 /// A stored certificate with the verdicts on all signatures that its own key may have made. `None` if other programs cannot
 /// read its primary key.
-fn checked(store: &Store, id: CertId) -> Result<Option<Stored>, Refusal> {
-    let Some(mut stored) = store.stored(id)? else { return Ok(None) };
+fn checked(store: &Reading, place: Place) -> Result<Option<Stored>, Refusal> {
+    let Some(mut stored) = store.stored(place)? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
@@ -311,8 +287,8 @@ const OWN: Serving =
     Serving { third_party: ThirdParty::All, foreign_signatures: 0, attributes: false };
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
-pub(crate) fn confirmed(store: &Store, id: CertId) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, id)? else { return Ok(None) };
+pub(crate) fn confirmed(store: &Reading, place: Place) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, place)? else { return Ok(None) };
     let cert = cert.served(&verdicts, OWN).unwrap_or(cert);
     let published = store.published(cert.fingerprint())?;
     Ok(Some(cert.retain(|_, packet| match packet.tag {

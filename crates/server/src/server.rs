@@ -7,14 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use talaria_store::{Access, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::admin::orders::Orders;
 use crate::config::{Config, Settings};
-use crate::engine::Engine;
+use crate::engine::{Ended, Engine, OpenError, Opened, StoreError};
 use crate::error::ServeError;
 use crate::figures::Figures;
 use crate::gossip::{Gossip, Peers};
@@ -33,18 +32,14 @@ use crate::news::Newsroom;
 use crate::owner::Owners;
 use crate::page::Pages;
 use crate::push::Pusher;
-use crate::reader::Readers;
 use crate::request::Via;
 use crate::router::Router;
 use crate::tally::Tally;
 use crate::token::Tokens;
-use crate::trees::Trees;
-use crate::turns::Turns;
 use crate::uploads::Uploads;
 use crate::vks::Vks;
 use crate::wkd::WebKeys;
-use crate::writer::{Ended, Writer};
-use crate::{clock, descriptors, listen, notify};
+use crate::{descriptors, listen, notify};
 
 /// The interval for reading changes of other processes from the change log.
 const FOLLOW: Duration = Duration::from_millis(500);
@@ -241,12 +236,7 @@ impl ServerHandle {
         self.settings.store(Arc::new(config));
         let engine = self.engine.clone();
         tokio::spawn(async move {
-            let _ = engine
-                .write(move |store| {
-                    store.set_limits(limits);
-                    Ok(())
-                })
-                .await;
+            let _ = engine.set_limits(limits).await;
         });
         Ok(())
     }
@@ -264,22 +254,12 @@ impl Server {
         config_path: Option<PathBuf>,
     ) -> Result<Self, ServeError> {
         config.validate()?;
-        let mut opened = Store::open(store, Access::Create)?;
-        if let Some(from) = opened.upgraded_from() {
-            tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
-        }
-        if let Some(kind) = opened.network_file_system() {
-            tracing::warn!(
-                kind,
-                "the store is on a network file system: use it from this computer only"
-            );
-        }
-        let trees = Trees::build(&opened)?;
-        let secret = opened.secret()?;
         let stop_waiting = Arc::new(AtomicBool::new(false));
-        opened.stop_waiting_when(Arc::clone(&stop_waiting))?;
-        let readers = Readers::new(store, opened.open_files());
-        let (writer, thread) = Writer::start(opened, config.policy.limits());
+        let opened = Engine::open(store, config.policy.limits(), Arc::clone(&stop_waiting));
+        let Opened { engine, writer, secret } = opened.map_err(|error| match error {
+            OpenError::Store(error) => ServeError::Store(error),
+            OpenError::Threads(error) => ServeError::Runtime(error),
+        })?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("talaria-server")
             .enable_all()
@@ -313,8 +293,6 @@ impl Server {
             .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
             .collect();
         config.gossip.listen = local_addresses(&gossip);
-        let turns = Turns::start("read").map_err(ServeError::Runtime)?;
-        let engine = Engine::new(readers, writer, trees, turns);
         let parts = Parts::new(config, config_path, engine, secret).map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
         Ok(Self {
@@ -322,7 +300,7 @@ impl Server {
             listeners,
             gossip_listeners: gossip,
             tls,
-            writer: thread,
+            writer,
             runtime,
             down,
             stop_waiting,
@@ -392,7 +370,7 @@ impl Server {
                 }
             });
             tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
-            tokio::spawn(watch_store(engine.readers.clone(), Arc::clone(&lost), handle.clone()));
+            tokio::spawn(watch_store(engine.clone(), Arc::clone(&lost), handle.clone()));
             let mut tasks = tokio::task::JoinSet::new();
             for (via, listener) in listeners {
                 // An onion service and an operator's address encrypt by other means.
@@ -415,7 +393,7 @@ impl Server {
             while tasks.join_next().await.is_some() {}
             mails.close().await;
             // Other tasks may still hold the engine. The writer refuses their requests from here on.
-            engine.writer.close().await;
+            engine.close().await;
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
         match writer.join() {
@@ -466,14 +444,14 @@ async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBoo
 }
 
 /// Ends the server if the store was moved or replaced: readers would answer from the old file for ever.
-async fn watch_store(readers: Readers, lost: Arc<OnceLock<Arc<StoreError>>>, handle: ServerHandle) {
+async fn watch_store(engine: Engine, lost: Arc<OnceLock<Arc<StoreError>>>, handle: ServerHandle) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let looking = readers.clone();
+        let looking = engine.clone();
         let looked = tokio::task::spawn_blocking(move || looking.check());
         if let Ok(Err(error)) = looked.await {
             tracing::error!(%error, "the server ends");
-            let _ = lost.set(Arc::new(error));
+            let _ = lost.set(error);
             handle.shut_down();
             return;
         }
@@ -489,10 +467,7 @@ async fn follow(engine: Engine, mut down: watch::Receiver<bool>) {
             _ = down.wait_for(|down| *down) => return,
         }
         let engine = engine.clone();
-        let followed = tokio::task::spawn_blocking(move || {
-            let store = engine.reading()?;
-            engine.trees.follow(&store)
-        });
+        let followed = tokio::task::spawn_blocking(move || engine.follow());
         if let Ok(Err(error)) = followed.await {
             tracing::error!(%error, "cannot follow the change log");
         }
@@ -508,8 +483,7 @@ async fn write_tally(engine: Engine, tally: Arc<Tally>, mut down: watch::Receive
         };
         let counts = tally.take();
         if !counts.is_empty() {
-            let written =
-                engine.write(move |store| store.add_to_tally(clock::today(), &counts)).await;
+            let written = engine.add_to_tally(counts).await;
             if let Err(error) = written {
                 tracing::warn!(%error, "cannot write the counts of the day");
             }
@@ -528,11 +502,11 @@ async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
             () = tokio::time::sleep(QUIET) => {}
             _ = down.wait_for(|down| *down) => return,
         }
-        let commits = engine.writer.commits();
+        let commits = engine.commits();
         let quiet = std::mem::replace(&mut seen, commits) == commits;
         // A step at a time, so that an upload waits for one at most.
-        while quiet && tidied != commits && engine.writer.commits() == commits && !*down.borrow() {
-            match engine.write(Store::tidy).await {
+        while quiet && tidied != commits && engine.commits() == commits && !*down.borrow() {
+            match engine.tidy_step().await {
                 Ok(true) => {}
                 Ok(false) => tidied = commits,
                 Err(error) => {
@@ -548,7 +522,7 @@ async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
 mod tests {
     use super::*;
     use crate::answer::Refusal;
-    use crate::writer::WriteError;
+    use crate::engine::EngineError;
 
     #[test]
     fn a_server_whose_writer_panics_ends_with_an_error() {
@@ -559,9 +533,8 @@ mod tests {
         let (engine, front) = (server.parts.engine.clone(), Arc::clone(&server.parts.front));
         let running = std::thread::spawn(move || server.run());
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let defect = |_: &mut Store| -> Result<(), StoreError> { panic!("a defect") };
-        let answered = runtime.block_on(engine.write(defect));
-        assert!(matches!(answered, Err(WriteError::Closed)));
+        let answered = runtime.block_on(engine.panic());
+        assert!(matches!(answered, Err(EngineError::Closed)));
         assert!(matches!(running.join().unwrap(), Err(ServeError::WriterPanicked)));
         assert!(matches!(front.router.admin.ready(), Err(Refusal::Unavailable(_))));
     }

@@ -5,19 +5,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use talaria_cert::View;
-use talaria_store::{Access, Peer, Store};
 
 use crate::config::{Config, Settings};
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenError, Opened, Peer, Store};
 use crate::error::{PeerError, ServeError};
 use crate::gossip::{self, Gossip, Origin, Peers};
 use crate::intake::Lanes;
 use crate::metrics::Metrics;
-use crate::reader::Readers;
 use crate::tally::Tally;
-use crate::trees::Trees;
-use crate::turns::Turns;
-use crate::writer::Writer;
 
 /// The configuration that a peer announces.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,7 +68,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
 ///
 /// [`ServeError::Config`] if the membership file cannot be read, and errors of reading the store.
 pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
-    gossip::known(config, store)
+    let stored = store.map_or_else(|| Ok(Vec::new()), Store::peers)?;
+    Ok(gossip::known(config, stored)?)
 }
 
 /// Asks a peer who it is.
@@ -101,18 +97,17 @@ pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
 ///
 /// [`ServeError`]; certificates fetched before it are in the store.
 pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeError> {
-    let opened = Store::open(store, Access::Create)?;
-    let trees = Trees::build(&opened)?;
-    let readers = Readers::new(store, opened.open_files());
-    let (writer, thread) = Writer::start(opened, config.policy.limits());
-    let turns = Turns::start("read").map_err(ServeError::Runtime)?;
-    let engine = Engine::new(readers, writer, trees, turns);
+    let opened = Engine::open(store, config.policy.limits(), Arc::default());
+    let Opened { engine, writer, .. } = opened.map_err(|error| match error {
+        OpenError::Store(error) => ServeError::Store(error),
+        OpenError::Threads(error) => ServeError::Runtime(error),
+    })?;
     let gossip = gossip(config, engine).map_err(ServeError::Runtime)?;
     let runtime = runtime()?;
     let exchanged = runtime.block_on(gossip.with(peer));
     drop(runtime);
     drop(gossip);
-    let _ = thread.join();
+    let _ = writer.join();
     let exchanged =
         exchanged.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() })?;
     Ok(Synced {

@@ -11,13 +11,20 @@ use std::{io, thread};
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::answer::Refusal;
-
 /// The greatest number of threads.
 const THREADS_MAX: usize = 16;
 
 /// The time that a request waits for a thread.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why work was not done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TurnError {
+    /// No thread became free for a long time.
+    Busy,
+    /// The work panicked.
+    Failed,
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -55,13 +62,17 @@ impl Turns {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Busy`] if no thread becomes free for a long time, and the errors of `work`.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// [`TurnError`], and the errors of `work`.
+    pub(crate) async fn run<T, E>(
         &self,
-        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<TurnError> + Send + 'static,
+    {
         let free = tokio::time::timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
-        let Ok(Ok(free)) = free else { return Err(Refusal::Busy) };
+        let Ok(Ok(free)) = free else { return Err(TurnError::Busy.into()) };
         let (sender, result) = oneshot::channel();
         let job: Job = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
@@ -71,19 +82,20 @@ impl Turns {
                 let _ = sender.send(result);
             }
         });
-        let failed = || Refusal::Unavailable("the request failed inside the server".into());
-        self.jobs.send(job).map_err(|_| failed())?;
-        result.await.unwrap_or_else(|_| Err(failed()))
+        self.jobs.send(job).map_err(|_| TurnError::Failed)?;
+        result.await.unwrap_or_else(|_| Err(TurnError::Failed.into()))
     }
 }
 
 /// Runs work that may take milliseconds off the threads that answer requests, on a thread that is not one of a few.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| {
-        Err(Refusal::Unavailable("the request failed inside the server".into()))
-    })
+pub(crate) async fn blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<TurnError> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(TurnError::Failed.into()))
 }
 
 fn cores() -> usize {
@@ -110,10 +122,10 @@ mod tests {
     async fn work_that_panics_fails_alone() {
         let turns = Turns::start("test").unwrap();
         for _ in 0..2 * THREADS_MAX {
-            let panicked = turns.run(|| -> Result<(), Refusal> { panic!("on purpose") }).await;
-            assert!(matches!(panicked, Err(Refusal::Unavailable(_))));
+            let panicked = turns.run(|| -> Result<(), TurnError> { panic!("on purpose") }).await;
+            assert_eq!(panicked, Err(TurnError::Failed));
         }
-        assert_eq!(turns.run(|| Ok(7)).await.unwrap(), 7);
+        assert_eq!(turns.run(|| Ok::<_, TurnError>(7)).await, Ok(7));
     }
 
     #[tokio::test]
@@ -123,7 +135,7 @@ mod tests {
         let work = turns.run(move || {
             thread::sleep(Duration::from_millis(100));
             let _ = sender.send(());
-            Ok(())
+            Ok::<_, TurnError>(())
         });
         assert!(tokio::time::timeout(Duration::from_millis(10), work).await.is_err());
         done.await.unwrap();

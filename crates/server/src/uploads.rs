@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use talaria_cert::{Cert, Fingerprint};
-use talaria_store::{IngestOutcome, Ingested};
 
 use crate::admission;
 use crate::answer::Refusal;
 use crate::config::Settings;
+use crate::engine::{IngestOutcome, Ingested};
 use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;

@@ -15,18 +15,16 @@ use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use talaria_cert::{Address, Fingerprint, KeyId, enarmor};
-use talaria_store::{Query, Store, StoreError};
 
-use crate::addresses::{ADDRESSES_MAX, Status, Statuses, address, holder, statuses_in};
+use crate::addresses::{ADDRESSES_MAX, Status, Statuses, address, holder, statuses, statuses_in};
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, with};
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Bounds, Engine, EngineError, Facts, Query, Reading};
 use crate::mail::{Language, Letter, MailError, Mails, Payer, Purpose};
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;
 use crate::page::{self, Visit};
-use crate::reader::Reader;
 use crate::request::Request;
 use crate::search;
 use crate::secret;
@@ -36,7 +34,7 @@ use crate::turns::blocking;
 use crate::uploads::Uploads;
 
 /// Certificates with a key ID that are looked at.
-const KEY_IDS_MAX: usize = 16;
+const BOUNDS: Bounds = Bounds { results: 16, looks: search::LOOKS_MAX };
 
 /// The answer to an upload or to a request for mails.
 #[derive(Debug, Serialize)]
@@ -134,15 +132,15 @@ impl Vks {
             "by-email" => Some(Query::Email(address(&argument)?)),
             _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
         };
-        let read = move |store: &Reader| {
+        let read = move |store: &Reading| {
             let nothing = || Refusal::NotFound("no certificate was found".into());
             let query = query.ok_or_else(nothing)?;
             let row = match &query {
                 Query::Email(email) => holder(store, email)?,
-                _ => store.owners(&query, KEY_IDS_MAX, search::LOOKS_MAX)?.rows.into_iter().next(),
+                _ => store.owners(&query, BOUNDS)?.rows.into_iter().next(),
             };
             let cert =
-                search::confirmed(store, row.ok_or_else(nothing)?.id)?.ok_or_else(nothing)?;
+                search::confirmed(store, row.ok_or_else(nothing)?.place)?.ok_or_else(nothing)?;
             let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
             let name = format!("attachment; filename={}.asc", cert.fingerprint());
             let answer = with(answer, header::CONTENT_DISPOSITION, &name);
@@ -329,7 +327,7 @@ impl Vks {
                     Ok(_) => return Err(bad_link(TokenError::Unknown)),
                     Err(error) => return Err(bad_link(error)),
                 };
-                if !is_current(&*self.engine.reading()?, &link)? {
+                if !is_current(&self.engine.reading()?, &link)? {
                     return Err(bad_link(TokenError::Ended));
                 }
                 let fingerprint = link.fingerprint;
@@ -345,9 +343,9 @@ impl Vks {
 
     /// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
     async fn open_link(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
-        let read = move |store: &Reader| {
+        let read = move |store: &Reading| {
             let is_published = store.published(link.fingerprint)?.contains(&link.email);
-            Ok((is_published, is_current(store, &link)?, link))
+            Ok::<_, Refusal>((is_published, is_current(store, &link)?, link))
         };
         let (is_published, is_current, link) = self.engine.read(read).await?;
         match (is_published, is_current) {
@@ -381,37 +379,34 @@ impl Vks {
     /// Makes a certificate be found by an address whose mail the client reads.
     async fn confirm(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
         let wanted = link.clone();
-        let outcome = self
-            .engine
-            .write(move |store| {
-                let Link { fingerprint, email, .. } = &wanted;
-                let statuses = statuses_in(store, *fingerprint)?.unwrap_or_default();
-                Ok(match statuses.get(email) {
-                    Some(Status::Unpublished) if !is_current(store, &wanted)? => Confirmed::Ended,
-                    Some(Status::Unpublished) => {
-                        store.publish(*fingerprint, email, clock::now().into())?;
-                        Confirmed::Now
-                    }
-                    Some(Status::Published | Status::Pending) => Confirmed::Before,
-                    Some(Status::Revoked) => Confirmed::Revoked,
-                    None => Confirmed::Missing,
-                })
-            })
-            .await?;
+        let decide = move |facts: Option<&Facts>| {
+            let Some(facts) = facts else { return Err(Unconfirmed::Missing) };
+            let statuses = statuses(&facts.summary, &facts.published, clock::now());
+            match statuses.get(&wanted.email) {
+                Some(Status::Unpublished) if facts.generation != wanted.generation => {
+                    Err(Unconfirmed::Ended)
+                }
+                Some(Status::Unpublished) => Ok(()),
+                Some(Status::Published | Status::Pending) => Err(Unconfirmed::Before),
+                Some(Status::Revoked) => Err(Unconfirmed::Revoked),
+                None => Err(Unconfirmed::Missing),
+            }
+        };
+        let outcome = self.engine.publish(link.fingerprint, link.email.clone(), decide).await?;
         let Link { fingerprint, email, .. } = link;
         match outcome {
-            Confirmed::Now => {
+            Ok(()) => {
                 self.news.announce(vec![fingerprint], None);
                 Ok(page::verify::confirmed(&self.visit(request), fingerprint, &email))
             }
-            Confirmed::Before => {
+            Err(Unconfirmed::Before) => {
                 Ok(page::verify::confirmed(&self.visit(request), fingerprint, &email))
             }
-            Confirmed::Ended => Err(bad_link(TokenError::Ended)),
-            Confirmed::Revoked => Err(Refusal::Forbidden(format!(
+            Err(Unconfirmed::Ended) => Err(bad_link(TokenError::Ended)),
+            Err(Unconfirmed::Revoked) => Err(Refusal::Forbidden(format!(
                 "{email} was not published: it is revoked in this certificate"
             ))),
-            Confirmed::Missing => Err(Refusal::Forbidden(format!(
+            Err(Unconfirmed::Missing) => Err(Refusal::Forbidden(format!(
                 "{email} was not published: the certificate no longer has a valid user ID with it"
             ))),
         }
@@ -427,7 +422,7 @@ impl Vks {
         let Some(row) = found else {
             return Ok(page::verify::unknown(&self.visit(request), &email));
         };
-        let fingerprint = row.summary.fingerprint();
+        let fingerprint = row.fingerprint();
         let accepted = request.header(header::ACCEPT_LANGUAGE).unwrap_or_default();
         let language = Language::first_of(accepted.split(','));
         self.write_to(request, Purpose::Manage, language, &email, fingerprint).await?;
@@ -437,13 +432,7 @@ impl Vks {
     /// Makes a certificate not be found by an address any more.
     async fn take_back(&self, request: &Request, fingerprint: Fingerprint) -> Result<(), Refusal> {
         let email = address(request.form().get("address").unwrap_or_default())?;
-        let write = move |store: &mut Store| {
-            if store.published(fingerprint)?.contains(&email) {
-                store.unpublish(fingerprint, &email, clock::now().into())?;
-            }
-            Ok(())
-        };
-        self.engine.write(write).await.map_err(Refusal::from)
+        Ok(self.engine.unpublish(fingerprint, email).await?)
     }
 }
 
@@ -505,7 +494,7 @@ impl From<Failure> for Refusal {
 }
 
 /// Whether no link to the address was used since this one was made, and the address was not taken back.
-fn is_current(store: &Store, link: &Link) -> Result<bool, StoreError> {
+fn is_current(store: &Reading, link: &Link) -> Result<bool, EngineError> {
     Ok(store.link_generation(link.fingerprint, &link.email)? == link.generation)
 }
 
@@ -513,9 +502,9 @@ fn bad_link(error: TokenError) -> Refusal {
     Refusal::BadRequest(format!("this link cannot be used: {error}. Ask for a new mail."))
 }
 
-/// The result of pressing the button behind a link.
-enum Confirmed {
-    Now,
+/// Why pressing the button behind a link has changed nothing.
+enum Unconfirmed {
+    /// The address was confirmed before.
     Before,
     Ended,
     Revoked,

@@ -11,15 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
-use talaria_cert::{Address, Cert, Tag, UserIdContent, Validity, user_id};
-use talaria_store::{ChangeNumber, Query, Row, Store, StoreError, TextIndex};
+use talaria_cert::{Address, Cert, Summary, Tag, UserIdContent, Validity, user_id};
 
 use crate::addresses;
 use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
 use crate::clock;
 use crate::config::{Config, Settings};
-use crate::engine::Engine;
-use crate::reader::Reader;
+use crate::engine::{Bounds, Engine, EngineError, Position, Query, Reading, Row};
 use crate::request::Request;
 use crate::search;
 
@@ -105,7 +103,7 @@ impl WebKeys {
                 let hash = hash.to_ascii_lowercase();
                 let local = local_part(request.parts.uri.query().unwrap_or_default());
                 let directories = Arc::clone(&self.directories);
-                let read = move |store: &Reader| {
+                let read = move |store: &Reading| {
                     let address = match local {
                         Some(local) if user_id::web_key_hash(&local) != hash => None,
                         Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
@@ -127,7 +125,7 @@ fn local_part(query: &str) -> Option<String> {
 }
 
 /// The certificates of an address, cut down to it.
-fn find(store: &Reader, address: &Address, config: &Config) -> Result<Answer, Refusal> {
+fn find(store: &Reading, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
     let confirmed = if config.vks.enabled { addresses::holder(store, address)? } else { None };
@@ -135,8 +133,7 @@ fn find(store: &Reader, address: &Address, config: &Config) -> Result<Answer, Re
         vec![row]
     } else {
         let query = Query::Email(address.clone());
-        let rows = store.select_within(&query, LOOKS_MAX, LOOKS_MAX)?.rows;
-        rows.into_iter().map(|row| store.current(row, now.into())).collect::<Result<_, _>>()?
+        store.find(&query, Bounds { results: LOOKS_MAX, looks: LOOKS_MAX })?.rows
     };
     // The best first; of equal ones the newest.
     rows.sort_by_cached_key(|row| {
@@ -188,20 +185,20 @@ struct Directories(Mutex<HashMap<String, Directory>>);
 #[derive(Debug, Default)]
 struct Directory {
     addresses: HashMap<String, Address>,
-    /// The number of the change up to which they are complete.
-    reached: ChangeNumber,
+    /// The position up to which they are complete.
+    reached: Position,
 }
 
 impl Directories {
     /// The address that a hash names. It may be one that is in no certificate any more.
     fn address(
         &self,
-        store: &Store,
+        store: &Reading,
         domain: &str,
         hash: &str,
-    ) -> Result<Option<Address>, StoreError> {
+    ) -> Result<Option<Address>, EngineError> {
         // Without the index, all certificates would have to be looked at.
-        if !store.has_index(TextIndex::Trigrams)? {
+        if !store.finds_parts()? {
             return Ok(None);
         }
         let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,13 +214,13 @@ impl Directories {
 }
 
 impl Directory {
-    fn build(store: &Store, domain: &str) -> Result<Self, StoreError> {
-        let reached = store.last_change()?;
+    fn build(store: &Reading, domain: &str) -> Result<Self, EngineError> {
+        let reached = store.position()?;
         let mut directory = Self { addresses: HashMap::new(), reached };
         // User IDs have the domain in either form.
         for written in std::iter::once(domain.to_owned()).chain(unicode_domain(domain)) {
-            store.for_each_match(&Query::EmailEnd(format!("@{written}")), |row| {
-                directory.add(&row, domain);
+            store.for_each(&Query::EmailEnd(format!("@{written}")), |summary| {
+                directory.add(summary, domain);
                 if directory.addresses.len() < ADDRESSES_MAX {
                     ControlFlow::Continue(())
                 } else {
@@ -234,34 +231,23 @@ impl Directory {
         Ok(directory)
     }
 
-    fn follow(&mut self, store: &Store, domain: &str) -> Result<(), StoreError> {
-        if store.last_change()? == self.reached {
+    fn follow(&mut self, store: &Reading, domain: &str) -> Result<(), EngineError> {
+        if store.position()? == self.reached {
             return Ok(());
         }
-        let (mut changed, mut last) = (Vec::new(), self.reached);
-        store.for_each_change(self.reached, |number, _, id, _| {
-            last = number;
-            if changed.len() <= CHANGES_MAX {
-                changed.push(id);
-            }
-        })?;
-        if changed.len() > CHANGES_MAX {
+        let Some((changed, reached)) = store.changed_since(self.reached, CHANGES_MAX)? else {
             *self = Self::build(store, domain)?;
             return Ok(());
+        };
+        for row in &changed {
+            self.add(&row.summary, domain);
         }
-        changed.sort_unstable();
-        changed.dedup();
-        for id in changed {
-            if let Some(row) = store.row_by_id(id)? {
-                self.add(&row, domain);
-            }
-        }
-        self.reached = last;
+        self.reached = reached;
         Ok(())
     }
 
-    fn add(&mut self, row: &Row, domain: &str) {
-        for email in row.summary.texts().filter_map(Address::of_user_id) {
+    fn add(&mut self, summary: &Summary, domain: &str) {
+        for email in summary.texts().filter_map(Address::of_user_id) {
             if email.domain() == domain.as_bytes() && self.addresses.len() < ADDRESSES_MAX {
                 self.addresses.insert(user_id::web_key_hash(email.local()), email);
             }

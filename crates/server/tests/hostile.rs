@@ -1,7 +1,7 @@
 //! Hostile clients and peers: they use few resources, and other clients are served meanwhile.
 
-#[path = "server/running/mod.rs"]
-mod running;
+#[path = "server/site/mod.rs"]
+mod site;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use running::{
-    NOW, PATIENCE, Reply, Running, config, connect, generated, get, gossiping, read_to_end,
-    request, wait_for,
-};
 use sequoia_openpgp::cert::{CertBuilder, CipherSuite};
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
+use site::{
+    Got, NOW, PATIENCE, Site, config, connect, generated, get, gossiping, read_to_end, request,
+    wait_for,
+};
 use talaria_cert::{Cert, Tag, View};
 use talaria_recon::{Digest, GossipMessage, Prefix, PrefixTree};
 use talaria_server::Rate;
@@ -37,7 +37,7 @@ fn resident() -> u64 {
 }
 
 /// Checks that the server answers.
-fn assert_serves(server: &Running, cert: &Cert) {
+fn assert_serves(server: &Site, cert: &Cert) {
     let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", cert.fingerprint());
     let reply = server.get(&path);
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -70,7 +70,7 @@ fn slow_clients_are_disconnected_in_time() {
     let certs = generated(2);
     let mut config = config();
     (config.http.timeout_s, config.http.idle_s) = (2, 4);
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let address = server.http;
     // Each text is endless.
     let head = "POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n";
@@ -102,7 +102,7 @@ fn slow_clients_are_disconnected_in_time() {
         let mut half = connect(address);
         half.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
         half.shutdown(std::net::Shutdown::Write).unwrap();
-        assert_eq!(Reply::parse(&read_to_end(&mut half)).status, 200);
+        assert_eq!(Got::parse(&read_to_end(&mut half)).status, 200);
     }
     assert_serves(&server, &certs[1]);
 }
@@ -112,7 +112,7 @@ fn oversized_requests_are_refused() {
     let certs = generated(1);
     let mut config = config();
     config.http.body_bytes = 100_000;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let large = vec![b'a'; 200_000];
     let post = |head: &str, body: &[u8]| {
         let mut stream = connect(server.http);
@@ -151,7 +151,7 @@ fn oversized_requests_are_refused() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let certs = generated(1);
-    let server = Running::start(&certs, config());
+    let server = Site::with(&certs, config());
     let mut stream = connect(server.http);
     let mut all = String::new();
     for at in 0..200 {
@@ -182,7 +182,7 @@ fn garbage(seed: u64, length: usize) -> Vec<u8> {
 #[test]
 fn garbage_does_not_disturb_other_clients() {
     let certs = generated(2);
-    let server = Running::start(&certs, gossiping());
+    let server = Site::with(&certs, gossiping());
     let gossip = server.gossip.unwrap();
     // Clients at this address may gossip.
     server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
@@ -240,7 +240,7 @@ fn a_lying_peer_costs_little_memory_and_time() {
     let certs = generated(300);
     let mut config = gossiping();
     config.gossip.timeout_s = 3;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let gossip = server.gossip.unwrap();
     server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
     let before = resident();
@@ -311,7 +311,7 @@ fn a_new_client_is_served_beside_ten_thousand_connections() {
     let certs = generated(1);
     let mut config = config();
     config.http.connections_per_network = config.http.connections;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let before = resident();
     let mut open = Vec::new();
     for _ in 0..wanted {
@@ -339,7 +339,7 @@ fn each_network_has_a_limit_of_connections() {
     let certs = generated(1);
     let mut config = config();
     config.http.connections_per_network = 5;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let open: Vec<TcpStream> = (0..5)
         .map(|_| {
             let mut stream = connect(server.http);
@@ -367,7 +367,7 @@ fn the_rate_limit_answers_with_retry_after() {
     config.rates.lookups = Rate { per_second: 0.01, burst: 5.0 };
     config.rates.searches = Rate { per_second: 0.01, burst: 3.0 };
     config.rates.uploads = Rate { per_second: 0.01, burst: 2.0 };
-    let server = Running::start(&certs[..1], config);
+    let server = Site::with(&certs[..1], config);
     let get = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[0].fingerprint());
     for (path, burst) in [(get.as_str(), 5), ("/pks/lookup?op=index&options=mr&search=example", 3)]
     {
@@ -376,12 +376,12 @@ fn the_rate_limit_answers_with_retry_after() {
         }
         let reply = server.get(path);
         assert_eq!(reply.status, 429, "{path}");
-        let seconds: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+        let seconds: u64 = reply.header("retry-after").parse().unwrap();
         assert!((1..=100).contains(&seconds), "{seconds}");
     }
-    assert_eq!(server.upload(&certs[1]).status, 200);
-    assert_eq!(server.upload(&certs[2]).status, 200);
-    assert_eq!(server.upload(&certs[2]).status, 429);
+    assert_eq!(server.put(&certs[1]).status, 200);
+    assert_eq!(server.put(&certs[2]).status, 200);
+    assert_eq!(server.put(&certs[2]).status, 429);
     assert_eq!(server.metric("rate_limited_total"), 3);
     // Rate limits do not apply to health checks.
     assert_eq!(server.get("/health").status, 200);
@@ -394,7 +394,7 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     config.http.proxy_protocol = true;
     (config.http.timeout_s, config.http.idle_s) = (2, 4);
     config.rates.lookups = Rate { per_second: 0.001, burst: 1.0 };
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let once = |header: &[u8]| {
         let mut stream = connect(server.http);
         let request = b"GET /upload HTTP/1.0\r\n\r\n";
@@ -474,10 +474,10 @@ fn the_server_speaks_tls_http_1_and_http_2() {
     let certs = generated(1);
     let mut settings = config();
     (settings.http.timeout_s, settings.http.idle_s) = (2, 4);
-    let plain = Running::start(&certs, settings.clone());
+    let plain = Site::with(&certs, settings.clone());
     settings.http.tls_certificate = Some(certificate.clone());
     settings.http.tls_key = Some(key);
-    let secure = Running::start(&certs, settings);
+    let secure = Site::with(&certs, settings);
     let path = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[0].fingerprint());
     let https = format!("https://localhost:{}{path}", secure.http.port());
     let http = format!("http://localhost:{}{path}", plain.http.port());
@@ -533,7 +533,7 @@ fn forged(cert: &Cert, signatures: u32, value_bytes: u16) -> Vec<u8> {
 fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
     let _alone = alone();
     let certs = generated(3);
-    let server = Running::start(&certs, config());
+    let server = Site::with(&certs, config());
     let address = server.http;
     let done = Arc::new(AtomicBool::new(false));
     let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000, 4)).collect();
@@ -588,16 +588,16 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
 const DELAY: Duration = Duration::from_millis(200);
 
 /// The time that an upload takes.
-fn upload_time(server: &Running, cert: &Cert) -> Duration {
+fn upload_time(server: &Site, cert: &Cert) -> Duration {
     let began = std::time::Instant::now();
-    let reply = server.upload(cert);
+    let reply = server.put(cert);
     assert_eq!(reply.status, 200, "{}", reply.text());
     began.elapsed()
 }
 
 /// Sends a hostile upload, and certificates of others one by one until it is answered. Returns its answer. The others must
 /// take no longer than before, apart from [`DELAY`].
-fn beside_others(server: &Running, others: &[Cert], hostile: Vec<u8>) -> Reply {
+fn beside_others(server: &Site, others: &[Cert], hostile: Vec<u8>) -> Got {
     let (before, during) = others.split_at(20);
     let usual = before.iter().map(|cert| upload_time(server, cert)).max().unwrap();
     let address = server.http;
@@ -630,7 +630,7 @@ fn beside_others(server: &Running, others: &[Cert], hostile: Vec<u8>) -> Reply {
 fn thousands_of_copies_of_one_certificate_delay_no_other_upload() {
     let _alone = alone();
     let certs = generated(302);
-    let server = Running::start(&certs[..2], config());
+    let server = Site::with(&certs[..2], config());
     // 8 MiB: each copy has a forged signature of its own.
     let copies: Vec<u8> = (0..9000u32)
         .flat_map(|number| {
@@ -685,8 +685,8 @@ fn a_costly_upload_delays_no_other_and_its_owner_overtakes_it() {
     let _alone = alone();
     let certs = generated(402);
     let (slow, revoked) = slow_owner();
-    let server = Running::start(&certs[..1], config());
-    assert_eq!(server.upload(&slow).status, 200);
+    let server = Site::with(&certs[..1], config());
+    assert_eq!(server.put(&slow).status, 200);
     // 3 s of CPU time.
     let costly = forged_by_owner(&slow, 4000);
     // The revocation comes while it is verified.
@@ -705,7 +705,7 @@ fn an_upload_above_its_budget_is_refused_whole_before_any_work() {
     let _alone = alone();
     let certs = generated(302);
     let (slow, _) = slow_owner();
-    let server = Running::start(&certs[..1], config());
+    let server = Site::with(&certs[..1], config());
     let before = server.metric("last_change");
     // 30 s of CPU time, behind a certificate that costs nothing.
     let hostile = [certs[301].as_bytes(), &forged_by_owner(&slow, 40_000)].concat();
@@ -731,7 +731,7 @@ fn signatures_by_known_keys_are_within_the_budget() {
     let (slow, _) = slow_owner();
     let mut config = config();
     config.policy.upload_cpu_ms = 1000;
-    let server = Running::start(&[certs[0].clone(), slow.clone()], config);
+    let server = Site::with(&[certs[0].clone(), slow.clone()], config);
     let before = server.metric("last_change");
     // The same signatures on a certificate of somebody else, with a fast key.
     let forged = Cert::parse(&forged_by_owner(&slow, 3000)).unwrap();
@@ -760,9 +760,9 @@ fn clients_that_read_no_answers_use_bounded_memory() {
     let large = forged(&certs[0], 60_000, 4);
     let mut config = config();
     config.policy.foreign_signatures = 100_000;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     let cert = Cert::parse(&large).unwrap();
-    assert_eq!(server.upload(&cert).status, 200);
+    assert_eq!(server.put(&cert).status, 200);
     // Repeated requests for the same certificate make an answer of 16 MiB.
     let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
     let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
@@ -844,9 +844,9 @@ fn a_thousand_hostile_clients_of_each_kind_use_bounded_memory_and_others_are_ser
     (config.policy.served_foreign_signatures, config.policy.own_signatures) = (4000, 100);
     // Nobody has made the signatures of the large certificates.
     config.policy.third_party = talaria_cert::ThirdParty::All;
-    let server = Running::start(&certs, config);
+    let server = Site::with(&certs, config);
     for cert in &certs[1..] {
-        assert_eq!(server.upload(&Cert::parse(&forged(cert, 4000, 900)).unwrap()).status, 200);
+        assert_eq!(server.put(&Cert::parse(&forged(cert, 4000, 900)).unwrap()).status, 200);
     }
     let ask = |digest| talaria_recon::encode_hashquery(&vec![Digest(digest); 1000]);
     let reply = |query: &[u8]| server.post("/pks/hashquery", "x/y", query).body.len();
@@ -914,7 +914,7 @@ fn a_thousand_hostile_clients_of_each_kind_use_bounded_memory_and_others_are_ser
 fn a_connection_of_http_2_without_requests_ends_although_it_pings() {
     let mut config = config();
     (config.http.timeout_s, config.http.idle_s) = (20, 2);
-    let server = Running::start(&[], config);
+    let server = Site::with(&[], config);
     let mut stream = connect(server.http);
     stream.write_all(&unfinished_streams(0)).unwrap();
     let ping = frame(6, 0, 0, &[1; 8]);
@@ -930,7 +930,7 @@ fn no_query_string_makes_a_search_a_lookup() {
     let mut config = config();
     config.rates.exempt.clear();
     config.rates.searches = Rate { per_second: 0.001, burst: 3.0 };
-    let server = Running::start(&generated(3), config);
+    let server = Site::with(&generated(3), config);
     let searches = [
         "op=index&options=mr&search=foo&x=op=get",
         "op=get&options=mr&search=two+words",
@@ -963,8 +963,8 @@ fn a_user_id_cannot_leave_its_field_in_any_output() {
         b"\",\"isRevoked\":true,\"x\":\" <g@hostile.example>",
     ];
     let cert = named(&names);
-    let server = Running::start(&[], config());
-    assert_eq!(server.upload(&cert).status, 200);
+    let server = Site::with(&[], config());
+    assert_eq!(server.put(&cert).status, 200);
     let fingerprint = cert.fingerprint();
     let reply = server.get(&format!("/pks/lookup?op=index&options=mr&search=0x{fingerprint}"));
     let text = reply.text();
@@ -988,14 +988,14 @@ fn a_user_id_cannot_leave_its_field_in_any_output() {
         "/pks/v2/index/d@hostile.example",
     ] {
         let reply = server.get(path);
-        let json = reply.json();
+        let json = reply.value();
         assert_eq!(json[0]["userIDs"].as_array().unwrap().len(), names.len(), "{path}");
         assert_eq!(json[0]["userIDs"][0]["isRevoked"], false);
         assert_eq!(json[0]["fingerprint"], fingerprint.to_string().to_ascii_lowercase());
     }
     // A user ID above the limit is not stored.
     let longer = named(&[format!("{} <z@hostile.example>", "y".repeat(10_000)).as_bytes()]);
-    let reply = server.upload(&longer);
+    let reply = server.put(&longer);
     assert!(matches!(reply.status, 200 | 422), "{}", reply.text());
     let reply =
         server.get(&format!("/pks/lookup?op=index&options=mr&search=0x{}", longer.fingerprint()));
@@ -1004,7 +1004,7 @@ fn a_user_id_cannot_leave_its_field_in_any_output() {
 
 #[test]
 fn a_search_cannot_inject_into_the_answer() {
-    let server = Running::start(&generated(5), config());
+    let server = Site::with(&generated(5), config());
     let long = "a".repeat(10_000);
     let searches = [
         "%3Cscript%3Ealert(1)%3C/script%3E",
@@ -1036,9 +1036,9 @@ fn a_search_cannot_inject_into_the_answer() {
         ] {
             let reply = server.get(&format!("/pks/lookup?{rest}&search={search}"));
             assert!((400..500).contains(&reply.status), "{rest} {search}: {}", reply.status);
-            assert!(!reply.head.contains("set-cookie"), "{}", reply.head);
-            assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"), "{rest}");
-            assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+            assert!(!reply.headers.contains_key("set-cookie"), "{:?}", reply.headers);
+            assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8", "{rest}");
+            assert_eq!(reply.header("x-content-type-options"), "nosniff");
             assert!(reply.body.len() < 1000, "{}", reply.body.len());
             let text = reply.text();
             let odd = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
@@ -1053,7 +1053,7 @@ fn a_search_cannot_inject_into_the_answer() {
         ] {
             let reply = server.get(&format!("{path}{search}"));
             assert!((400..502).contains(&reply.status), "{path}{search}: {}", reply.status);
-            assert!(reply.json()["error"].is_string());
+            assert!(reply.value()["error"].is_string());
             assert!(reply.body.len() < 1000, "{}", reply.body.len());
         }
     }

@@ -643,12 +643,21 @@ impl World {
             node.instance = [self.instances; 16];
         }
         self.report.set_back += 1;
-        // An entry that only this disk had is lost with it. What is on its way may still come.
+        // An entry that only this disk had is lost with it. What is on its way may still come. Another node answers for the others
+        // from now on, until it is set back, too.
         let nodes = &self.nodes;
-        let is_elsewhere = |id: &EntryId| {
-            nodes.iter().any(|node| node.stored.iter().any(|signed| signed.id == *id))
+        let holder = |id: &EntryId| {
+            nodes.iter().position(|node| node.stored.iter().any(|signed| signed.id == *id))
         };
-        self.acknowledged.retain(|id, by| *by != number || is_elsewhere(id));
+        self.acknowledged.retain(|id, by| {
+            if *by == number {
+                match holder(id) {
+                    Some(other) => *by = other,
+                    None => return false,
+                }
+            }
+            true
+        });
     }
 
     /// Everything works again, and all nodes exchange until nothing is new.

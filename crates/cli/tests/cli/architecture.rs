@@ -184,3 +184,17 @@ fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
     }
     circles
 }
+
+#[test]
+fn only_the_engine_of_the_server_knows_the_store() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
+    let mut files = BTreeMap::new();
+    read_modules(&source, "", &mut files);
+    let knows =
+        |text: &str| paths(text).iter().any(|path| path[..].contains(&"talaria_store".into()));
+    let knowing: Vec<&String> =
+        files.iter().filter(|(_, text)| knows(text)).map(|(module, _)| module).collect();
+    assert!(!knowing.is_empty());
+    let others: Vec<_> = knowing.iter().filter(|module| !module.starts_with("engine")).collect();
+    assert!(others.is_empty(), "{others:?}");
+}

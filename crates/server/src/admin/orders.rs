@@ -7,12 +7,10 @@
 use http::Method;
 use serde::{Deserialize, Serialize};
 use talaria_cert::Fingerprint;
-use talaria_store::{Query, Redaction, Return, Store, StoreError};
 
 use crate::answer::{Answer, Refusal, json, media};
-use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Done, Engine, KeptOut, Order, Query, Redaction, Wish};
 use crate::operators::operators_only;
 use crate::request::Request;
 
@@ -22,7 +20,7 @@ const CERTS_MAX: usize = 1000;
 /// A request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct Asked {
     /// Whole fingerprints, 40 or 64 digits.
     fingerprints: Vec<String>,
     /// For `redact`: the whole texts of user IDs.
@@ -66,7 +64,7 @@ impl Orders {
         let action = request.path().strip_prefix("/admin/").unwrap_or_default().to_owned();
         let posts = *request.method() == Method::POST;
         if action == "list" && !posts {
-            return self.engine.read(|store| Ok(json(&list(store)?))).await;
+            return self.engine.read(|store| Ok(json(&entries(store.kept_out()?)))).await;
         }
         if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
             return Err(Refusal::NotFound("there is no such command".into()));
@@ -78,7 +76,7 @@ impl Orders {
         if request.media() != media::JSON {
             return Err(Refusal::BadRequest("the media type must be application/json".into()));
         }
-        let order: Order = serde_json::from_slice(&request.body)
+        let order: Asked = serde_json::from_slice(&request.body)
             .map_err(|error| Refusal::BadRequest(format!("cannot parse the request: {error}")))?;
         if order.fingerprints.is_empty() || order.fingerprints.len() > CERTS_MAX {
             return Err(Refusal::BadRequest(format!(
@@ -93,8 +91,29 @@ impl Orders {
             all.push(fingerprint(text)?);
         }
         tracing::info!(%action, certificates = all.len(), "an operator sent a command");
-        let write = move |store: &mut Store| carry_out(store, &action, &all, &order);
-        Ok(json(&self.engine.write(write).await?))
+        let wish = || match action.as_str() {
+            "delete" => Wish::Delete,
+            "block" => Wish::Block,
+            "unblock" => Wish::Unblock,
+            "redact" if order.all => Wish::Redact(vec![Redaction::All]),
+            "redact" => Wish::Redact(
+                order.user_ids.iter().map(|text| Redaction::of(text.as_bytes())).collect(),
+            ),
+            _ => Wish::Unredact,
+        };
+        let orders = all.iter().map(|&fingerprint| Order {
+            fingerprint,
+            wish: wish(),
+            unless_changed_since: None,
+        });
+        // An order without a condition meets no conflict.
+        let done = self.engine.carry_out(orders.collect()).await?.unwrap_or_default();
+        let blocks = action == "block";
+        let outcomes = all.iter().zip(done).map(|(fingerprint, done)| Outcome {
+            fingerprint: fingerprint.to_string(),
+            outcome: said(&done, blocks),
+        });
+        Ok(json(&outcomes.collect::<Vec<_>>()))
     }
 }
 
@@ -113,69 +132,38 @@ fn fingerprint(text: &str) -> Result<Fingerprint, Refusal> {
         .ok_or_else(|| Refusal::BadRequest("a fingerprint has 40 or 64 hexadecimal digits".into()))
 }
 
-/// Executes a command for all certificates, or for none.
-fn carry_out(
-    store: &mut Store,
-    action: &str,
-    all: &[Fingerprint],
-    order: &Order,
-) -> Result<Vec<Outcome>, StoreError> {
-    let now = clock::now().into();
-    store.atomically(|store| {
-        let mut outcomes = Vec::with_capacity(all.len());
-        for &fingerprint in all {
-            let is_here = store.row(fingerprint)?.is_some();
-            let outcome = match action {
-                "delete" if is_here => {
-                    store.delete(&[fingerprint], Return::Allowed, now)?;
-                    "deleted"
-                }
-                "delete" => "not here",
-                "block" => {
-                    store.delete(&[fingerprint], Return::Blocked, now)?;
-                    if is_here { "deleted and blocked" } else { "blocked" }
-                }
-                "unblock" if store.unblock(&[fingerprint])? > 0 => "unblocked",
-                "unblock" => "not blocked",
-                "redact" => {
-                    let redactions: Vec<Redaction> = if order.all {
-                        vec![Redaction::All]
-                    } else {
-                        order.user_ids.iter().map(|text| Redaction::of(text.as_bytes())).collect()
-                    };
-                    store.redact(fingerprint, &redactions, now)?;
-                    if is_here { "redacted" } else { "redacted before it is there" }
-                }
-                _ if store.unredact(fingerprint)? > 0 => "unredacted",
-                _ => "not redacted",
-            };
-            outcomes.push(Outcome { fingerprint: fingerprint.to_string(), outcome });
-        }
-        Ok(outcomes)
-    })
+/// The result of an order in words.
+fn said(done: &Done, blocks: bool) -> &'static str {
+    match done {
+        Done::Deleted { was_here: true } if blocks => "deleted and blocked",
+        Done::Deleted { .. } if blocks => "blocked",
+        Done::Deleted { was_here: true } => "deleted",
+        Done::Deleted { was_here: false } => "not here",
+        Done::Unblocked { was_blocked: true } => "unblocked",
+        Done::Unblocked { was_blocked: false } => "not blocked",
+        Done::Redacted { is_here: true } | Done::Bared => "redacted",
+        Done::Redacted { is_here: false } => "redacted before it is there",
+        Done::Unredacted { was_redacted: true } => "unredacted",
+        Done::Unredacted { was_redacted: false } => "not redacted",
+        Done::Replaced(_) => "replaced",
+    }
 }
 
 /// All blocked certificates, and all redactions.
-fn list(store: &Store) -> Result<Vec<Entry>, StoreError> {
-    let mut entries = Vec::new();
-    for tombstone in store.all_tombstones()? {
-        if tombstone.returning == Return::Blocked {
-            let since = store.change_time(tombstone.change)?;
-            entries.push(Entry {
-                fingerprint: tombstone.fingerprint.to_string(),
-                what: "blocked",
-                since: since.map(|time| talaria_cert::timestamp(time.seconds())),
-                user_id_sha256: None,
-            });
-        }
-    }
-    for (fingerprint, redaction) in store.redactions()? {
-        entries.push(Entry {
+fn entries(kept_out: Vec<KeptOut>) -> Vec<Entry> {
+    let entry = |kept_out| match kept_out {
+        KeptOut::Blocked { fingerprint, since } => Entry {
+            fingerprint: fingerprint.to_string(),
+            what: "blocked",
+            since: since.map(talaria_cert::timestamp),
+            user_id_sha256: None,
+        },
+        KeptOut::Redacted { fingerprint, redaction } => Entry {
             fingerprint: fingerprint.to_string(),
             what: "redacted",
             since: None,
             user_id_sha256: redaction.digest_text(),
-        });
-    }
-    Ok(entries)
+        },
+    };
+    kept_out.into_iter().map(entry).collect()
 }

@@ -9,7 +9,6 @@ use talaria_recon::{
     DecodeError, Decoder, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
     GossipMessage, Outbox, Settings,
 };
-use talaria_store::Peer;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,8 +16,7 @@ use tokio::time::timeout;
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Config;
-use crate::engine::Engine;
-use crate::turns::blocking;
+use crate::engine::{Engine, Peer};
 
 /// The time limit of an exchange, as a multiple of that for one answer.
 const ANSWERS: u32 = 20;
@@ -207,7 +205,7 @@ async fn talk(
         let Some(message) = message else {
             return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
         };
-        let stepped = engine.trees.with(view, |tree| exchange.step(message, tree, &mut out));
+        let stepped = engine.with_tree(view, |tree| exchange.step(message, tree, &mut out));
         let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
             found: "peer of this view",
             due: "peer of another view",
@@ -246,11 +244,8 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
 
 /// Makes sure that the store keeps the view of a peer, and that there is a tree for it.
 async fn ensure_view(engine: &Engine, view: View) -> Result<(), Refusal> {
-    if engine.trees.views().contains(&view) {
-        return Ok(());
+    if !engine.views().contains(&view) {
+        engine.keep_view(view).await?;
     }
-    // A step at a time, so that an upload waits for one at most.
-    while engine.write(move |store| store.add_view_step(view)).await? {}
-    let engine = engine.clone();
-    blocking(move || Ok(engine.trees.add(view, &*engine.reading()?)?)).await
+    Ok(())
 }

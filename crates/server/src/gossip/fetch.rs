@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
-use talaria_store::{IngestOutcome, Peer};
 
 use super::error::GossipError;
 use super::peers::name;
@@ -14,7 +13,7 @@ use super::turns::GossipTurns;
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Engine, IngestOutcome, Peer};
 use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
 use crate::turns::blocking;
@@ -126,10 +125,8 @@ impl Fetcher {
             };
             let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
             let (peer, view) = (name(peer), peer.view);
-            let marked = self.engine.write(move |store| {
-                store.mark_unobtainable(&peer, view, &missing, tries, clock::now().into())
-            });
-            marked.await.map_err(Refusal::from)?;
+            let marked = self.engine.mark_in_vain(peer, view, missing, tries).await;
+            marked.map_err(Refusal::from)?;
             return Ok(fetched);
         }
     }
@@ -148,24 +145,23 @@ impl Fetcher {
         });
         let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
         let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-        let certs = blocking(move || {
+        let certs = blocking(move || -> Result<Vec<Cert>, Refusal> {
             let raw = decode_hashreply(&bytes).map_err(|error| {
                 Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
             })?;
             // A certificate that cannot be read counts as missing from the reply.
-            Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect::<Vec<_>>())
+            Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect())
         });
         let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
         let came = certs.len();
         count(&self.metrics.certs_fetched, came);
         let outcomes = self.lanes.add_from_peer(certs).await?;
         let engine = self.engine.clone();
-        let missing = blocking(move || {
-            let store = engine.reading()?;
-            engine.trees.follow(&store)?;
+        let missing = blocking(move || -> Result<Vec<Digest>, Refusal> {
+            engine.follow()?;
             let mut missing = digests;
             missing.retain(|digest| {
-                !engine.trees.with(view, |tree| tree.contains(digest)).unwrap_or(false)
+                !engine.with_tree(view, |tree| tree.contains(digest)).unwrap_or(false)
             });
             Ok(missing)
         });
@@ -187,7 +183,7 @@ fn promising(
     let now = clock::now();
     let mut promising = Vec::with_capacity(wanted.len());
     for digest in wanted {
-        let in_vain = store.unobtainable(peer, view, digest.0)?.is_some_and(|before| {
+        let in_vain = store.in_vain(peer, view, digest.0)?.is_some_and(|before| {
             before.tries >= TRIES
                 || now.saturating_sub(before.time.seconds()) < before.tries * PAUSE_S
         });

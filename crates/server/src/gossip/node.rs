@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use talaria_recon::ExchangeOutcome;
-use talaria_store::Peer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -17,7 +16,7 @@ use super::peers::{Peers, name};
 use super::turns::GossipTurns;
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Engine, Peer};
 use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
 use crate::tally::Tally;

@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use talaria_cert::View;
-use talaria_store::{Peer, Store};
 
 use crate::answer::Refusal;
 use crate::config::{Config, ConfigError, Settings};
-use crate::engine::Engine;
-use crate::error::ServeError;
+use crate::engine::{Engine, Peer};
 
 /// The source of a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,11 +85,8 @@ impl Peers {
     /// All peers.
     pub(crate) fn all(&self) -> Result<Vec<Peer>, Refusal> {
         let config = self.settings.load();
-        let peers =
-            known(&config, Some(&*self.engine.reading()?)).map_err(|error| match error {
-                ServeError::Store(error) => error.into(),
-                other => Refusal::Unavailable(talaria::describe(&other)),
-            })?;
+        let peers = known(&config, self.engine.reading()?.peers()?)
+            .map_err(|error| Refusal::Unavailable(talaria::describe(&error)))?;
         Ok(peers.into_iter().map(|(peer, _)| peer).collect())
     }
 
@@ -148,8 +143,8 @@ impl Peers {
 /// the membership file, the configuration, the store.
 pub(crate) fn known(
     config: &Config,
-    store: Option<&Store>,
-) -> Result<Vec<(Peer, Origin)>, ServeError> {
+    stored: Vec<Peer>,
+) -> Result<Vec<(Peer, Origin)>, ConfigError> {
     let mut peers: Vec<(Peer, Origin)> = Vec::new();
     let mut add = |peer: Peer, origin| {
         peers.retain(|(known, _)| (&known.host, known.port) != (&peer.host, peer.port));
@@ -167,9 +162,7 @@ pub(crate) fn known(
         };
         add(peer, Origin::Config);
     }
-    if let Some(store) = store {
-        store.peers()?.into_iter().for_each(|peer| add(peer, Origin::Store));
-    }
+    stored.into_iter().for_each(|peer| add(peer, Origin::Store));
     Ok(peers)
 }
 

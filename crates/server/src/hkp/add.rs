@@ -41,7 +41,7 @@ impl Adds {
             json(&report)
         } else if request.wants_page() && !options.option("mr") {
             let visit = Visit::new(request, self.settings.load_full());
-            page::uploaded(&visit, &*self.engine.reading()?, &self.tokens, &report)?
+            page::uploaded(&visit, &self.engine.reading()?, &self.tokens, &report)?
         } else {
             ok(media::TEXT, said(&report))
         };

@@ -45,14 +45,14 @@ fn reply(engine: &Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answe
     let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
     let store = engine.reading()?;
     for digest in digests {
-        let Some((view, id)) = store.by_digest(digest.0)? else { continue };
-        let length = store.cert_length(id)?;
+        let Some((view, place)) = store.by_digest(digest.0)? else { continue };
+        let length = store.length(place)?;
         all += length;
         if all > HASHQUERY_BYTES && !found.is_empty() {
             break;
         }
         largest = length.max(largest);
-        found.push((view, id));
+        found.push((view, place));
     }
     drop(store);
     count(&metrics.certs_given, found.len());
@@ -63,12 +63,12 @@ fn reply(engine: &Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answe
         if let Some(count) = start.take() {
             return Ok(Some(count.to_be_bytes().to_vec().into()));
         }
-        let Some((view, id)) = found.next() else {
+        let Some((view, place)) = found.next() else {
             let is_last = !std::mem::replace(&mut ended, true);
             return Ok(is_last.then(|| Bytes::from_static(b"\r\n")));
         };
         let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
-        let stored = engine.reading()?.stored(id)?.ok_or_else(gone)?;
+        let stored = engine.reading()?.stored(place)?.ok_or_else(gone)?;
         let cert = match view {
             View::Sks => stored.cert,
             View::Hockeypuck21 | View::Hockeypuck23 => {

@@ -4,11 +4,11 @@ use serde::Serialize;
 use talaria_cert::{
     Address, Capabilities, KeySummary, UserIdContent, Validity, timestamp, user_id,
 };
-use talaria_store::{Row, Store};
 
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Config;
+use crate::engine::{Reading, Row};
 
 /// A certificate in the JSON index.
 #[derive(Debug, Serialize)]
@@ -64,7 +64,11 @@ struct Subkey {
 }
 
 /// The JSON index of certificates.
-pub(crate) fn entries(store: &Store, rows: &[Row], config: &Config) -> Result<Vec<Entry>, Refusal> {
+pub(crate) fn entries(
+    store: &Reading,
+    rows: &[Row],
+    config: &Config,
+) -> Result<Vec<Entry>, Refusal> {
     let now = clock::now();
     let mut entries = Vec::with_capacity(rows.len());
     for Row { summary, .. } in rows {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::header;
 use talaria_cert::Enarmor;
-use talaria_store::{Row, Store};
 
 use super::answers::{COUNT, armored, marked};
 use super::index::entries;
@@ -13,11 +12,10 @@ use super::statistics::Statistics;
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, streamed, with};
 use crate::clock;
 use crate::config::{Config, Policy, Settings};
-use crate::engine::Engine;
+use crate::engine::{Engine, Page, Reading, Row};
 use crate::page::{self, Pages, Visit};
-use crate::reader::Reader;
 use crate::request::{Parameters, Request};
-use crate::search::{self, Found, Page, Search};
+use crate::search::{self, Found, Search};
 
 /// The operation of `op`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -119,7 +117,7 @@ impl Lookups {
         let ask = Ask { config, form, text: text.to_owned() };
         if search.is_wide() {
             let (engine, request) = (self.engine.clone(), request.clone());
-            let find = move |store: &Reader| {
+            let find = move |store: &Reading| {
                 let page = search.rows(store, &ask.config)?;
                 ask.answer(&engine, &request, store, page)
             };
@@ -130,7 +128,7 @@ impl Lookups {
         if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &ask.config.policy) {
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
-            let answer = move |store: &Reader| ask.answer(&engine, &request, store, page);
+            let answer = move |store: &Reading| ask.answer(&engine, &request, store, page);
             return self.engine.read(answer).await;
         }
         ask.answer(&self.engine, request, &store, page)
@@ -158,7 +156,7 @@ impl Ask {
         &self,
         engine: &Engine,
         request: &Request,
-        store: &Reader,
+        store: &Reading,
         page: Page,
     ) -> Result<Answer, Refusal> {
         let Page { rows, more } = page;
@@ -188,7 +186,7 @@ impl Ask {
     }
 
     /// Certificates in armor.
-    fn keyring(&self, engine: &Engine, store: &Reader, rows: Vec<Row>) -> Result<Answer, Refusal> {
+    fn keyring(&self, engine: &Engine, store: &Reading, rows: Vec<Row>) -> Result<Answer, Refusal> {
         if rows.len() > 1 {
             let (all, largest) = search::lengths(store, &rows)?;
             if all > search::WHOLE_BYTES {
@@ -199,7 +197,7 @@ impl Ask {
     }
 
     /// The certificates as they are given out, at least one.
-    fn found(&self, store: &Reader, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
+    fn found(&self, store: &Reading, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
         let found = search::found(store, rows, &self.config)?;
         let nothing = || Refusal::NotFound("no certificate was found".into());
         if found.is_empty() { Err(nothing()) } else { Ok(found) }
@@ -227,27 +225,28 @@ fn armored_pieces(
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn machine_index(store: &Store, rows: &[Row], config: &Config) -> Result<Answer, Refusal> {
+fn machine_index(store: &Reading, rows: &[Row], config: &Config) -> Result<Answer, Refusal> {
     let mut confirmed = std::collections::HashMap::new();
     if config.vks.only_confirmed {
         for row in rows {
-            let fingerprint = row.summary.fingerprint();
+            let fingerprint = row.fingerprint();
             confirmed.insert(fingerprint, store.published(fingerprint)?);
         }
     }
-    let body = machine::index(rows, clock::now(), |summary, text| {
-        confirmed.get(&summary.fingerprint()).is_none_or(|emails| {
-            talaria_cert::Address::of_user_id(text).is_some_and(|email| emails.contains(&email))
-        })
-    });
+    let body =
+        machine::index(rows.iter().map(|row| &row.summary), clock::now(), |summary, text| {
+            confirmed.get(&summary.fingerprint()).is_none_or(|emails| {
+                talaria_cert::Address::of_user_id(text).is_some_and(|email| emails.contains(&email))
+            })
+        });
     let answer = with(ok(media::TEXT, body), COUNT, &rows.len().to_string());
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn hash_get(store: &Reader, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
+fn hash_get(store: &Reading, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
-    let (_, id) = store.by_digest(digest)?.ok_or_else(nothing)?;
-    let row = store.row_by_id(id)?.ok_or_else(nothing)?;
+    let (_, place) = store.by_digest(digest)?.ok_or_else(nothing)?;
+    let row = store.row_at(place)?.ok_or_else(nothing)?;
     let found = search::found(store, vec![row], config)?;
     if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
 }

@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 
 use talaria_cert::{Summary, UserIdContent, Validity};
-use talaria_store::Row;
 
 /// One `pub` line per certificate with a `uid` line for each user ID that is shown. Times are seconds
 /// since 1970, empty where there is none.
-pub(crate) fn index(rows: &[Row], now: u32, shown: impl Fn(&Summary, &[u8]) -> bool) -> String {
-    let mut out = format!("info:1:{}\n", rows.len());
-    for Row { summary, .. } in rows {
+pub(crate) fn index<'a>(
+    certs: impl ExactSizeIterator<Item = &'a Summary>,
+    now: u32,
+    shown: impl Fn(&Summary, &[u8]) -> bool,
+) -> String {
+    let mut out = format!("info:1:{}\n", certs.len());
+    for summary in certs {
         let key = &summary.primary;
         let validity = summary.validity(now);
         let _ = writeln!(

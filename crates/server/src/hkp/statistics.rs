@@ -69,7 +69,7 @@ impl Statistics {
                 "contact": config.server.contact,
                 "operator": config.server.operator,
                 "numkeys": certs,
-                "last_change": store.last_change()?.get(),
+                "last_change": store.position()?.number(),
                 "uptime_s": this.started.elapsed().as_secs(),
                 "days": days,
                 "days_counted": changes.map(|changes| talaria_cert::timestamp(changes.time)),

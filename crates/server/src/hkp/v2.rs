@@ -8,17 +8,15 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
-use talaria_store::{Query, Row, Store, TextIndex};
 
 use super::answers::{marked, tagged};
 use super::index::entries;
 use super::keytext;
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, streamed, with};
-use crate::clock;
 use crate::config::{Config, Settings};
-use crate::engine::Engine;
+use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
 use crate::request::Request;
-use crate::search::{self, Page, Search};
+use crate::search::{self, Search};
 use crate::uploads::Uploads;
 
 /// The operations below `/pks/v2`.
@@ -178,7 +176,7 @@ fn read(
 }
 
 /// A version octet and a fingerprint, with or without a slash between them.
-fn by_vfingerprint(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
+fn by_vfingerprint(store: &Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     let digits: String = argument.chars().filter(|&c| c != '/').collect();
     let Some((version, fingerprint)) = digits.split_at_checked(2) else { return Ok(Vec::new()) };
     let length = match version {
@@ -192,7 +190,7 @@ fn by_vfingerprint(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
     }
     let Ok(query) = fingerprint.parse::<Query>() else { return Ok(Vec::new()) };
     let version = version.parse::<u8>().unwrap_or(0);
-    let mut rows = store.owners(&query, 10, search::LOOKS_MAX)?.rows;
+    let mut rows = store.owners(&query, bounds(10))?.rows;
     rows.retain(|row| {
         row.summary.keys().any(|key| {
             key.fingerprint.version() == version
@@ -202,19 +200,23 @@ fn by_vfingerprint(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
     Ok(rows)
 }
 
+fn bounds(results: usize) -> Bounds {
+    Bounds { results, looks: search::LOOKS_MAX }
+}
+
 /// By key ID; certificates of a later version than 4 are not found by it.
-fn by_key_id(store: &Store, argument: &str) -> Result<Vec<Row>, Refusal> {
+fn by_key_id(store: &Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     if argument.len() != 16 {
         return Ok(Vec::new());
     }
     let Ok(id) = u64::from_str_radix(argument, 16) else { return Ok(Vec::new()) };
-    let mut rows = store.owners(&Query::KeyId(KeyId(id)), 100, search::LOOKS_MAX)?.rows;
-    rows.retain(|row| row.summary.fingerprint().version() <= 4);
+    let mut rows = store.owners(&Query::KeyId(KeyId(id)), bounds(100))?.rows;
+    rows.retain(|row| row.fingerprint().version() <= 4);
     Ok(rows)
 }
 
 /// By a whole address or a whole user ID, in any case. An address within another text is not looked for.
-fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, Refusal> {
+fn by_identity(store: &Reading, identity: &str, config: &Config) -> Result<Page, Refusal> {
     let whole: Option<Address> = identity.parse().ok();
     let lower = identity.to_lowercase();
     // Candidates: a user ID with an address has the same address in any case.
@@ -223,12 +225,9 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, R
         Search::Exact(Query::Email(email)).rows(store, config)?
     } else {
         let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config)?;
-        if page.rows.is_empty() && store.has_index(TextIndex::Trigrams)? {
+        if page.rows.is_empty() && store.finds_parts()? {
             let part = Query::Substring(user_id::folded(identity));
-            let found = store.select_within(&part, config.policy.results, search::LOOKS_MAX)?;
-            let now = clock::now();
-            let rows = found.rows.into_iter().map(|row| store.current(row, now.into()));
-            Page { rows: rows.collect::<Result<_, _>>()?, more: found.more }
+            store.find(&part, bounds(config.policy.results))?
         } else {
             page
         }
@@ -254,13 +253,13 @@ fn by_identity(store: &Store, identity: &str, config: &Config) -> Result<Page, R
 }
 
 /// The certificate whose owner confirmed the address.
-fn canonical(store: &Store, identity: &str) -> Result<Vec<Row>, Refusal> {
+fn canonical(store: &Reading, identity: &str) -> Result<Vec<Row>, Refusal> {
     let Ok(email) = identity.parse::<Address>() else { return Ok(Vec::new()) };
     Ok(store.confirmed(&email)?.into_iter().collect())
 }
 
 /// The leading octets of the certificates that changed on a day.
-fn prefix_log(store: &Store, day: &str) -> Result<Answer, Refusal> {
+fn prefix_log(store: &Reading, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
         .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;
     let mut prefixes = BTreeSet::new();

@@ -7,7 +7,6 @@ use talaria_cert::{
     Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
     Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
 };
-use talaria_store::{Query, Row, Store};
 
 use super::frame::Visit;
 use super::signers::{self, Signer};
@@ -16,7 +15,7 @@ use super::timeline::{self, End, Track};
 use super::{parts, qr};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
-use crate::reader::Reader;
+use crate::engine::{Bounds, Query, Reading, Row};
 use crate::search::{Found, LOOKS_MAX, served};
 
 /// Signatures of others that are shown on one user ID.
@@ -35,12 +34,12 @@ const TRACKS_MAX: usize = 6;
 const ARMOR_BYTES_MAX: usize = 256 << 10;
 
 /// Looks up `/certificate/FINGERPRINT`, of a primary key or a subkey.
-pub(crate) fn lookup(store: &Store, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
+pub(crate) fn lookup(store: &Reading, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
     let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
         return Ok(Vec::new());
     };
-    let mut rows = store.owners(&query, 10, LOOKS_MAX)?.rows;
-    let own = |row: &Row| row.summary.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
+    let mut rows = store.owners(&query, Bounds { results: 10, looks: LOOKS_MAX })?.rows;
+    let own = |row: &Row| row.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
     }
@@ -48,7 +47,7 @@ pub(crate) fn lookup(store: &Store, fingerprint: &str) -> Result<Vec<Row>, Refus
 }
 
 /// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.
-pub(crate) fn armored(visit: &Visit<'_>, store: &Reader, one: &Found) -> Result<Answer, Refusal> {
+pub(crate) fn armored(visit: &Visit<'_>, store: &Reading, one: &Found) -> Result<Answer, Refusal> {
     let answer = page(visit, store, &one.row, Some(&one.cert))?;
     answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
 }
@@ -98,15 +97,14 @@ fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
 /// the caller has it already; its armor is shown.
 pub(crate) fn page(
     visit: &Visit<'_>,
-    store: &Reader,
+    store: &Reading,
     row: &Row,
     cert: Option<&Cert>,
 ) -> Result<Option<Answer>, Refusal> {
     let (texts, now) = (visit.texts, clock::now());
-    let row = store.current(row.clone(), now.into())?;
     let known = match cert {
         Some(_) => None,
-        None => served(store, &row, &visit.config)?,
+        None => served(store, row, &visit.config)?,
     };
     let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
     let (components, verdicts) = components(shown);

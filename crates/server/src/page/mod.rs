@@ -29,11 +29,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use talaria_recon::PrefixTree;
-use talaria_store::Query;
 
 use crate::answer::{Answer, Refusal};
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Bounds, Engine, Query};
 use crate::figures::Figures;
 use crate::gossip::Peers;
 use crate::metrics::Metrics;
@@ -97,7 +96,8 @@ impl Pages {
         let visit = self.visit(request);
         let operator = match visit.config.server.operator.parse::<Query>() {
             Ok(query) => {
-                self.engine.reading()?.owners(&query, 1, LOOKS_MAX)?.rows.into_iter().next()
+                let bounds = Bounds { results: 1, looks: LOOKS_MAX };
+                self.engine.reading()?.owners(&query, bounds)?.rows.into_iter().next()
             }
             Err(_) => None,
         };
@@ -106,7 +106,7 @@ impl Pages {
             certs: self.figures.certs(),
             requests: self.metrics.requests(),
             peers: self.peers.statuses()?,
-            operator: operator.map(|row| row.summary.fingerprint()),
+            operator: operator.map(|row| row.fingerprint()),
         };
         Ok(statistics::page(&visit, &shown))
     }
@@ -115,16 +115,16 @@ impl Pages {
         let visit = self.visit(request);
         operators_only(&visit.config, request)?;
         let store = self.engine.reading()?;
-        let trees = &self.engine.trees;
-        let digests = |view| trees.with(view, PrefixTree::len).unwrap_or(0) as u64;
+        let engine = &self.engine;
+        let digests = |view| engine.with_tree(view, PrefixTree::len).unwrap_or(0) as u64;
         let shown = operator::Health {
             certs: self.figures.certs(),
-            last_change: store.last_change()?.get().unsigned_abs(),
+            last_change: store.position()?.number().unsigned_abs(),
             uptime_s: self.started.elapsed().as_secs(),
-            commits: self.engine.writer.commits(),
-            writes_waiting: self.engine.writer.waiting() as u64,
-            unobtainable: store.unobtainable_count()?,
-            views: trees.views().into_iter().map(|view| (view, digests(view))).collect(),
+            commits: engine.commits(),
+            writes_waiting: engine.waiting() as u64,
+            unobtainable: store.in_vain_count()?,
+            views: engine.views().into_iter().map(|view| (view, digests(view))).collect(),
             peers: self.peers.statuses()?,
             counters: self.metrics.counters(),
         };
@@ -134,7 +134,7 @@ impl Pages {
     /// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
     async fn certificate(&self, request: &Request, fingerprint: &str) -> Result<Answer, Refusal> {
         let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
-        let rows = certificate::lookup(&*self.engine.reading()?, fingerprint)?;
+        let rows = certificate::lookup(&self.engine.reading()?, fingerprint)?;
         let (config, request) = (self.settings.load_full(), request.clone());
         let text = fingerprint.to_owned();
         let read = self.engine.read(move |store| {

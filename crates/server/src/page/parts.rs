@@ -2,18 +2,18 @@
 
 use maud::{Markup, html};
 use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
-use talaria_store::Store;
 
 use super::frame::Visit;
 use super::text::day;
 use super::texts::Texts;
 use crate::answer::Refusal;
+use crate::engine::Reading;
 
 /// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
 /// that is asked for; the primary one first.
 pub(crate) fn names(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     summary: &Summary,
 ) -> Result<Vec<UserIdSummary>, Refusal> {
     let confirmed = if visit.config.vks.only_confirmed {

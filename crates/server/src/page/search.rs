@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
 use talaria_cert::{Address, Summary, UserIdContent, UserIdSummary, Validity, user_id};
-use talaria_store::{Query, Row, Store};
 
 use super::frame::Visit;
 use super::number::grouped;
@@ -12,6 +11,7 @@ use super::parts::{self, keyserver, name, names};
 use super::text::{encoded, fingerprint, foreign, path, rest};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
+use crate::engine::{Bounds, Query, Reading, Row};
 
 /// User IDs beside the primary one that a card shows.
 const OTHERS_MAX: usize = 4;
@@ -78,7 +78,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
 /// A list of certificates: the first ones, if there are `more`.
 pub(crate) fn list(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     mut rows: Vec<Row>,
     text: &str,
     more: bool,
@@ -192,10 +192,10 @@ const LOOKS_MAX: usize = 50;
 
 /// A link to the search with the other common spelling of umlauts, if it finds anything: ö and oe are not folded to
 /// one.
-fn useful_spelling(visit: &Visit<'_>, store: &Store, text: &str) -> Result<Markup, Refusal> {
+fn useful_spelling(visit: &Visit<'_>, store: &Reading, text: &str) -> Result<Markup, Refusal> {
     let Some(other) = other_spelling(visit, text) else { return Ok(html! {}) };
     let query = Query::Words(user_id::words(&other).collect());
-    let finds = !store.select_within(&query, 1, LOOKS_MAX)?.rows.is_empty();
+    let finds = !store.find(&query, Bounds { results: 1, looks: LOOKS_MAX })?.rows.is_empty();
     Ok(if finds {
         spelling(visit, &other)
     } else {
@@ -237,7 +237,7 @@ fn respelled(text: &str) -> Option<String> {
 
 fn card(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     names: &[UserIdSummary],
     summary: &Summary,
     now: u32,

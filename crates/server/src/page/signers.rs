@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use talaria_cert::{Fingerprint, KeyId, Signature};
-use talaria_store::Store;
 
 use super::frame::Visit;
 use super::parts::{name, names};
 use crate::answer::Refusal;
+use crate::engine::Reading;
 
 /// Signers that are looked up for one page; of others only the key ID is shown.
 const SIGNERS_MAX: usize = 1000;
@@ -25,7 +25,7 @@ pub(crate) struct Signer {
 /// a whole fingerprint is not attributed to another key with the same ID.
 pub(crate) fn resolve<'a>(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     signatures: impl Iterator<Item = &'a Signature<'a>>,
 ) -> Result<HashMap<KeyId, Signer>, Refusal> {
     let mut wanted: HashMap<KeyId, Option<Fingerprint>> = HashMap::new();
@@ -40,7 +40,7 @@ pub(crate) fn resolve<'a>(
     }
     let mut signers = HashMap::with_capacity(wanted.len());
     for (id, fingerprint) in wanted {
-        let Some(summary) = store.holder(id)? else { continue };
+        let Some(summary) = store.signer(id)? else { continue };
         let is_it =
             fingerprint.is_none_or(|wanted| summary.keys().any(|key| key.fingerprint == wanted));
         if is_it {

@@ -3,7 +3,6 @@
 use http::header;
 use serde::Serialize;
 use talaria_cert::{Address, Validity, user_id};
-use talaria_store::{Query, Store, TextIndex};
 
 use super::frame::Visit;
 use super::parts::{name, names};
@@ -11,6 +10,7 @@ use super::text::plain;
 use crate::answer::{Answer, Refusal, json, with};
 use crate::clock;
 use crate::config::Policy;
+use crate::engine::{Bounds, Query, Reading};
 use crate::request::Request;
 
 /// Suggestions in one answer.
@@ -57,19 +57,19 @@ pub(crate) fn answer(found: &[Suggestion]) -> Answer {
 /// The suggestions for a text.
 pub(crate) fn suggestions(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     typed: &str,
 ) -> Result<Vec<Suggestion>, Refusal> {
-    if !store.has_index(TextIndex::Trigrams)? {
+    if !store.finds_parts()? {
         return Ok(Vec::new());
     }
     let now = clock::now();
     let query = Query::Substring(typed.to_owned());
-    let mut rows = store.select_within(&query, ROWS_MAX, LOOKS_MAX)?.rows;
+    let mut rows = store.find(&query, Bounds { results: ROWS_MAX, looks: LOOKS_MAX })?.rows;
     rows.sort_by_key(|row| std::cmp::Reverse(row.summary.validity(now)));
     let mut found = Vec::new();
     for row in rows {
-        let summary = store.current(row, now.into())?.summary;
+        let summary = row.summary;
         let shown = names(visit, store, &summary)?;
         // A text that stands only in a user ID without a self-signature is not suggested.
         let Some(user_id) =

@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 use talaria_cert::{Address, Fingerprint};
-use talaria_store::{Query, Row, Store};
 
 use super::frame::Visit;
 use super::number::grouped;
@@ -11,6 +10,7 @@ use super::text::{self, foreign};
 use super::texts::Texts;
 use crate::addresses::confirmable;
 use crate::answer::{Answer, Refusal};
+use crate::engine::{Bounds, Query, Reading, Row};
 use crate::report::{NOTHING_NEW, Named, Report};
 use crate::search::LOOKS_MAX;
 use crate::token::Tokens;
@@ -65,7 +65,7 @@ pub(crate) fn form(visit: &Visit<'_>) -> Answer {
 /// The result of an upload.
 pub(crate) fn report(
     visit: &Visit<'_>,
-    store: &Store,
+    store: &Reading,
     tokens: &Tokens,
     report: &Report,
 ) -> Result<Answer, Refusal> {
@@ -82,9 +82,9 @@ pub(crate) fn report(
     for named in kept.take(OFFERS_MAX) {
         if let Some(row) = row_of(store, named)?
             && let Some((token, emails)) =
-                confirmable(store, tokens, &visit.config, row.summary.fingerprint())?
+                confirmable(store, tokens, &visit.config, row.fingerprint())?
         {
-            offers.push((row.summary.fingerprint(), token, emails));
+            offers.push((row.fingerprint(), token, emails));
         }
     }
     let mut sections = Vec::new();
@@ -141,16 +141,16 @@ fn confirmation(texts: &Texts, offers: &[(Fingerprint, String, Vec<Address>)]) -
 }
 
 /// The certificate that a report names, if it is here.
-fn row_of(store: &Store, named: &Named) -> Result<Option<Row>, Refusal> {
+fn row_of(store: &Reading, named: &Named) -> Result<Option<Row>, Refusal> {
     Ok(match named.fingerprint.parse::<Query>() {
         Ok(query @ Query::Fingerprint(_)) => {
-            store.owners(&query, 1, LOOKS_MAX)?.rows.into_iter().next()
+            store.owners(&query, Bounds { results: 1, looks: LOOKS_MAX })?.rows.into_iter().next()
         }
         _ => None,
     })
 }
 
-fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refusal> {
+fn item(visit: &Visit<'_>, store: &Reading, named: &Named) -> Result<Markup, Refusal> {
     // The heading says that there was nothing new.
     let reason = named.comment.as_deref().filter(|comment| *comment != NOTHING_NEW);
     let Some(row) = row_of(store, named)? else {
@@ -160,7 +160,7 @@ fn item(visit: &Visit<'_>, store: &Store, named: &Named) -> Result<Markup, Refus
         });
     };
     let shown = names(visit, store, &row.summary)?;
-    let fingerprint = row.summary.fingerprint();
+    let fingerprint = row.fingerprint();
     Ok(html! {
         a href=(text::path(fingerprint)) {
             @match shown.first() {

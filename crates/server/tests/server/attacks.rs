@@ -18,7 +18,7 @@ use openpgp::serialize::MarshalInto;
 use openpgp::types::{KeyFlags, ReasonForRevocation, SignatureType};
 use talaria_cert::{Cert, PacketRef, Tag};
 
-use super::running::{Reply, Running, config};
+use super::site::{Got, Site, config};
 
 /// The owner of a certificate, with a signing subkey.
 fn owner(user_id: &str) -> openpgp::Cert {
@@ -76,12 +76,12 @@ fn forged(kind: u8, created: u32, signer: u64) -> Vec<u8> {
     body
 }
 
-pub(super) fn upload(server: &Running, raw: &[u8]) -> Reply {
+pub(super) fn upload(server: &Site, raw: &[u8]) -> Got {
     server.post("/pks/v2/certs", "application/pgp-keys", raw)
 }
 
 /// The certificate as a client gets it.
-pub(super) fn fetched(server: &Running, cert: &Cert) -> Cert {
+pub(super) fn fetched(server: &Site, cert: &Cert) -> Cert {
     let fingerprint = cert.fingerprint();
     let reply = server.get(&format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"));
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -156,7 +156,7 @@ fn primary_line(listing: &str) -> Vec<String> {
 fn two_thousand_unhashed_variants_of_a_self_signature() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
-    let server = Running::start(std::slice::from_ref(&cert), config());
+    let server = Site::with(std::slice::from_ref(&cert), config());
     let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
     let own = on_user_id.next().unwrap().body;
     let copy = |n: u32| with_unhashed(own, &[&[5, 100][..], &n.to_be_bytes()].concat());
@@ -173,7 +173,7 @@ fn two_thousand_unhashed_variants_of_a_self_signature() {
         valid.primary_key().set_expiration_time(&mut signer(&alice), Some(until)).unwrap();
     let alice = alice.insert_packets(extended).unwrap().0;
     let reply = upload(&server, public(&alice).as_bytes());
-    assert_eq!(reply.json()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+    assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
     assert!(!reply.text().contains("not kept"), "{}", reply.text());
     let served = fetched(&server, &cert);
     assert!(served.as_bytes().len() < 8192, "{} bytes", served.as_bytes().len());
@@ -215,7 +215,7 @@ fn flood(kind: u8, created: impl Fn(u32) -> u32, count: u32) {
     let (alice, friends, genuine) = certified();
     let cert = public(&alice);
     let known: Vec<Cert> = friends.iter().map(public).chain([cert.clone()]).collect();
-    let server = Running::start(&known, config());
+    let server = Site::with(&known, config());
     let flood: Vec<_> = (0..count).map(|n| forged(kind, created(n), u64::from(n) + 1)).collect();
     let reply = upload(&server, &with_signatures(&cert, &flood));
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -263,7 +263,7 @@ fn a_forged_signature_of_26_bytes_keeps_no_revocation_away() {
     for body in unreadable() {
         let alice = owner("Alice <alice@example.org>");
         let cert = public(&alice);
-        let server = Running::start(std::slice::from_ref(&cert), config());
+        let server = Site::with(std::slice::from_ref(&cert), config());
         let home = home();
         let known = gpg(home.path(), cert.as_bytes());
         let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
@@ -277,7 +277,7 @@ fn a_forged_signature_of_26_bytes_keeps_no_revocation_away() {
         assert_eq!(upload(&server, &direct).status, 200);
         let revoked = alice.clone().insert_packets(revocation(&alice)).unwrap().0;
         let reply = upload(&server, public(&revoked).as_bytes());
-        assert_eq!(reply.json()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+        assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
         let served = fetched(&server, &cert);
         assert_sq_reads(served.as_bytes());
         if known.is_some() {
@@ -291,7 +291,7 @@ fn a_forged_signature_of_26_bytes_keeps_no_revocation_away() {
 fn a_back_signature_that_does_not_verify_displaces_none_that_does() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
-    let server = Running::start(&[], config());
+    let server = Site::with(&[], config());
     // A newer back signature by somebody else, in front of and behind the genuine one.
     let fake = forged(0x19, 2_000_000_000, 7);
     let mut subpacket = vec![u8::try_from(fake.len() + 1).unwrap(), 32];
@@ -336,7 +336,7 @@ fn six_hundred_adopters_of_a_primary_key() {
     all.push(cert.clone());
     let mut settings = config();
     settings.vks.enabled = true;
-    let server = Running::start(&all, settings);
+    let server = Site::with(&all, settings);
     let fingerprint = cert.fingerprint();
     let id = fingerprint.key_id();
     for path in [
@@ -364,12 +364,12 @@ fn six_hundred_adopters_of_a_primary_key() {
     // A key for encryption that several certificates have: the first of them, and no more than eight.
     let stranger = owner("Bob <bob@example.org>");
     let all: Vec<Cert> = (0..20).map(|number| adopter(&stranger, number)).collect();
-    let server = Running::start(&all, config());
+    let server = Site::with(&all, config());
     let path =
         format!("/pks/lookup?op=index&options=mr&search=0x{}", stranger.fingerprint().to_hex());
     let reply = server.get(&path);
     assert!(reply.text().starts_with("info:1:8\n"), "{}", reply.text());
-    assert_eq!(reply.header("x-hkp-results-more"), Some("true"));
+    assert_eq!(reply.header("x-hkp-results-more"), "true");
 }
 
 /// GnuPG keeps one of two signatures with the same numbers, whatever they sign.
@@ -377,7 +377,7 @@ fn six_hundred_adopters_of_a_primary_key() {
 fn a_copy_of_the_numbers_of_a_self_signature() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
-    let server = Running::start(std::slice::from_ref(&cert), config());
+    let server = Site::with(std::slice::from_ref(&cert), config());
     let mut on_user_id = cert.packets().skip_while(|packet| packet.tag != Tag::USER_ID).skip(1);
     let own = on_user_id.next().unwrap().body;
     // Another issuer in the hashed area, with and without the owner's fingerprint beside it.
@@ -408,7 +408,7 @@ fn a_copy_of_the_numbers_of_a_self_signature() {
 fn mutated_uploads_leave_every_certificate_importable() {
     let owners: Vec<_> = (0..8).map(|n| owner(&format!("Owner {n} <o{n}@example.org>"))).collect();
     let certs: Vec<Cert> = owners.iter().map(public).collect();
-    let server = Running::start(&certs, config());
+    let server = Site::with(&certs, config());
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = |below: usize| {
         state ^= state << 13;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::running::peer::Peer;
-use crate::running::sks::{self, Sks};
-use crate::running::{NOW, Running, generated, gossiping, wait_for};
+use crate::site::peer::Peer;
+use crate::site::sks::{self, Sks};
+use crate::site::{NOW, Site, generated, gossiping, wait_for};
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag, View};
 use talaria_recon::{Digest, PrefixTree};
 use talaria_server::GossipPeer;
@@ -102,7 +102,7 @@ fn converges_with_sks(begins: &Begins) {
     if matches!(begins, Begins::Sks) {
         config.gossip.interval_s = 1e6;
     }
-    let server = Running::start(&ours, config);
+    let server = Site::with(&ours, config);
     let nowhere = SocketAddr::from(([127, 0, 0, 2], 9));
     let local = SocketAddr::from(([127, 0, 0, 1], 9));
     let sks = match begins {
@@ -141,8 +141,8 @@ fn sks_and_talaria_converge_if_sks_initiates() {
 #[test]
 fn two_servers_exchange_hundreds_of_differences_among_thousands() {
     let certs = generated(2300);
-    let left = Running::start(&certs[..2000], gossiping());
-    let right = Running::start(&certs[300..], gossiping());
+    let left = Site::with(&certs[..2000], gossiping());
+    let right = Site::with(&certs[300..], gossiping());
     left.add_peer(right.gossip.unwrap(), View::Sks);
     right.add_peer(left.gossip.unwrap(), View::Sks);
     let whole = sks_digests(&certs);
@@ -166,14 +166,14 @@ fn one_server_gossips_in_two_views_concurrently() {
     let Some(certs) = real_certs(false) else { return };
     let third = certs.len() / 3;
     // Both peers connect from the same address and differ only in their handshake.
-    let ours = Running::start(&certs[third / 2..2 * third], gossiping());
-    let sks = Running::start(&two_parts(&certs[..2 * third], 0)[0], gossiping());
-    let hockeypuck = Running::start(&two_parts(&certs[third..], 0)[1], gossiping());
+    let ours = Site::with(&certs[third / 2..2 * third], gossiping());
+    let sks = Site::with(&two_parts(&certs[..2 * third], 0)[0], gossiping());
+    let hockeypuck = Site::with(&two_parts(&certs[third..], 0)[1], gossiping());
     for (peer, view) in [(&sks, View::Sks), (&hockeypuck, View::Hockeypuck23)] {
         ours.add_peer(peer.gossip.unwrap(), view);
         peer.add_peer(ours.gossip.unwrap(), view);
     }
-    let fingerprints = |server: &Running| server.metric("certs");
+    let fingerprints = |server: &Site| server.metric("certs");
     wait_for("all have all certificates", || {
         [&ours, &sks, &hockeypuck].iter().all(|server| fingerprints(server) >= third as u64 * 3)
     });
@@ -201,7 +201,7 @@ fn missing_certificates_are_requested_from_a_peer_rarely() {
     let announced = tree(&sks_digests(&[ours, &rest[..1]].concat()));
     let announced: Vec<Digest> = announced.iter().chain(invented.iter().copied()).collect();
     let peer = Peer::start(&announced, vec![honest.clone()]);
-    let server = Running::start(ours, gossiping());
+    let server = Site::with(ours, gossiping());
     server.add_peer(peer.gossip, View::Sks);
     wait_for("some exchanges", || peer.exchanges() >= 6);
     assert_eq!(server.metric("certs"), 201);
@@ -223,7 +223,7 @@ fn substituted_certificates_are_kept_and_not_requested_again() {
     let announced = tree(&sks_digests(ours));
     let announced: Vec<Digest> = announced.iter().chain(invented.iter().copied()).collect();
     let peer = Peer::start(&announced, others.to_vec()).with_anything();
-    let server = Running::start(ours, gossiping());
+    let server = Site::with(ours, gossiping());
     server.add_peer(peer.gossip, View::Sks);
     wait_for("some exchanges", || peer.exchanges() >= 6);
     assert_eq!(server.metric("certs"), 203);
@@ -237,7 +237,7 @@ fn a_peer_that_delivers_something_else_keeps_no_certificate_away() {
     let (wanted, others) = others.split_at(1);
     let announced: Vec<Digest> = tree(&sks_digests(&[ours, wanted].concat())).iter().collect();
     let liar = Peer::start(&announced, others.to_vec()).with_anything();
-    let server = Running::start(ours, gossiping());
+    let server = Site::with(ours, gossiping());
     server.add_peer(liar.gossip, View::Sks);
     wait_for("the liar is asked", || liar.exchanges() >= 3);
     assert_eq!(server.store().unobtainable_count().unwrap(), 1);
@@ -259,7 +259,7 @@ fn partial_answers_are_completed_by_another_request() {
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
     // An answer has at most seven certificates, whatever was requested.
     let peer = Peer::start(&announced, theirs.to_vec()).with_at_most(7);
-    let server = Running::start(ours, gossiping());
+    let server = Site::with(ours, gossiping());
     server.add_peer(peer.gossip, View::Sks);
     let whole = sks_digests(&certs);
     wait_for("all came", || server.digests(View::Sks) == whole);
@@ -271,7 +271,7 @@ fn a_blocked_certificate_does_not_return_by_gossip() {
     let certs = generated(203);
     let gone = [certs[0].fingerprint(), certs[1].fingerprint()];
     let peer = Peer::start(&tree(&sks_digests(&certs)).iter().collect::<Vec<_>>(), certs.clone());
-    let server = Running::start(&certs[..200], gossiping());
+    let server = Site::with(&certs[..200], gossiping());
     server.store().delete(&gone, Return::Blocked, NOW.into()).unwrap();
     server.add_peer(peer.gossip, View::Sks);
     wait_for("some exchanges", || peer.exchanges() >= 6 && server.metric("certs") == 201);
@@ -293,7 +293,7 @@ fn a_blocked_certificate_does_not_return_by_gossip() {
 #[test]
 fn gossip_resumes_with_a_peer_that_was_down() {
     let certs = generated(30);
-    let ours = Running::start(&certs[..20], gossiping());
+    let ours = Site::with(&certs[..20], gossiping());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     ours.add_peer(port, View::Sks);
     wait_for("it fails", || ours.peer(port)["failing"].as_u64() >= Some(2));
@@ -302,7 +302,7 @@ fn gossip_resumes_with_a_peer_that_was_down() {
     assert!(status["last_error"].as_str().unwrap().contains("cannot connect"), "{status}");
     let mut config = gossiping();
     config.gossip.listen = vec![port];
-    let theirs = Running::start(&certs[10..], config);
+    let theirs = Site::with(&certs[10..], config);
     theirs.add_peer(ours.gossip.unwrap(), View::Sks);
     let whole = sks_digests(&certs);
     for server in [&ours, &theirs] {
@@ -314,8 +314,8 @@ fn gossip_resumes_with_a_peer_that_was_down() {
 #[test]
 fn gossip_is_refused_to_other_addresses_than_peers() {
     let certs = generated(10);
-    let ours = Running::start(&certs, gossiping());
-    let strangers = Running::start(&generated(12)[2..], gossiping());
+    let ours = Site::with(&certs, gossiping());
+    let strangers = Site::with(&generated(12)[2..], gossiping());
     // We are their peer, and they are not our peers.
     strangers.add_peer(ours.gossip.unwrap(), View::Sks);
     let us = ours.gossip.unwrap();
@@ -346,7 +346,7 @@ fn dripping_peers_hold_up_nobody_and_end() {
     let certs = generated(300);
     let mut config = gossiping();
     config.gossip.timeout_s = 1;
-    let ours = Running::start(&certs[..200], config);
+    let ours = Site::with(&certs[..200], config);
     let dripper = TcpListener::bind(SocketAddr::from((DRIPPING, 0))).unwrap();
     let name = dripper.local_addr().unwrap();
     ours.add_peer(name, View::Sks);
@@ -376,7 +376,7 @@ fn dripping_peers_hold_up_nobody_and_end() {
         .collect();
     wait_for("the dripping peer is called", || called.load(Ordering::SeqCst) > 0);
     let began = Instant::now();
-    let theirs = Running::start(&certs[100..], gossiping());
+    let theirs = Site::with(&certs[100..], gossiping());
     ours.add_peer(theirs.gossip.unwrap(), View::Sks);
     theirs.add_peer(us, View::Sks);
     let whole = sks_digests(&certs);
@@ -409,7 +409,7 @@ fn a_certificate_that_two_peers_announce_is_fetched_from_one() {
     let peers = [slow(), slow(), slow()];
     let mut config = gossiping();
     config.gossip.interval_s = 0.1;
-    let server = Running::start(&certs[..200], config);
+    let server = Site::with(&certs[..200], config);
     for peer in &peers {
         server.add_peer(peer.gossip, View::Sks);
     }
@@ -456,7 +456,7 @@ fn a_costly_certificate_of_a_peer_is_left_out_and_the_others_come() {
     let peer = Peer::start(&announced, theirs);
     let mut config = gossiping();
     config.policy.upload_cpu_ms = 1000;
-    let server = Running::start(&certs[..200], config);
+    let server = Site::with(&certs[..200], config);
     server.add_peer(peer.gossip, View::Sks);
     wait_for("some exchanges", || peer.exchanges() >= 6);
     assert_eq!(server.metric("certs"), 205);
@@ -467,7 +467,7 @@ fn a_costly_certificate_of_a_peer_is_left_out_and_the_others_come() {
 }
 
 /// A server that knows peers, each with a view and filters of its own.
-fn filtering(certs: &[Cert], gossip: SocketAddr, peers: &[(SocketAddr, View, &str)]) -> Running {
+fn filtering(certs: &[Cert], gossip: SocketAddr, peers: &[(SocketAddr, View, &str)]) -> Site {
     let mut config = gossiping();
     config.gossip.listen = vec![gossip];
     let peer = |&(address, view, filters): &(SocketAddr, View, &str)| GossipPeer {
@@ -478,7 +478,7 @@ fn filtering(certs: &[Cert], gossip: SocketAddr, peers: &[(SocketAddr, View, &st
         filters: Some(filters.into()),
     };
     config.gossip.peers = peers.iter().map(peer).collect();
-    Running::start(certs, config)
+    Site::with(certs, config)
 }
 
 #[test]

@@ -471,7 +471,7 @@ fn statistics_have_the_fields_that_crawlers_read() {
     ] {
         assert_eq!(stats[field], expected);
     }
-    assert_eq!(stats["httpAddr"], format!("keys.example.org:{}", site.address.port()));
+    assert_eq!(stats["httpAddr"], format!("keys.example.org:{}", site.http.port()));
     assert!(stats["now"].as_str().unwrap().ends_with('Z') && stats["version"].is_string());
     assert_eq!(stats["peers"][0]["Name"], "peer.example.org:11370");
     assert_eq!(stats["peers"][0]["reconAddr"], "peer.example.org:11370");
@@ -517,7 +517,7 @@ fn statistics_are_counted_once_for_many_visits() {
 /// The status line of the answer to these octets.
 fn raw(site: &Site, octets: &[u8]) -> String {
     use std::io::{Read as _, Write as _};
-    let mut stream = std::net::TcpStream::connect(site.address).unwrap();
+    let mut stream = std::net::TcpStream::connect(site.http).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     // The server may answer and close before it has read all.
     let _ = stream.write_all(octets);

@@ -9,7 +9,6 @@ mod orders;
 mod owner;
 mod pages;
 mod push;
-mod running;
 mod site;
 mod third_party;
 mod vks;

@@ -8,7 +8,7 @@ use std::path::Path;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag};
 
 use super::attacks::{fetched, gpg, home, upload};
-use super::running::{Running, config};
+use super::site::{Site, config};
 
 const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
 
@@ -109,7 +109,7 @@ fn mutated(cert: &Cert, other: &Cert, random: &mut Random) -> Vec<u8> {
 const IN_A_RING: usize = 25;
 
 /// What GnuPG makes of the served certificates: for each primary key the lines of its parts, without the order.
-fn listed(server: &Running, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<String>>> {
+fn listed(server: &Site, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<String>>> {
     let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for some in certs.chunks(IN_A_RING) {
         let home = home();
@@ -152,7 +152,7 @@ fn gpg_imports_every_real_certificate_after_mutations_of_it_were_uploaded() {
         certs.retain(|cert| cert.as_bytes().len() < SMALL_BYTES);
     }
     certs.truncate(count);
-    let server = Running::start(&certs, config());
+    let server = Site::with(&certs, config());
     let Some(before) = listed(&server, &certs) else { return };
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut taken = 0;

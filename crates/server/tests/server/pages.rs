@@ -3,15 +3,15 @@
 
 mod browser;
 mod html;
-mod site;
+mod visitor;
 
 use html::Page;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::CertBuilder;
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use site::{Site, generated};
 use talaria_bench::{CorpusProfile, Generate};
+use visitor::{Visitor, ring};
 
 /// A certificate with these user IDs, as bytes.
 fn with_user_ids(user_ids: &[&[u8]]) -> (String, Vec<u8>) {
@@ -33,7 +33,7 @@ const HOSTILE: [&str; 6] = [
 
 #[test]
 fn every_page_is_well_formed_and_loads_only_local_resources() {
-    let site = Site::start(&generated(40));
+    let site = Visitor::of(&ring(40));
     let fingerprint = site.fingerprints[0].clone();
     let paths = [
         "/".to_owned(),
@@ -61,7 +61,7 @@ fn every_page_is_well_formed_and_loads_only_local_resources() {
 
 #[test]
 fn refusals_have_an_explanation_and_a_status() {
-    let site = Site::start(&generated(3));
+    let site = Visitor::of(&ring(3));
     let cases = [
         ("/nowhere", 404),
         ("/certificate/0000000000000000000000000000000000000000", 404),
@@ -82,9 +82,9 @@ fn refusals_have_an_explanation_and_a_status() {
 
 #[test]
 fn a_page_with_the_first_results_says_that_there_are_more() {
-    let mut config = site::config();
+    let mut config = visitor::config();
     config.policy.results = 5;
-    let site = Site::start_with(&generated(40), config);
+    let site = Visitor::with(&ring(40), config);
     let page = site.page("/pks/lookup?op=index&search=example", "en");
     assert_eq!(page.status, 200);
     page.check();
@@ -98,9 +98,9 @@ fn user_ids_cannot_inject_html() {
     let long = "long ".repeat(400);
     let (long_fingerprint, long_bytes) =
         with_user_ids(&[format!("{long}<g@hostile.example>").as_bytes(), b"\xff\xfe no text"]);
-    let mut config = site::config();
+    let mut config = visitor::config();
     config.policy.user_id_bytes = 64 << 10;
-    let site = Site::start_with(&[bytes, long_bytes].concat(), config);
+    let site = Visitor::with(&[bytes, long_bytes].concat(), config);
     for path in [
         format!("/certificate/{fingerprint}"),
         "/pks/lookup?op=index&search=a@hostile.example".into(),
@@ -134,7 +134,7 @@ fn user_ids_cannot_inject_html() {
 #[test]
 fn the_page_of_a_certificate_shows_its_parts() {
     let (fingerprint, bytes) = with_user_ids(&[b"Alice <alice@example.org>", b"Alice at work"]);
-    let site = Site::start(&bytes);
+    let site = Visitor::of(&bytes);
     let page = site.page(&format!("/certificate/{}", fingerprint.to_lowercase()), "en");
     page.check();
     let text = page.text();
@@ -166,7 +166,7 @@ fn the_names_of_signers_are_links() {
     let mut bytes = Vec::new();
     let options = Generate { count: 60, profile, ..Generate::default() };
     talaria_bench::generate(&options, &mut bytes).unwrap();
-    let site = Site::start(&bytes);
+    let site = Visitor::of(&bytes);
     let mut named = 0;
     for fingerprint in &site.fingerprints {
         let page = site.page(&format!("/certificate/{fingerprint}"), "en");
@@ -184,7 +184,7 @@ fn the_names_of_signers_are_links() {
 
 #[test]
 fn pages_are_in_the_language_of_the_reader() {
-    let site = Site::start(&generated(3));
+    let site = Visitor::of(&ring(3));
     let german = site.page("/", "de-DE,de;q=0.9,en;q=0.5");
     assert!(german.text().contains("OpenPGP-Zertifikate finden"));
     assert_eq!(german.header("content-language"), "de");
@@ -196,7 +196,7 @@ fn pages_are_in_the_language_of_the_reader() {
 #[test]
 fn the_page_after_an_upload_reports_the_changes() {
     let (fingerprint, bytes) = with_user_ids(&[b"Alice <alice@example.org>"]);
-    let site = Site::start(&generated(2));
+    let site = Visitor::of(&ring(2));
     let armored = String::from_utf8_lossy(talaria_cert::enarmor(&bytes).as_bytes()).into_owned();
     let page = site.upload_text(&armored);
     assert_eq!(page.status, 200);
@@ -214,7 +214,7 @@ fn the_page_after_an_upload_reports_the_changes() {
 
 #[test]
 fn statistics_count_the_certificates_in_the_store() {
-    let site = Site::start(&generated(120));
+    let site = Visitor::of(&ring(120));
     let page = site.page("/pks/lookup?op=stats", "en");
     page.check();
     let text = page.text();
@@ -241,7 +241,7 @@ fn statistics_count_the_certificates_in_the_store() {
 
 #[test]
 fn suggestions_are_few_and_only_of_self_signed_user_ids() {
-    let site = Site::start(&generated(60));
+    let site = Visitor::of(&ring(60));
     let ask = |q: &str| -> Vec<serde_json::Value> {
         let answer = site.get(&format!("/suggest?q={q}"), "en");
         assert_eq!(answer.status, 200);
@@ -257,20 +257,20 @@ fn suggestions_are_few_and_only_of_self_signed_user_ids() {
         assert!(!one["name"].as_str().unwrap().is_empty());
     }
     assert!(ask("nobody-has-this").is_empty());
-    let mut config = site::config();
+    let mut config = visitor::config();
     config.policy.word_search = false;
-    let closed = Site::start_with(&generated(10), config);
+    let closed = Visitor::with(&ring(10), config);
     assert_eq!(closed.get("/suggest?q=example", "en").body, "[]");
     assert!(!closed.page("/", "en").body.contains("data-suggest"));
 }
 
 #[test]
 fn the_operator_page_has_no_secrets_and_is_closed_to_others() {
-    let mut config = site::config();
+    let mut config = visitor::config();
     config.vks.smtp_user = "the-user".into();
     config.vks.smtp_password_file = Some("/the/password".into());
     config.push.targets = vec!["https://user:the-password@keys.example.org".into()];
-    let site = Site::start_with(&generated(2), config.clone());
+    let site = Visitor::with(&ring(2), config.clone());
     let page = site.page("/operator", "en");
     assert_eq!(page.status, 200);
     page.check();
@@ -278,7 +278,7 @@ fn the_operator_page_has_no_secrets_and_is_closed_to_others() {
     assert!(!page.body.contains("the-user") && !page.body.contains("the-password"));
     assert!(!page.body.contains("/the/password"));
     config.http.operators = vec!["192.0.2.0/24".parse().unwrap()];
-    let site = Site::start_with(&generated(2), config);
+    let site = Visitor::with(&ring(2), config);
     let page = site.page("/operator", "en");
     assert_eq!(page.status, 403);
     page.check();
@@ -290,7 +290,7 @@ fn the_operator_page_has_no_secrets_and_is_closed_to_others() {
 
 #[test]
 fn browsers_may_cache_the_resources_of_pages() {
-    let site = Site::start(&generated(1));
+    let site = Visitor::of(&ring(1));
     let page = site.page("/", "en");
     let files = page.all("link").filter_map(|link| link.attribute("href"));
     let files: Vec<&str> =
@@ -313,7 +313,7 @@ fn every_certificate_of_a_distribution_has_a_page() {
         eprintln!("skipped: needs debian-keyring");
         return;
     };
-    let site = Site::start(&bytes);
+    let site = Visitor::of(&bytes);
     assert!(site.fingerprints.len() > 800);
     for fingerprint in &site.fingerprints {
         let page = site.page(&format!("/certificate/{fingerprint}"), "en");
@@ -346,7 +346,7 @@ fn revoked() -> openpgp::Cert {
 #[test]
 fn the_page_of_a_revoked_certificate_says_when_and_why() {
     let cert = revoked();
-    let site = Site::start(&cert.to_vec().unwrap());
+    let site = Visitor::of(&cert.to_vec().unwrap());
     let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
     page.check();
     let note = page.all("aside").find(|aside| aside.has_class("danger")).expect("a red note");
@@ -367,7 +367,7 @@ fn now() -> u32 {
 #[test]
 fn no_page_calls_a_name_valid() {
     let (fingerprint, bytes) = with_user_ids(&[b"Angela Merkel <angela@made-up.example>"]);
-    let site = Site::start(&bytes);
+    let site = Visitor::of(&bytes);
     for path in
         [format!("/certificate/{fingerprint}"), "/pks/lookup?op=index&search=angela".to_owned()]
     {
@@ -382,7 +382,7 @@ fn no_page_calls_a_name_valid() {
 
 #[test]
 fn bars_are_as_long_as_the_share_that_they_name() {
-    let site = Site::start(&generated(60));
+    let site = Visitor::of(&ring(60));
     let page = site.page("/statistics", "en");
     let mut bars = 0;
     for figure in page.all("figure") {
@@ -421,7 +421,7 @@ fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
         .add_subkey(flags, None, None)
         .generate()
         .unwrap();
-    let site = Site::start(&cert.to_vec().unwrap());
+    let site = Visitor::of(&cert.to_vec().unwrap());
     let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
     page.check();
     let folded = page.all("details").find(|details| details.has_class("folded")).unwrap();
@@ -442,7 +442,7 @@ fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
 
 #[test]
 fn a_long_list_has_pages_and_ways_to_narrow() {
-    let site = Site::start(&generated(60));
+    let site = Visitor::of(&ring(60));
     let search = "/pks/lookup?op=index&search=example";
     let page = site.page(search, "en");
     page.check();
@@ -483,7 +483,7 @@ fn a_long_list_has_pages_and_ways_to_narrow() {
 fn umlauts_are_found_in_both_spellings() {
     let (joerg, first) = with_user_ids(&["Jörg Müller <jm@example.org>".as_bytes()]);
     let (other, second) = with_user_ids(&[b"Joerg Mueller <joerg@example.net>"]);
-    let site = Site::start(&[first, second].concat());
+    let site = Visitor::of(&[first, second].concat());
     let finds = |text: &str| site.page(&format!("/pks/lookup?op=index&search={text}"), "en");
     for text in ["J%C3%B6rg", "jorg", "JORG+muller", "mu%CC%88ller"] {
         let page = finds(text);
@@ -504,7 +504,7 @@ fn umlauts_are_found_in_both_spellings() {
 #[test]
 fn a_secret_key_is_refused_in_words() {
     let cert = crate::site::make(&["Sasha <sasha@example.org>"]);
-    let site = Site::start(&generated(1));
+    let site = Visitor::of(&ring(1));
     let armored = String::from_utf8(cert.as_tsk().armored().to_vec().unwrap()).unwrap();
     assert!(armored.contains("PRIVATE KEY BLOCK"));
     let binary = cert.as_tsk().to_vec().unwrap();

@@ -31,7 +31,7 @@ fn serving(third_party: ThirdParty) -> Config {
 /// The key IDs of the signatures, other than self-signatures, that gpg receives from a server.
 fn received(site: &Site, cert: &openpgp::Cert) -> Vec<String> {
     let gpg = Gpg::new();
-    let keyserver = format!("hkp://{}", site.address);
+    let keyserver = format!("hkp://{}", site.http);
     let fingerprint = cert.fingerprint().to_hex();
     // Without this option, gpg drops all third-party signatures from keyservers.
     let keep = ["--keyserver-options", "no-self-sigs-only,no-import-clean"];

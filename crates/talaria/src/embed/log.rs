@@ -397,7 +397,7 @@ impl SharedLog {
     pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
         let failed =
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
-        let snapshots = self.log.read(|log| log.snapshots())?;
+        let snapshots = self.log.read(talaria_log::Log::snapshots)?;
         let last = snapshots.iter().rev().find(|snapshot| snapshot.is_in_force);
         // The last one says why it is not.
         let id = last.or(snapshots.last()).map_or(EntryId::NONE, |snapshot| snapshot.entry);

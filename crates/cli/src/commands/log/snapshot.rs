@@ -158,7 +158,7 @@ fn export(args: &ExportArgs, folder: &Path, cx: &mut Context) -> Result<ExitCode
     args.output.check(None)?;
     let log = open(folder, cx)?;
     let last = || {
-        let found = log.read(|log| log.snapshots())?;
+        let found = log.read(talaria_log::Log::snapshots)?;
         let in_force = found.into_iter().rev().find(|snapshot| snapshot.is_in_force);
         in_force.map(|snapshot| snapshot.entry).ok_or_else(|| {
             CliError::Missing(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::site::{self, Site, generated};
+use super::visitor::{self, Visitor, ring};
 use super::with_user_ids;
 
 /// A browser, controlled with the `WebDriver` protocol.
@@ -152,19 +152,19 @@ fn a_browser_shows_every_page_without_errors() {
     let long = format!("{} <long@example.org>", "A very long name ".repeat(600));
     let word = format!("{}@example.org", "w".repeat(300));
     let (long, long_bytes) = with_user_ids(&[long.as_bytes(), word.as_bytes()]);
-    let mut ring = generated(200);
+    let mut ring = ring(200);
     ring.extend(hostile_bytes);
     ring.extend(long_bytes);
     let revoked = super::revoked();
     ring.extend(sequoia_openpgp::serialize::MarshalInto::to_vec(&revoked).unwrap());
-    let mut config = site::config();
+    let mut config = visitor::config();
     config.policy.user_id_bytes = 64 << 10;
     config.vks.enabled = true;
     let real = std::fs::read("/usr/share/keyrings/debian-keyring.gpg").unwrap_or_default();
     ring.extend(real);
     let offered =
         crate::site::armored(&crate::site::make(&["Olga <olga@example.org>", "<o@work.example>"]));
-    let site = Site::start_with(&ring, config);
+    let site = Visitor::with(&ring, config);
     // A certificate with many third-party signatures, if a real keyring is installed.
     let signed = site.fingerprints.last().unwrap();
     let pages = [
@@ -189,7 +189,7 @@ fn a_browser_shows_every_page_without_errors() {
         for (scheme, width) in [("light", 1200), ("light", 360), ("dark", 1200), ("dark", 360)] {
             browser.look(scheme, width);
             if name == "uploaded" {
-                browser.open(&format!("{}/upload", site.address));
+                browser.open(&site.url("/upload"));
                 let text = serde_json::to_string(&offered).unwrap();
                 browser.run(&format!(
                     "document.querySelector('#keytext').value = {text}; \
@@ -197,7 +197,7 @@ fn a_browser_shows_every_page_without_errors() {
                 ));
                 browser.wait("return !!document.querySelector('form[action=\"/vks/request\"]');");
             } else {
-                browser.open(&format!("{}{path}", site.base(&path)));
+                browser.open(&site.url(&path));
             }
             // Nothing is wider than the screen.
             let wide = browser.run("return document.documentElement.scrollWidth - innerWidth;");
@@ -224,9 +224,9 @@ fn suggestions_appear_during_typing() {
     };
     let name = "<img src=x onerror=alert(1)> \u{202e}evil <suggested@example.org>";
     let (fingerprint, bytes) = with_user_ids(&[name.as_bytes()]);
-    let site = Site::start(&[generated(50), bytes].concat());
+    let site = Visitor::of(&[ring(50), bytes].concat());
     browser.look("light", 800);
-    browser.open(&format!("{}/", site.address));
+    browser.open(&site.url("/"));
     browser.press("#search", "sug");
     let options = "return document.querySelectorAll('[role=option]').length;";
     browser.press("#search", "gested");

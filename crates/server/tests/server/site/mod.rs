@@ -1,43 +1,130 @@
-//! A server on an address of this machine, certificates for it, and requests of clients.
+//! The one set-up of a server for tests: it runs within the process, in a folder of its own, with some certificates.
 
+#![allow(dead_code, unused_imports, reason = "`hostile.rs` and these tests use what each needs")]
+
+mod client;
+mod gpg;
+pub(crate) mod peer;
+pub(crate) mod sks;
+
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::thread::JoinHandle;
+use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::prelude::*;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::SerializeInto as _;
+use talaria_bench::{CorpusProfile, Generate};
+use talaria_cert::{Cert, Verification, View};
 use talaria_server::{Config, Server, ServerHandle};
+use talaria_store::{Access, Peer, Store};
+use tempfile::TempDir;
+
+pub(crate) use client::{Got, agent, connect, get, read_to_end, request};
+pub(crate) use gpg::Gpg;
+
+/// The time limit of a step on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A time at which the generated certificates are valid.
+pub(crate) const NOW: u32 = 1_740_000_000;
 
 /// A server that runs until it is dropped.
 pub(crate) struct Site {
-    pub(crate) address: SocketAddr,
+    pub(crate) folder: TempDir,
+    pub(crate) http: SocketAddr,
     /// The address for operators.
-    operator: SocketAddr,
-    handle: Option<ServerHandle>,
-    thread: Option<JoinHandle<()>>,
-    _folder: tempfile::TempDir,
+    pub(crate) operator: SocketAddr,
+    /// The gossip address, if the server gossips.
+    pub(crate) gossip: Option<SocketAddr>,
+    handle: ServerHandle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Settings with ports that are free, for loopback only.
+pub(crate) fn config() -> Config {
+    let mut config = Config::default();
+    config.http.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    config.log.level = "off".into();
+    config
+}
+
+/// The same for a server that gossips often.
+pub(crate) fn gossiping() -> Config {
+    let mut config = config();
+    config.gossip.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    config.gossip.interval_s = 0.3;
+    config.gossip.timeout_s = 20;
+    config
 }
 
 impl Site {
-    pub(crate) fn start(mut config: Config) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    /// Starts a server without certificates.
+    pub(crate) fn start(config: Config) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), &[], config)
+    }
+
+    /// Starts a server that has these certificates.
+    pub(crate) fn with(certs: &[Cert], config: Config) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), certs, config)
+    }
+
+    /// Starts a server on the store in a folder, which gets these certificates first.
+    pub(crate) fn start_in(folder: TempDir, certs: &[Cert], config: Config) -> Self {
+        Self::start_at(folder, certs, NOW, config)
+    }
+
+    /// The same for certificates that come at `time`.
+    pub(crate) fn start_at(folder: TempDir, certs: &[Cert], time: u32, mut config: Config) -> Self {
+        let free = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         if config.http.listen == Config::default().http.listen {
-            config.http.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+            config.http.listen.clone_from(&free);
         }
-        config.http.operator_listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
-        let server = Server::start(&folder.path().join("store"), config, None).unwrap();
-        let (address, handle) = (server.addresses()[0], Some(server.handle()));
+        config.http.operator_listen = free;
+        let path = folder.path().join("certs.db");
+        if !certs.is_empty() {
+            let mut store = Store::open(&path, Access::Create).unwrap();
+            store.ingest(certs.to_vec(), Verification::Full, time.into()).unwrap();
+        }
+        let server = Server::start(&path, config, None).unwrap();
+        // A server on all addresses is reached at this one.
+        let local = |address: SocketAddr| {
+            let ip =
+                if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
+            SocketAddr::new(ip, address.port())
+        };
+        let http = local(server.addresses()[0]);
         let operator = server.operator_addresses()[0];
-        let thread = Some(std::thread::spawn(move || server.run().unwrap()));
-        Self { address, operator, handle, thread, _folder: folder }
+        let gossip = server.gossip_addresses().first().copied().map(local);
+        let handle = server.handle();
+        let thread = Some(thread::spawn(move || server.run().unwrap()));
+        Self { folder, http, operator, gossip, handle, thread }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("certs.db")
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        Store::open(&self.path(), Access::Create).unwrap()
+    }
+
+    /// The digests of all certificates in a view.
+    pub(crate) fn digests(&self, view: View) -> BTreeSet<[u8; 16]> {
+        digests(&self.path(), view)
+    }
+
+    pub(crate) fn add_peer(&self, address: SocketAddr, view: View) {
+        let (host, port) = (address.ip().to_string(), address.port());
+        self.store().add_peer(&Peer { host, port, http_port: None, view }).unwrap();
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         let is_for_operators = matches!(path, "/metrics" | "/operator");
-        format!("http://{}{path}", if is_for_operators { self.operator } else { self.address })
+        format!("http://{}{path}", if is_for_operators { self.operator } else { self.http })
     }
 
     /// The address of a path on the listener for operators.
@@ -63,8 +150,19 @@ impl Site {
         Got::of(request.send(value.to_string()))
     }
 
+    pub(crate) fn post(&self, path: &str, media: &str, body: &[u8]) -> Got {
+        let head = format!("content-type: {media}\r\n");
+        request(self.http, "POST", path, &head, body)
+    }
+
+    /// Uploads a certificate by the form.
     pub(crate) fn upload(&self, cert: &openpgp::Cert) -> Got {
         self.form("/pks/add", &[("keytext", &armored(cert))])
+    }
+
+    /// Uploads a certificate as it is.
+    pub(crate) fn put(&self, cert: &Cert) -> Got {
+        self.post("/pks/v2/certs", "application/pgp-keys", cert.as_bytes())
     }
 
     /// A certificate by its fingerprint over HKP, if the server serves it.
@@ -72,56 +170,43 @@ impl Site {
         let got = self.get(&format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"));
         (got.status == 200).then(|| openpgp::Cert::from_bytes(&got.body).unwrap())
     }
+
+    /// A value in the metrics.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let body = get(self.operator, "/metrics").text();
+        let line = body.lines().find_map(|line| line.strip_prefix(&format!("talaria_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {body}")).parse().unwrap()
+    }
+
+    /// The status of a peer; `null` if unknown.
+    pub(crate) fn peer(&self, address: SocketAddr) -> serde_json::Value {
+        let stats = self.get("/pks/lookup?op=stats&options=mr").value();
+        let name = address.to_string();
+        let peers = stats["peers"].as_array().unwrap();
+        peers.iter().find(|peer| peer["name"] == name.as_str()).cloned().unwrap_or_default()
+    }
+
+    /// Stops the server and returns its folder.
+    pub(crate) fn stop(mut self) -> TempDir {
+        self.end();
+        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
+    }
+
+    fn end(&mut self) {
+        self.handle.shut_down();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            if !thread::panicking() {
+                ended.unwrap();
+            }
+        }
+    }
 }
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // The server ends when all handles are dropped.
-        self.handle.take().unwrap().shut_down();
-        let ended = self.thread.take().unwrap().join();
-        if !std::thread::panicking() {
-            ended.unwrap();
-        }
+        self.end();
     }
-}
-
-/// An answer.
-#[derive(Debug)]
-pub(crate) struct Got {
-    pub(crate) status: u16,
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Got {
-    pub(crate) fn of(answer: Result<http::Response<ureq::Body>, ureq::Error>) -> Self {
-        let mut answer = answer.unwrap();
-        Self {
-            status: answer.status().as_u16(),
-            headers: answer.headers().clone(),
-            body: answer.body_mut().read_to_vec().unwrap(),
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.body.clone()).unwrap()
-    }
-
-    pub(crate) fn value(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", self.text()))
-    }
-
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
-    }
-
-    pub(crate) fn certs(&self) -> Vec<openpgp::Cert> {
-        CertParser::from_bytes(&self.body).unwrap().map(Result::unwrap).collect()
-    }
-}
-
-pub(crate) fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).build().into()
 }
 
 /// A certificate with these user IDs and subkeys for signing and encryption, created some time ago.
@@ -154,11 +239,11 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// Waits until a condition holds.
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < end, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(20));
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -167,46 +252,15 @@ pub(crate) fn next_second() {
     std::thread::sleep(Duration::from_millis(1100));
 }
 
-/// GnuPG with its own home directory.
-pub(crate) struct Gpg {
-    home: tempfile::TempDir,
+/// The digests of all certificates of a store in a view.
+pub(crate) fn digests(path: &Path, view: View) -> BTreeSet<[u8; 16]> {
+    let mut all = BTreeSet::new();
+    let store = Store::open(path, Access::Read).unwrap();
+    store.for_each_digest(view, |digest, _| all.extend([digest])).unwrap();
+    all
 }
 
-impl Gpg {
-    pub(crate) fn new() -> Self {
-        let home = tempfile::Builder::new().prefix("g").tempdir().unwrap();
-        Self { home }
-    }
-
-    pub(crate) fn run(&self, arguments: &[&str]) -> String {
-        let out = std::process::Command::new("gpg")
-            .env("GNUPGHOME", self.home.path())
-            .args([
-                "--batch",
-                "--quiet",
-                "--yes",
-                "--passphrase",
-                "",
-                "--pinentry-mode",
-                "loopback",
-            ])
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.home.path()
-    }
-}
-
-impl Drop for Gpg {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("gpgconf")
-            .env("GNUPGHOME", self.home.path())
-            .args(["--kill", "all"])
-            .status();
-    }
+/// Small certificates, of which the first ones are the same each time.
+pub(crate) fn generated(count: u64) -> Vec<Cert> {
+    talaria_bench::certs(&Generate { seed: 21, first: 0, count, profile: CorpusProfile::small() })
 }

@@ -12,6 +12,7 @@ use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock;
+use crate::engine::error::EngineError;
 
 /// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large upload waits in the
 /// queue again.
@@ -30,15 +31,6 @@ enum Job {
     Write { intake: Box<Intake>, done: oneshot::Sender<Result<Intake, Arc<StoreError>>> },
     Task(Task),
     Close,
-}
-
-/// Why something could not be written.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum WriteError {
-    #[error(transparent)]
-    Store(Arc<StoreError>),
-    #[error("the server is shutting down")]
-    Closed,
 }
 
 /// A handle to the writing thread. It ends when it is closed or the last handle is gone, and all that
@@ -67,18 +59,18 @@ impl Writer {
     }
 
     /// Writes prepared certificates, as many as fit into one transaction. What is written is on disk.
-    pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, WriteError> {
+    pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
         let (done, outcome) = oneshot::channel();
         let intake = Box::new(intake);
-        self.jobs.send(Job::Write { intake, done }).await.map_err(|_| WriteError::Closed)?;
-        outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
+        self.jobs.send(Job::Write { intake, done }).await.map_err(|_| EngineError::Closed)?;
+        outcome.await.map_err(|_| EngineError::Closed)?.map_err(EngineError::from)
     }
 
     /// Does something else with the store, in its turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, WriteError> {
+    ) -> Result<T, EngineError> {
         let (done, outcome) = oneshot::channel();
         let task: Task = Box::new(move |store| {
             let result = work(store).map_err(Arc::new);
@@ -86,12 +78,12 @@ impl Writer {
             let _ = done.send(result);
             last
         });
-        self.jobs.send(Job::Task(task)).await.map_err(|_| WriteError::Closed)?;
-        outcome.await.map_err(|_| WriteError::Closed)?.map_err(WriteError::Store)
+        self.jobs.send(Job::Task(task)).await.map_err(|_| EngineError::Closed)?;
+        outcome.await.map_err(|_| EngineError::Closed)?.map_err(EngineError::from)
     }
 
     /// Lets the thread end after it has written all requests in the queue. Later requests get
-    /// [`WriteError::Closed`].
+    /// [`EngineError::Closed`].
     pub(crate) async fn close(&self) {
         let _ = self.jobs.send(Job::Close).await;
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use talaria_cert::{Cert, Verdict};
-use talaria_store::{CertId, ChangeNumber, Row, Store, StoreError};
+use talaria_store::{CertId, ChangeNumber, Store, StoreError};
 
 /// The time after which signatures are verified again, because their issuers may have arrived.
 const FRESH: Duration = Duration::from_secs(600);
@@ -35,36 +35,35 @@ struct Entry {
 impl Certified {
     /// The verdicts on the signatures of a certificate, as [`Store::certified`] computes them, a few minutes old at most.
     ///
-    /// `row`, `cert` and `verdicts` are those of `store` at this moment.
+    /// The number of the certificate, that of its last change, `cert` and `verdicts` are those of `store` at this moment.
     pub(crate) fn verdicts(
         &self,
         store: &Store,
-        row: &Row,
+        (id, change): (CertId, ChangeNumber),
         cert: &Cert,
         verdicts: &[Verdict],
     ) -> Result<Arc<[Verdict]>, StoreError> {
-        if let Some(known) = self.known(row) {
+        if let Some(known) = self.known((id, change)) {
             return Ok(known);
         }
         let verdicts: Arc<[Verdict]> = store.certified(cert, verdicts)?.into();
-        let entry =
-            Entry { change: row.change, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
+        let entry = Entry { change, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.count += verdicts.len();
         if known.count > VERDICTS_MAX {
             *known = Known { by_cert: HashMap::new(), count: verdicts.len() };
         }
-        if let Some(before) = known.by_cert.insert(row.id, entry) {
+        if let Some(before) = known.by_cert.insert(id, entry) {
             known.count -= before.verdicts.len();
         }
         Ok(verdicts)
     }
 
     /// The remembered verdicts on a certificate.
-    pub(crate) fn known(&self, row: &Row) -> Option<Arc<[Verdict]>> {
+    pub(crate) fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.by_cert.get(&row.id)?;
-        let is_fresh = entry.change == row.change && entry.at.elapsed() < FRESH;
+        let entry = known.by_cert.get(&id)?;
+        let is_fresh = entry.change == change && entry.at.elapsed() < FRESH;
         is_fresh.then(|| Arc::clone(&entry.verdicts))
     }
 }

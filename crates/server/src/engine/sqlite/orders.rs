@@ -1,0 +1,140 @@
+//! Orders of operators and owners, carried out by the thread that writes.
+
+use talaria_cert::Fingerprint;
+use talaria_store::{ChangeNumber, IngestOutcome, Redaction, Return, Store, StoreError};
+
+use crate::clock;
+use crate::engine::order::{Conflict, Done, KeptOut, Order, Replacement, Wish};
+
+/// Carries out all orders, or none if one of them does not hold.
+pub(crate) fn carry_out(
+    store: &mut Store,
+    orders: Vec<Order>,
+) -> Result<Result<Vec<Done>, Conflict>, StoreError> {
+    store
+        .atomically(|store| {
+            for order in &orders {
+                if let Some(conflict) = conflict(store, order)? {
+                    return Ok(Err(conflict));
+                }
+            }
+            let mut done = Vec::with_capacity(orders.len());
+            for Order { fingerprint, wish, .. } in orders {
+                match one(store, fingerprint, wish)? {
+                    Ok(outcome) => done.push(outcome),
+                    Err(conflict) => return Err(Stopped::Conflict(conflict)),
+                }
+            }
+            Ok(Ok(done))
+        })
+        .or_else(|stopped| match stopped {
+            Stopped::Conflict(conflict) => Ok(Err(conflict)),
+            Stopped::Error(error) => Err(error),
+        })
+}
+
+/// Why a transaction was taken back.
+enum Stopped {
+    Conflict(Conflict),
+    Error(StoreError),
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Whether an order does not hold.
+fn conflict(store: &Store, order: &Order) -> Result<Option<Conflict>, StoreError> {
+    let Some(since) = order.unless_changed_since else { return Ok(None) };
+    let fingerprint = order.fingerprint;
+    let Some(row) = store.row(fingerprint)? else {
+        return Ok(Some(Conflict::Missing(fingerprint)));
+    };
+    let changed = store.change_time(row.change)?;
+    let is_stale = changed.is_none_or(|changed| changed.seconds() > since);
+    Ok(is_stale.then_some(Conflict::Changed(fingerprint)))
+}
+
+fn one(
+    store: &mut Store,
+    fingerprint: Fingerprint,
+    wish: Wish,
+) -> Result<Result<Done, Conflict>, StoreError> {
+    let now = clock::now().into();
+    let row = store.row(fingerprint)?;
+    let is_here = row.is_some();
+    Ok(Ok(match wish {
+        Wish::Delete => {
+            if is_here {
+                store.delete(&[fingerprint], Return::Allowed, now)?;
+            }
+            Done::Deleted { was_here: is_here }
+        }
+        Wish::Block => {
+            store.delete(&[fingerprint], Return::Blocked, now)?;
+            Done::Deleted { was_here: is_here }
+        }
+        Wish::Unblock => Done::Unblocked { was_blocked: store.unblock(&[fingerprint])? > 0 },
+        Wish::Redact(redactions) => {
+            store.redact(fingerprint, &redactions, now)?;
+            Done::Redacted { is_here }
+        }
+        Wish::Unredact => Done::Unredacted { was_redacted: store.unredact(fingerprint)? > 0 },
+        Wish::Withdraw => {
+            let Some(row) = row else { return Ok(Err(Conflict::Missing(fingerprint))) };
+            if store.current(row, now)?.summary.primary.revoked {
+                store.redact(fingerprint, &[Redaction::All], now)?;
+                return Ok(Ok(Done::Bared));
+            }
+            for email in store.published(fingerprint)? {
+                store.unpublish(fingerprint, &email, now)?;
+            }
+            store.delete(&[fingerprint], Return::Blocked, now)?;
+            Done::Deleted { was_here: true }
+        }
+        Wish::Replace(replacement) => match replace(store, fingerprint, *replacement)? {
+            Some(outcome) => Done::Replaced(outcome),
+            None => return Ok(Err(Conflict::Changed(fingerprint))),
+        },
+    }))
+}
+
+/// Replaces a stored certificate. `None` if it has changed since the replacement was prepared.
+fn replace(
+    store: &mut Store,
+    fingerprint: Fingerprint,
+    replacement: Replacement,
+) -> Result<Option<IngestOutcome>, StoreError> {
+    let Replacement { mut intake, gone } = replacement;
+    let now = clock::now().into();
+    store.write(std::slice::from_mut(&mut intake), usize::MAX, now)?;
+    if !intake.is_written() {
+        return Ok(None);
+    }
+    let outcome = intake.into_ingested().first().map(|ingested| ingested.outcome);
+    if !matches!(outcome, Some(IngestOutcome::Refused(_))) && !gone.is_empty() {
+        store.redact(fingerprint, &gone, now)?;
+    }
+    Ok(outcome)
+}
+
+/// All blocked certificates, and all redactions.
+pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
+    let mut all = Vec::new();
+    for tombstone in store.all_tombstones()? {
+        if tombstone.returning == Return::Blocked {
+            let since = time_of(store, tombstone.change)?;
+            all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
+        }
+    }
+    for (fingerprint, redaction) in store.redactions()? {
+        all.push(KeptOut::Redacted { fingerprint, redaction });
+    }
+    Ok(all)
+}
+
+fn time_of(store: &Store, change: ChangeNumber) -> Result<Option<u32>, StoreError> {
+    Ok(store.change_time(change)?.map(|time| time.seconds()))
+}

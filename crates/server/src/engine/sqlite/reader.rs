@@ -1,0 +1,264 @@
+//! Connections to the store for reading: as many as there are threads that read at once.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Deref};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Verdict, View};
+use talaria_store::{
+    Access, OpenFiles, Query, Snapshot, Store, StoreError, Stored, TextIndex, Unobtainable,
+};
+
+use super::certified::Certified;
+use super::orders;
+use crate::clock;
+use crate::engine::order::KeptOut;
+use crate::engine::row::{Bounds, Page, Place, Position, Row};
+
+/// Page cache of one connection: 4 MiB. The system caches the file for all of them.
+const CACHE_BYTES: u64 = 4 << 20;
+
+/// Connections that are not in use, at most; more are closed.
+const IDLE_MAX: usize = 32;
+
+/// Hands out connections for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    /// The files of the store that the server has opened.
+    files: Arc<Mutex<Option<OpenFiles>>>,
+    idle: Arc<Mutex<Vec<Store>>>,
+    certified: Arc<Certified>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path, files: Option<OpenFiles>) -> Self {
+        Self {
+            path: path.to_owned(),
+            files: Arc::new(Mutex::new(files)),
+            idle: Arc::default(),
+            certified: Arc::default(),
+        }
+    }
+
+    /// Checks that the store has not been moved or replaced.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.as_ref().map_or(Ok(()), OpenFiles::check)
+    }
+
+    /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
+    pub(crate) fn get(&self) -> Result<Reader, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let store = if let Some(store) = idle {
+            store
+        } else {
+            let store = Store::open(&self.path, Access::Read)?;
+            // The system caches the pages of the file. Mapped pages would count as this process's memory.
+            store.set_memory(CACHE_BYTES, 0)?;
+            store
+        };
+        Ok(Reader {
+            snapshot: Some(store.into_snapshot()?),
+            idle: Arc::clone(&self.idle),
+            certified: Arc::clone(&self.certified),
+        })
+    }
+}
+
+/// A store for reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    snapshot: Option<Snapshot<Store>>,
+    idle: Arc<Mutex<Vec<Store>>>,
+    certified: Arc<Certified>,
+}
+
+/// New, updated and deleted certificates by day (days since 1970).
+pub(crate) type Changes = Vec<(u32, [u64; 3])>;
+
+/// Counts by day and name.
+pub(crate) type Tally = BTreeMap<(u32, String), u64>;
+
+impl Reader {
+    fn store(&self) -> &Store {
+        self.snapshot.as_ref().expect("there until it is dropped")
+    }
+
+    /// A row of the store as it holds now.
+    fn current(&self, row: talaria_store::Row) -> Result<Row, StoreError> {
+        let row = self.store().current(row, clock::now().into())?;
+        Ok(Row { summary: row.summary, place: Place(row.id), change: row.change })
+    }
+
+    fn page(&self, found: talaria_store::Selection) -> Result<Page, StoreError> {
+        let mut rows = Vec::with_capacity(found.rows.len());
+        for row in found.rows {
+            rows.push(self.current(row)?);
+        }
+        Ok(Page { rows, more: found.more })
+    }
+
+    pub(crate) fn owners(&self, query: &Query, bounds: Bounds) -> Result<Page, StoreError> {
+        self.page(self.store().owners(query, bounds.results, bounds.looks)?)
+    }
+
+    pub(crate) fn find(&self, query: &Query, bounds: Bounds) -> Result<Page, StoreError> {
+        self.page(self.store().select_within(query, bounds.results, bounds.looks)?)
+    }
+
+    pub(crate) fn finds_parts(&self) -> Result<bool, StoreError> {
+        self.store().has_index(TextIndex::Trigrams)
+    }
+
+    pub(crate) fn row(&self, fingerprint: Fingerprint) -> Result<Option<Row>, StoreError> {
+        self.store().row(fingerprint)?.map(|row| self.current(row)).transpose()
+    }
+
+    pub(crate) fn row_at(&self, place: Place) -> Result<Option<Row>, StoreError> {
+        self.store().row_by_id(place.0)?.map(|row| self.current(row)).transpose()
+    }
+
+    pub(crate) fn stored(&self, place: Place) -> Result<Option<Stored>, StoreError> {
+        self.store().stored(place.0)
+    }
+
+    pub(crate) fn length(&self, place: Place) -> Result<u64, StoreError> {
+        self.store().cert_length(place.0)
+    }
+
+    pub(crate) fn certified(
+        &self,
+        place: Place,
+        cert: &Cert,
+        verdicts: &[Verdict],
+    ) -> Result<Option<Arc<[Verdict]>>, StoreError> {
+        // The caller may have found its row in an earlier state of the store.
+        let Some(row) = self.store().row_by_id(place.0)? else { return Ok(None) };
+        let change = row.change;
+        self.certified.verdicts(self.store(), (place.0, change), cert, verdicts).map(Some)
+    }
+
+    pub(crate) fn knows_certified(&self, row: &Row) -> bool {
+        self.certified.known((row.place.0, row.change)).is_some()
+    }
+
+    pub(crate) fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, Place)>, StoreError> {
+        Ok(self.store().by_digest(digest)?.map(|(view, id)| (view, Place(id))))
+    }
+
+    pub(crate) fn signer(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
+        self.store().holder(id)
+    }
+
+    pub(crate) fn confirmed(&self, email: &Address) -> Result<Option<Row>, StoreError> {
+        self.store().confirmed(email)?.map(|row| self.current(row)).transpose()
+    }
+
+    pub(crate) fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, StoreError> {
+        self.store().published(fingerprint)
+    }
+
+    pub(crate) fn is_redacted(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
+        self.store().is_redacted(fingerprint)
+    }
+
+    pub(crate) fn link_generation(
+        &self,
+        fingerprint: Fingerprint,
+        email: &Address,
+    ) -> Result<u32, StoreError> {
+        self.store().link_generation(fingerprint, email)
+    }
+
+    pub(crate) fn changes(&self, since: u32) -> Result<Changes, StoreError> {
+        self.store().changes_by_day(since)
+    }
+
+    pub(crate) fn tally(&self, since: u32) -> Result<Tally, StoreError> {
+        self.store().tally(since)
+    }
+
+    pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
+        self.store().changed_on(day)
+    }
+
+    pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
+        orders::kept_out(self.store())
+    }
+
+    pub(crate) fn peers(&self) -> Result<Vec<talaria_store::Peer>, StoreError> {
+        self.store().peers()
+    }
+
+    pub(crate) fn in_vain(
+        &self,
+        peer: &str,
+        view: View,
+        digest: [u8; 16],
+    ) -> Result<Option<Unobtainable>, StoreError> {
+        self.store().unobtainable(peer, view, digest)
+    }
+
+    pub(crate) fn in_vain_count(&self) -> Result<u64, StoreError> {
+        self.store().unobtainable_count()
+    }
+
+    pub(crate) fn position(&self) -> Result<Position, StoreError> {
+        Ok(Position(self.store().last_change()?))
+    }
+
+    pub(crate) fn changed_since(
+        &self,
+        position: Position,
+        max: usize,
+    ) -> Result<Option<(Vec<Row>, Position)>, StoreError> {
+        let (mut changed, mut last) = (Vec::new(), position.0);
+        self.store().for_each_change(position.0, |number, _, id, _| {
+            last = number;
+            if changed.len() <= max {
+                changed.push(id);
+            }
+        })?;
+        if changed.len() > max {
+            return Ok(None);
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        let mut rows = Vec::with_capacity(changed.len());
+        for id in changed {
+            rows.extend(self.row_at(Place(id))?);
+        }
+        Ok(Some((rows, Position(last))))
+    }
+
+    pub(crate) fn for_each(
+        &self,
+        query: &Query,
+        mut visit: impl FnMut(&Summary) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.store().for_each_match(query, |row| visit(&row.summary)).map(drop)
+    }
+}
+
+impl Deref for Reader {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.store()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let Some(snapshot) = self.snapshot.take() else { return };
+        // One that cannot let go is closed.
+        if let Ok(store) = snapshot.end() {
+            let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if idle.len() < IDLE_MAX {
+                idle.push(store);
+            }
+        }
+    }
+}
