@@ -223,10 +223,30 @@ class ObjectId:
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
 
+@final
+class Encrypted:
+    """A value that is encrypted, and that no key here opens. `str` says why."""
+
+    @property
+    def epoch(self) -> str:
+        """The identity of the entry whose key it is encrypted with."""
+
+    @property
+    def readers(self) -> Union[int, None]:
+        """The number of keys of readers, if the reason is "no-key"."""
+
+    @property
+    def reason(self) -> Union[str, None]:
+        """One word, such as "no-key", or "moved" for a value that somebody copied to another place."""
+
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+
 # What a field of a log holds. Integers have 64 bits.
 Value = Union[str, int, float, bool, Data, ObjectId]
 # What is read from it: a list for strict fields, sets and lists; None for nothing.
-Content = Union[str, int, float, bool, bytes, ObjectId, list[Union[str, int, float, bool, bytes, ObjectId]], None]
+One = Union[str, int, float, bool, bytes, ObjectId, Encrypted]
+Content = Union[One, list[One], None]
 
 @final
 class Log:
@@ -270,6 +290,20 @@ class Log:
     @property
     def id(self) -> str:
         """The identity of the log."""
+
+    def unlock(self, keys: Sequence[Data], *, key_passphrases: Sequence[Passphrase] = ()) -> None:
+        """Opens encrypted values from now on with the secret keys in `keys`. A locked one is unlocked with one of `key_passphrases`."""
+
+    def encrypt(self, key: Key, object: str, fields: str, *, to: Sequence[Data]) -> str:
+        """Encrypts values of fields of an object from now on to the certificates `to`, and to nobody else.
+
+        `fields` is the name of a field, or a start with * behind it. To remove a reader, call this again with those who stay: values
+        that are there stay readable for the readers they were encrypted to. Writers need the key of a reader, see `unlock`. Returns
+        the identity of the new epoch.
+        """
+
+    def stop_encrypting(self, key: Key, object: str, fields: str) -> str:
+        """Writes new values of fields as they are."""
 
     def put(
         self, key: Key, object: str, field: str, value: Value, *, deletable: bool = False
@@ -318,7 +352,7 @@ class Log:
         *,
         object: Union[str, None] = None,
         fields: str = "*",
-        operations: Literal["all", "fields", "objects"] = "all",
+        operations: Literal["all", "changes", "fields", "objects", "readers"] = "changes",
     ) -> str:
         """Lets the owner of a certificate change an object, or all, and the fields that match. Returns the identity of the grant."""
 

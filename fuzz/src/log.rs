@@ -102,8 +102,13 @@ pub fn segment(bytes: &[u8]) {
 pub fn seed(
     key: &mut talaria_message::SigningKey,
     certificate: &talaria_log::Certificate,
+    readers: &talaria_message::Recipients,
 ) -> Vec<Signed> {
-    use talaria_log::{Action, Edit, MergeRule, Pattern, Update, Value};
+    use talaria_log::{
+        Action, Change, DataAction, Edit, Encrypted, FieldChange, MergeRule, ObjectId, Pattern,
+        Update, Value, WrappedKey,
+    };
+    use talaria_message::{EncryptOptions, Sealer};
 
     let mut maker = Maker::new(certificate, key, [1; 16]).expect("it is their key");
     let mut genesis = Genesis::new(vec![certificate.clone()], 1);
@@ -130,5 +135,21 @@ pub fn seed(
         }
     }
     entries.extend(maker.sign_batch(together, log.id(), NOW_MS).expect("the key signs"));
+    let object = ObjectId::of(log.id(), certificate.name(), "server");
+    let mut add = |change| {
+        let data = Action::Data(DataAction { object, change });
+        let made = maker.make(&mut log, data, NOW_MS).expect("they may");
+        let id = made.id;
+        entries.push(made);
+        id
+    };
+    let message = Sealer::new(readers, EncryptOptions::default()).and_then(|s| s.seal(b"key"));
+    let key = WrappedKey::new([1; 32], message.expect("they have keys")).expect("it is one");
+    let fields = Pattern::new("pin*").expect("it is one");
+    let epoch = add(Change::Encrypt(fields.clone(), Box::new(key)));
+    let packet = Sealer::with_session_key(&[1; 32]).seal(b"value").expect("it is short");
+    let value = Value::Encrypted(Encrypted::new(epoch, packet).expect("it is one"));
+    add(Change::Field("pin".to_owned(), FieldChange::Set(Some(value))));
+    add(Change::StopEncrypting(fields));
     entries
 }

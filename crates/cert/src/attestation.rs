@@ -128,7 +128,10 @@ pub(crate) mod tests {
         assert!(names(&[second.clone(), same_time.clone()], &one));
         assert!(names(&[second, same_time], &two));
         // The owner can take all back.
-        assert!(!names(&[attestation(7, &[], b""), attestation(6, std::slice::from_ref(&one), b"")], &one));
+        assert!(!names(
+            &[attestation(7, &[], b""), attestation(6, std::slice::from_ref(&one), b"")],
+            &one
+        ));
         assert!(Attested::by([Signature::parse(&attestation(7, &[], b"")).unwrap()]).is_empty());
     }
 

@@ -15,8 +15,8 @@ use talaria::store::StoreError;
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
-    DraftError, LogError, Objection, Refusal, SignerError, SnapshotError, SyncError, UpdateError,
-    WitnessError,
+    DraftError, LogError, Objection, Refusal, SignerError, SnapshotError, SyncError, Unreadable,
+    UpdateError, WitnessError,
 };
 use talaria_log_net::{KeyError, NetError};
 use talaria_server::ConfigError;
@@ -252,6 +252,9 @@ impl CliError {
                 LogError::Draft(DraftError::Refused(_) | DraftError::Ended(_) | DraftError::Key(_))
                 | LogError::Signer(SignerError::Policy(_)),
             ) => "refused",
+            Self::Log(LogError::Update(
+                UpdateError::NotReader { .. } | UpdateError::EncryptionLost(_),
+            )) => "refused",
             Self::Log(LogError::Draft(
                 DraftError::Expired { .. } | DraftError::NotCheckpointer | DraftError::Snapshot(_),
             )) => "refused",
@@ -463,8 +466,10 @@ fn status_of_log(error: &LogError) -> u8 {
         LogError::Update(error) => match error {
             UpdateError::NoObject(_) | UpdateError::Ambiguous { .. } | UpdateError::NoEntry(_) => 1,
             UpdateError::Absent { .. } | UpdateError::NoDeletable(_) => 1,
+            UpdateError::NotReader { .. } | UpdateError::EncryptionLost(_) => 1,
             _ => 2,
         },
+        LogError::Readers { .. } => 2,
         LogError::Damaged { .. } | LogError::Stored { .. } | LogError::Failed => 4,
         LogError::NoSnapshot { .. } | LogError::SnapshotNotInForce { .. } => 1,
         LogError::BadSnapshot { .. } => 4,
@@ -786,6 +791,15 @@ fn hint_for_log(error: &LogError) -> Option<String> {
             }
             UpdateError::NoDeletable(_) => {
                 "Only values of `talaria log put --deletable` can be deleted for good. To see them all: talaria log history OBJECT"
+            }
+            UpdateError::NotReader { why: Unreadable::NoKey { .. }, .. } => {
+                "Ask a reader, or begin an epoch whose readers include you: talaria log encrypt OBJECT FIELDS --to CERT"
+            }
+            UpdateError::EncryptionLost(_) => {
+                "Encrypt it anew: talaria log encrypt OBJECT FIELDS --to CERT\nOr write it for all to read: talaria log encrypt OBJECT FIELDS --stop"
+            }
+            UpdateError::EncryptedCounter(_) => {
+                "Encrypt fields of another rule, or leave the counter out of the pattern"
             }
             UpdateError::WhichElement(_) => "Name it: talaria log put --remove OBJECT FIELD VALUE",
             UpdateError::OneValue(_) => {

@@ -870,6 +870,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "log encrypt",
+        &[
+            (
+                "Let only yourself and Bob read the salaries of an object",
+                "talaria log --log fleet encrypt alice \"salary*\" --to alice@example.org --to bob@example.net",
+            ),
+            (
+                "Remove Bob: he keeps what he could read, and gets no new values",
+                "talaria log --log fleet encrypt alice \"salary*\" --to alice@example.org",
+            ),
+            (
+                "Write new values for all to read",
+                "talaria log --log fleet encrypt server-1 owner --stop",
+            ),
+        ],
+    ),
+    (
         "log export",
         &[
             ("Write everything for other nodes", "talaria log --log fleet export -o fleet.tlg"),
@@ -936,6 +953,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("List the objects", "talaria log --log fleet list"),
             ("List who may change what", "talaria log --log fleet list --grants"),
+            ("List who can read encrypted fields", "talaria log --log fleet list --readers"),
         ],
     ),
     (

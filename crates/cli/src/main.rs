@@ -16,6 +16,7 @@ mod keys;
 mod output;
 mod passphrase;
 mod progress;
+mod recipients;
 mod render;
 mod signatures;
 mod terminal;

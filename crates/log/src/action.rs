@@ -3,6 +3,7 @@
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::checkpoint::{Checkpoint, Cosignatures};
 use crate::deletable::Commitment;
+use crate::encrypted::WrappedKey;
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::node::NodeKey;
@@ -32,6 +33,8 @@ pub(crate) mod number {
     pub(crate) const INSERT: u8 = 9;
     pub(crate) const ERASE: u8 = 10;
     pub(crate) const DELETE_VALUES: u8 = 11;
+    pub(crate) const ENCRYPT: u8 = 12;
+    pub(crate) const STOP_ENCRYPTING: u8 = 13;
     pub(crate) const GRANT: u8 = 32;
     pub(crate) const REVOKE: u8 = 33;
     pub(crate) const APPROVE: u8 = 34;
@@ -88,6 +91,10 @@ pub enum Change {
     Delete,
     /// Changes a field.
     Field(String, FieldChange),
+    /// Begins an epoch: from here on, values of these fields are encrypted with another key.
+    Encrypt(Pattern, Box<WrappedKey>),
+    /// From here on, values of these fields are not encrypted.
+    StopEncrypting(Pattern),
 }
 
 /// The kinds of changes of a field.
@@ -157,14 +164,37 @@ impl FieldChange {
         }
     }
 
+    /// The typed value that stands in the entry.
+    pub(crate) fn stated(&self) -> Option<&Value> {
+        match self {
+            Self::Set(value) | Self::Replace { value, .. } => value.as_ref(),
+            Self::Add(value) | Self::Insert { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn stated_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Self::Set(value) | Self::Replace { value, .. } => value.as_mut(),
+            Self::Add(value) | Self::Insert { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The epoch of the value that stands in the entry, if it is encrypted. That of a deletable value stands beside the entry.
+    #[must_use]
+    pub fn epoch(&self) -> Option<EntryId> {
+        match self.stated() {
+            Some(Value::Encrypted(encrypted)) => Some(encrypted.epoch),
+            _ => None,
+        }
+    }
+
     /// The commitment of the change, if its value is deletable.
     #[must_use]
     pub fn commitment(&self) -> Option<&Commitment> {
-        match self {
-            Self::Set(Some(Value::Committed(commitment)))
-            | Self::Replace { value: Some(Value::Committed(commitment)), .. }
-            | Self::Add(Value::Committed(commitment))
-            | Self::Insert { value: Value::Committed(commitment), .. } => Some(commitment),
+        match self.stated() {
+            Some(Value::Committed(commitment)) => Some(commitment),
             _ => None,
         }
     }
@@ -204,12 +234,16 @@ pub struct Grant {
 pub struct Operations(u32);
 
 impl Operations {
-    /// All operations of this version, 1 to 11.
-    pub const ALL: Self = Self(0xffe);
+    /// All operations of this version, 1 to 13.
+    pub const ALL: Self = Self(0x3ffe);
+    /// Creating and deleting objects, and changing fields.
+    pub const CHANGES: Self = Self(0x0ffe);
     /// Creating and deleting objects.
     pub const OBJECTS: Self = Self(0x006);
     /// Changing fields.
     pub const FIELDS: Self = Self(0xff8);
+    /// Choosing who reads encrypted fields.
+    pub const READERS: Self = Self(0x3000);
 
     /// Whether the operation with this number is in the set.
     #[must_use]
@@ -237,6 +271,9 @@ impl Grant {
             && self.lasts(ms)
             && match &data.change {
                 Change::Field(field, _) => self.fields.matches(field),
+                Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => {
+                    self.fields.covers(fields)
+                }
                 Change::Create(_) | Change::Delete => true,
             }
     }
@@ -272,6 +309,8 @@ impl Change {
         match self {
             Self::Create(_) => number::CREATE,
             Self::Delete => number::DELETE,
+            Self::Encrypt(..) => number::ENCRYPT,
+            Self::StopEncrypting(_) => number::STOP_ENCRYPTING,
             Self::Field(_, change) => match change {
                 FieldChange::Set(Some(_)) => number::SET,
                 FieldChange::Set(None) => number::UNSET,
@@ -322,6 +361,8 @@ impl Action {
             number::INSERT => "insert",
             number::ERASE => "erase",
             number::DELETE_VALUES => "delete-values",
+            number::ENCRYPT => "encrypt",
+            number::STOP_ENCRYPTING => "stop-encrypting",
             number::GRANT => "grant",
             number::REVOKE => "revoke",
             number::APPROVE => "approve",
@@ -343,11 +384,15 @@ impl Action {
         }
     }
 
-    /// The field; empty if the operation has none.
+    /// The field, or the pattern of fields; empty if the operation has none.
     #[must_use]
     pub fn field(&self) -> &str {
         match self {
-            Self::Data(DataAction { change: Change::Field(field, _), .. }) => field,
+            Self::Data(DataAction { change, .. }) => match change {
+                Change::Field(field, _) => field,
+                Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => fields.as_str(),
+                Change::Create(_) | Change::Delete => "",
+            },
             _ => "",
         }
     }
@@ -399,7 +444,8 @@ impl Action {
             Self::Checkpoint(checkpoint) => checkpoint.write(&mut out),
             Self::Cosign(cosignatures) => cosignatures.write(&mut out),
             Self::Data(data) => match &data.change {
-                Change::Delete => return None,
+                Change::Delete | Change::StopEncrypting(_) => return None,
+                Change::Encrypt(_, key) => key.write(&mut out),
                 Change::Create(name) => out.extend_from_slice(name.as_bytes()),
                 Change::Field(_, change) => match change {
                     FieldChange::Set(None) => return None,
@@ -437,20 +483,21 @@ impl Action {
         value: Option<&[u8]>,
     ) -> Result<Self, Malformed> {
         use self::number as n;
-        let has_object = matches!(operation, n::CREATE..=n::DELETE_VALUES);
+        let has_object = matches!(operation, n::CREATE..=n::STOP_ENCRYPTING);
         if has_object == (object == ObjectId::NONE) {
             return Err(Malformed::Field("object"));
         }
-        if matches!(operation, n::SET..=n::DELETE_VALUES) == field.is_empty() {
+        if matches!(operation, n::SET..=n::STOP_ENCRYPTING) == field.is_empty() {
             return Err(Malformed::Field("field"));
         }
-        if matches!(operation, n::DELETE | n::UNSET) == value.is_some() {
+        if matches!(operation, n::DELETE | n::UNSET | n::STOP_ENCRYPTING) == value.is_some() {
             return Err(Malformed::Field("form of the value"));
         }
         let octets = value.unwrap_or_default();
         let mut fields = Fields(octets);
         let data = |change| Ok(Self::Data(DataAction { object, change }));
         let of_field = |change| data(Change::Field(field.to_owned(), change));
+        let pattern = || Pattern::new(field).ok_or(Malformed::Field("pattern"));
         let action = match operation {
             n::GENESIS => Self::Genesis(Box::new(Genesis::read(&mut fields)?)),
             n::CREATE => {
@@ -503,6 +550,10 @@ impl Action {
                 }
                 of_field(FieldChange::DeleteValues(ids))?
             }
+            n::ENCRYPT => {
+                return data(Change::Encrypt(pattern()?, Box::new(WrappedKey::read(octets)?)));
+            }
+            n::STOP_ENCRYPTING => return data(Change::StopEncrypting(pattern()?)),
             n::GRANT => {
                 let author = fields.key("author of a grant")?;
                 let octets = fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?;

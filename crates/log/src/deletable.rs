@@ -60,6 +60,11 @@ impl Opening {
         (!matches!(value, Value::Committed(_))).then_some(value)
     }
 
+    /// The same opening with another value, for a value that is encrypted before anybody has seen the commitment.
+    pub(crate) fn with_value(&self, value: &Value) -> Self {
+        Self::new(value, self.salt)
+    }
+
     /// The octets in a record.
     pub(crate) fn record_octets(&self) -> usize {
         self.octets.len() + 40

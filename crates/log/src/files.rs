@@ -5,6 +5,7 @@
 
 mod announce;
 mod compact;
+mod encrypt;
 mod exchange;
 mod folder;
 mod follow;
@@ -130,6 +131,12 @@ pub enum LogError {
     /// A certificate is not fit to sign entries.
     #[error(transparent)]
     Signer(#[from] SignerError),
+    /// The key of an epoch cannot be encrypted for its readers.
+    #[error("the key cannot be encrypted for the readers: {source}")]
+    Readers {
+        /// The reason.
+        source: talaria_message::MessageError,
+    },
     /// The entry is no snapshot of this log.
     #[error("the log has no snapshot {id}")]
     NoSnapshot {

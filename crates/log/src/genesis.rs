@@ -151,6 +151,16 @@ impl Pattern {
         }
     }
 
+    /// Whether every field that another pattern matches matches this one.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self.0.strip_suffix('*'), other.0.strip_suffix('*')) {
+            (Some(start), Some(other)) => other.starts_with(start),
+            (None, Some(_)) => false,
+            (_, None) => self.matches(&other.0),
+        }
+    }
+
     /// The text of the pattern.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -51,7 +51,9 @@ mod certificate;
 mod checkpoint;
 mod clock;
 mod deletable;
+mod encrypted;
 mod entry;
+mod epoch;
 mod files;
 mod genesis;
 mod graph;
@@ -82,7 +84,11 @@ pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
 pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use deletable::{Commitment, Opening};
+#[doc(hidden)]
+pub use encrypted::check_encrypted;
+pub use encrypted::{Encrypted, READERS_MAX, Unreadable, WrappedKey};
 pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
+pub use epoch::EpochKeys;
 pub use files::{
     CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX,
     FolderReplica, Follower, Frame, Imported, LogError, LogFolder, NODE_KEY, ProofFiles, PutError,
@@ -118,7 +124,7 @@ pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
 pub use snapshot::{
     BadSnapshot, EVIDENCE_MAX, SNAPSHOT_MAGIC, Snapshot, SnapshotError, SnapshotFile,
 };
-pub use state::{ObjectInfo, State};
+pub use state::{Encryption, EpochInfo, ObjectInfo, State};
 pub use sync::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
     Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,

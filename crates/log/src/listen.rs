@@ -58,7 +58,7 @@ impl Patterns {
 pub enum Kind {
     /// An object is created.
     Create,
-    /// A field is changed.
+    /// A field is changed, or who can read fields.
     Update,
     /// An object is deleted.
     Delete,
@@ -70,7 +70,7 @@ impl Kind {
     pub fn of(change: &Change) -> Self {
         match change {
             Change::Create(_) => Self::Create,
-            Change::Field(..) => Self::Update,
+            Change::Field(..) | Change::Encrypt(..) | Change::StopEncrypting(_) => Self::Update,
             Change::Delete => Self::Delete,
         }
     }
@@ -100,6 +100,9 @@ impl Interest {
     pub fn wants(&self, object: ObjectId, name: Option<&str>, change: &Change) -> bool {
         let is_field = match change {
             Change::Field(field, _) => self.fields.matches(field),
+            Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => {
+                self.fields.matches(fields.as_str())
+            }
             Change::Create(_) | Change::Delete => true,
         };
         let name = match change {
@@ -160,6 +163,8 @@ impl Event {
         let change = match &self.change {
             Change::Create(name) => name.len(),
             Change::Delete => 0,
+            Change::Encrypt(fields, key) => fields.as_str().len() + key.octets(),
+            Change::StopEncrypting(fields) => fields.as_str().len(),
             Change::Field(field, change) => field.len() + change.octets(),
         };
         size_of::<Self>() + self.name.as_ref().map_or(0, String::len) + change

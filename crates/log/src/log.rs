@@ -40,8 +40,8 @@ pub use checkpoint::{CheckpointFork, CheckpointInfo};
 pub use draft::{DraftError, Maker};
 pub use lacking::Known;
 pub use snapshot::SnapshotInfo;
-pub(crate) use update::one_object;
 pub use update::{Edit, Honoured, Update, UpdateError};
+pub(crate) use update::{check_name, one_object};
 pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
 
 use admit::{Checked, Trial};

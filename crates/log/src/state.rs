@@ -11,7 +11,7 @@ use talaria_cert::sha256;
 use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
 use crate::deletable::{Commitment, Opening};
 use crate::entry::VALUE_OCTETS_MAX;
-use crate::genesis::Genesis;
+use crate::genesis::{Genesis, Pattern};
 use crate::items::{Reader, Writer};
 use crate::merge::{Content, FieldState, Sight, Stamp};
 use crate::name::{EntryId, KeyName, ObjectId};
@@ -32,6 +32,8 @@ pub struct State {
     /// The entries whose deletable values are deleted, and the same by object and field.
     deleted: HashSet<EntryId>,
     deletions: BTreeMap<(ObjectId, String), Vec<EntryId>>,
+    /// The beginnings and ends of encryption, also those that do not count any more.
+    epochs: BTreeMap<ObjectId, Vec<Epoch>>,
     /// The deletable values that are here, by entry.
     values: HashMap<EntryId, Value>,
     /// The entries with a deletable value that has not come, or has left this node: those that are not deleted, and others.
@@ -46,6 +48,42 @@ struct Object {
     /// The last creation or deletion.
     last: Option<(Stamp, bool)>,
     fields: ObjectFields,
+}
+
+/// The beginning or the end of the encryption of fields.
+#[derive(Clone, Debug)]
+struct Epoch {
+    stamp: Stamp,
+    fields: Pattern,
+    /// False if values are not encrypted from here on.
+    encrypts: bool,
+    counts: bool,
+}
+
+/// Whether the values of a field are encrypted from now on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Encryption {
+    /// They are not.
+    None,
+    /// With the key of the epoch that this entry begins.
+    Epoch(EntryId),
+    /// They were, and what began the epoch does not count any more. Nobody decided anything else since.
+    Lost,
+}
+
+/// What decides now how values of fields of an object are encrypted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EpochInfo {
+    /// The entry.
+    pub id: EntryId,
+    /// The object.
+    pub object: ObjectId,
+    /// The fields.
+    pub fields: Pattern,
+    /// The author.
+    pub author: KeyName,
+    /// False if values are not encrypted from here on.
+    pub encrypts: bool,
 }
 
 /// An object that is not deleted.
@@ -170,6 +208,13 @@ impl State {
             }
             return;
         }
+        if let Change::Encrypt(fields, _) | Change::StopEncrypting(fields) = &data.change {
+            let (fields, encrypts) = (fields.clone(), matches!(data.change, Change::Encrypt(..)));
+            let epochs = self.epochs.entry(data.object).or_default();
+            let at = epochs.partition_point(|other| other.stamp < stamp);
+            epochs.insert(at, Epoch { stamp, fields, encrypts, counts });
+            return;
+        }
         let object = self.objects.entry(data.object).or_default();
         match &data.change {
             Change::Field(field, change) => {
@@ -189,6 +234,51 @@ impl State {
                 object.note(stamp, true);
             }
             Change::Delete => object.note(stamp, false),
+            Change::Encrypt(..) | Change::StopEncrypting(_) => unreachable!("done above"),
+        }
+    }
+
+    /// Whether values of a field are encrypted from now on: the last entry about it that counts decides.
+    #[must_use]
+    pub fn encryption(&self, object: ObjectId, field: &str) -> Encryption {
+        let of_object = self.epochs.get(&object).into_iter().flatten();
+        let mut was_encrypted = false;
+        for epoch in of_object.rev().filter(|epoch| epoch.fields.matches(field)) {
+            match (epoch.counts, epoch.encrypts) {
+                (true, true) => return Encryption::Epoch(epoch.stamp.id),
+                (true, false) => return Encryption::None,
+                (false, encrypts) => was_encrypted |= encrypts,
+            }
+        }
+        if was_encrypted { Encryption::Lost } else { Encryption::None }
+    }
+
+    /// The beginnings and ends of encryption that count, of all objects or one, in the order of the merge rules for each object.
+    pub fn epochs(&self, object: Option<ObjectId>) -> impl Iterator<Item = EpochInfo> {
+        let wanted = move |of: &ObjectId| object.is_none_or(|object| object == *of);
+        let all = self.epochs.iter().filter(move |(of, _)| wanted(of));
+        all.flat_map(|(object, epochs)| {
+            epochs.iter().filter(|epoch| epoch.counts).map(|epoch| EpochInfo {
+                id: epoch.stamp.id,
+                object: *object,
+                fields: epoch.fields.clone(),
+                author: epoch.stamp.author,
+                encrypts: epoch.encrypts,
+            })
+        })
+    }
+
+    /// Whether an entry has ever begun an epoch.
+    #[must_use]
+    pub fn has_epochs(&self) -> bool {
+        !self.epochs.is_empty()
+    }
+
+    /// The entry that decides the content of a field for which the last writer wins.
+    pub(crate) fn last_write(&self, object: ObjectId, field: &str) -> Option<EntryId> {
+        match &*self.objects.get(&object)?.fields.get(field)? {
+            FieldState::LastWriter(Some((stamp, _))) => Some(stamp.id),
+            _ => None,
         }
     }
 
@@ -201,6 +291,9 @@ impl State {
                     self.lacking.insert(*id);
                 }
             }
+        }
+        if let Some(epochs) = self.epochs.get_mut(&object) {
+            epochs.retain(|epoch| epoch.fields.as_str() != field);
         }
         let Some(object) = self.objects.get_mut(&object) else { return };
         if field.is_empty() {
@@ -384,6 +477,18 @@ impl State {
         out.item(|out| out.extend((lacking as u64).to_be_bytes()));
         let lacking = self.lacking.iter().chain(&self.gone);
         lacking.for_each(|id| out.item(|out| out.extend(id.0)));
+        let epochs = self.epochs.values().map(Vec::len).sum::<usize>();
+        out.item(|out| out.extend((epochs as u64).to_be_bytes()));
+        for (object, epochs) in &self.epochs {
+            for epoch in epochs {
+                out.item(|out| {
+                    out.extend(object.0);
+                    epoch.stamp.write(out);
+                    epoch.fields.write(out);
+                    out.extend([u8::from(epoch.encrypts), u8::from(epoch.counts)]);
+                });
+            }
+        }
     }
 
     /// Reads the state from an index.
@@ -453,6 +558,15 @@ impl State {
         }
         for _ in 0..input.count()? {
             state.lack(input.item(|fields| fields.array().map(EntryId))?);
+        }
+        for _ in 0..input.count()? {
+            let (object, epoch) = input.item(|fields| {
+                let object = fields.object()?;
+                let (stamp, pattern) = (Stamp::read(fields)?, Pattern::read(fields)?);
+                let (encrypts, counts) = (fields.u8()? == 1, fields.u8()? == 1);
+                Ok((object, Epoch { stamp, fields: pattern, encrypts, counts }))
+            })?;
+            state.epochs.entry(object).or_default().push(epoch);
         }
         Ok(state)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::deletable::Commitment;
+use crate::encrypted::Encrypted;
 use crate::entry::VALUE_OCTETS_MAX;
 use crate::name::ObjectId;
 use crate::octets::{Fields, Malformed};
@@ -24,6 +25,8 @@ pub enum Value {
     Object(ObjectId),
     /// A deletable value that is not here, or that is deleted.
     Committed(Commitment),
+    /// An encrypted value.
+    Encrypted(Encrypted),
 }
 
 /// A floating-point number that compares by its octets.
@@ -59,6 +62,7 @@ impl Value {
         match self {
             Self::String(text) => text.len(),
             Self::Bytes(octets) => octets.len(),
+            Self::Encrypted(encrypted) => encrypted.packet().len(),
             _ => 0,
         }
     }
@@ -91,6 +95,10 @@ impl Value {
                 out.push(7);
                 out.extend(octets.to_be_bytes());
                 out.extend(hash);
+            }
+            Self::Encrypted(encrypted) => {
+                out.push(8);
+                encrypted.write(out);
             }
         }
     }
@@ -145,6 +153,7 @@ impl Value {
                 }
                 Self::Committed(Commitment { octets, hash: fields.array()? })
             }
+            8 => Self::Encrypted(Encrypted::read(&mut fields)?),
             _ => return Err(Malformed::Field("type of a value")),
         };
         fields.end()?;
@@ -167,6 +176,8 @@ impl fmt::Display for Value {
             Self::Bytes(octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
             Self::Object(object) => object.fmt(f),
             Self::Committed(_) => f.write_str("(value not here)"),
+            Self::Encrypted(Encrypted { why: Some(why), .. }) => write!(f, "(encrypted: {why})"),
+            Self::Encrypted(_) => f.write_str("(encrypted)"),
         }
     }
 }

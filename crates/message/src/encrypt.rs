@@ -121,6 +121,12 @@ impl Recipients {
         self.passwords.push(password);
     }
 
+    /// The number of encryption keys of the certificates.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
     /// The number of passphrases.
     #[must_use]
     pub fn passwords(&self) -> usize {

@@ -3,8 +3,10 @@
 use sequoia_openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
+use crate::algorithm::{Aead, Cipher};
+use crate::content::Compression;
 use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt_with};
-use crate::encrypt::{EncryptOptions, Recipients, Suite, seal};
+use crate::encrypt::{EncryptOptions, Profile, Recipients, Suite, seal};
 use crate::error::{MessageError, Result};
 use crate::framing;
 use crate::packets::ReadLimits;
@@ -43,6 +45,22 @@ impl Sealer {
         let session_key = suite.session_key()?;
         let wrapped = suite.wrap(&session_key, recipients)?;
         Ok(Self { suite, wrapped, session_key, options })
+    }
+
+    /// Encrypts under a session key that the recipients have already. Each message is one packet of RFC 9580 (version 2 of
+    /// type 18) with AES-256 and OCB, without compression and without a wrapped session key.
+    #[must_use]
+    pub fn with_session_key(session_key: &[u8; 32]) -> Self {
+        let options = EncryptOptions::default();
+        let suite = Suite {
+            profile: Profile::Rfc9580,
+            cipher: Cipher::Aes256,
+            aead: Aead::Ocb,
+            chunk: options.chunk,
+        };
+        let options = EncryptOptions { compression: Compression::None, ..options };
+        let session_key = Zeroizing::new(session_key.to_vec());
+        Self { suite, wrapped: Vec::new(), session_key, options }
     }
 
     /// Encrypts one message in memory.
@@ -104,6 +122,7 @@ impl Sealer {
 pub struct Opener {
     secrets: Secrets,
     remembered: Remembered,
+    limits: ReadLimits,
 }
 
 /// The number of cached entries of each kind.
@@ -113,8 +132,13 @@ impl Opener {
     /// Decrypts with these keys and passphrases.
     #[must_use]
     pub fn new(keys: Vec<DecryptionKey>, passwords: Vec<Password>) -> Self {
-        let remembered = Remembered::with_limit(REMEMBERED);
-        Self { secrets: Secrets { keys, passwords, ..Secrets::default() }, remembered }
+        Self::with(Secrets { keys, passwords, ..Secrets::default() }, ReadLimits::default())
+    }
+
+    /// Decrypts with secrets of any kind, within limits.
+    #[must_use]
+    pub fn with(secrets: Secrets, limits: ReadLimits) -> Self {
+        Self { secrets, remembered: Remembered::with_limit(REMEMBERED), limits }
     }
 
     /// Decrypts one message in memory, and checks its signatures.
@@ -127,10 +151,10 @@ impl Opener {
         let options = DecryptOptions {
             // Streaming is safe here: no content is returned unless the whole message is good.
             release: Release::Streamed,
-            limits: ReadLimits::default(),
+            limits: self.limits,
             threads: 1,
         };
-        let Self { secrets, remembered } = self;
+        let Self { secrets, remembered, .. } = self;
         let decrypted =
             decrypt_with(&mut &*sealed, &mut plain, secrets, remembered, verifier, options)?;
         Ok((plain, decrypted))

@@ -26,7 +26,8 @@ mod module {
     use crate::keys::{Key, Store};
     #[pymodule_export]
     use crate::log::{
-        Exchange, Import, Log, LogCheck, LogEntry, LogNode, LogSnapshot, LogWatcher, ObjectId,
+        Encrypted, Exchange, Import, Log, LogCheck, LogEntry, LogNode, LogSnapshot, LogWatcher,
+        ObjectId,
     };
     #[pymodule_export]
     use crate::messages::{Opener, Sealer};

@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use talaria::embed;
 use talaria::log::{
-    self, Content, Edit, Float, Honoured, Operations, SessionReport, Signing, Update, Value,
+    self, Content, Edit, Float, Honoured, Operations, SessionReport, Signing, Unreadable, Update,
+    Value,
 };
 use talaria::log_net::ServeOptions;
 
-use crate::data::Data;
+use crate::data::{Data, Passphrase};
 use crate::error::{Raised, UsageError, work};
 use crate::keys::Key;
 
@@ -35,6 +36,40 @@ impl ObjectId {
 
     fn __repr__(&self) -> String {
         format!("<talaria.ObjectId {}>", self.0)
+    }
+}
+
+/// A value that no key here opens, with the reason.
+#[pyclass(frozen, eq, hash)]
+#[derive(Clone, Eq, Hash, PartialEq)]
+pub(crate) struct Encrypted(log::Encrypted);
+
+#[pymethods]
+impl Encrypted {
+    #[getter]
+    fn epoch(&self) -> String {
+        self.0.epoch.to_string()
+    }
+
+    #[getter]
+    fn readers(&self) -> Option<usize> {
+        match self.0.why {
+            Some(Unreadable::NoKey { readers }) => Some(readers),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn reason(&self) -> Option<&'static str> {
+        self.0.why.as_ref().map(Unreadable::kind)
+    }
+
+    fn __str__(&self) -> String {
+        Value::Encrypted(self.0.clone()).to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.Encrypted {}>", self.reason().unwrap_or("value"))
     }
 }
 
@@ -74,6 +109,7 @@ fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::Object(id) => ObjectId(*id).into_bound_py_any(py),
         // Deleted, or not here.
         Value::Committed(_) => Ok(py.None().into_bound(py)),
+        Value::Encrypted(encrypted) => Encrypted(encrypted.clone()).into_bound_py_any(py),
     }
 }
 
@@ -140,6 +176,43 @@ impl Log {
     #[getter]
     fn id(&self) -> String {
         self.0.id().to_string()
+    }
+
+    /// Opens encrypted values from now on with these secret keys.
+    #[pyo3(signature = (keys, *, key_passphrases = Vec::new()))]
+    fn unlock(
+        &self,
+        py: Python<'_>,
+        keys: Vec<Data>,
+        key_passphrases: Vec<Passphrase>,
+    ) -> Result<(), Raised> {
+        work(py, || self.0.unlock(&keys, &key_passphrases))
+    }
+
+    /// Encrypts values of fields from now on to certificates.
+    #[pyo3(signature = (key, object, fields, *, to))]
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: &str,
+        fields: &str,
+        to: Vec<Data>,
+    ) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.encrypt(key, object, fields, &to))?.to_string())
+    }
+
+    /// Encrypts values of fields no more.
+    fn stop_encrypting(
+        &self,
+        py: Python<'_>,
+        key: &Key,
+        object: &str,
+        fields: &str,
+    ) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.stop_encrypting(key, object, fields))?.to_string())
     }
 
     /// Puts a value into a field, and returns the identities of the new entries.
@@ -265,7 +338,7 @@ impl Log {
     }
 
     /// Lets the owner of a certificate change objects.
-    #[pyo3(signature = (key, cert, *, object = None, fields = "*", operations = "all"))]
+    #[pyo3(signature = (key, cert, *, object = None, fields = "*", operations = "changes"))]
     fn grant(
         &self,
         py: Python<'_>,
@@ -277,10 +350,13 @@ impl Log {
     ) -> PyResult<String> {
         let operations = match operations {
             "all" => Operations::ALL,
+            "changes" => Operations::CHANGES,
             "fields" => Operations::FIELDS,
             "objects" => Operations::OBJECTS,
+            "readers" => Operations::READERS,
             other => {
-                let text = format!("{other:?} is not one of 'all', 'fields', 'objects'");
+                let all = "'all', 'changes', 'fields', 'objects', 'readers'";
+                let text = format!("{other:?} is not one of {all}");
                 return Err(UsageError::new_err(text));
             }
         };

@@ -199,10 +199,10 @@ class Stores(unittest.TestCase):
             self.assertTrue(is_locked())
 
 
-def key_of_gpg(user_id):
+def key_of_gpg(user_id, algorithm=("ed25519", "sign")):
     """A new key of gpg: the secret key, and the certificate."""
     gpg = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
-    subprocess.run([*gpg, "--quick-gen-key", user_id, "ed25519", "sign"], check=True, stderr=subprocess.PIPE)
+    subprocess.run([*gpg, "--quick-gen-key", user_id, *algorithm], check=True, stderr=subprocess.PIPE)
     secret = subprocess.run([*gpg, "--export-secret-keys", user_id], check=True, stdout=subprocess.PIPE)
     public = subprocess.run([*gpg, "--export", user_id], check=True, stdout=subprocess.PIPE)
     return secret.stdout, public.stdout
@@ -258,6 +258,40 @@ class Logs(unittest.TestCase):
         self.assertTrue(self.log.verify())
         with self.assertRaises(talaria.NotFoundError):
             self.log.delete_values(self.alice, "server", "color")
+
+    def test_encrypted_fields_are_for_their_readers(self):
+        secret, cert = key_of_gpg("Carol <carol@log.example>", ("default", "default"))
+        with self.assertRaises(talaria.UsageError):
+            self.log.encrypt(self.alice, "server", "pin*", to=[])
+        epoch = self.log.encrypt(self.alice, "server", "pin*", to=[CERT, cert])
+        with self.assertRaises(talaria.NoSecretError):
+            self.log.put(self.alice, "server", "pin", "1234")
+        self.assertIsNone(self.log.get("server", "pin"))
+        self.log.unlock([KEY])
+        self.log.put(self.alice, "server", "pin", "1234")
+        self.assertEqual(self.log.get("server", "pin"), "1234")
+        self.log.unlock([])
+        hidden = self.log.get("server", "pin")
+        self.assertIsInstance(hidden, talaria.Encrypted)
+        self.assertEqual((hidden.reason, hidden.readers, hidden.epoch), ("no-key", 2, epoch))
+        self.assertIn("none of the 2 keys", str(hidden))
+        self.assertEqual(self.log.history("server", "pin")[0].value, hidden)
+        with self.assertRaises(TypeError):
+            self.log.put(self.alice, "server", "copy", hidden)
+        # The key of gpg opens it, too, until its owner is no reader any more.
+        self.log.unlock([secret])
+        self.assertEqual(self.log.fields("server"), {"pin": "1234"})
+        self.log.encrypt(self.alice, "server", "pin*", to=[CERT])
+        self.log.unlock([KEY])
+        self.log.put(self.alice, "server", "pin", "5678", deletable=True)
+        self.log.unlock([secret])
+        self.assertEqual(self.log.get("server", "pin").reason, "no-key")
+        self.assertEqual(self.log.history("server", "pin")[0].value, "1234")
+        self.log.stop_encrypting(self.alice, "server", "pin*")
+        self.log.unlock([])
+        self.log.put(self.alice, "server", "pin", "open")
+        self.assertEqual(self.log.get("server", "pin"), "open")
+        self.assertTrue(self.log.verify())
 
     def test_a_snapshot_shows_the_log_without_entries(self):
         self.log.put(self.alice, "server", "color", "red")

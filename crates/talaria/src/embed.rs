@@ -20,8 +20,8 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::policy;
 use talaria_message::{
-    Acceptance, EncryptOptions, Facts, Issuer, Lookup, MessageError, MessageKind, NotAccepted,
-    Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
+    Acceptance, DecryptionKey, EncryptOptions, Facts, Issuer, Lookup, MessageError, MessageKind,
+    NotAccepted, Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
     decryption_keys, read_certs, signing_key, unarmored,
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
@@ -83,13 +83,7 @@ impl SharedOpener {
         keys: &[K],
         key_passphrases: &[P],
     ) -> Result<Self, Error> {
-        let unlocking = passwords(key_passphrases);
-        let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
-        let certs = parse_all(keys)?;
-        if !certs.iter().all(Cert::is_tsk) {
-            return Err(MessageError::Malformed("no secret key found").into());
-        }
-        let keys = certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
+        let keys = secret_keys(keys, key_passphrases)?;
         Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)))))
     }
 
@@ -125,6 +119,20 @@ impl SharedOpener {
             .map_err(MessageError::NotAccepted)?;
         Ok((plain, decrypted.signatures))
     }
+}
+
+/// The keys for decryption in `keys`, which are unlocked with one of `passphrases` when they are needed.
+fn secret_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
+    keys: &[K],
+    passphrases: &[P],
+) -> Result<Vec<DecryptionKey>, Error> {
+    let unlocking = passwords(passphrases);
+    let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
+    let certs = parse_all(keys)?;
+    if !certs.iter().all(Cert::is_tsk) {
+        return Err(MessageError::Malformed("no secret key found").into());
+    }
+    Ok(certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect())
 }
 
 /// The acceptance policy for callers with or without expected signers.
@@ -538,21 +546,7 @@ pub enum ErrorKind {
 impl From<&Error> for ErrorKind {
     fn from(error: &Error) -> Self {
         match error {
-            Error::Message(error) => match error {
-                MessageError::Usage(_) => Self::Usage,
-                MessageError::Malformed(_)
-                | MessageError::OtherKind { .. }
-                | MessageError::Truncated(_) => Self::Malformed,
-                MessageError::NotAccepted(_) => Self::NotAccepted,
-                MessageError::Tampered(_)
-                | MessageError::Unopened { .. }
-                | MessageError::Unprotected => Self::Tampered,
-                MessageError::NoSecret { .. } => Self::NoSecret,
-                MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
-                MessageError::Unsupported(_) => Self::Unsupported,
-                MessageError::TooLarge { .. } => Self::TooLarge,
-                _ => Self::Other,
-            },
+            Error::Message(error) => Self::of_message(error),
             Error::Store(StoreError::Missing { .. } | StoreError::NotFound(_))
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
@@ -582,6 +576,24 @@ impl ErrorKind {
         }
     }
 
+    fn of_message(error: &MessageError) -> Self {
+        match error {
+            MessageError::Usage(_) => Self::Usage,
+            MessageError::Malformed(_)
+            | MessageError::OtherKind { .. }
+            | MessageError::Truncated(_) => Self::Malformed,
+            MessageError::NotAccepted(_) => Self::NotAccepted,
+            MessageError::Tampered(_)
+            | MessageError::Unopened { .. }
+            | MessageError::Unprotected => Self::Tampered,
+            MessageError::NoSecret { .. } => Self::NoSecret,
+            MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
+            MessageError::Unsupported(_) => Self::Unsupported,
+            MessageError::TooLarge { .. } => Self::TooLarge,
+            _ => Self::Other,
+        }
+    }
+
     fn of_log(error: &LogError) -> Self {
         match error {
             LogError::Update(error) => match error {
@@ -590,10 +602,13 @@ impl ErrorKind {
                 | UpdateError::NoEntry(_)
                 | UpdateError::NoDeletable(_) => Self::NotFound,
                 UpdateError::Ambiguous { .. } => Self::Ambiguous,
+                UpdateError::NotReader { .. } => Self::NoSecret,
+                UpdateError::EncryptionLost(_) => Self::Refused,
                 _ => Self::Usage,
             },
             LogError::NotALog { .. } => Self::NotFound,
             LogError::Draft(DraftError::Key(_)) | LogError::Signer(_) => Self::Key,
+            LogError::Readers { source } => Self::of_message(source),
             LogError::Draft(_)
             | LogError::Genesis(_)
             | LogError::OtherLog { .. }

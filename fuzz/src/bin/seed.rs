@@ -376,16 +376,16 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         Certificate, EXPORT_MAGIC, LogFolder, Maker, SnapshotFile, Tail, read_record, scan,
         to_records,
     };
-    use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
+    use talaria_message::make::{GenerateOptions, Protection, generate};
     use talaria_message::openpgp::serialize::MarshalInto as _;
-    use talaria_message::{policy, signing_key};
+    use talaria_message::{Recipients, policy, signing_key};
 
-    let mut options = GenerateOptions::default();
-    options.uses = KeyUses::Sign;
-    let cert = generate(&options, &Protection::Unprotected, NOW - 1000)?.cert;
+    let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, NOW - 1000)?.cert;
+    let mut readers = Recipients::default();
+    readers.add(&cert, policy(), NOW)?;
     let certificate = Certificate::minimal(&cert.to_vec()?)?;
     let mut key = signing_key(&cert, policy(), NOW, &mut |_, _| None)?;
-    let entries = talaria_fuzz::log::seed(&mut key, &certificate);
+    let entries = talaria_fuzz::log::seed(&mut key, &certificate, &readers);
     let mut records = Vec::new();
     to_records(&entries, &mut records);
     let mut export = EXPORT_MAGIC.to_vec();
@@ -421,6 +421,13 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     written.write_snapshot(&snapshot, &mut file, Path::new("seed"))?;
     SnapshotFile::read(&mut &file[1..], written.id())?;
     write(folder, "log", records.len() + 3, &file)?;
+    // What stands inside ciphertexts of the place that the target has.
+    let (log, object, author, epoch) = ([1; 32], [2; 32], [6; 33], [3; 32]);
+    let key = [&b"TLGK\x01"[..], &log, &object, b"\0\x02a*", &author, &[9; 32]].concat();
+    let value = [&b"TLGV\x01"[..], &log, &object, b"\0\x02ab", &author, &epoch, b"\x01x"].concat();
+    for (number, plain) in [key, value].into_iter().enumerate() {
+        write(folder, "log", records.len() + 4 + number, &[&[4], &plain[..]].concat())?;
+    }
     Ok(())
 }
 

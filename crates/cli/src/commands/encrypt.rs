@@ -5,22 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use talaria::message::{
-    Aead, ArmorWriter, Compression, EncryptOptions, Label, Profile, Recipients, encrypt,
-};
-use talaria::status::{self, Unfit};
-use talaria::store::{Access, Query};
+use talaria::message::{Aead, ArmorWriter, Compression, EncryptOptions, Label, Profile, encrypt};
+use talaria::status;
 
-use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, watched};
 use crate::keys::KeyArgs;
 use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
-use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
-use crate::terminal::Paint;
-use crate::trust::{Named, TrustArgs};
+use crate::recipients::RecipientArgs;
+use crate::signatures::{StatusArgs, fingerprints, signers};
 
 /// Encrypt a file
 ///
@@ -35,14 +30,8 @@ pub(crate) struct Args {
     /// File to encrypt [default: standard input]
     #[arg(value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Recipient: a fingerprint, a key ID, or the whole address or text of a user ID (can be repeated)
-    #[arg(long, short, visible_short_alias = 'r', visible_alias = "recipient", value_name = "CERT", value_parser = parse_query)]
-    to: Vec<Query>,
-    /// Refuse recipients whose identity is not confirmed
-    #[arg(long)]
-    trusted_only: bool,
     #[command(flatten)]
-    trust: TrustArgs,
+    recipients: RecipientArgs,
     /// Encrypt with a passphrase
     #[arg(long, short = 'c')]
     symmetric: bool,
@@ -160,46 +149,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // Look at the files first: a recipient, a key or a passphrase is no use without them.
     args.output.check(args.input.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
-    let mut recipients = Recipients::default();
-    let mut names = Vec::new();
-    if !args.to.is_empty() {
-        let stores = cx.stores(Access::Read)?;
-        for query in &args.to {
-            let found = stores.recipient(query, cx.policy(), cx.now).map_err(CliError::from);
-            let cert = found.and_then(|cert| {
-                recipients.add(&cert, cx.policy(), cx.now)?;
-                Ok(cert)
-            });
-            let cert = report.on_error(cert, |error| {
-                status::invalid_recipient(unfit(error), &query.to_string())
-            })?;
-            names.push(cert.fingerprint().to_hex());
-        }
-        drop(stores);
-        let chosen = names.iter().zip(&args.to).map(|(name, query)| Named::chosen(name, query));
-        let beliefs = args.trust.of_recipients(chosen, cx)?;
-        for ((name, query), belief) in names.iter().zip(&args.to).zip(beliefs) {
-            let why = match belief {
-                Some(belief) if belief.is_enough() => continue,
-                Some(belief) => format!("validity: {}", belief.level.name()),
-                None => "the store has no trust root".to_owned(),
-            };
-            if args.trusted_only {
-                report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
-                return Err(CliError::Missing(format!(
-                    "cannot confirm that {name} belongs to {query} ({why}); `talaria trust path {name}` \
-                     and `talaria tofu info {name}` say more"
-                )));
-            }
-            if belief.is_some() {
-                let warning = Paint::stderr().doubtful("Warning").to_string();
-                cx.status(format_args!(
-                    "{warning}: cannot confirm that this certificate belongs to {query} ({why}).\n  \
-                     Compare the fingerprint with them, then run:\n  talaria certify {name}"
-                ));
-            }
-        }
-    }
+    let (mut recipients, names) = args.recipients.find(&mut report, cx)?;
     let given = args.passphrase.given()?;
     if args.symmetric {
         if given.is_empty() {
@@ -239,7 +189,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })?;
     target.keep(false)?;
     report.lines(&status::encrypted(&encrypted, &signers, cx.now))?;
-    args.trust.encrypted_to(&names, cx)?;
+    args.recipients.encrypted_to(&names, cx)?;
     let json = serde_json::json!({
         "action": "encrypt", "output": args.output.path, "recipients": names,
         "passphrases": recipients.passwords(), "signed_by": fingerprints(&signers),

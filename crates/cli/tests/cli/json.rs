@@ -128,6 +128,9 @@ const LINES: &str = "\
     log list --log fleet
     log grant --log fleet bob@example.net -u alice@example.org
     log list --log fleet --grants
+    log encrypt --log fleet server-1 'pin*' --to alice@example.org -u alice@example.org
+    log put --log fleet server-1 pin 1234 -u alice@example.org
+    log list --log fleet --readers
     log put --log fleet server-1 note secret --deletable -u alice@example.org
     log delete --log fleet server-1 note -u alice@example.org
     log compact --log fleet

@@ -935,3 +935,122 @@ fn a_deleted_value_leaves_all_nodes() {
     }
     assert_eq!(alice.stats()["state"], bob.stats()["state"]);
 }
+
+/// Alice lets herself and Carol read a field. Bob, who has the whole log, sees that there is something and not what, and finds no way to
+/// pass it off as another value.
+#[test]
+fn encrypted_fields_are_for_their_readers() {
+    const SECRET: &str = "secret-of-bob";
+    let site = Site::new();
+    let (alice, bob) = site.pair();
+    let carol = site.node("carol");
+    for node in [alice, bob] {
+        node.ok("import carol.pgp");
+    }
+    carol.ok("import alice.pgp");
+    let begun = alice
+        .ok("log encrypt server-1 pin* --to alice@example.org --to carol@example.org")
+        .remove(0);
+    assert_eq!((&begun["is_reader"], &begun["encrypted"]), (&true.into(), &true.into()));
+    let epoch = begun["entry"].as_str().unwrap();
+    alice.ok(&format!("log put server-1 pin {SECRET}"));
+    alice.ok("log put server-1 tags plain");
+    alice.ok("log export -o sent.tlg");
+    for node in [bob, carol] {
+        node.ok("log import sent.tlg");
+        node.verify();
+    }
+    let sent = fs::read(site.at("sent.tlg")).unwrap();
+    assert!(!sent.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+    assert_eq!(alice.stats()["state"], bob.stats()["state"]);
+    for node in [alice, carol] {
+        assert_eq!(node.get("server-1", "pin"), serde_json::json!([SECRET]));
+        assert_eq!(node.ok("log history server-1 pin")[0]["value"], SECRET);
+    }
+    let hidden = serde_json::json!({ "epoch": epoch, "readers": 2, "reason": "no-key" });
+    assert_eq!(bob.get("server-1", "pin"), serde_json::json!([{ "encrypted": hidden }]));
+    assert_eq!(bob.ok("log history server-1 pin")[0]["value"]["encrypted"], hidden);
+    assert_eq!(bob.get("server-1", "tags"), serde_json::json!(["plain"]));
+    assert_eq!(bob.fails("log get server-1 pin --raw", 1).0, "not_found");
+    let readers = bob.ok("log list --readers").remove(0);
+    assert_eq!((&readers["fields"], &readers["name"]), (&"pin*".into(), &"server-1".into()));
+    assert_eq!(readers["readers"].as_array().unwrap().len(), 2);
+    let listed = bob.ok("log history server-1 pin*").remove(0);
+    assert_eq!(
+        (&listed["operation"], &listed["readers"]),
+        (&"encrypt".into(), &readers["readers"])
+    );
+
+    // Who may change a field cannot write a plaintext into it, and not choose its readers.
+    alice.ok("log grant bob@example.org");
+    alice.send(bob);
+    assert_eq!(bob.fails("log put server-1 pin mine", 1).0, "refused");
+    assert_eq!(bob.fails("log put server-1 pin mine --deletable", 1).0, "refused");
+    assert_eq!(bob.fails("log encrypt server-1 pin* --to bob@example.org", 1).0, "refused");
+
+    // Bob's own entry with the octets of Alice: a reader sees that they were moved.
+    let (cert, chain) = bob.person();
+    let log = LogFolder::open(&bob.folder()).unwrap();
+    let (moved, message) = log
+        .read(|log| {
+            let object = log.find_object("server-1").unwrap();
+            let values: Vec<_> = log.history(object, Some("pin"));
+            let stolen = values.iter().find_map(|(_, entry)| match &entry.action {
+                Action::Data(DataAction { change: Change::Field(_, change), .. }) => change.value(),
+                _ => None,
+            });
+            let change = FieldChange::Set(stolen);
+            let change = Change::Field("pin2".to_owned(), change);
+            let grant = log.grants().next().unwrap().0;
+            let action = Action::Data(DataAction { object, change });
+            let moved = signed(draft(log, chain, grant, action), &cert);
+            let begun = log.entry(&epoch.parse().unwrap()).unwrap();
+            let Action::Data(DataAction { change: Change::Encrypt(_, key), .. }) = &begun.action
+            else {
+                panic!("{begun:?}")
+            };
+            (moved, key.message().to_vec())
+        })
+        .unwrap();
+    drop(log);
+    write(&site.at("moved.tlg"), &[moved]);
+    assert!(carol.import("sent.tlg").1 && carol.import("moved.tlg").1);
+    let shown = carol.get("server-1", "pin2");
+    assert_eq!(shown[0]["encrypted"]["reason"], "moved", "{shown}");
+
+    // The key of the epoch is an OpenPGP message, and gpg decrypts it for its readers.
+    fs::write(site.at("epoch.pgp"), message).unwrap();
+    let gnupg = site.at("gnupg");
+    fs::create_dir(&gnupg).unwrap();
+    fs::set_permissions(&gnupg, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let gpg = |words: &[&str]| {
+        let mut command = Command::new("gpg");
+        command.args(["--batch", "--pinentry-mode", "loopback", "--passphrase", ""]).args(words);
+        command.current_dir(site.0.path()).env("GNUPGHOME", &gnupg).output().unwrap()
+    };
+    fs::write(site.at("carol.key"), carol.run("key export carol@example.org").stdout).unwrap();
+    let imported = gpg(&["--import", "carol.key"]);
+    assert!(imported.status.success(), "{imported:?}");
+    let decrypted = gpg(&["--decrypt", "epoch.pgp"]);
+    assert!(decrypted.status.success() && decrypted.stdout.starts_with(b"TLGK"), "{decrypted:?}");
+    let _ = Command::new("gpgconf").args(["--kill", "all"]).env("GNUPGHOME", &gnupg).status();
+
+    // Carol is removed: she keeps the old value, and gets no new one.
+    alice.ok("log encrypt server-1 pin* --to alice@example.org");
+    alice.ok("log put server-1 pin new");
+    alice.ok("log put server-1 pin-2 other");
+    alice.send(carol);
+    assert_eq!(alice.get("server-1", "pin"), serde_json::json!(["new"]));
+    assert_eq!(carol.get("server-1", "pin")[0]["encrypted"]["readers"], 1);
+    let history = carol.ok("log history server-1 pin");
+    assert_eq!(history[0]["value"], SECRET);
+    assert_eq!(history[1]["value"]["encrypted"]["reason"], "no-key");
+    assert_eq!(alice.ok("log list --readers").len(), 1);
+
+    // The end of encryption.
+    alice.ok("log encrypt server-1 pin* --stop");
+    alice.ok("log put server-1 pin open");
+    alice.send(bob);
+    assert_eq!(bob.get("server-1", "pin"), serde_json::json!(["open"]));
+    assert_eq!(bob.ok("log list --readers")[0]["encrypted"], false);
+}

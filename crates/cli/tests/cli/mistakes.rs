@@ -373,6 +373,25 @@ const MISTAKES: &[Mistake] = &[
     mistake("talaria log --log fleet put server-1 color", 2, "value", "OBJECT FIELD VALUE"),
     mistake("talaria log --log fleet delete server-1 color", 1, "color", "put --deletable"),
     mistake("talaria log --log fleet put server-1 visits many", 2, "many", "integer"),
+    mistake("talaria log --log fleet encrypt server-1 pin", 2, "--to CERT", "--stop"),
+    mistake(
+        "talaria log --log fleet encrypt server-1 visits --to bob@example.net -u alice@example.org",
+        2,
+        "visits is a counter",
+        "leave the counter out",
+    ),
+    mistake(
+        "talaria log --log fleet put server-1 secret text -u alice@example.org",
+        1,
+        "secret is encrypted",
+        "talaria log encrypt OBJECT FIELDS --to CERT",
+    ),
+    mistake(
+        "talaria --keys other log --log fleet get server-1 hidden --raw",
+        1,
+        "hidden is encrypted",
+        "the key of its only reader",
+    ),
     mistake("talaria log --log fleet put --from letter.txt", 3, "letter.txt, line 1", "\"object\""),
     mistake(
         "talaria --keys empty log --log fleet put a b c",
@@ -433,15 +452,18 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     home.sh("echo 'stor = \"a.db\"' > typo.toml");
     // A window of 256 MiB for five octets.
     home.sh(r"printf '\050\265\057\375\000\220\051\000\000hello' > large.zst");
+    home.sh("talaria -q log --log fleet init --rule visits=counter -u alice@example.org");
+    home.sh("talaria -q log --log fleet put server-1 color red -u alice@example.org");
+    home.sh("talaria -q log --log fleet node publish -u alice@example.org");
+    home.sh("talaria -q log --log fleet encrypt server-1 secret --to bob@example.net -u alice@example.org");
+    home.sh("talaria -q log --log fleet encrypt server-1 hidden --to alice@example.org -u alice@example.org");
+    home.sh("talaria -q log --log fleet put server-1 hidden text -u alice@example.org");
     home.sh("mkdir -m 700 empty && cp -a home/.local/share/talaria/keys two && chmod 700 two");
     home.sh("talaria -q --keys two key generate --yes --no-passphrase 'Alice <alice@example.org>'");
     home.sh("talaria -q encrypt -r bob@example.net letter.txt -o for-bob.pgp");
     home.sh("printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR' > picture.png");
     home.sh("talaria -q backup --repo backup init -u alice@example.org");
     home.sh("talaria -q backup --repo backup create letter.txt");
-    home.sh("talaria -q log --log fleet init --rule visits=counter -u alice@example.org");
-    home.sh("talaria -q log --log fleet put server-1 color red -u alice@example.org");
-    home.sh("talaria -q log --log fleet node publish -u alice@example.org");
     home.sh("talaria -q --keys other --store other.db key generate --no-passphrase 'Eve <eve@example.com>'");
     bob.sh("talaria -q key revoke --yes bob@example.net && talaria -q --store ../a/revoked.db import ../a/friend.asc");
     bob.sh("talaria -q export bob@example.net -o revoked.pgp && talaria -q --store ../a/revoked.db import revoked.pgp");

@@ -3,7 +3,8 @@
 use super::{LogError, LogFolder};
 use crate::action::Action;
 use crate::deletable::Opening;
-use crate::log::{DraftError, Edit, Maker, Update};
+use crate::epoch::EpochKeys;
+use crate::log::{DraftError, Maker, Update};
 use crate::name::EntryId;
 use crate::note::NoteSecret;
 use crate::record::{Signed, Unsigned, together};
@@ -62,18 +63,36 @@ impl LogFolder {
         signing: Signing,
         now_ms: u64,
     ) -> Result<Vec<EntryId>, PutError> {
+        self.put_with(maker, updates, signing, now_ms, &EpochKeys::default())
+    }
+
+    /// Like [`Self::put`], and values of encrypted fields are encrypted under the last epoch of their field, with the keys of `keys`.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError`], with the number of the update.
+    pub fn put_with(
+        &self,
+        maker: &mut Maker<'_>,
+        updates: &[Update],
+        signing: Signing,
+        now_ms: u64,
+        keys: &EpochKeys,
+    ) -> Result<Vec<EntryId>, PutError> {
         maker.chain.instance = self.instance();
+        self.learn_epochs(updates, keys)?;
         self.append(|log| {
             let mut entries: Vec<Unsigned> = Vec::with_capacity(updates.len());
             for (at, update) in updates.iter().enumerate() {
                 let failed = |error: LogError| PutError { at: Some(at), error };
-                let operations = log.operations(maker.chain.author, update);
-                for data in operations.map_err(|error| failed(error.into()))? {
+                let operations = log.operations_with(maker.chain.author, update, keys);
+                let (operations, opening) = operations.map_err(|error| failed(error.into()))?;
+                for data in operations {
                     let draft = log.draft(maker.chain, Action::Data(data), now_ms);
                     let entry = draft.map_err(|error| failed(error.into()))?;
                     let mut own =
                         log.admit_own(entry).map_err(|r| failed(DraftError::from(r).into()))?;
-                    if let Edit::PutDeletable(_, opening) = &update.edit
+                    if let Some(opening) = &opening
                         && log.reveal(&own.id, opening)
                     {
                         own.opening = Some(opening.clone());

@@ -10,6 +10,7 @@ use crate::action::{Action, Change, DataAction, FieldChange, Target, number as o
 use crate::certificate::{Certificate, MemberKey};
 use crate::deletable::Commitment;
 use crate::entry::Entry;
+use crate::genesis::Pattern;
 use crate::graph::{Node, Number, Past, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::record::{Evidence, Signed};
@@ -325,12 +326,16 @@ impl Log {
                 let object = ObjectId::of(self.id, entry.author(), name);
                 return if object == data.object { Ok(()) } else { Err(Refusal::Object) };
             }
-            Change::Delete => return Ok(()),
+            Change::Delete | Change::Encrypt(..) | Change::StopEncrypting(_) => return Ok(()),
             Change::Field(field, change) => (field, change),
         };
         let rule = self.genesis.rule(field);
         if !change.fits(rule) {
             return Err(Refusal::Rule(rule));
+        }
+        if let Some(epoch) = change.epoch() {
+            let is_its = |node: &Node| self.is_epoch(node, data.object, field);
+            self.named(&epoch, place, "the epoch of the value", is_its)?;
         }
         // Most changes name no entry.
         let is_of_field = |node: &Node| {
@@ -355,6 +360,19 @@ impl Log {
                 named(&[*element], "the element", operation::INSERT)
             }
         }
+    }
+
+    /// Whether an admitted entry begins an epoch of a field.
+    pub(crate) fn is_epoch_of(&self, id: &EntryId, object: ObjectId, field: &str) -> bool {
+        let node = self.graph.number(id).map(|number| self.graph.node(number));
+        node.is_some_and(|node| self.is_epoch(node, object, field))
+    }
+
+    fn is_epoch(&self, node: &Node, object: ObjectId, field: &str) -> bool {
+        node.operation == operation::ENCRYPT
+            && *self.graph.objects.name(node.object) == object
+            && Pattern::new(self.graph.fields.name(node.field))
+                .is_some_and(|fields| fields.matches(field))
     }
 
     /// Whether entries that a deletion names are in its past, of its field, and have deletable values.

@@ -372,14 +372,22 @@ fn references(action: &Action) -> Vec<EntryId> {
             };
             revocation.heads.iter().copied().chain(grant).collect()
         }
-        Action::Data(DataAction { change: Change::Field(_, change), .. }) => match change {
-            FieldChange::Replace { replaced, .. } => replaced.clone(),
-            FieldChange::Remove(ids) | FieldChange::DeleteValues(ids) => ids.clone(),
-            FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
-                if element.is_none() { Vec::new() } else { vec![*element] }
-            }
-            FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Vec::new(),
-        },
+        Action::Data(DataAction { change: Change::Field(_, change), .. }) => {
+            let mut named = named_by(change);
+            named.extend(change.epoch());
+            named
+        }
         Action::Data(_) => Vec::new(),
+    }
+}
+
+fn named_by(change: &FieldChange) -> Vec<EntryId> {
+    match change {
+        FieldChange::Replace { replaced, .. } => replaced.clone(),
+        FieldChange::Remove(ids) | FieldChange::DeleteValues(ids) => ids.clone(),
+        FieldChange::Insert { parent: element, .. } | FieldChange::Erase(element) => {
+            if element.is_none() { Vec::new() } else { vec![*element] }
+        }
+        FieldChange::Set(_) | FieldChange::Add(_) | FieldChange::Count(_) => Vec::new(),
     }
 }

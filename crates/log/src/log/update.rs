@@ -5,10 +5,13 @@ use crate::action::{
     Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX, Revocation, Target,
 };
 use crate::deletable::Opening;
+use crate::encrypted::{READERS_MAX, Unreadable};
+use crate::epoch::EpochKeys;
 use crate::genesis::MergeRule;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::text;
+use crate::state::Encryption;
 use crate::value::Value;
 
 /// A wanted change of an object.
@@ -85,6 +88,30 @@ pub enum UpdateError {
     /// The log has no such entry.
     #[error("no entry {0} is in this log")]
     NoEntry(EntryId),
+    /// The field is encrypted, and the author has not the key.
+    #[error("{field} is encrypted, and you cannot write to it: {why}")]
+    NotReader {
+        /// The field.
+        field: String,
+        /// The reason why the key is not there.
+        why: Unreadable,
+    },
+    /// The field was encrypted, and what began this does not count any more.
+    #[error(
+        "{0} was encrypted by an entry that does not count any more, so a value would be readable for all"
+    )]
+    EncryptionLost(String),
+    /// The numbers of a counter cannot be encrypted.
+    #[error("{0} is a counter, and counters cannot be encrypted")]
+    EncryptedCounter(String),
+    /// The readers of an epoch have too many keys.
+    #[error(
+        "the readers have {found} encryption keys together, and an epoch has at most {READERS_MAX}"
+    )]
+    TooManyReaders {
+        /// The number of keys.
+        found: usize,
+    },
     /// More values are side by side than one entry can replace.
     #[error(
         "{field} has {found} values side by side, and one entry replaces at most {REPLACED_MAX}"
@@ -161,7 +188,23 @@ impl Log {
         author: KeyName,
         update: &Update,
     ) -> Result<Vec<DataAction>, UpdateError> {
+        Ok(self.operations_with(author, update, &EpochKeys::default())?.0)
+    }
+
+    /// The operations, where values of encrypted fields are encrypted with `keys`; and the opening of the value that is written, if it is
+    /// deletable.
+    ///
+    /// # Errors
+    ///
+    /// [`UpdateError`].
+    pub fn operations_with(
+        &self,
+        author: KeyName,
+        update: &Update,
+        keys: &EpochKeys,
+    ) -> Result<(Vec<DataAction>, Option<Opening>), UpdateError> {
         let name = &update.object;
+        let mut written = None;
         let mut made = Vec::new();
         let object = match (self.find_object(name), &update.edit) {
             (Err(UpdateError::NoObject(_)), Edit::Put(..) | Edit::PutDeletable(..)) => {
@@ -176,15 +219,27 @@ impl Log {
             Edit::Delete => {
                 self.state.object(object).ok_or_else(|| UpdateError::NoObject(name.clone()))?;
                 made.push(DataAction { object, change: Change::Delete });
-                return Ok(made);
+                return Ok((made, None));
             }
-            Edit::Put(field, value) => (field, vec![self.put(object, field, value)?]),
+            Edit::Put(field, value) => {
+                let encrypted = self.encrypt((author, object, field), value, keys)?;
+                (field, vec![self.put(object, field, encrypted.as_ref().unwrap_or(value))?])
+            }
             Edit::PutDeletable(field, opening) => {
+                let encrypted = match opening.value() {
+                    Some(value) => self.encrypt((author, object, field), &value, keys)?,
+                    None => None,
+                };
+                let opening = encrypted
+                    .map_or_else(|| opening.clone(), |encrypted| opening.with_value(&encrypted));
                 let value = Value::Committed(opening.commitment());
+                written = Some(opening);
                 (field, vec![self.put(object, field, &value)?])
             }
             Edit::DeleteValues(field) => (field, self.delete_values(object, field)?),
-            Edit::Remove(field, value) => (field, self.remove(object, field, value.as_ref())?),
+            Edit::Remove(field, value) => {
+                (field, self.remove(object, field, value.as_ref(), keys)?)
+            }
         };
         check_name(field)?;
         made.extend(
@@ -192,7 +247,40 @@ impl Log {
                 .into_iter()
                 .map(|change| DataAction { object, change: Change::Field(field.clone(), change) }),
         );
-        Ok(made)
+        Ok((made, written))
+    }
+
+    /// The entry that begins the epoch under which an update is encrypted.
+    pub(crate) fn epoch_of(&self, update: &Update) -> Option<EntryId> {
+        let (Edit::Put(field, _) | Edit::PutDeletable(field, _)) = &update.edit else {
+            return None;
+        };
+        match self.state.encryption(self.find_object(&update.object).ok()?, field) {
+            Encryption::Epoch(epoch) => Some(epoch),
+            _ => None,
+        }
+    }
+
+    /// A value encrypted under the last epoch of its field. `None` if the field is not encrypted.
+    fn encrypt(
+        &self,
+        (author, object, field): (KeyName, ObjectId, &str),
+        value: &Value,
+        keys: &EpochKeys,
+    ) -> Result<Option<Value>, UpdateError> {
+        let of_field = || field.to_owned();
+        match self.state.encryption(object, field) {
+            Encryption::None => Ok(None),
+            _ if matches!(value, Value::Encrypted(_)) => Ok(None),
+            Encryption::Lost => Err(UpdateError::EncryptionLost(of_field())),
+            Encryption::Epoch(_) if self.genesis.rule(field) == MergeRule::Counter => {
+                Err(UpdateError::EncryptedCounter(of_field()))
+            }
+            Encryption::Epoch(epoch) => keys
+                .encrypt(self, (author, epoch), (object, field), value)
+                .map(|encrypted| Some(Value::Encrypted(encrypted)))
+                .map_err(|why| UpdateError::NotReader { field: of_field(), why }),
+        }
     }
 
     fn put(
@@ -228,6 +316,7 @@ impl Log {
         object: ObjectId,
         field: &str,
         value: Option<&Value>,
+        keys: &EpochKeys,
     ) -> Result<Vec<FieldChange>, UpdateError> {
         let rule = self.genesis.rule(field);
         let text = || value.map(ToString::to_string).unwrap_or_default();
@@ -242,7 +331,12 @@ impl Log {
             }
             _ => {}
         }
-        let content = self.state.field(object, field).ok_or_else(absent)?;
+        // No key is needed unless an element must be found.
+        let content = match value {
+            Some(_) => keys.field(self, object, field),
+            None => self.state.field(object, field),
+        };
+        let content = content.ok_or_else(absent)?;
         Ok(match content {
             Content::LastWriter(_) => vec![FieldChange::Set(None)],
             Content::Strict(_) => {
@@ -314,7 +408,7 @@ pub(crate) fn one_object(
 }
 
 /// Refuses a text that cannot name an object or a field.
-fn check_name(name: &str) -> Result<(), UpdateError> {
+pub(crate) fn check_name(name: &str) -> Result<(), UpdateError> {
     let fits = (1..=NAME_OCTETS_MAX).contains(&name.len()) && text(name.as_bytes()).is_some();
     if fits { Ok(()) } else { Err(UpdateError::Name(name.to_owned())) }
 }

@@ -1,16 +1,17 @@
 //! Any order, repetition and batching of delivery gives the same state and the same hash.
 //!
 //! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
-//! deletable values and their deletion, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
+//! deletable values and their deletion, epochs and encrypted values, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
 //! without seeing each other.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use talaria_log::{
-    Action, CheckpointFork, CheckpointInfo, Content, EntryId, FieldChange, ForkEvidence, Log,
-    Maker, Opening, Outcome, Revocation, Signed, SnapshotInfo, Standing, Target, Value,
-    read_record, to_records,
+    Action, Change, CheckpointFork, CheckpointInfo, Content, DataAction, Encrypted, Encryption,
+    EntryId, FieldChange, ForkEvidence, Log, Maker, Opening, Outcome, Pattern, Revocation, Signed,
+    SnapshotInfo, Standing, Target, Value, WrappedKey, read_record, to_records,
 };
+use talaria_message::Sealer;
 
 use crate::people::{
     EXPIRING, GRACE, NOW, NOW_MS, Notary, Person, VALID_S, begin, change, genesis_of, grant,
@@ -30,9 +31,9 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..5, 0u8..35, any::<prop::sample::Index>(), any::<prop::sample::Index>())
+    let step = (0usize..5, 0u8..40, any::<prop::sample::Index>(), any::<prop::sample::Index>())
         .prop_map(|(actor, kind, one, two)| Step { actor, kind, one, two });
-    prop::collection::vec(step, 10..70)
+    prop::collection::vec(step, 10..85)
 }
 
 struct Actor {
@@ -178,7 +179,7 @@ impl History {
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.branches[two.index(fork.branches.len())])
             }
-            13 | 19 => {
+            13 | 19 | 38 | 39 => {
                 let forks = log.forks();
                 let Some(fork) = forks.get(one.index(forks.len().max(1))) else { return };
                 Action::Choose(fork.entries[two.index(fork.entries.len())])
@@ -235,6 +236,33 @@ impl History {
                     self.made.push(signed);
                 }
                 return;
+            }
+            35 | 36 => {
+                let fields = Pattern::new(["*", "n*", "name", "other"][one.index(4)]).unwrap();
+                let object = object(1);
+                let change = if *kind == 35 {
+                    let message =
+                        [&b"\xc1\x0a\x03reader-1\x19\xd2\x01"[..], &[number.to_be_bytes()[7]]];
+                    let key = WrappedKey::new([1; 32], message.concat()).unwrap();
+                    Change::Encrypt(fields, Box::new(key))
+                } else {
+                    Change::StopEncrypting(fields)
+                };
+                Action::Data(DataAction { object, change })
+            }
+            37 => {
+                let field = ["name", "other"][one.index(2)];
+                // Also under an epoch that does not count any more.
+                let mut epochs = log.entries().filter_map(|(id, entry)| match &entry.action {
+                    Action::Data(DataAction { change: Change::Encrypt(fields, _), .. }) => {
+                        fields.matches(field).then_some(id)
+                    }
+                    _ => None,
+                });
+                let Some(epoch) = epochs.nth(two.index(3)) else { return };
+                let packet = Sealer::with_session_key(&[1; 32]).seal(b"value").unwrap();
+                let value = Value::Encrypted(Encrypted::new(epoch, packet).unwrap());
+                change(1, field, FieldChange::Set(Some(value)))
             }
             27 => revoke_since(&target, u64::from(NOW + times[one.index(times.len())])),
             28 => grant_by(Person::renewed(EXPIRING, 2 * VALID_S)),
@@ -310,9 +338,8 @@ type Seen = (
     Vec<EntryId>,
     [u8; 32],
     Vec<ForkEvidence>,
-    Vec<CheckpointInfo>,
-    Vec<CheckpointFork>,
-    Vec<Vec<EntryId>>,
+    (Vec<CheckpointInfo>, Vec<CheckpointFork>, Vec<Vec<EntryId>>),
+    Vec<Encryption>,
     Vec<SnapshotInfo>,
 );
 
@@ -329,7 +356,11 @@ fn seen(log: &Log) -> Seen {
         // Whoever made it had seen no more than its past.
         assert_eq!(log.check_snapshot(&snapshot.entry), Some(Ok(())));
     }
-    (standings, log.heads(), log.state_hash(), log.forks(), checkpoints, forks, leaves, snapshots)
+    let encryption = |field| log.state().encryption(object(1), field);
+    let encryptions = ["name", "other", "set"].map(encryption).to_vec();
+    let (heads, hash) = (log.heads(), log.state_hash());
+    let of_checkpoints = (checkpoints, forks, leaves);
+    (standings, heads, hash, log.forks(), of_checkpoints, encryptions, snapshots)
 }
 
 proptest! {
@@ -433,6 +464,13 @@ fn histories_have_forks_revocations_and_choices() {
                 })
                 .or_insert(0) += 1;
         }
+        *found
+            .entry(match log.state().encryption(object(1), "name") {
+                Encryption::Epoch(_) => "encrypted",
+                Encryption::Lost => "lost epoch",
+                Encryption::None => "not encrypted",
+            })
+            .or_insert(0) += 1;
     }
     for what in [
         "insert",
@@ -451,6 +489,11 @@ fn histories_have_forks_revocations_and_choices() {
         "valid checkpoint",
         "fork of the checkpointer",
         "spared by a checkpoint",
+        "encrypt",
+        "stop-encrypting",
+        "encrypted",
+        "lost epoch",
+        "not encrypted",
         "snapshot",
         "snapshot of another state",
     ] {

@@ -1,12 +1,15 @@
 //! The octets of entries, signatures and batches.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use talaria_log::{
-    Action, Change, Checkpoint, Cosignatures, DataAction, Edge, Entry, EntryId, Evidence,
-    FieldChange, Float, Genesis, Maker, Malformed, NodeKey, Note, NoteKind, NoteSecret, Operations,
-    Pattern, Revocation, Side, Signed, Snapshot, StoredSignature, Target, TreeHead, Value,
-    WitnessRequest, is_included, read_record, to_records,
+    Action, Change, Checkpoint, Commitment, Cosignatures, DataAction, Edge, Encrypted, Entry,
+    EntryId, Evidence, FieldChange, Float, Genesis, Maker, Malformed, NodeKey, Note, NoteKind,
+    NoteSecret, Operations, Pattern, Revocation, Side, Signed, Snapshot, StoredSignature, Target,
+    TreeHead, Value, WitnessRequest, WrappedKey, is_included, read_record, to_records,
 };
+use talaria_message::Sealer;
 
 use crate::people::{
     NOW, NOW_MS, Notary, Person, V6, begin, change, genesis_of, grant_to, object, pair, set,
@@ -20,6 +23,14 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Boolean),
         prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::Bytes),
         any::<u8>().prop_map(|number| Value::Object(object(number))),
+        any::<([u8; 32], u32)>().prop_map(|(hash, octets)| {
+            let octets = 1 + octets % 65_536;
+            Value::Committed(Commitment { octets, hash })
+        }),
+        (any::<[u8; 32]>(), prop::collection::vec(any::<u8>(), 0..9000)).prop_map(|(id, plain)| {
+            let packet = Sealer::with_session_key(&id).seal(&plain).unwrap();
+            Value::Encrypted(Encrypted::new(EntryId(id), packet).unwrap())
+        }),
     ]
 }
 
@@ -46,6 +57,20 @@ fn field_change() -> impl Strategy<Value = FieldChange> {
     ]
 }
 
+/// A message that looks as if it were for these readers.
+fn wrapped(readers: &BTreeSet<u64>, is_aead: bool, data: &[u8]) -> WrappedKey {
+    let mut message = Vec::new();
+    for reader in readers {
+        message.extend([0xc1, 10, 3]);
+        message.extend(reader.to_be_bytes());
+        message.push(25);
+    }
+    let length = u8::try_from(data.len()).unwrap();
+    message.extend([if is_aead { 0xd4 } else { 0xd2 }, length]);
+    message.extend(data);
+    WrappedKey::new([5; 32], message).unwrap()
+}
+
 fn action() -> impl Strategy<Value = Action> {
     let id = || any::<[u8; 32]>().prop_map(EntryId);
     let field = "[a-z/]{1,20}";
@@ -54,6 +79,19 @@ fn action() -> impl Strategy<Value = Action> {
         field.prop_map(move |name| data(Change::Create(name))),
         Just(data(Change::Delete)),
         (field, field_change()).prop_map(move |(field, change)| data(Change::Field(field, change))),
+        (
+            "[a-z]{1,9}\\*?",
+            prop::collection::btree_set(1u64.., 1..9),
+            any::<bool>(),
+            prop::collection::vec(any::<u8>(), 1..190)
+        )
+            .prop_map(move |(fields, readers, is_aead, content)| {
+                let key = Box::new(wrapped(&readers, is_aead, &content));
+                data(Change::Encrypt(Pattern::new(&fields).unwrap(), key))
+            }),
+        field.prop_map(move |fields| {
+            data(Change::StopEncrypting(Pattern::new(&fields).unwrap()))
+        }),
         (0u8..3, 0u8..4, ids(40), any::<u32>()).prop_map(|(kind, reason, heads, since)| {
             let since = if heads.is_empty() { since.into() } else { 0 };
             let chain = Person::new(0, 1).chain;

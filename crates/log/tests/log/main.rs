@@ -4,6 +4,7 @@ mod attacks;
 mod checkpoints;
 mod convergence;
 mod deletion;
+mod encryption;
 mod files;
 mod format;
 mod index;

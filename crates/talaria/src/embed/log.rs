@@ -3,22 +3,22 @@
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use talaria_log::{
-    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, FolderReplica,
-    Follower, Genesis, Grant, Honoured, Imported, KeyName, Log, LogError, LogFolder, Maker,
-    MergeRule, NodeKey, ObjectId, ObjectInfo, Operations, Pattern, ProofFiles, SessionReport,
-    Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified, deletable,
-    read_note_key,
+    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys,
+    FolderReplica, Follower, Genesis, Grant, Honoured, Imported, KeyName, Log, LogError, LogFolder,
+    Maker, MergeRule, NodeKey, ObjectId, ObjectInfo, Operations, Pattern, ProofFiles,
+    SessionReport, Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified,
+    deletable, read_note_key,
 };
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
-use talaria_message::MessageError;
 use talaria_message::openpgp::Fingerprint;
+use talaria_message::{MessageError, Recipients, Secrets, policy};
 
-use super::{SharedKey, lock, now, parse_all};
+use super::{SharedKey, lock, now, parse_all, secret_keys};
 use crate::Error;
 use crate::new_file::NewFile;
 
@@ -39,7 +39,11 @@ fn pattern(text: &str) -> Result<Pattern, Error> {
 
 /// A log in a folder. All threads of a program share it, and their commits share syncs. No other process can open it
 /// meanwhile, unless it is served ([`SharedLog::serve`]).
-pub struct SharedLog(Arc<LogFolder>);
+pub struct SharedLog {
+    log: Arc<LogFolder>,
+    /// The keys that open encrypted values.
+    keys: RwLock<Arc<EpochKeys>>,
+}
 
 /// A change in the history of an object.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -50,10 +54,10 @@ pub struct HistoryEntry {
     pub author: String,
     /// The operation, one word.
     pub operation: &'static str,
-    /// The field, if the change is about one.
+    /// The field, if the change is about one. A pattern where encryption begins or ends.
     pub field: Option<String>,
     /// The new value, if there is one: for a creation, the name of the object. A commitment for a deletable value that is deleted, or not
-    /// here.
+    /// here, and the encrypted value with the reason if no key opens it.
     pub value: Option<Value>,
     /// The time that the author claims, in milliseconds since 1970.
     pub time_ms: u64,
@@ -63,14 +67,17 @@ pub struct HistoryEntry {
 
 impl HistoryEntry {
     /// `None` if the entry is no change of an object.
-    fn of(log: &Log, id: &EntryId) -> Option<Self> {
+    fn of(log: &Log, keys: &EpochKeys, id: &EntryId) -> Option<Self> {
         let entry = log.entry(id)?;
         let Action::Data(DataAction { change, .. }) = &entry.action else { return None };
         let (field, value) = match change {
             Change::Create(name) => (None, Some(Value::String(name.clone()))),
             Change::Delete => (None, None),
             Change::Field(field, change) => {
-                (Some(field.clone()), log.state().revealed(id, change).value())
+                (Some(field.clone()), keys.revealed(log, id, change).value())
+            }
+            Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => {
+                (Some(fields.as_str().to_owned()), None)
             }
         };
         Some(Self {
@@ -139,7 +146,7 @@ pub struct LogWatcher(Mutex<Follower>);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl LogWatcher {
-    /// Begins behind what is in the log in `folder` now.
+    /// Begins behind what is in the log in `folder` now. Encrypted values are not opened.
     ///
     /// # Errors
     ///
@@ -158,8 +165,10 @@ impl LogWatcher {
         let mut follower = lock(&self.0);
         loop {
             let came = follower.advance()?;
-            let changes: Vec<HistoryEntry> = follower
-                .read(|log| came.iter().filter_map(|id| HistoryEntry::of(log, id)).collect())?;
+            let changes: Vec<HistoryEntry> = follower.read(|log| {
+                let keys = EpochKeys::default();
+                came.iter().filter_map(|id| HistoryEntry::of(log, &keys, id)).collect()
+            })?;
             let left = end.saturating_duration_since(Instant::now());
             if !changes.is_empty() || left.is_zero() {
                 return Ok(changes);
@@ -224,7 +233,7 @@ impl SharedLog {
         }
         let genesis =
             key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))?;
-        Ok(Self(Arc::new(LogFolder::create(folder, &genesis)?)))
+        Ok(Self::of(LogFolder::create(folder, &genesis)?))
     }
 
     /// Opens the log in `folder`.
@@ -233,7 +242,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`], for instance if another process has it open.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self(Arc::new(LogFolder::open(folder)?)))
+        Ok(Self::of(LogFolder::open(folder)?))
     }
 
     /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log with this identity.
@@ -249,19 +258,80 @@ impl SharedLog {
         let expected = expected.map(entry_id).transpose()?;
         let (mut input, name) = read(file)?;
         let (log, imported) = LogFolder::receive(folder, &mut input, &name, expected, now_ms())?;
-        Ok((Self(Arc::new(log)), imported))
+        Ok((Self::of(log), imported))
+    }
+
+    fn of(log: impl Into<Arc<LogFolder>>) -> Self {
+        Self { log: log.into(), keys: RwLock::default() }
+    }
+
+    /// Opens encrypted values from now on with the secret keys in `keys`, each of which is unlocked with one of `key_passphrases`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if an item of `keys` has no key.
+    pub fn unlock<K: AsRef<[u8]>, P: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        key_passphrases: &[P],
+    ) -> Result<(), Error> {
+        let keys = secret_keys(keys, key_passphrases)?;
+        let keys = EpochKeys::new(Secrets { keys, ..Secrets::default() });
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        Ok(())
+    }
+
+    fn keys(&self) -> Arc<EpochKeys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Encrypts values of the fields of `object` that match a pattern from now on, to the certificates in `readers` and to nobody else.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] for a certificate without a key to encrypt to, and for no pattern; [`Error::Log`].
+    pub fn encrypt<B: AsRef<[u8]>>(
+        &self,
+        key: &SharedKey,
+        object: &str,
+        fields: &str,
+        readers: &[B],
+    ) -> Result<EntryId, Error> {
+        let fields = pattern(fields)?;
+        let mut recipients = Recipients::default();
+        for cert in &parse_all(readers)? {
+            recipients.add(cert, policy(), now())?;
+        }
+        key.write(|maker| {
+            Ok(self.log.begin_epoch(maker, object, &fields, &recipients, now_ms())?)
+        })
+    }
+
+    /// Encrypts values of the fields of `object` that match a pattern no more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] for no pattern; [`Error::Log`].
+    pub fn stop_encrypting(
+        &self,
+        key: &SharedKey,
+        object: &str,
+        fields: &str,
+    ) -> Result<EntryId, Error> {
+        let fields = pattern(fields)?;
+        key.write(|maker| Ok(self.log.stop_encrypting(maker, object, &fields, now_ms())?))
     }
 
     /// The identity of the log.
     #[must_use]
     pub fn id(&self) -> EntryId {
-        self.0.id()
+        self.log.id()
     }
 
     /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.log.path()
     }
 
     /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities of the entries. They are on disk
@@ -277,7 +347,8 @@ impl SharedLog {
         signing: Signing,
     ) -> Result<Vec<EntryId>, Error> {
         key.write(|maker| {
-            self.0.put(maker, updates, signing, now_ms()).map_err(|error| match error.at {
+            let put = self.log.put_with(maker, updates, signing, now_ms(), &self.keys());
+            put.map_err(|error| match error.at {
                 Some(at) if updates.len() > 1 => {
                     Error::LogUpdate { number: at, source: Box::new(error.error) }
                 }
@@ -302,7 +373,7 @@ impl SharedLog {
         let certs = parse_all(&[cert])?;
         let [cert] = &certs[..] else { return Err(usage("a grant is for one certificate")) };
         let object = match object {
-            Some(name) => self.0.read(|log| log.find_object(name))?.map_err(LogError::from)?,
+            Some(name) => self.log.read(|log| log.find_object(name))?.map_err(LogError::from)?,
             None => ObjectId::NONE,
         };
         let grant = Grant {
@@ -313,7 +384,7 @@ impl SharedLog {
             ends_ms: 0,
         };
         let action = Action::Grant(Box::new(grant));
-        key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
     }
 
     /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate. `honoured` says what counts of it.
@@ -328,7 +399,7 @@ impl SharedLog {
         honoured: &Honoured,
         reason: u8,
     ) -> Result<Revoked, Error> {
-        let (revocation, threshold) = self.0.read(|log| {
+        let (revocation, threshold) = self.log.read(|log| {
             let grant = what.parse::<EntryId>().ok();
             let grant = grant.filter(|id| log.grants().any(|(grant, _, _)| grant == *id));
             let target = if let Some(grant) = grant {
@@ -345,7 +416,7 @@ impl SharedLog {
         })??;
         let devices = revocation.heads.len();
         let action = Action::Revoke(revocation);
-        let entry = key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))?;
+        let entry = key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))?;
         Ok(Revoked { entry, devices, approvals_missing: threshold.saturating_sub(1) })
     }
 
@@ -356,7 +427,7 @@ impl SharedLog {
     /// [`Error::Witness`] if the file has no such key; [`Error::Log`].
     pub fn checkpoint(&self, key: &SharedKey, checkpointer: &Path) -> Result<EntryId, Error> {
         let checkpointer = read_note_key(checkpointer)?;
-        key.write(|maker| Ok(self.0.put_checkpoint(maker, &checkpointer, now_ms())?))
+        key.write(|maker| Ok(self.log.put_checkpoint(maker, &checkpointer, now_ms())?))
     }
 
     /// The public key of this node, which is made if there is none.
@@ -365,7 +436,7 @@ impl SharedLog {
     ///
     /// [`Error::NodeKey`].
     pub fn node_key(&self) -> Result<NodePublic, Error> {
-        Ok(NodeSecret::of_folder(self.0.path())?.public())
+        Ok(NodeSecret::of_folder(self.log.path())?.public())
     }
 
     /// Publishes the key of a node, which may exchange entries from then on.
@@ -376,7 +447,7 @@ impl SharedLog {
     pub fn publish_node(&self, key: &SharedKey, node: &str, name: &str) -> Result<EntryId, Error> {
         let node = NodeKey { key: node_public(node)?.0, name: name.to_owned() };
         let action = Action::PublishNode(node);
-        key.write(|maker| Ok(self.0.put_action(maker, action, now_ms())?))
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
     }
 
     /// Ends the key of a node. Returns the identities of the entries: a key can be published more than once.
@@ -386,12 +457,12 @@ impl SharedLog {
     /// [`Error::Message`] if `node` is no key; [`Error::Log`].
     pub fn end_node(&self, key: &SharedKey, node: &str) -> Result<Vec<EntryId>, Error> {
         let node = node_public(node)?;
-        let open: Vec<EntryId> = self.0.read(|log| {
+        let open: Vec<EntryId> = self.log.read(|log| {
             let nodes = log.nodes().filter(|(_, _, known, may)| *may && known.key == node.0);
             nodes.map(|(id, ..)| id).collect()
         })?;
         key.write(|maker| {
-            let end = |id| Ok(self.0.put_action(maker, Action::EndNode(id), now_ms())?);
+            let end = |id| Ok(self.log.put_action(maker, Action::EndNode(id), now_ms())?);
             open.into_iter().map(end).collect()
         })
     }
@@ -402,8 +473,8 @@ impl SharedLog {
     ///
     /// [`Error::Net`]. What came before stays.
     pub fn sync(&self, address: &str, peer: Option<&str>) -> Result<SessionReport, Error> {
-        let replica = FolderReplica::new(Arc::clone(&self.0));
-        Ok(exchange(self.0.path(), replica, address, peer)?.report)
+        let replica = FolderReplica::new(Arc::clone(&self.log));
+        Ok(exchange(self.log.path(), replica, address, peer)?.report)
     }
 
     /// Makes a copy of the log `wanted` in `folder`, from the node at `address` that has the key `peer`.
@@ -419,7 +490,7 @@ impl SharedLog {
     ) -> Result<(Self, SessionReport), Error> {
         let replica = FolderReplica::wanted(folder, entry_id(wanted)?);
         let Synced { report, log, .. } = exchange(folder, replica, address, Some(peer))?;
-        Ok((Self(log.ok_or(NetError::Closed)?), report))
+        Ok((Self::of(log.ok_or(NetError::Closed)?), report))
     }
 
     /// Serves the log by threads of this process. Other processes can use the log meanwhile. Returns when the node listens.
@@ -431,8 +502,8 @@ impl SharedLog {
         if options.listen.is_none() && options.peers.is_empty() && options.nats.is_none() {
             return Err(usage("a node needs an address to listen at, a peer or a NATS server"));
         }
-        let secret = NodeSecret::of_folder(self.0.path())?;
-        let (log, stop) = (Arc::clone(&self.0), Stop::default());
+        let secret = NodeSecret::of_folder(self.log.path())?;
+        let (log, stop) = (Arc::clone(&self.log), Stop::default());
         let (send, listening) = std::sync::mpsc::channel();
         let waits = options.listen.is_some();
         let thread = {
@@ -461,9 +532,10 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let object = log.find_object(object)?;
-            Ok::<_, UpdateError>(log.state().field(object, field))
+            Ok::<_, UpdateError>(keys.field(log, object, field))
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -474,11 +546,11 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let id = log.find_object(object)?;
             log.state().object(id).ok_or_else(|| UpdateError::NoObject(object.to_owned()))?;
-            let fields = log.state().fields(id);
-            Ok::<_, UpdateError>(fields.map(|(name, content)| (name.to_owned(), content)).collect())
+            Ok::<_, UpdateError>(keys.fields(log, id))
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -489,7 +561,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn objects(&self) -> Result<Vec<ObjectInfo>, Error> {
-        Ok(self.0.read(|log| log.state().objects().collect())?)
+        Ok(self.log.read(|log| log.state().objects().collect())?)
     }
 
     /// The changes of an object, or of one field of it, in the order of the merge rules.
@@ -498,11 +570,12 @@ impl SharedLog {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn history(&self, object: &str, field: Option<&str>) -> Result<Vec<HistoryEntry>, Error> {
-        let found = self.0.read(|log| {
+        let keys = self.keys();
+        let found = self.log.read(|log| {
             let object = log.find_object(object)?;
             let history = log.history(object, field);
-            let found = history.into_iter().filter_map(|(id, _)| HistoryEntry::of(log, &id));
-            Ok::<_, UpdateError>(found.collect::<Vec<_>>())
+            let entry = |(id, _)| HistoryEntry::of(log, &keys, &id);
+            Ok::<_, UpdateError>(history.into_iter().filter_map(entry).collect::<Vec<_>>())
         })?;
         Ok(found.map_err(LogError::from)?)
     }
@@ -513,7 +586,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn verify(&self) -> Result<Verified, Error> {
-        Ok(self.0.verify()?)
+        Ok(self.log.verify()?)
     }
 
     /// Removes deleted values from disk.
@@ -522,7 +595,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn compact(&self) -> Result<Compacted, Error> {
-        Ok(self.0.compact(|_| ())?)
+        Ok(self.log.compact(|_| ())?)
     }
 
     /// Writes all entries to a new file, and returns their number.
@@ -535,7 +608,7 @@ impl SharedLog {
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
         let new = NewFile::beginning(file).map_err(failed)?;
         let mut out = BufWriter::new(new.file());
-        let exported = self.0.export(&mut out, file)?;
+        let exported = self.log.export(&mut out, file)?;
         out.flush().map_err(failed)?;
         drop(out);
         new.keep(false).map_err(failed)?;
@@ -548,7 +621,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn snapshot(&self, key: &SharedKey) -> Result<EntryId, Error> {
-        key.write(|maker| Ok(self.0.put_snapshot(maker, now_ms())?))
+        key.write(|maker| Ok(self.log.put_snapshot(maker, now_ms())?))
     }
 
     /// Writes the last snapshot that is in force to a new file, and returns its identity.
@@ -559,13 +632,13 @@ impl SharedLog {
     pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
         let failed =
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
-        let snapshots = self.0.read(talaria_log::Log::snapshots)?;
+        let snapshots = self.log.read(talaria_log::Log::snapshots)?;
         let last = snapshots.iter().rev().find(|snapshot| snapshot.is_in_force);
         // The last one says why it is not.
         let id = last.or(snapshots.last()).map_or(EntryId::NONE, |snapshot| snapshot.entry);
         let new = NewFile::beginning(file).map_err(failed)?;
         let mut out = BufWriter::new(new.file());
-        self.0.write_snapshot(&id, &mut out, file)?;
+        self.log.write_snapshot(&id, &mut out, file)?;
         drop(out);
         new.keep(false).map_err(failed)?;
         Ok(id)
@@ -578,7 +651,7 @@ impl SharedLog {
     /// [`Error::Io`]; [`Error::Log`]. Entries that were taken before stay.
     pub fn import(&self, file: &Path) -> Result<Imported, Error> {
         let (mut input, name) = read(file)?;
-        Ok(self.0.import(&mut input, &name, now_ms())?)
+        Ok(self.log.import(&mut input, &name, now_ms())?)
     }
 
     /// Writes files that gpg and sq verify, into a folder that is empty or does not exist.
@@ -593,7 +666,7 @@ impl SharedLog {
         if fs::read_dir(folder).map_err(failed)?.next().is_some() {
             return Err(LogError::Occupied { path: folder.to_owned() }.into());
         }
-        Ok(self.0.export_pgp(folder)?)
+        Ok(self.log.export_pgp(folder)?)
     }
 
     /// Figures of the log.
@@ -602,8 +675,8 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn figures(&self) -> Result<LogFigures, Error> {
-        let (octets, syncs) = (self.0.octets(), self.0.syncs());
-        Ok(self.0.read(|log| LogFigures {
+        let (octets, syncs) = (self.log.octets(), self.log.syncs());
+        Ok(self.log.read(|log| LogFigures {
             entries: log.len() as u64,
             objects: log.state().objects().count() as u64,
             chains: log.chains().count() as u64,
@@ -644,8 +717,8 @@ impl SharedSnapshot {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
-        let object = self.0.find_object(object).map_err(LogError::from)?;
-        Ok(self.0.field(object, field).cloned())
+        let object = self.log.find_object(object).map_err(LogError::from)?;
+        Ok(self.log.field(object, field).cloned())
     }
 
     /// The fields of an object with their contents.
@@ -654,10 +727,10 @@ impl SharedSnapshot {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
-        let id = self.0.find_object(object).map_err(LogError::from)?;
+        let id = self.log.find_object(object).map_err(LogError::from)?;
         let absent = || LogError::from(UpdateError::NoObject(object.to_owned()));
-        self.0.object(id).ok_or_else(absent)?;
-        let fields = self.0.fields(id);
+        self.log.object(id).ok_or_else(absent)?;
+        let fields = self.log.fields(id);
         Ok(fields.map(|(name, content)| (name.to_owned(), content.clone())).collect())
     }
 }

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{Content, LogError, ObjectId, UpdateError, Value};
+use talaria_log::{Content, Encrypted, LogError, ObjectId, UpdateError, Value};
 
 use super::values::{is_conflict, to_json, to_text, values};
-use super::{PartArgs, open};
+use super::{PartArgs, ReadArgs, open};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -16,7 +16,7 @@ use crate::terminal::{PagerArgs, Paint};
 /// Print an object or a field
 ///
 /// Prints the fields of OBJECT, or the value of FIELD: one line per value. A strict field has several values if they were written
-/// at once; `talaria log put` replaces them.
+/// at once; `talaria log put` replaces them. Encrypted values are shown if you have a key of a reader.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -25,21 +25,24 @@ pub(crate) struct Args {
     #[arg(long, requires = "field", conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
     pager: PagerArgs,
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
+    let keys = log.read(|log| args.read.epoch_keys(log, cx))??;
     let (id, name, fields) = log.read(|log| {
         let state = log.state();
         let id = log.find_object(&args.part.object)?;
         let info =
             state.object(id).ok_or_else(|| UpdateError::NoObject(args.part.object.clone()))?;
         let fields: Vec<(String, Content)> = match &args.part.field {
-            None => state.fields(id).map(|(name, content)| (name.to_owned(), content)).collect(),
+            None => keys.fields(log, id),
             Some(field) => {
                 let absent = || UpdateError::Absent { field: field.clone(), value: String::new() };
-                vec![(field.clone(), state.field(id, field).ok_or_else(absent)?)]
+                vec![(field.clone(), keys.field(log, id, field).ok_or_else(absent)?)]
             }
         };
         Ok::<_, UpdateError>((id, info.named.map(|(name, _)| name), fields))
@@ -99,6 +102,10 @@ fn raw(object: &str, fields: &[(String, Content)], cx: &Context) -> Result<ExitC
     };
     let mut out = cx.stdout();
     match value {
+        Value::Encrypted(Encrypted { why: Some(why), .. }) => {
+            let field = printable(field.as_bytes());
+            return Err(CliError::Missing(format!("{field} is encrypted: {why}")));
+        }
         Value::Bytes(octets) => out.write_all(octets)?,
         value => write!(out, "{value}")?,
     }

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATTERN", default_value = "*", value_parser = parse_pattern)]
     fields: Pattern,
     /// Operations that are allowed
-    #[arg(long, value_enum, value_name = "WHICH", default_value = "all")]
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "changes")]
     operations: Which,
     /// End of the grant: a date or a time from now (2030-12-31, 90d, 2y)
     #[arg(long, value_name = "WHEN", default_value = "never")]
@@ -44,15 +44,19 @@ pub(crate) struct Args {
 /// Sets of operations.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Which {
-    /// Create and delete objects, and change fields
+    /// Create and delete objects, change fields, and choose who can read encrypted fields
     All,
+    /// Create and delete objects, and change fields
+    Changes,
     /// Change fields
     Fields,
     /// Create and delete objects
     Objects,
+    /// Choose who can read encrypted fields
+    Readers,
 }
 
-fn parse_pattern(text: &str) -> Result<Pattern, String> {
+pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::new(text)
         .ok_or_else(|| "a pattern has 1 to 256 octets, and no control characters".into())
 }
@@ -98,8 +102,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         fields: args.fields.clone(),
         operations: match args.operations {
             Which::All => Operations::ALL,
+            Which::Changes => Operations::CHANGES,
             Which::Fields => Operations::FIELDS,
             Which::Objects => Operations::OBJECTS,
+            Which::Readers => Operations::READERS,
         },
         ends_ms: ends.map_or(0, |ends| u64::from(ends) * 1000),
     };

@@ -5,13 +5,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_log::{Action, Change, DataAction, EntryId, KeyName, Log, Standing, Value};
+use talaria_log::{Action, Change, DataAction, EntryId, EpochKeys, KeyName, Log, Standing, Value};
 
 use super::values::{to_json, to_text};
-use super::{PartArgs, open, people, person, short};
+use super::{PartArgs, ReadArgs, open, people, person, short};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::printable;
+use crate::render::{counted, printable};
 use crate::terminal::{PagerArgs, Paint};
 
 /// List the changes of an object
@@ -23,16 +23,20 @@ pub(crate) struct Args {
     #[command(flatten)]
     part: PartArgs,
     #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
     pager: PagerArgs,
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
+    let keys = log.read(|log| args.read.epoch_keys(log, cx))??;
     let lines = log.read(|log| {
         let object = log.find_object(&args.part.object)?;
         let people = people(log);
         let history = log.history(object, args.part.field.as_deref()).into_iter();
-        let lines = history.filter_map(|(id, _)| line(log, &id, &people, cx)).collect::<Vec<_>>();
+        let lines =
+            history.filter_map(|(id, _)| line(log, &id, &people, &keys, cx)).collect::<Vec<_>>();
         Ok::<_, talaria_log::UpdateError>(lines)
     })??;
     drop(log);
@@ -47,6 +51,7 @@ pub(super) fn line(
     log: &Log,
     id: &EntryId,
     people: &HashMap<KeyName, String>,
+    keys: &EpochKeys,
     cx: &Context,
 ) -> Option<String> {
     let entry = log.entry(id)?;
@@ -55,10 +60,17 @@ pub(super) fn line(
     let operation = entry.action.name();
     let (field, value) = match change {
         Change::Field(field, change) => {
-            (Some(field.as_str()), log.state().revealed(id, change).value())
+            (Some(field.as_str()), keys.revealed(log, id, change).value())
+        }
+        Change::Encrypt(fields, _) | Change::StopEncrypting(fields) => {
+            (Some(fields.as_str()), None)
         }
         Change::Create(name) => (None, Some(Value::String(name.clone()))),
         Change::Delete => (None, None),
+    };
+    let readers = match change {
+        Change::Encrypt(_, key) => Some(key.readers()),
+        _ => None,
     };
     let is_deleted = log.state().is_deleted(id);
     let seconds = entry.clock.ms() / 1000;
@@ -67,6 +79,7 @@ pub(super) fn line(
             "entry": id.to_string(), "time": seconds, "author": entry.author().to_string(),
             "key": entry.chain.subkey.to_string(), "operation": operation, "field": field,
             "value": value.as_ref().map(to_json), "deleted": is_deleted, "standing": standing,
+            "readers": readers,
         });
         return Some(json.to_string());
     }
@@ -74,6 +87,7 @@ pub(super) fn line(
     let field = field.map(|field| format!(" {}", printable(field.as_bytes()))).unwrap_or_default();
     let value = match value {
         Some(_) if is_deleted => " (deleted)".to_owned(),
+        None if let Some(readers) = readers => format!(" for {}", counted(readers.len(), "key")),
         value => value.map(|value| format!(" {}", to_text(&value))).unwrap_or_default(),
     };
     let mark = match standing {

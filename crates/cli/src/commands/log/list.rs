@@ -5,31 +5,38 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use talaria::store::Access;
 use talaria::timestamp;
 use talaria_log::{
-    CheckpointInfo, EntryId, KeyName, ObjectId, ObjectInfo, Operations, SnapshotInfo,
+    Action, Change, CheckpointInfo, DataAction, EntryId, EpochInfo, KeyName, ObjectId, ObjectInfo,
+    Operations, SnapshotInfo,
 };
 
 use super::{open, people, person, short};
+use crate::commands::inspect::key_in_words;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::{counted, day, printable};
 use crate::terminal::{PagerArgs, Paint};
 
-/// List objects, grants, checkpoints or snapshots
+/// List objects, grants, readers, checkpoints or snapshots
 ///
 /// Lists the objects that are not deleted: name, start of the identity, number of fields, and creator. --grants lists who may
-/// change what. --checkpoints lists the checkpoints, the last one last, and --snapshots the snapshots.
+/// change what. --readers lists which fields are encrypted now, and to which keys. --checkpoints lists the checkpoints, the last one
+/// last, and --snapshots the snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List owners and grants
     #[arg(long)]
     grants: bool,
-    /// List checkpoints, with the witnesses who cosigned
+    /// List encrypted fields and their readers
     #[arg(long, conflicts_with = "grants")]
+    readers: bool,
+    /// List checkpoints, with the witnesses who cosigned
+    #[arg(long, conflicts_with_all = ["grants", "readers"])]
     checkpoints: bool,
     /// List snapshots, with the owners who agree
-    #[arg(long, conflicts_with_all = ["grants", "checkpoints"])]
+    #[arg(long, conflicts_with_all = ["grants", "readers", "checkpoints"])]
     snapshots: bool,
     #[command(flatten)]
     pager: PagerArgs,
@@ -40,6 +47,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let lines = log.read(|log| {
         if args.checkpoints {
             checkpoints(log, cx)
+        } else if args.readers {
+            readers(log, cx)
         } else if args.snapshots {
             snapshots(log, cx)
         } else if args.grants {
@@ -155,6 +164,46 @@ fn snapshots(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     log.snapshots().iter().map(|snapshot| snapshot_line(snapshot, &people, cx)).collect()
 }
 
+/// What decides now how fields are encrypted: entries that no later one replaces for all their fields.
+fn readers(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
+    let (people, paint) = (people(log), Paint::stdout());
+    let stores = cx.stores(Access::Read).ok();
+    let all: Vec<EpochInfo> = log.state().epochs(None).collect();
+    let is_last = |at: usize, epoch: &EpochInfo| {
+        let later = all[at + 1..].iter().filter(|later| later.object == epoch.object);
+        !later.into_iter().any(|later| later.fields.covers(&epoch.fields))
+    };
+    let line = |(_, epoch): (usize, &EpochInfo)| {
+        let entry = log.entry(&epoch.id)?;
+        let keys = match &entry.action {
+            Action::Data(DataAction { change: Change::Encrypt(_, key), .. }) => key.readers(),
+            _ => &[],
+        };
+        let name = log.state().name(epoch.object);
+        if cx.json {
+            let json = serde_json::json!({
+                "object": epoch.object.to_string(), "name": name, "fields": epoch.fields.as_str(),
+                "encrypted": epoch.encrypts, "readers": keys, "author": epoch.author.to_string(),
+                "epoch": epoch.id.to_string(),
+            });
+            return Some(json.to_string());
+        }
+        let name = name.map_or_else(|| short(&epoch.object), |name| printable(name.as_bytes()));
+        let in_words = |key: &String| key_in_words(key, "a key", stores.as_ref(), cx.now);
+        let readers = match keys {
+            [] => "not encrypted".to_owned(),
+            keys => keys.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        };
+        Some(format!(
+            "{}  {}  {readers}  by {}",
+            paint.handle(name),
+            printable(epoch.fields.as_str().as_bytes()),
+            person(&epoch.author, &people)
+        ))
+    };
+    all.iter().enumerate().filter(|(at, epoch)| is_last(*at, epoch)).filter_map(line).collect()
+}
+
 fn grants(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     let people = people(log);
     let paint = Paint::stdout();
@@ -172,8 +221,10 @@ fn grants(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     for (id, grant, in_force) in log.grants() {
         let operations = match grant.operations {
             Operations::ALL => "all",
+            Operations::CHANGES => "changes",
             Operations::FIELDS => "fields",
             Operations::OBJECTS => "objects",
+            Operations::READERS => "readers",
             _ => "some",
         };
         let object = (grant.object != ObjectId::NONE).then(|| grant.object.to_string());

@@ -6,6 +6,7 @@ mod choose;
 mod compact;
 mod cosign;
 mod delete;
+mod encrypt;
 mod export;
 mod get;
 mod grant;
@@ -35,10 +36,10 @@ use std::time::Duration;
 use clap::Subcommand;
 use talaria::keys::names;
 use talaria::message::openpgp::Cert;
-use talaria::message::{SigningKey, read_cert};
+use talaria::message::{Secrets, SigningKey, read_cert};
 use talaria::store::Query;
 use talaria_log::{
-    Action, Certificate, ChainName, EntryId, KeyName, Log, LogFolder, Maker, Recovered,
+    Action, Certificate, ChainName, EntryId, EpochKeys, KeyName, Log, LogFolder, Maker, Recovered,
 };
 
 use crate::context::{Content, Context};
@@ -66,6 +67,7 @@ enum Command {
     Init(init::Args),
     Put(put::Args),
     Delete(delete::Args),
+    Encrypt(encrypt::Args),
     Get(get::Args),
     List(list::Args),
     History(history::Args),
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Init(args) => init::run(args, folder, cx),
         Command::Put(args) => put::run(args, folder, cx),
         Command::Delete(args) => delete::run(args, folder, cx),
+        Command::Encrypt(args) => encrypt::run(args, folder, cx),
         Command::Get(args) => get::run(args, folder, cx),
         Command::List(args) => list::run(args, folder, cx),
         Command::History(args) => history::run(args, folder, cx),
@@ -151,6 +154,35 @@ struct SignArgs {
     passphrase: PassphraseArgs,
 }
 
+/// The keys that open encrypted values.
+#[derive(Debug, clap::Args)]
+struct ReadArgs {
+    #[command(flatten)]
+    keys: KeyArgs,
+    #[command(flatten)]
+    passphrase: PassphraseArgs,
+}
+
+/// The keys of the epochs of a log that the user's keys open. Without any epoch, nobody's keys are looked at.
+fn epoch_keys(
+    keys: &KeyArgs,
+    passphrase: &PassphraseArgs,
+    log: &Log,
+    cx: &Context,
+) -> Result<EpochKeys, CliError> {
+    if !log.state().has_epochs() {
+        return Ok(EpochKeys::default());
+    }
+    let (keys, elsewhere) = keys.decryption(&passphrase.given()?, cx)?;
+    Ok(EpochKeys::new(Secrets { keys, elsewhere, ..Secrets::default() }))
+}
+
+impl ReadArgs {
+    fn epoch_keys(&self, log: &Log, cx: &Context) -> Result<EpochKeys, CliError> {
+        epoch_keys(&self.keys, &self.passphrase, log, cx)
+    }
+}
+
 /// An author, ready to sign. The log is opened afterwards, so that nobody waits for it while a passphrase is typed.
 struct Author {
     cert: Cert,
@@ -159,6 +191,10 @@ struct Author {
 }
 
 impl SignArgs {
+    fn epoch_keys(&self, log: &Log, cx: &Context) -> Result<EpochKeys, CliError> {
+        epoch_keys(&self.keys, &self.passphrase, log, cx)
+    }
+
     fn author(&self, cx: &Context) -> Result<Author, CliError> {
         let given = self.passphrase.given()?;
         let key = match &self.sign_with {

@@ -22,7 +22,8 @@ const UPDATES_MAX: usize = 1 << 20;
 /// Change a field
 ///
 /// Sets FIELD of OBJECT to VALUE, or adds VALUE, as the merge rule of the field says. An object that does not exist is created.
-/// The change is on disk when the command ends.
+/// The change is on disk when the command ends. If the field is encrypted (talaria log encrypt), so is VALUE, and you must be one of the
+/// readers.
 ///
 /// With --from, each line of FILE is one update in JSON, such as {"object": "server-1", "field": "color", "value": "red"}. Texts,
 /// numbers, true and false stand for themselves; octets are {"bytes": "00ff"}, another object is {"object": "IDENTITY"}. "remove":
@@ -150,7 +151,9 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     };
     let signing = if args.batch { Signing::Together } else { Signing::Each };
     let before = log.syncs();
-    let ids = log.put(&mut author.maker(), &updates, signing, cx.now_ms()).map_err(|error| {
+    let keys = log.read(|log| args.sign.epoch_keys(log, cx))??;
+    let put = log.put_with(&mut author.maker(), &updates, signing, cx.now_ms(), &keys);
+    let ids = put.map_err(|error| {
         let line = error.at.filter(|_| is_file).map(|at| format!("{name}, update {}", at + 1));
         match (line, error.error.into()) {
             (Some(name), error) => CliError::In { name, error: Box::new(error) },

@@ -1,7 +1,7 @@
 //! Values of a log as people type them, as text and as JSON.
 
 use clap::ValueEnum;
-use talaria_log::{Content, Float, Log, MergeRule, ObjectId, Value};
+use talaria_log::{Content, Float, Log, MergeRule, ObjectId, Unreadable, Value};
 
 use crate::error::CliError;
 use crate::render::printable;
@@ -101,6 +101,16 @@ pub(super) fn to_json(value: &Value) -> serde_json::Value {
         Value::Object(object) => serde_json::json!({ "object": object.to_string() }),
         Value::Committed(commitment) => {
             serde_json::json!({ "commitment": to_hex(&commitment.hash) })
+        }
+        Value::Encrypted(encrypted) => {
+            let readers = match &encrypted.why {
+                Some(Unreadable::NoKey { readers }) => Some(readers),
+                _ => None,
+            };
+            serde_json::json!({ "encrypted": {
+                "epoch": encrypted.epoch.to_string(), "readers": readers,
+                "reason": encrypted.why.as_ref().map(Unreadable::kind),
+            } })
         }
     }
 }

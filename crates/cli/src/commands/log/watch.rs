@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use talaria_log::{Action, EntryId, Follower, Log};
+use talaria::message::Secrets;
+use talaria_log::{Action, EntryId, EpochKeys, Follower, Log};
 
-use super::{history, people};
+use super::{ReadArgs, history, people};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     /// Begin with the changes that are there
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
 impl Args {
@@ -47,12 +50,15 @@ impl Args {
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let asked = cx.stop_flag();
     let mut follower = Follower::open(folder)?;
+    // An epoch can begin while the command waits.
+    let (keys, elsewhere) = args.read.keys.decryption(&args.read.passphrase.given()?, cx)?;
+    let keys = EpochKeys::new(Secrets { keys, elsewhere, ..Secrets::default() });
     let mut out = cx.stdout();
     let mut show = |follower: &Follower, ids: &[EntryId]| {
         let lines = follower.read(|log| {
             let people = people(log);
             let ids = ids.iter().filter(|id| args.wants(log, id));
-            ids.filter_map(|id| history::line(log, id, &people, cx)).collect::<Vec<_>>()
+            ids.filter_map(|id| history::line(log, id, &people, &keys, cx)).collect::<Vec<_>>()
         })?;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()?;

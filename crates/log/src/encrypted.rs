@@ -1,0 +1,459 @@
+//! Encrypted fields: what stands in entries, and what stands inside the ciphertext.
+//!
+//! An entry begins an **epoch**: it has a key, wrapped once for each reader by an OpenPGP message. Values of the epoch are encrypted with
+//! this key, and say inside where they belong. Nodes without the key admit, merge and hash all of them like others.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use talaria_cert::sha256;
+use zeroize::Zeroizing;
+
+use crate::genesis::Pattern;
+use crate::name::{EntryId, KEY_NAME_OCTETS, KeyName, ObjectId};
+use crate::octets::{Fields, Malformed, write_part};
+use crate::value::Value;
+
+/// Most keys of readers of an epoch. A reader with several encryption keys has several.
+pub const READERS_MAX: usize = 256;
+
+const KEY_MAGIC: [u8; 5] = *b"TLGK\x01";
+const VALUE_MAGIC: [u8; 5] = *b"TLGV\x01";
+/// Version 2, AES-256, OCB (RFC 9580, section 5.13.2).
+const SEALED_START: [u8; 3] = [2, 9, 2];
+/// The version, the three numbers, the salt, and two authentication tags.
+const SEALED_OCTETS_MIN: usize = 4 + 32 + 2 * 16;
+
+/// Types of packets (RFC 9580, section 5).
+const PKESK: u8 = 1;
+const SEIPD: u8 = 18;
+/// The AEAD packet of GnuPG.
+const AEAD: u8 = 20;
+
+/// An encrypted typed value. Two are equal if their octets are.
+#[derive(Clone, Debug)]
+pub struct Encrypted {
+    /// The entry that begins the epoch.
+    pub epoch: EntryId,
+    /// One encrypted packet.
+    packet: Vec<u8>,
+    /// The reason why it was not opened, if somebody tried. It is no part of the value.
+    pub why: Option<Unreadable>,
+}
+
+/// The reason why an encrypted value cannot be read, or the key of its epoch.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// None of the keys that the epoch is encrypted to is here.
+    #[error("{}", no_key(*.readers))]
+    NoKey {
+        /// The number of keys of readers.
+        readers: usize,
+    },
+    /// A key of a reader is here and cannot be used, for example because it is locked.
+    #[error("the key of a reader cannot be used: {0}")]
+    Secret(String),
+    /// The entry that begins the epoch is not here, or is about another object or other fields.
+    #[error("its epoch is not here, or is not about this field")]
+    NoEpoch,
+    /// The message of the epoch has no key for this epoch.
+    #[error("its epoch is forged or damaged: {0}")]
+    Epoch(&'static str),
+    /// The value was encrypted for another place, and copied here.
+    #[error("it was moved from another place: its {0} is another one")]
+    Moved(&'static str),
+    /// The value was not encrypted with the key of the epoch, or was changed.
+    #[error("it is damaged, or was not encrypted with the key of its epoch")]
+    Damaged,
+    /// There is no typed value inside.
+    #[error("there is no value inside")]
+    NoValue,
+}
+
+fn no_key(readers: usize) -> String {
+    match readers {
+        1 => "you do not have the key of its only reader".to_owned(),
+        count => format!("you have none of the {count} keys of its readers"),
+    }
+}
+
+impl Unreadable {
+    /// The kind of the reason, one word.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NoKey { .. } => "no-key",
+            Self::Secret(_) => "secret",
+            Self::NoEpoch => "no-epoch",
+            Self::Epoch(_) => "epoch",
+            Self::Moved(_) => "moved",
+            Self::Damaged => "damaged",
+            Self::NoValue => "no-value",
+        }
+    }
+}
+
+impl Encrypted {
+    /// An encrypted value of an epoch: one packet of version 2 and type 18, with AES-256 and OCB.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the octets are not one packet of this kind.
+    pub fn new(epoch: EntryId, packet: Vec<u8>) -> Result<Self, Malformed> {
+        const WRONG: Malformed = Malformed::Field("encrypted value");
+        let mut fields = Fields(&packet);
+        let (tag, body) = packet_of(&mut fields)?;
+        if tag != SEIPD || body.len() < SEALED_OCTETS_MIN || !body.starts_with(&SEALED_START) {
+            return Err(WRONG);
+        }
+        fields.end()?;
+        Ok(Self { epoch, packet, why: None })
+    }
+
+    /// The encrypted packet.
+    #[must_use]
+    pub fn packet(&self) -> &[u8] {
+        &self.packet
+    }
+
+    /// The same value with the reason why it was not opened.
+    pub(crate) fn because(self, why: Unreadable) -> Self {
+        Self { why: Some(why), ..self }
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.epoch.0);
+        out.extend_from_slice(&self.packet);
+    }
+
+    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let epoch = fields.id()?;
+        let packet = fields.take(fields.0.len())?.to_vec();
+        Self::new(epoch, packet)
+    }
+
+    fn content(&self) -> (&EntryId, &[u8]) {
+        (&self.epoch, &self.packet)
+    }
+}
+
+impl PartialEq for Encrypted {
+    fn eq(&self, other: &Self) -> bool {
+        self.content() == other.content()
+    }
+}
+
+impl Eq for Encrypted {}
+
+impl PartialOrd for Encrypted {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Encrypted {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.content().cmp(&other.content())
+    }
+}
+
+impl Hash for Encrypted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content().hash(state);
+    }
+}
+
+/// The key of an epoch, wrapped for its readers.
+#[derive(Clone, Eq, PartialEq)]
+pub struct WrappedKey {
+    /// The hash of the content of the message.
+    hash: [u8; 32],
+    /// The OpenPGP message.
+    message: Vec<u8>,
+    readers: Vec<String>,
+}
+
+impl fmt::Debug for WrappedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WrappedKey").field("readers", &self.readers).finish_non_exhaustive()
+    }
+}
+
+impl WrappedKey {
+    /// A message with the content that has a hash.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`] if the message has another form than the format allows.
+    pub fn new(hash: [u8; 32], message: Vec<u8>) -> Result<Self, Malformed> {
+        let readers = readers_of(&message)?;
+        Ok(Self { hash, message, readers })
+    }
+
+    /// The names of the keys of the readers: key IDs or fingerprints, in upper-case hexadecimal digits.
+    #[must_use]
+    pub fn readers(&self) -> &[String] {
+        &self.readers
+    }
+
+    /// The OpenPGP message. Readers decrypt it with any OpenPGP program.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        &self.message
+    }
+
+    /// Whether a content of the message is the one to which the author has committed.
+    pub(crate) fn has_content(&self, content: &[u8]) -> bool {
+        sha256(&[content]) == self.hash
+    }
+
+    /// The octets in memory.
+    pub(crate) fn octets(&self) -> usize {
+        self.message.len() + self.readers.len() * 64
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.hash);
+        out.extend_from_slice(&self.message);
+    }
+
+    pub(crate) fn read(octets: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(octets);
+        let hash = fields.array()?;
+        Self::new(hash, fields.0.to_vec())
+    }
+}
+
+/// The names of the keys in front of a message: packets of type 1, all of version 3 or all of version 6, of which each names another key,
+/// and one encrypted packet.
+fn readers_of(message: &[u8]) -> Result<Vec<String>, Malformed> {
+    const WRONG: Malformed = Malformed::Field("message to the readers");
+    let mut fields = Fields(message);
+    let mut readers: Vec<String> = Vec::new();
+    let mut all = None;
+    loop {
+        let (tag, body) = packet_of(&mut fields)?;
+        match tag {
+            PKESK => {}
+            SEIPD | AEAD if !readers.is_empty() && !body.is_empty() => break,
+            _ => return Err(WRONG),
+        }
+        let mut body = Fields(body);
+        let version = body.u8()?;
+        if *all.get_or_insert(version) != version {
+            return Err(WRONG);
+        }
+        let name = match version {
+            3 => body.take(8)?,
+            6 => match (body.u8()?, body.u8()?) {
+                (21, 4) => body.take(20)?,
+                (33, 6) => body.take(32)?,
+                _ => return Err(WRONG),
+            },
+            _ => return Err(WRONG),
+        };
+        let text: String = name.iter().map(|octet| format!("{octet:02X}")).collect();
+        // A key that is named twice, or a hidden one, could cost its owner many uses of it.
+        if name.iter().all(|&octet| octet == 0) || readers.contains(&text) {
+            return Err(Malformed::Field("reader"));
+        }
+        if readers.len() == READERS_MAX {
+            let (found, limit) = (READERS_MAX as u64 + 1, READERS_MAX as u64);
+            return Err(Malformed::Limit { what: "readers", found, limit });
+        }
+        readers.push(text);
+    }
+    fields.end()?;
+    Ok(readers)
+}
+
+/// The next packet: its type and body. The header has the new format and a definite length in its shortest form.
+fn packet_of<'a>(fields: &mut Fields<'a>) -> Result<(u8, &'a [u8]), Malformed> {
+    const WRONG: Malformed = Malformed::Field("packet header");
+    let first = fields.u8()?;
+    if first & 0xc0 != 0xc0 {
+        return Err(WRONG);
+    }
+    let length = match fields.u8()? {
+        octet @ 0..192 => u32::from(octet),
+        octet @ 192..224 => (u32::from(octet) - 192) * 256 + u32::from(fields.u8()?) + 192,
+        255 => match fields.u32()? {
+            length @ 8384.. => length,
+            _ => return Err(WRONG),
+        },
+        _ => return Err(WRONG),
+    };
+    Ok((first & 0x3f, fields.take(length as usize)?))
+}
+
+/// The place of an epoch, which is inside its message with the key.
+#[derive(Clone, Copy)]
+pub(crate) struct EpochPlace<'a> {
+    pub(crate) log: EntryId,
+    pub(crate) object: ObjectId,
+    pub(crate) fields: &'a Pattern,
+    pub(crate) author: KeyName,
+}
+
+impl EpochPlace<'_> {
+    /// The content of the message with a key, and its hash.
+    pub(crate) fn content(&self, key: &[u8; 32]) -> (Zeroizing<Vec<u8>>, [u8; 32]) {
+        // Enough for all of it, so that no copy of the key stays behind.
+        let mut out = Zeroizing::new(Vec::with_capacity(512));
+        self.write(&mut out);
+        out.extend(key);
+        let hash = sha256(&[&out]);
+        (out, hash)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend(KEY_MAGIC);
+        out.extend(self.log.0);
+        out.extend(self.object.0);
+        self.fields.write(out);
+        out.extend(self.author.to_octets());
+    }
+
+    /// The key in the content of a message for this place.
+    pub(crate) fn key(&self, content: &[u8]) -> Result<Zeroizing<[u8; 32]>, Unreadable> {
+        let mut place = Vec::new();
+        self.write(&mut place);
+        let key = content
+            .strip_prefix(&place[..])
+            .ok_or(Unreadable::Epoch("its key was made for another place"))?;
+        let key = key.try_into().map_err(|_| Unreadable::Epoch("it has no key"))?;
+        Ok(Zeroizing::new(key))
+    }
+}
+
+/// The place of a value, which is inside the ciphertext in front of it.
+#[derive(Clone, Copy)]
+pub(crate) struct ValuePlace<'a> {
+    pub(crate) log: EntryId,
+    pub(crate) object: ObjectId,
+    pub(crate) field: &'a str,
+    pub(crate) author: KeyName,
+    pub(crate) epoch: EntryId,
+}
+
+impl ValuePlace<'_> {
+    /// The plaintext with a value.
+    pub(crate) fn plain(&self, value: &Value) -> Vec<u8> {
+        let mut out = VALUE_MAGIC.to_vec();
+        out.extend(self.log.0);
+        out.extend(self.object.0);
+        write_part(&mut out, 2, self.field.as_bytes());
+        out.extend(self.author.to_octets());
+        out.extend(self.epoch.0);
+        value.write(&mut out);
+        out
+    }
+
+    /// The value in a plaintext for this place.
+    pub(crate) fn value(&self, plain: &[u8]) -> Result<Value, Unreadable> {
+        let mut fields = Fields(plain);
+        let mut parts = || {
+            if fields.array()? != VALUE_MAGIC {
+                return Err(Malformed::Field("start of an encrypted value"));
+            }
+            let log = fields.id()?;
+            let object = fields.object()?;
+            let field = fields.part(2, usize::from(u16::MAX), "field")?;
+            let author = fields.take(KEY_NAME_OCTETS)?;
+            let epoch = fields.id()?;
+            Ok((log, object, field, author, epoch))
+        };
+        let (log, object, field, author, epoch) = parts().map_err(|_| Unreadable::NoValue)?;
+        let same = [
+            ("log", log == self.log),
+            ("object", object == self.object),
+            ("field", field == self.field.as_bytes()),
+            ("author", author == self.author.to_octets()),
+            ("epoch", epoch == self.epoch),
+        ];
+        if let Some((what, _)) = same.iter().find(|(_, is_same)| !is_same) {
+            return Err(Unreadable::Moved(what));
+        }
+        match Value::read(fields.0) {
+            Ok(Value::Committed(_) | Value::Encrypted(_)) | Err(_) => Err(Unreadable::NoValue),
+            Ok(value) => Ok(value),
+        }
+    }
+}
+
+/// Any octets as what stands in entries, or inside a ciphertext: what is read is written the same again. For fuzzing, where nobody has the key.
+///
+/// # Panics
+///
+/// If octets are read as something else than they are.
+#[doc(hidden)]
+pub fn check_encrypted(octets: &[u8]) {
+    if let Ok(key) = WrappedKey::read(octets) {
+        let mut out = Vec::new();
+        key.write(&mut out);
+        assert_eq!(out, octets);
+        assert!((1..=READERS_MAX).contains(&key.readers.len()));
+    }
+    if let Ok(value) = Encrypted::read(&mut Fields(octets)) {
+        let mut out = Vec::new();
+        value.write(&mut out);
+        assert_eq!(out, octets);
+    }
+    let author = KeyName::from_octets(&[6; KEY_NAME_OCTETS]).expect("it is one");
+    let (log, object) = (EntryId([1; 32]), ObjectId([2; 32]));
+    let pattern = Pattern::new("a*").expect("it is one");
+    let place = EpochPlace { log, object, fields: &pattern, author };
+    if let Ok(key) = place.key(octets) {
+        assert_eq!(**place.content(&key).0, *octets);
+    }
+    let place = ValuePlace { log, object, field: "ab", author, epoch: EntryId([3; 32]) };
+    if let Ok(value) = place.value(octets) {
+        assert_eq!(place.plain(&value), octets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn place(field: &str) -> ValuePlace<'_> {
+        let author = KeyName::from_octets(&[6; KEY_NAME_OCTETS]).unwrap();
+        let (log, object, epoch) = (EntryId([1; 32]), ObjectId([2; 32]), EntryId([3; 32]));
+        ValuePlace { log, object, field, author, epoch }
+    }
+
+    proptest! {
+        /// No octets are read as a value of a place, or a key, that are not written the same.
+        #[test]
+        fn octets_are_read_as_what_they_are(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+            check_encrypted(&octets);
+            let value = place("ab").plain(&Value::Bytes(octets.clone()));
+            check_encrypted(&value);
+            check_encrypted(&[&b"\xc1\x0a\x03\0\0\0\0\0\0\0\x01\x01\xd2\x02\x02\x09"[..], &octets].concat());
+        }
+
+        /// A changed octet of a plaintext is another place, another value, or nothing.
+        #[test]
+        fn a_changed_plaintext_is_no_value_of_its_place(
+            field in "[a-zä]{1,20}",
+            text: String,
+            at: prop::sample::Index,
+            flip in 1u8..,
+        ) {
+            let (place, value) = (place(&field), Value::String(text));
+            let mut plain = place.plain(&value);
+            prop_assert_eq!(place.value(&plain), Ok(value.clone()));
+            let at = at.index(plain.len());
+            plain[at] ^= flip;
+            let before = plain.len() - value.octets() - 1;
+            match place.value(&plain) {
+                Ok(other) => prop_assert!(at >= before && other != value),
+                Err(Unreadable::Moved(_)) => prop_assert!(at < before),
+                Err(why) => prop_assert_eq!(why, Unreadable::NoValue),
+            }
+        }
+    }
+}
