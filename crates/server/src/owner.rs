@@ -77,7 +77,7 @@ fn report(named: Vec<Named>, done: Vec<Done>) -> Report {
                 report.deleted.push(name);
             }
             Done::Replaced(IngestOutcome::New | IngestOutcome::Updated) => {
-                report.updated.push(name)
+                report.updated.push(name);
             }
             Done::Replaced(IngestOutcome::Unchanged) => report.ignored.push(name),
             Done::Replaced(IngestOutcome::Refused(why)) => {

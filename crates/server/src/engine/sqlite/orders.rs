@@ -136,5 +136,5 @@ pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
 }
 
 fn time_of(store: &Store, change: ChangeNumber) -> Result<Option<u32>, StoreError> {
-    Ok(store.change_time(change)?.map(|time| time.seconds()))
+    Ok(store.change_time(change)?.map(talaria_cert::Timestamp::seconds))
 }
