@@ -717,8 +717,8 @@ impl SharedSnapshot {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn get(&self, object: &str, field: &str) -> Result<Option<Content>, Error> {
-        let object = self.log.find_object(object).map_err(LogError::from)?;
-        Ok(self.log.field(object, field).cloned())
+        let object = self.0.find_object(object).map_err(LogError::from)?;
+        Ok(self.0.field(object, field).cloned())
     }
 
     /// The fields of an object with their contents.
@@ -727,10 +727,10 @@ impl SharedSnapshot {
     ///
     /// [`Error::Log`] if there is no such object, or several.
     pub fn fields(&self, object: &str) -> Result<Vec<(String, Content)>, Error> {
-        let id = self.log.find_object(object).map_err(LogError::from)?;
+        let id = self.0.find_object(object).map_err(LogError::from)?;
         let absent = || LogError::from(UpdateError::NoObject(object.to_owned()));
-        self.log.object(id).ok_or_else(absent)?;
-        let fields = self.log.fields(id);
+        self.0.object(id).ok_or_else(absent)?;
+        let fields = self.0.fields(id);
         Ok(fields.map(|(name, content)| (name.to_owned(), content.clone())).collect())
     }
 }
