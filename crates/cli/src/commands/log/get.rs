@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     if args.raw {
         return raw(&args.part.object, &fields, cx);
     }
-    print_fields((id, name), &fields, args.part.field.is_none(), &args.pager, cx)
+    print_fields((id, name), &fields, args.part.field.is_none(), args.pager, cx)
 }
 
 /// Prints fields of an object, with their names if `is_named`.
@@ -59,7 +59,7 @@ pub(super) fn print_fields(
     (id, name): (ObjectId, Option<String>),
     fields: &[(String, Content)],
     is_named: bool,
-    pager: &PagerArgs,
+    pager: PagerArgs,
     cx: &Context,
 ) -> Result<ExitCode, CliError> {
     let mut out = pager.open(!cx.json);

@@ -280,5 +280,5 @@ fn read(args: &ReadArgs, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     };
     let name = info.named.map(|(name, _)| name);
-    print_fields((id, name), &fields, args.field.is_none(), &args.pager, cx)
+    print_fields((id, name), &fields, args.field.is_none(), args.pager, cx)
 }
