@@ -395,24 +395,24 @@ class Logs(unittest.TestCase):
             self.log.serve()
 
     def test_a_revoked_author_writes_no_more(self):
-        secret, cert = key_of_gpg("Carol <carol@log.example>")
-        carol = talaria.Key.from_bytes(secret)
+        secret, cert = key_of_gpg("Erin <erin@log.example>")
+        erin = talaria.Key.from_bytes(secret)
         self.log.put(self.alice, "server", "color", "red")
         self.log.grant(self.alice, cert)
-        self.log.put(carol, "server", "color", "green")
-        [last] = self.log.put(carol, "server", "color", "blue")
+        self.log.put(erin, "server", "color", "green")
+        [last] = self.log.put(erin, "server", "color", "blue")
         before = self.log.history("server", "color")[-2].id
         with self.assertRaises(talaria.UsageError):
-            self.log.revoke(self.alice, carol.certificate, last=[last], all=True)
+            self.log.revoke(self.alice, erin.certificate, last=[last], all=True)
         with self.assertRaises(talaria.UsageError):
-            self.log.revoke(self.alice, carol.certificate, reason="whim")
+            self.log.revoke(self.alice, erin.certificate, reason="whim")
         with self.assertRaises(talaria.NotFoundError):
-            self.log.revoke(self.alice, carol.certificate, last=["00" * 32])
-        self.log.revoke(self.alice, carol.certificate, last=[before], reason="compromised")
+            self.log.revoke(self.alice, erin.certificate, last=["00" * 32])
+        self.log.revoke(self.alice, erin.certificate, last=[before], reason="compromised")
         self.assertEqual(self.log.get("server", "color"), "green")
         self.assertEqual(self.log.history("server", "color")[-1].standing, "revoked")
         with self.assertRaises(talaria.RefusedError):
-            self.log.put(carol, "server", "color", "black")
+            self.log.put(erin, "server", "color", "black")
 
     def test_gpg_verifies_an_exported_entry(self):
         self.log.put(self.alice, "server", "color", "red")
