@@ -90,27 +90,24 @@ impl Sks {
         let mut exchange =
             Exchange::start(ExchangeRole::Initiator, Settings::default(), 1, &mut outbox);
         let mut buffer = vec![0; 4096];
-        let mut equal = false;
         loop {
             if stream.write_all(&outbox.take_due()).is_err() {
                 return false;
-            }
-            if matches!(exchange, Exchange::Done(_)) {
-                return equal;
             }
             match stream.read(&mut buffer) {
                 Ok(0) | Err(_) => return false,
                 Ok(n) => decoder.feed(&buffer[..n]),
             }
             while let Some(message) = decoder.next_message().unwrap() {
-                // Its first request covers its complete set.
+                // Its first request covers its complete set. The exchange ends here: if it went on, SKS
+                // would try to fetch from us what it lacks, and refuse other exchanges meanwhile.
                 match &message {
-                    GossipMessage::Poly { prefix, len, values } if prefix.bits() == 0 => {
+                    GossipMessage::Poly { prefix, len, values } => {
                         let ours = tree.at(*prefix);
-                        equal = *len as usize == ours.len() && **values == ours.values();
+                        return *len as usize == ours.len() && **values == ours.values();
                     }
-                    GossipMessage::Full { prefix, digests } if prefix.bits() == 0 => {
-                        equal = digests.len() == tree.len()
+                    GossipMessage::Full { digests, .. } => {
+                        return digests.len() == tree.len()
                             && digests.iter().all(|digest| tree.contains(digest));
                     }
                     _ => {}
