@@ -45,6 +45,11 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
     ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4";
 
+/// The first two certificates with a key.
+const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
+    (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT 2) AS named \
+    JOIN cert ON cert.id = named.cert ORDER BY id";
+
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -210,6 +215,19 @@ impl Store {
         limit: usize,
         looks: usize,
     ) -> Result<Selection, StoreError> {
+        let key = match query {
+            Query::KeyId(id) => Some(*id),
+            Query::Fingerprint(bytes) => key_id(bytes),
+            _ => None,
+        };
+        // Nearly all keys are in one certificate. Then there is nobody to come first.
+        if let Some(key) = key.filter(|_| limit > 0 && looks > 0) {
+            let mut rows = self.first_with_key(key)?;
+            if rows.len() < 2 {
+                rows.retain(|row| names_key(query, row));
+                return Ok(Selection { rows, more: false });
+            }
+        }
         let mut ids = match query {
             Query::KeyId(id) => self.primary_keys(*id)?,
             Query::Fingerprint(bytes) => self.with_fingerprint(bytes)?,
@@ -265,6 +283,17 @@ impl Store {
         more |= exhausted && primary.is_empty() || rows.len() > limit;
         rows.truncate(limit);
         Ok(Selection { rows, more })
+    }
+
+    /// The first two certificates that have a key with a key ID.
+    fn first_with_key(&self, id: KeyId) -> Result<Vec<Row>, StoreError> {
+        let raw: Vec<RawRow> = self.run(|connection| {
+            connection
+                .prepare_cached(WITH_KEY)?
+                .query_map([id.rotated().cast_signed()], RawRow::read)?
+                .collect()
+        })?;
+        raw.iter().map(|raw| self.decode(raw)).collect()
     }
 
     /// The numbers of the certificates whose primary key has a key ID, at most 8, among the first 20,000 certificates that
@@ -404,21 +433,15 @@ impl Store {
 
     /// Whether `row` really matches `query`.
     fn matches(&self, query: &Query, row: &Row) -> Result<bool, StoreError> {
-        let summary = &row.summary;
-        let key = |which: &dyn Fn(&[u8], KeyId) -> bool| {
-            summary.keys().any(|key| which(key.fingerprint.as_bytes(), key.fingerprint.key_id()))
-        };
         Ok(match query {
-            Query::Fingerprint(bytes) => key(&|fingerprint, _| fingerprint == bytes),
-            Query::KeyId(id) => key(&|_, key_id| key_id == *id),
-            Query::ShortKeyId(id) => key(&|_, key_id| key_id.short() == *id),
+            Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) => names_key(query, row),
             Query::Keygrip(grip) => match self.stored(row.id)? {
                 Some(stored) => {
                     stored.cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip))
                 }
                 None => false,
             },
-            _ => summary.texts().any(|text| query.names_text(text)),
+            _ => row.summary.texts().any(|text| query.names_text(text)),
         })
     }
 
@@ -603,6 +626,16 @@ impl Store {
     }
 }
 
+/// Whether a fingerprint or key ID is that of a key in the certificate of `row`.
+fn names_key(query: &Query, row: &Row) -> bool {
+    row.summary.keys().any(|key| match query {
+        Query::Fingerprint(bytes) => key.fingerprint.as_bytes() == bytes,
+        Query::KeyId(id) => key.fingerprint.key_id() == *id,
+        Query::ShortKeyId(id) => key.fingerprint.key_id().short() == *id,
+        _ => false,
+    })
+}
+
 /// Whether a text is one folded word. Such a word needs no escape in an expression.
 fn is_word(text: &str) -> bool {
     user_id::words(text).eq([text])
@@ -645,7 +678,7 @@ mod tests {
                 assert!(store.stored(found.rows[0].id).unwrap().is_some());
             }
         }
-        for statement in [PRIMARY_KEYS, &blob::select_one()] {
+        for statement in [WITH_KEY, &blob::select_one()] {
             let statement = store.connection.prepare_cached(statement).unwrap();
             assert!(statement.get_status(StatementStatus::Run) >= 5);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
