@@ -66,19 +66,23 @@ impl Carried {
         copies: impl IntoIterator<Item = (EntryId, EntryId)>,
     ) -> Result<(), LogError> {
         let Some(log) = replica.log().cloned() else { return Ok(()) };
+        let mut here = Vec::new();
         for (id, hash) in copies {
             match log.place(&id)? {
                 Some(place) if self.has(place) => {}
-                Some(place) => {
-                    let ours = replica.read(&[place])?;
-                    if ours.first().is_some_and(|ours| copy_hash(ours) == hash) {
-                        self.see_place(place);
-                    }
-                }
+                Some(place) => here.push((place, hash)),
                 None if self.early.len() < EARLY_MAX => {
                     self.early.insert(id, hash);
                 }
                 None => {}
+            }
+        }
+        // In their order on disk: neighbours are read together.
+        here.sort_unstable();
+        for (place, hash) in here {
+            let ours = replica.read(&[place])?;
+            if ours.first().is_some_and(|ours| copy_hash(ours) == hash) {
+                self.see_place(place);
             }
         }
         Ok(())
