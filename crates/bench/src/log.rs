@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use talaria_log::{
-    Certificate, Content, Edit, EntryId, Genesis, LogError, LogFolder, Maker, Signing, Update,
-    Value, read_record, to_records,
+    CatchUp, Certificate, Content, Edit, EntryId, Genesis, LogError, LogFolder, Maker,
+    PIECE_OCTETS, Signing, Update, Value, read_record, to_records,
 };
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::Cert;
@@ -265,12 +265,20 @@ fn send(from: &LogFolder, heads: &[EntryId]) -> Result<Vec<Vec<u8>>, BenchError>
     let mut place = from.catch_up(heads).map_err(BenchError::Log)?;
     let mut records = Vec::new();
     loop {
-        let entries = from.next_lacking(&mut place, 1 << 20).map_err(BenchError::Log)?;
-        if entries.is_empty() {
+        let more = piece(from, &mut place)?;
+        if more.is_empty() {
             return Ok(records);
         }
-        to_records(&entries, &mut records);
+        records.extend(more);
     }
+}
+
+/// The next records of these, as many as a node sends together. None at the end.
+fn piece(from: &LogFolder, place: &mut CatchUp) -> Result<Vec<Vec<u8>>, BenchError> {
+    let entries = from.next_lacking(place, PIECE_OCTETS).map_err(BenchError::Log)?;
+    let mut records = Vec::new();
+    to_records(&entries, &mut records);
+    Ok(records)
 }
 
 /// Checks entries, stores them with one sync, and gives the number of new ones.

@@ -1,12 +1,13 @@
 //! Names: of entries, keys, objects and chains.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
 use talaria_cert::{Fingerprint, sha256};
 
 /// The identity of an entry: the hash of its octets, 32 octets. The identity of the genesis entry names a log.
-#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct EntryId(pub [u8; 32]);
 
 impl EntryId {
@@ -27,7 +28,7 @@ impl EntryId {
 }
 
 /// An object, 32 octets.
-#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct ObjectId(pub [u8; 32]);
 
 impl ObjectId {
@@ -63,8 +64,26 @@ fn write_hex(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
     octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
 }
 
+/// Compares hashes as their octets: nearly always the first ones decide.
+fn compare(a: &[u8; 32], b: &[u8; 32]) -> Ordering {
+    let first = |octets: &[u8; 32]| octets.first_chunk().map(|octets| u64::from_be_bytes(*octets));
+    first(a).cmp(&first(b)).then_with(|| a.cmp(b))
+}
+
 macro_rules! hexadecimal {
     ($name:ident) => {
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                compare(&self.0, &other.0)
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write_hex(f, &self.0)

@@ -18,7 +18,7 @@ use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Malformed, write_part};
 use crate::value::Value;
 
-use fields::ObjectFields;
+use fields::{ObjectFields, ascending};
 
 /// The octets of the fields of an object in one item of an index, at most.
 const ITEM_OCTETS: usize = 1 << 18;
@@ -345,8 +345,8 @@ impl State {
     /// The fields with their contents, of an object that is not deleted.
     pub fn fields(&self, object: ObjectId) -> impl Iterator<Item = (&str, Content)> {
         let object = self.objects.get(&object).filter(|object| !object.is_deleted());
-        let fields = object.into_iter().flat_map(|object| object.fields.open());
-        fields.filter_map(|(name, state)| Some((name.as_str(), state.content(self.sight())?)))
+        let fields = object.into_iter().flat_map(|object| ascending(object.fields.open()));
+        fields.filter_map(|(name, state)| Some((name, state.content(self.sight())?)))
     }
 
     /// The place for a new element of a list behind the element `after`; at the start for `None`.
@@ -382,7 +382,7 @@ impl State {
                 octets.extend(creator.to_octets());
             }
             let mut is_empty = object.named.is_none() && object.last.is_none();
-            for (name, state) in &*object.fields.peek() {
+            for (name, state) in ascending(&object.fields.peek()) {
                 if let Some(content) = state.content(sight) {
                     write_part(&mut octets, 2, name.as_bytes());
                     content.write(&mut octets);

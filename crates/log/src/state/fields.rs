@@ -3,7 +3,7 @@
 //! A log that is opened has many objects that nobody changes. Their fields stay packed, in half of the memory.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::action::NAME_OCTETS_MAX;
@@ -14,12 +14,22 @@ use crate::octets::{Fields, Malformed, write_part};
 /// Packed octets that are searched for one field, at most: some microseconds.
 const SEARCHED_OCTETS: usize = 1 << 16;
 
-/// The fields of an object by name.
+/// Fields by name. A look-up in a map that is in order compares many names, each in a place of its own.
+type ByName = HashMap<String, FieldState>;
+
+/// Fields in the order of their names.
+pub(super) fn ascending(fields: &ByName) -> Vec<(&str, &FieldState)> {
+    let mut all: Vec<_> = fields.iter().map(|(name, state)| (name.as_str(), state)).collect();
+    all.sort_unstable_by_key(|(name, _)| *name);
+    all
+}
+
+/// The fields of an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectFields {
     /// The octets from an index; empty as soon as a field was changed.
     packed: Box<[u8]>,
-    open: OnceLock<BTreeMap<String, FieldState>>,
+    open: OnceLock<ByName>,
 }
 
 /// A field as it stands in an index.
@@ -77,7 +87,7 @@ impl ObjectFields {
             return Cow::Borrowed(&self.packed);
         }
         let mut out = Vec::new();
-        for (name, state) in self.open() {
+        for (name, state) in ascending(self.open()) {
             write_part(&mut out, 2, name.as_bytes());
             out.push(state.rule().number());
             let start = out.len();
@@ -89,8 +99,7 @@ impl ObjectFields {
         Cow::Owned(out)
     }
 
-    fn unpacked(&self) -> BTreeMap<String, FieldState> {
-        // A map of ascending items is made at once.
+    fn unpacked(&self) -> ByName {
         let all = Packed::all(&self.packed).map(|field| field.and_then(|field| field.open()));
         all.collect::<Result<_, _>>().expect("packed fields were checked")
     }
@@ -106,19 +115,19 @@ impl ObjectFields {
     }
 
     /// The fields. They stay open.
-    pub(super) fn open(&self) -> &BTreeMap<String, FieldState> {
+    pub(super) fn open(&self) -> &ByName {
         self.open.get_or_init(|| self.unpacked())
     }
 
     /// The fields, to be changed.
-    pub(super) fn open_mut(&mut self) -> &mut BTreeMap<String, FieldState> {
+    pub(super) fn open_mut(&mut self) -> &mut ByName {
         self.open();
         self.packed = Box::default();
         self.open.get_mut().expect("the fields were opened")
     }
 
     /// The fields for one look. They stay packed if they are.
-    pub(super) fn peek(&self) -> Cow<'_, BTreeMap<String, FieldState>> {
+    pub(super) fn peek(&self) -> Cow<'_, ByName> {
         self.open.get().map_or_else(|| Cow::Owned(self.unpacked()), Cow::Borrowed)
     }
 
@@ -204,8 +213,9 @@ mod tests {
         state.apply(stamp, &change, number % 7 != 3);
     }
 
-    fn contents(fields: &BTreeMap<String, FieldState>, sight: Sight<'_>) -> String {
-        fields.iter().map(|(name, state)| format!("{name} {:?}\n", state.content(sight))).collect()
+    fn contents(fields: &ByName, sight: Sight<'_>) -> String {
+        let fields = ascending(fields).into_iter();
+        fields.map(|(name, state)| format!("{name} {:?}\n", state.content(sight))).collect()
     }
 
     proptest! {
