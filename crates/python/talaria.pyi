@@ -264,11 +264,19 @@ class Log:
         owners: Sequence[Data] = ...,
         threshold: int = 1,
         rules: Sequence[tuple[str, str]] = ...,
+        checkpointer: Union[str, os.PathLike[str], None] = None,
+        witnesses: Sequence[Union[str, os.PathLike[str]]] = ...,
+        cosigners: Union[int, None] = None,
+        grace: Union[int, None] = None,
     ) -> Log:
         """Makes a log in a folder that is empty or does not exist.
 
         The owner of `key` owns the log, with those of the certificates in `owners`; `threshold` of them must agree on a grant. `rules`
         are patterns of fields with "last-writer" (for all others), "strict", "set", "counter" or "list", the first match counts.
+
+        `checkpointer` is a new file for the secret key of the checkpointer; the public one is beside it, with the end .pub. `witnesses`
+        are files with the public keys of witnesses, a majority of whom must cosign a checkpoint, or `cosigners` of them. `grace` is
+        the time in seconds within which a checkpoint must cover the entries of a key that has expired (a week).
         """
 
     @staticmethod
@@ -375,6 +383,24 @@ class Log:
     def checkpoint(self, key: Key, checkpointer: Union[str, os.PathLike[str]]) -> str:
         """Makes a checkpoint over all entries with the key of the checkpointer in a file. Returns the identity of its entry."""
 
+    def witness_request(self, *, old: Union[int, None] = None) -> str:
+        """The request to witnesses for the last checkpoint.
+
+        `old` is the number of entries in the checkpoint that the witness cosigned last: by default, that of the last valid one.
+        """
+
+    def cosign(self, key: Key, answer: str) -> str:
+        """Adds the cosignatures in the answer of a witness to the checkpoint for which they hold. Returns the identity of the entry."""
+
+    def approve(self, key: Key, entry: str) -> str:
+        """Agrees with a grant, a revocation, a choice or a snapshot of another owner, by the identity of its entry."""
+
+    def forks(self) -> list[list[str]]:
+        """The forks: different entries of one author at one place, by their identities. Nothing of this author counts behind them."""
+
+    def choose(self, key: Key, entry: str) -> str:
+        """Chooses the branch that counts after a fork, by the identity of an entry in it."""
+
     def node_key(self) -> str:
         """The public key of this node. If there is none, it is made."""
 
@@ -467,11 +493,42 @@ class Exchange:
 class LogWatcher:
     """The changes of a log that this or another process writes, as they come. It takes no lock."""
 
-    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Begins behind what is in the log in a folder now."""
+    def __init__(
+        self,
+        path: Union[str, os.PathLike[str]],
+        *,
+        keys: Sequence[Data] = (),
+        key_passphrases: Sequence[Passphrase] = (),
+    ) -> None:
+        """Begins behind what is in the log in a folder now. Encrypted values are opened with the secret keys in `keys`."""
 
     def changes(self, timeout: float = 0.0) -> list[LogEntry]:
         """The changes since the last call. If there are none, waits for some, for this number of seconds at most."""
+
+@final
+class Witness:
+    """A witness in a folder, which cosigns checkpoints of logs of others. The folder must not be set back to an earlier state."""
+
+    @staticmethod
+    def create(path: Union[str, os.PathLike[str]], name: str) -> Witness:
+        """Makes a witness with a new key in a folder that does not exist. Give the file key.pub in it to owners of logs."""
+
+    @staticmethod
+    def open(path: Union[str, os.PathLike[str]]) -> Witness:
+        """Opens the witness in a folder, and waits until no other process has it open."""
+
+    @property
+    def key(self) -> str:
+        """The public key, as the line in key.pub."""
+
+    def trust(self, checkpointer: Union[str, os.PathLike[str]]) -> str:
+        """Lets the witness cosign a log, by the file with the public key of its checkpointer. Returns the origin of the log."""
+
+    def cosign(self, request: str) -> str:
+        """Cosigns the checkpoint of a request, see `Log.witness_request`, and returns the answer for `Log.cosign`.
+
+        Raises RefusedError if the checkpoint does not follow the one that the witness cosigned last.
+        """
 
 @final
 class LogSnapshot:

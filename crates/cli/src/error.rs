@@ -316,7 +316,10 @@ impl CliError {
                 | WitnessError::Unknown { .. }
                 | WitnessError::OtherKey { .. }
                 | WitnessError::Occupied { .. } => 1,
-                WitnessError::Name(_) => 2,
+                WitnessError::Name(_)
+                | WitnessError::NotAWitness { .. }
+                | WitnessError::Many
+                | WitnessError::Cosigners { .. } => 2,
                 WitnessError::NoKey { .. } | WitnessError::Request { .. } => 3,
                 WitnessError::Damaged { .. } => 4,
                 _ => 5,

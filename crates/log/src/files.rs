@@ -4,6 +4,7 @@
 //! Opening a log reads its index and the segments behind it, up to the last whole group, and checks no signature again.
 
 mod announce;
+mod checkpointer;
 mod compact;
 mod encrypt;
 mod exchange;
@@ -22,6 +23,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use announce::EVENTS_OCTETS_MAX;
+pub use checkpointer::NewCheckpointer;
 pub use compact::{CompactStep, Compacted};
 pub use exchange::{
     EXPORT_MAGIC, Exported, Imported, ProofFiles, REFUSED_KEPT_MAX, SNAPSHOTS_CHECKED_MAX,
@@ -34,10 +36,7 @@ pub use replica::FolderReplica;
 pub(crate) use segment::{FRAME_HEADER_OCTETS, frame_at};
 pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use snapshot::SnapshotWritten;
-pub use witness::{
-    WitnessError, WitnessFolder, make_note_key, public_path, read_note_key, read_public_note_key,
-    write_note_key,
-};
+pub use witness::{WitnessError, WitnessFolder, public_path, read_note_key, read_public_note_key};
 
 use crate::certificate::SignerError;
 use crate::log::{DraftError, GenesisError, UpdateError};

@@ -91,11 +91,11 @@ pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
 pub use epoch::EpochKeys;
 pub use files::{
     CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX,
-    FolderReplica, Follower, Frame, Imported, LogError, LogFolder, NODE_KEY, ProofFiles, PutError,
-    REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, SNAPSHOTS_CHECKED_MAX, Scan, Signing,
-    SnapshotWritten, Tail, Verified, VerifiedSnapshots, WitnessError, WitnessFolder, deletable,
-    frame as segment_frame, header as segment_header, make_note_key, public_path, read_export,
-    read_note_key, read_public_note_key, scan, write_note_key,
+    FolderReplica, Follower, Frame, Imported, LogError, LogFolder, NODE_KEY, NewCheckpointer,
+    ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, SNAPSHOTS_CHECKED_MAX, Scan,
+    Signing, SnapshotWritten, Tail, Verified, VerifiedSnapshots, WitnessError, WitnessFolder,
+    deletable, frame as segment_frame, header as segment_header, public_path, read_export,
+    read_note_key, read_public_note_key, scan,
 };
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,

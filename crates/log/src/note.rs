@@ -230,6 +230,12 @@ impl NoteLine {
         Ok(lines)
     }
 
+    /// The lines of the answer of a witness, or of a whole note, which has its text in front of them. None if they are malformed.
+    pub(crate) fn read_answer(text: &str) -> Vec<Self> {
+        let lines = text.split_inclusive('\n').filter(|line| line.starts_with(DASH));
+        Self::read_all(&lines.collect::<String>()).unwrap_or_default()
+    }
+
     fn read(line: &str) -> Option<Self> {
         let (name, octets) = line.strip_prefix(DASH)?.split_once(' ')?;
         let octets = STANDARD.decode(octets).ok()?;

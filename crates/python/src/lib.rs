@@ -27,7 +27,7 @@ mod module {
     #[pymodule_export]
     use crate::log::{
         Encrypted, Exchange, Import, Log, LogCheck, LogEntry, LogNode, LogSnapshot, LogWatcher,
-        ObjectId,
+        ObjectId, Witness,
     };
     #[pymodule_export]
     use crate::messages::{Opener, Sealer};

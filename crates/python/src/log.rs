@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use talaria::embed;
 use talaria::log::{
-    self, Content, Edit, Float, Honoured, Operations, SessionReport, Signing, Unreadable, Update,
-    Value,
+    self, Content, Edit, Float, Honoured, NewCheckpointer, Operations, SessionReport, Signing,
+    Unreadable, Update, Value,
 };
 use talaria::log_net::ServeOptions;
 
@@ -128,6 +128,25 @@ fn content<'py>(py: Python<'py>, content: &Content) -> PyResult<Bound<'py, PyAny
     }
 }
 
+/// The content of a field that may have none.
+fn contained<'py>(py: Python<'py>, found: Option<Content>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    found.map(|found| content(py, &found)).transpose()
+}
+
+/// The fields of an object.
+fn by_name<'py>(py: Python<'py>, found: Vec<(String, Content)>) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    for (name, found) in found {
+        fields.set_item(name, content(py, &found)?)?;
+    }
+    Ok(fields)
+}
+
+/// The name, if it has one, and the identity of an object.
+fn named(object: log::ObjectInfo) -> (Option<String>, ObjectId) {
+    (object.named.map(|(name, _)| name), ObjectId(object.id))
+}
+
 fn texts(ids: &[log::EntryId]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
@@ -140,7 +159,11 @@ pub(crate) struct Log(embed::SharedLog);
 impl Log {
     /// Makes a log in a folder that is empty or does not exist.
     #[staticmethod]
-    #[pyo3(signature = (path, key, *, owners = Vec::new(), threshold = 1, rules = Vec::new()))]
+    #[pyo3(signature = (
+        path, key, *, owners = Vec::new(), threshold = 1, rules = Vec::new(), checkpointer = None,
+        witnesses = Vec::new(), cosigners = None, grace = None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "most of them have names in Python")]
     fn create(
         py: Python<'_>,
         path: PathBuf,
@@ -148,9 +171,25 @@ impl Log {
         owners: Vec<Data>,
         threshold: u8,
         rules: Vec<(String, String)>,
-    ) -> Result<Self, Raised> {
+        checkpointer: Option<PathBuf>,
+        witnesses: Vec<PathBuf>,
+        cosigners: Option<u8>,
+        grace: Option<u32>,
+    ) -> PyResult<Self> {
+        let checkpointer = match &checkpointer {
+            Some(key) => {
+                Some(NewCheckpointer { key, witnesses: &witnesses, cosigners, grace_s: grace })
+            }
+            None if witnesses.is_empty() && cosigners.is_none() && grace.is_none() => None,
+            None => {
+                let text = "'witnesses', 'cosigners' and 'grace' need a 'checkpointer'";
+                return Err(UsageError::new_err(text));
+            }
+        };
         let key = key.inner();
-        work(py, || embed::SharedLog::create(&path, key, &owners, threshold, &rules)).map(Self)
+        let create =
+            || embed::SharedLog::create(&path, key, &owners, threshold, &rules, checkpointer);
+        Ok(Self(work(py, create)?))
     }
 
     /// Opens the log in a folder.
@@ -303,26 +342,17 @@ impl Log {
         object: &str,
         field: &str,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = work(py, || self.0.get(object, field))?;
-        found.map(|found| content(py, &found)).transpose()
+        contained(py, work(py, || self.0.get(object, field))?)
     }
 
     /// The fields of an object with their contents.
     fn fields<'py>(&self, py: Python<'py>, object: &str) -> PyResult<Bound<'py, PyDict>> {
-        let found = work(py, || self.0.fields(object))?;
-        let fields = PyDict::new(py);
-        for (name, found) in found {
-            fields.set_item(name, content(py, &found)?)?;
-        }
-        Ok(fields)
+        by_name(py, work(py, || self.0.fields(object))?)
     }
 
     /// The objects: names, and identities.
     fn objects(&self, py: Python<'_>) -> Result<Vec<(Option<String>, ObjectId)>, Raised> {
-        let found = work(py, || self.0.objects())?;
-        let named =
-            |object: log::ObjectInfo| (object.named.map(|(name, _)| name), ObjectId(object.id));
-        Ok(found.into_iter().map(named).collect())
+        Ok(work(py, || self.0.objects())?.into_iter().map(named).collect())
     }
 
     /// The changes of an object or a field, in their order.
@@ -410,6 +440,36 @@ impl Log {
     ) -> Result<String, Raised> {
         let key = key.inner();
         Ok(work(py, || self.0.checkpoint(key, &checkpointer))?.to_string())
+    }
+
+    /// The request to witnesses for the last checkpoint.
+    #[pyo3(signature = (*, old = None))]
+    fn witness_request(&self, py: Python<'_>, old: Option<u64>) -> Result<String, Raised> {
+        work(py, || self.0.witness_request(old))
+    }
+
+    /// Adds the cosignatures of a witness, and returns the identity of the entry.
+    fn cosign(&self, py: Python<'_>, key: &Key, answer: &str) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.cosign(key, answer))?.to_string())
+    }
+
+    /// Agrees with a grant, a revocation, a choice or a snapshot of another owner.
+    fn approve(&self, py: Python<'_>, key: &Key, entry: &str) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.approve(key, entry))?.to_string())
+    }
+
+    /// The entries of each fork.
+    fn forks(&self, py: Python<'_>) -> Result<Vec<Vec<String>>, Raised> {
+        let forks = work(py, || self.0.forks())?;
+        Ok(forks.iter().map(|fork| texts(&fork.entries)).collect())
+    }
+
+    /// Chooses the branch with an entry after a fork.
+    fn choose(&self, py: Python<'_>, key: &Key, entry: &str) -> Result<String, Raised> {
+        let key = key.inner();
+        Ok(work(py, || self.0.choose(key, entry))?.to_string())
     }
 
     /// The public key of this node.
@@ -514,6 +574,7 @@ impl Log {
         stats.set_item("chains", found.chains)?;
         stats.set_item("grants", found.grants)?;
         stats.set_item("forked", found.forks)?;
+        stats.set_item("covered", found.covered)?;
         stats.set_item("bytes", found.octets)?;
         stats.set_item("syncs", found.syncs)?;
         stats.set_item("state", found.state.to_string())?;
@@ -599,8 +660,14 @@ pub(crate) struct LogWatcher(embed::LogWatcher);
 impl LogWatcher {
     /// Begins behind what is in the log now.
     #[new]
-    fn new(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
-        work(py, || embed::LogWatcher::open(&path)).map(Self)
+    #[pyo3(signature = (path, *, keys = Vec::new(), key_passphrases = Vec::new()))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        keys: Vec<Data>,
+        key_passphrases: Vec<Passphrase>,
+    ) -> Result<Self, Raised> {
+        work(py, || embed::LogWatcher::open(&path, &keys, &key_passphrases)).map(Self)
     }
 
     /// The changes since the last call.
@@ -610,6 +677,45 @@ impl LogWatcher {
         let wait = wait.map_err(|_| UsageError::new_err("a timeout is a number of seconds"))?;
         let changes = work(py, || self.0.changes(wait))?;
         Ok(changes.into_iter().map(LogEntry).collect())
+    }
+}
+
+/// A witness, which cosigns checkpoints of logs of others.
+#[pyclass(frozen)]
+pub(crate) struct Witness(embed::SharedWitness);
+
+#[pymethods]
+impl Witness {
+    /// Makes a witness with a new key in a folder that does not exist.
+    #[staticmethod]
+    fn create(py: Python<'_>, path: PathBuf, name: &str) -> Result<Self, Raised> {
+        work(py, || embed::SharedWitness::create(&path, name)).map(Self)
+    }
+
+    /// Opens the witness in a folder.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> Result<Self, Raised> {
+        work(py, || embed::SharedWitness::open(&path)).map(Self)
+    }
+
+    /// The public key.
+    #[getter]
+    fn key(&self) -> String {
+        self.0.key()
+    }
+
+    /// Lets the witness cosign a log, and returns its origin.
+    fn trust(&self, py: Python<'_>, checkpointer: PathBuf) -> Result<String, Raised> {
+        work(py, || self.0.trust(&checkpointer))
+    }
+
+    /// Cosigns the checkpoint of a request, and returns the answer.
+    fn cosign(&self, py: Python<'_>, request: &str) -> Result<String, Raised> {
+        work(py, || self.0.cosign(request))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<talaria.Witness {}>", self.0.key())
     }
 }
 
@@ -649,24 +755,16 @@ impl LogSnapshot {
         object: &str,
         field: &str,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found = work(py, || self.0.get(object, field))?;
-        found.map(|found| content(py, &found)).transpose()
+        contained(py, work(py, || self.0.get(object, field))?)
     }
 
     /// The fields of an object with their contents.
     fn fields<'py>(&self, py: Python<'py>, object: &str) -> PyResult<Bound<'py, PyDict>> {
-        let found = work(py, || self.0.fields(object))?;
-        let fields = PyDict::new(py);
-        for (name, found) in found {
-            fields.set_item(name, content(py, &found)?)?;
-        }
-        Ok(fields)
+        by_name(py, work(py, || self.0.fields(object))?)
     }
 
     /// The objects: names, and identities.
     fn objects(&self) -> Vec<(Option<String>, ObjectId)> {
-        let named =
-            |object: log::ObjectInfo| (object.named.map(|(name, _)| name), ObjectId(object.id));
         self.0.file().objects().map(named).collect()
     }
 

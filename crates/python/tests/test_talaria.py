@@ -270,6 +270,11 @@ class Logs(unittest.TestCase):
         self.log.unlock([KEY])
         self.log.put(self.alice, "server", "pin", "1234")
         self.assertEqual(self.log.get("server", "pin"), "1234")
+        reader = talaria.LogWatcher(self.path / "log", keys=[secret])
+        stranger = talaria.LogWatcher(self.path / "log")
+        self.log.put(self.alice, "server", "pin", "1234")
+        self.assertEqual([change.value for change in reader.changes(60)], ["1234"])
+        self.assertEqual([change.value.reason for change in stranger.changes(60)], ["no-key"])
         self.log.unlock([])
         hidden = self.log.get("server", "pin")
         self.assertIsInstance(hidden, talaria.Encrypted)
@@ -413,6 +418,73 @@ class Logs(unittest.TestCase):
         self.assertEqual(self.log.history("server", "color")[-1].standing, "revoked")
         with self.assertRaises(talaria.RefusedError):
             self.log.put(erin, "server", "color", "black")
+
+    def test_witnesses_cosign_checkpoints(self):
+        witness = talaria.Witness.create(self.path / "witness", "witness.example.org")
+        key, public = self.path / "notary", self.path / "notary.pub"
+        witnesses = [self.path / "witness/key.pub"]
+        with self.assertRaises(talaria.UsageError):
+            talaria.Log.create(self.path / "noted", self.alice, witnesses=witnesses)
+        with self.assertRaises(talaria.UsageError):
+            talaria.Log.create(
+                self.path / "noted", self.alice, checkpointer=key, witnesses=witnesses, cosigners=2
+            )
+        self.assertFalse(key.exists())
+        log = talaria.Log.create(
+            self.path / "noted", self.alice, checkpointer=key, witnesses=witnesses, grace=3600
+        )
+        with self.assertRaises(talaria.UsageError):
+            log.witness_request()
+        log.put(self.alice, "server", "color", "red")
+        log.checkpoint(self.alice, key)
+        request = log.witness_request()
+        with self.assertRaises(talaria.RefusedError):
+            witness.cosign(request)
+        self.assertIn(log.id, witness.trust(public))
+        self.assertEqual(log.stats()["covered"], 0)
+        answer = witness.cosign(request)
+        self.assertIn("witness.example.org", witness.key)
+        log.cosign(self.alice, answer)
+        self.assertEqual(log.stats()["covered"], 3)
+        with self.assertRaises(talaria.UsageError):
+            self.log.cosign(self.alice, answer)
+
+    def test_owners_approve_together(self):
+        secret, cert = key_of_gpg("Frank <frank@log.example>")
+        _, guest = key_of_gpg("Grace <grace@log.example>")
+        frank = talaria.Key.from_bytes(secret)
+        log = talaria.Log.create(self.path / "both", self.alice, owners=[cert], threshold=2)
+        grant = log.grant(self.alice, guest)
+        self.assertEqual(log.stats()["grants"], 0)
+        log.approve(frank, grant)
+        self.assertEqual(log.stats()["grants"], 1)
+        with self.assertRaises(talaria.Error):
+            log.approve(frank, "00" * 32)
+
+    def test_an_owner_chooses_a_branch(self):
+        secret, cert = key_of_gpg("Heidi <heidi@log.example>")
+        heidi = talaria.Key.from_bytes(secret)
+        self.log.grant(self.alice, cert)
+        self.log.export_file(self.path / "one")
+        copy, _ = talaria.Log.receive(self.path / "copy", self.path / "one", expect=self.log.id)
+        copy.put(heidi, "server", "color", "red")
+        del copy
+        # The entries are set back to an earlier state, and the file of the instance is not.
+        segment = self.path / "copy/segments/00000000"
+        before = segment.read_bytes()
+        branches = []
+        for color in ["green", "blue"]:
+            segment.write_bytes(before)
+            (self.path / "copy/index").unlink(missing_ok=True)
+            copy = talaria.Log.open(self.path / "copy")
+            branches.append(copy.put(heidi, "server", "color", color)[-1])
+            copy.export_file(self.path / color)
+            del copy
+            self.assertTrue(self.log.import_file(self.path / color))
+        self.assertEqual(self.log.forks(), [sorted(branches)])
+        self.assertEqual(self.log.get("server", "color"), "red")
+        self.log.choose(self.alice, branches[1])
+        self.assertEqual(self.log.get("server", "color"), "blue")
 
     def test_gpg_verifies_an_exported_entry(self):
         self.log.put(self.alice, "server", "color", "red")

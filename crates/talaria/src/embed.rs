@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use talaria_cert::first_packet;
-use talaria_log::{DraftError, LogError, SnapshotError, UpdateError};
+use talaria_log::{DraftError, LogError, SnapshotError, UpdateError, WitnessError};
 use talaria_log_net::NetError;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
@@ -27,8 +27,8 @@ use talaria_message::{
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
 pub use log::{
-    HistoryEntry, LogFigures, LogNode, LogWatcher, Revoked, SharedLog, SharedSnapshot, putting,
-    putting_deletable,
+    HistoryEntry, LogFigures, LogNode, LogWatcher, Revoked, SharedLog, SharedSnapshot,
+    SharedWitness, putting, putting_deletable,
 };
 
 use crate::{Error, Stores};
@@ -555,7 +555,8 @@ impl From<&Error> for ErrorKind {
             Error::Log(error) => Self::of_log(error),
             Error::LogUpdate { source, .. } => Self::of_log(source),
             Error::Net(error) => Self::of_net(error),
-            Error::NodeKey(_) | Error::Witness(_) => Self::Key,
+            Error::NodeKey(_) => Self::Key,
+            Error::Witness(error) => Self::of_witness(error),
             Error::Query(_) => Self::Usage,
             Error::Unrecognised { .. } => Self::Malformed,
             _ => Self::Other,
@@ -572,6 +573,21 @@ impl ErrorKind {
             | NetError::OtherKey { .. }
             | NetError::NotANode { .. } => Self::Refused,
             NetError::Log(error) => Self::of_log(error),
+            _ => Self::Other,
+        }
+    }
+
+    fn of_witness(error: &WitnessError) -> Self {
+        match error {
+            WitnessError::Objection(_)
+            | WitnessError::Unknown { .. }
+            | WitnessError::OtherKey { .. } => Self::Refused,
+            WitnessError::Name(_)
+            | WitnessError::NotAWitness { .. }
+            | WitnessError::Many
+            | WitnessError::Cosigners { .. } => Self::Usage,
+            WitnessError::NoKey { .. } => Self::Key,
+            WitnessError::Request { .. } => Self::Malformed,
             _ => Self::Other,
         }
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use talaria_cert::sha256;
 
 use super::folder::open_lock;
+use crate::genesis::WITNESSES_MAX;
 use crate::name::EntryId;
 use crate::note::{NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number};
 use crate::octets::Malformed;
@@ -50,6 +51,27 @@ pub enum WitnessError {
     NoKey {
         /// The file.
         path: PathBuf,
+    },
+    /// A file has a key that is not of a witness.
+    #[error("{} is not the key of a witness: talaria log witness init makes one", path.display())]
+    NotAWitness {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A log is to have more than [`WITNESSES_MAX`] witnesses.
+    #[error("a log has at most {WITNESSES_MAX} witnesses")]
+    Many,
+    /// The number of witnesses who must cosign is no majority of the witnesses.
+    #[error(
+        "{wanted} cosigners are not possible: their number is a majority of the witnesses, from {majority} to {count}"
+    )]
+    Cosigners {
+        /// The number that was wanted.
+        wanted: u8,
+        /// The smallest number.
+        majority: u8,
+        /// The number of witnesses.
+        count: usize,
     },
     /// The witness does not know the log.
     #[error("this witness does not know the log {origin}")]
@@ -96,7 +118,7 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WitnessErr
 /// # Errors
 ///
 /// [`WitnessError::Name`]; [`WitnessError::Random`].
-pub fn make_note_key(name: &str, kind: NoteKind) -> Result<NoteSecret, WitnessError> {
+pub(super) fn make_note_key(name: &str, kind: NoteKind) -> Result<NoteSecret, WitnessError> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|_| WitnessError::Random)?;
     let key = NoteSecret::new(name, kind, &seed);
@@ -118,7 +140,7 @@ pub fn public_path(path: &Path) -> PathBuf {
 /// # Errors
 ///
 /// [`WitnessError::Occupied`] if there is a file; [`WitnessError::Io`].
-pub fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError> {
+pub(super) fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError> {
     write_new(path, 0o600, &key.to_text())?;
     let public = write_new(&public_path(path), 0o644, &key.public().to_string());
     if public.is_err() {

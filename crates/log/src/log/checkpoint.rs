@@ -19,6 +19,9 @@ use crate::note::{Note, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, origi
 use crate::refusal::Refusal;
 use crate::witness::WitnessRequest;
 
+/// Most checkpoints for which cosignatures are tried, from the last one.
+const COSIGNED_TRIED_MAX: usize = 1000;
+
 /// The checkpoints in the admitted entries.
 #[derive(Default)]
 pub(super) struct Checkpoints {
@@ -624,13 +627,23 @@ impl Log {
             None if old.is_none() => 0,
             None => return None,
         };
-        self.witness_request_from(checkpoint, size)
+        self.witness_request_from(checkpoint, Some(size))
     }
 
-    /// The same for a witness that cosigned a tree of this size last.
+    /// The same for a witness that cosigned a tree of `old` leaves last: by default, that of the last valid checkpoint before this one.
     #[must_use]
-    pub fn witness_request_from(&self, checkpoint: &EntryId, old: u64) -> Option<WitnessRequest> {
+    pub fn witness_request_from(
+        &self,
+        checkpoint: &EntryId,
+        old: Option<u64>,
+    ) -> Option<WitnessRequest> {
         let leaves = self.checkpoint_leaves(checkpoint)?;
+        let known = || {
+            let last = self.last_valid_checkpoint();
+            let size = last.filter(|last| last.entry != *checkpoint).map(|last| last.head.size);
+            size.filter(|size| *size <= leaves.len() as u64).unwrap_or(0)
+        };
+        let old = old.unwrap_or_else(known);
         let size = usize::try_from(old).ok().filter(|size| *size <= leaves.len())?;
         let note = self.checkpoint_note(checkpoint)?;
         Some(WitnessRequest { old, proof: consistency(&leaves, size), note })
@@ -643,15 +656,16 @@ impl Log {
         Some(NoteKey { name: origin(self.id), kind: NoteKind::Plain, key })
     }
 
-    /// The cosignatures in lines from witnesses, with the checkpoint for which they hold: one of the last `tried`. Lines by others
-    /// are left out. `None` if none holds.
+    /// The cosignatures in the answer of a witness, or in a whole note, with the checkpoint for which they hold: one of the last
+    /// thousand. Lines by others are left out. `None` if none holds.
     #[must_use]
-    pub fn find_cosigned(&self, lines: &[NoteLine], tried: usize) -> Option<Cosignatures> {
-        for at in (0..self.checkpoints.trees.len()).rev().take(tried) {
+    pub fn find_cosigned(&self, answer: &str) -> Option<Cosignatures> {
+        let lines = NoteLine::read_answer(answer);
+        for at in (0..self.checkpoints.trees.len()).rev().take(COSIGNED_TRIED_MAX) {
             let (id, checkpoint) = self.checkpoint_of(at)?;
             let text = checkpoint.head().to_string();
             let mut found: BTreeMap<usize, &NoteLine> = BTreeMap::new();
-            for line in lines {
+            for line in &lines {
                 if let Some(place) = self.witness_of(line)
                     && self.genesis.witnesses[place].note_key().verify(&text, line).is_some()
                 {

@@ -431,22 +431,20 @@ fn fork_by_a_thief_of_the_checkpointer_is_not_cosigned() {
     let mut witnesses: Vec<Witnessed> = vec![Witnessed { key: origin, last: None }; 3];
     let ask =
         |site: &Site, witnesses: &mut [Witnessed], log: &Log, checkpoint: &Signed, after: u32| {
-            let mut lines = Vec::new();
+            let mut lines = String::new();
             for (place, witness) in witnesses.iter_mut().enumerate().take(2) {
                 let old = witness.last.as_ref().map_or(0, |last| last.size);
-                let request = log.witness_request_from(&checkpoint.id, old).unwrap();
+                let request = log.witness_request_from(&checkpoint.id, Some(old)).unwrap();
                 assert_eq!(WitnessRequest::read(&request.to_string()), Ok(request.clone()));
-                lines.push(witness.cosign(
-                    &request,
-                    &site.notary.witnesses[place],
-                    u64::from(NOW + after),
-                )?);
+                let key = &site.notary.witnesses[place];
+                let line = witness.cosign(&request, key, u64::from(NOW + after))?;
+                lines.push_str(&line.to_string());
             }
             Ok::<_, Objection>(lines)
         };
     let first = site.checkpoint(10);
     let lines = ask(&site, &mut witnesses, &site.log, &first, 11).unwrap();
-    let found = site.log.find_cosigned(&lines, 10).unwrap();
+    let found = site.log.find_cosigned(&lines).unwrap();
     assert_eq!((found.checkpoint, found.lines.len()), (first.id, 2));
     site.alice.make(&mut site.log, Action::Cosign(found)).unwrap();
     assert!(site.log.last_checkpoint().unwrap().is_valid);
@@ -472,13 +470,13 @@ fn fork_by_a_thief_of_the_checkpointer_is_not_cosigned() {
     let over = site.checkpoint(VALID_S + GRACE + 5);
     assert_eq!(site.log.last_checkpoint().unwrap().before, first.id);
     let lines = ask(&site, &mut witnesses, &site.log, &over, VALID_S + GRACE + 6).unwrap();
-    let found = site.log.find_cosigned(&lines, 10).unwrap();
+    let found = site.log.find_cosigned(&lines).unwrap();
     assert_eq!(found.checkpoint, over.id);
     site.alice.make(&mut site.log, Action::Cosign(found)).unwrap();
     assert_eq!(site.standing(&early), Standing::Counts);
     assert_eq!(site.standing(&stolen), Standing::Expired);
     // Lines that hold for nothing here are not found.
-    assert!(site.log.find_cosigned(&lines, 0).is_none());
+    assert!(thiefs.find_cosigned(&lines).is_none());
 }
 
 /// Somebody repeats the note of a checkpoint in an entry of their own. It is the same checkpoint, and no fork.
@@ -602,7 +600,7 @@ fn a_witness_in_a_folder_remembers_and_refuses() {
     let public = witness.public();
     let first = site.checkpoint(1);
     let request =
-        |log: &Log, id: &EntryId, old| log.witness_request_from(id, old).unwrap().to_string();
+        |log: &Log, id: &EntryId, old| log.witness_request_from(id, Some(old)).unwrap().to_string();
     let text = request(&site.log, &first.id, 0);
     assert!(matches!(witness.cosign(&text, "f", 5), Err(WitnessError::Unknown { .. })));
     let log_key = site.log.checkpointer().unwrap();

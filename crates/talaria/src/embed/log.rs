@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use talaria_log::{
     Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys,
-    FolderReplica, Follower, Genesis, Grant, Honoured, Imported, KeyName, Log, LogError, LogFolder,
-    Maker, MergeRule, NodeKey, ObjectId, ObjectInfo, Operations, Pattern, ProofFiles,
-    SessionReport, Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified,
-    deletable, read_note_key,
+    FolderReplica, Follower, ForkEvidence, Genesis, Grant, Honoured, Imported, KeyName, Log,
+    LogError, LogFolder, Maker, MergeRule, NewCheckpointer, NodeKey, ObjectId, ObjectInfo,
+    Operations, Pattern, ProofFiles, SessionReport, Signing, SnapshotFile, Standing, Target,
+    Update, UpdateError, Value, Verified, WitnessFolder, deletable, read_note_key,
+    read_public_note_key,
 };
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
@@ -140,19 +141,29 @@ impl Drop for LogNode {
 }
 
 /// A reader of the changes of a log that this or another process writes.
-pub struct LogWatcher(Mutex<Follower>);
+pub struct LogWatcher {
+    follower: Mutex<Follower>,
+    /// The keys that open encrypted values.
+    keys: EpochKeys,
+}
 
 /// Time between two looks at a log that is watched.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl LogWatcher {
-    /// Begins behind what is in the log in `folder` now. Encrypted values are not opened.
+    /// Begins behind what is in the log in `folder` now. Encrypted values are opened with the secret keys in `keys`, each of which
+    /// is unlocked with one of `key_passphrases`.
     ///
     /// # Errors
     ///
-    /// [`Error::Log`].
-    pub fn open(folder: &Path) -> Result<Self, Error> {
-        Ok(Self(Mutex::new(Follower::open(folder)?)))
+    /// [`Error::Log`]; [`Error::Message`] if an item of `keys` has no key.
+    pub fn open<K: AsRef<[u8]>, P: AsRef<[u8]>>(
+        folder: &Path,
+        keys: &[K],
+        key_passphrases: &[P],
+    ) -> Result<Self, Error> {
+        let keys = epoch_keys(keys, key_passphrases)?;
+        Ok(Self { follower: Mutex::new(Follower::open(folder)?), keys })
     }
 
     /// The changes since the last call. Waits for one, for `timeout` at most.
@@ -162,12 +173,11 @@ impl LogWatcher {
     /// [`Error::Log`].
     pub fn changes(&self, timeout: Duration) -> Result<Vec<HistoryEntry>, Error> {
         let end = Instant::now() + timeout;
-        let mut follower = lock(&self.0);
+        let mut follower = lock(&self.follower);
         loop {
             let came = follower.advance()?;
             let changes: Vec<HistoryEntry> = follower.read(|log| {
-                let keys = EpochKeys::default();
-                came.iter().filter_map(|id| HistoryEntry::of(log, &keys, id)).collect()
+                came.iter().filter_map(|id| HistoryEntry::of(log, &self.keys, id)).collect()
             })?;
             let left = end.saturating_duration_since(Instant::now());
             if !changes.is_empty() || left.is_zero() {
@@ -191,6 +201,8 @@ pub struct LogFigures {
     pub grants: u64,
     /// The number of forks.
     pub forks: u64,
+    /// The number of entries that the last valid checkpoint covers; 0 without one.
+    pub covered: u64,
     /// The length of the log on disk in octets.
     pub octets: u64,
     /// The number of syncs since the log was opened.
@@ -201,17 +213,19 @@ pub struct LogFigures {
 
 impl SharedLog {
     /// Makes a log in `folder`, which is empty or does not exist. The owners are the owner of `key` and those of the certificates
-    /// in `owners`. `rules` are patterns of fields with the name of a merge rule; the first match counts.
+    /// in `owners`. `rules` are patterns of fields with the name of a merge rule; the first match counts. Without `checkpointer`, the log
+    /// has no checkpoints.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] for arguments that contradict each other, and [`Error::Log`].
+    /// [`Error::Message`] for arguments that contradict each other; [`Error::Log`]; [`Error::Witness`].
     pub fn create<B: AsRef<[u8]>>(
         folder: &Path,
         key: &SharedKey,
         owners: &[B],
         threshold: u8,
         rules: &[(String, String)],
+        checkpointer: Option<NewCheckpointer<'_>>,
     ) -> Result<Self, Error> {
         let mut certificates = vec![certificate(&key.cert)?];
         for cert in &parse_all(owners)? {
@@ -231,9 +245,14 @@ impl SharedLog {
             })?;
             genesis.rules.push((pattern(fields)?, rule));
         }
-        let genesis =
-            key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))?;
-        Ok(Self::of(LogFolder::create(folder, &genesis)?))
+        let sign = |genesis| -> Result<_, Error> {
+            key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))
+        };
+        let log = match checkpointer {
+            Some(checkpointer) => checkpointer.create_log(folder, genesis, sign)?.0,
+            None => LogFolder::create(folder, &sign(genesis)?)?,
+        };
+        Ok(Self::of(log))
     }
 
     /// Opens the log in `folder`.
@@ -275,9 +294,8 @@ impl SharedLog {
         keys: &[K],
         key_passphrases: &[P],
     ) -> Result<(), Error> {
-        let keys = secret_keys(keys, key_passphrases)?;
-        let keys = EpochKeys::new(Secrets { keys, ..Secrets::default() });
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        let keys = Arc::new(epoch_keys(keys, key_passphrases)?);
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
     }
 
@@ -430,6 +448,52 @@ impl SharedLog {
         key.write(|maker| Ok(self.log.put_checkpoint(maker, &checkpointer, now_ms())?))
     }
 
+    /// The request to witnesses for the last checkpoint. `old` is the number of entries in the checkpoint that the witness cosigned last: by
+    /// default, that of the last one that enough witnesses have cosigned.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if the log has no checkpoint, or the last one has fewer entries than `old`; [`Error::Log`].
+    pub fn witness_request(&self, old: Option<u64>) -> Result<String, Error> {
+        let request = self.log.read(|log| {
+            log.last_checkpoint().and_then(|last| log.witness_request_from(&last.entry, old))
+        })?;
+        let request = request.ok_or_else(|| usage("no checkpoint of the log has as many entries"));
+        Ok(request?.to_string())
+    }
+
+    /// Adds the cosignatures in the answer of a witness to the checkpoint for which they hold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if they hold for no checkpoint; [`Error::Log`].
+    pub fn cosign(&self, key: &SharedKey, answer: &str) -> Result<EntryId, Error> {
+        let found = self.log.read(|log| log.find_cosigned(answer))?;
+        let none = "the answer has no cosignature by a witness of this log on a checkpoint of it";
+        let action = Action::Cosign(found.ok_or_else(|| usage(none))?);
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
+    }
+
+    /// Agrees with a grant, a revocation, a choice or a snapshot of another owner.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `entry` is no identity; [`Error::Log`].
+    pub fn approve(&self, key: &SharedKey, entry: &str) -> Result<EntryId, Error> {
+        let action = Action::Approve(entry_id(entry)?);
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
+    }
+
+    /// Chooses the branch with an entry after a fork.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Message`] if `entry` is no identity; [`Error::Log`].
+    pub fn choose(&self, key: &SharedKey, entry: &str) -> Result<EntryId, Error> {
+        let action = Action::Choose(entry_id(entry)?);
+        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
+    }
+
     /// The public key of this node, which is made if there is none.
     ///
     /// # Errors
@@ -580,6 +644,15 @@ impl SharedLog {
         Ok(found.map_err(LogError::from)?)
     }
 
+    /// The forks: entries of one author at one place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Log`].
+    pub fn forks(&self) -> Result<Vec<ForkEvidence>, Error> {
+        Ok(self.log.read(talaria_log::Log::forks)?)
+    }
+
     /// Verifies the log again from its octets on disk.
     ///
     /// # Errors
@@ -682,10 +755,61 @@ impl SharedLog {
             chains: log.chains().count() as u64,
             grants: log.grants().filter(|(_, _, in_force)| *in_force).count() as u64,
             forks: log.forks().len() as u64,
+            covered: log.last_valid_checkpoint().map_or(0, |last| last.head.size),
             octets,
             syncs,
             state: EntryId(log.state_hash()),
         })?)
+    }
+}
+
+/// A witness in a folder, which cosigns checkpoints of logs of others. All threads of a program share it, and no other process can open it
+/// meanwhile.
+pub struct SharedWitness(WitnessFolder);
+
+impl SharedWitness {
+    /// Makes a witness with a new key in a folder that does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub fn create(folder: &Path, name: &str) -> Result<Self, Error> {
+        Ok(Self(WitnessFolder::create(folder, name)?))
+    }
+
+    /// Opens a witness, and waits until no other process has it open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        Ok(Self(WitnessFolder::open(folder)?))
+    }
+
+    /// The public key of the witness, as a line.
+    #[must_use]
+    pub fn key(&self) -> String {
+        self.0.public().to_string()
+    }
+
+    /// Lets the witness cosign a log, by the file with the public key of its checkpointer. Returns the origin of the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`].
+    pub fn trust(&self, checkpointer: &Path) -> Result<String, Error> {
+        let key = read_public_note_key(checkpointer)?;
+        self.0.trust(&key)?;
+        Ok(key.name)
+    }
+
+    /// Cosigns the checkpoint of a request, and returns the answer. The witness remembers the checkpoint, on disk, before this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`] if the checkpoint does not follow the one that the witness cosigned last.
+    pub fn cosign(&self, request: &str) -> Result<String, Error> {
+        Ok(self.0.cosign(request, "the request", now_ms() / 1000)?.to_string())
     }
 }
 
@@ -748,6 +872,15 @@ impl SharedKey {
         let chain = talaria_log::ChainName { author, subkey, instance: [0; 16] };
         write(&mut Maker { chain, key: &mut key })
     }
+}
+
+/// The keys of epochs that secret keys open.
+fn epoch_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
+    keys: &[K],
+    key_passphrases: &[P],
+) -> Result<EpochKeys, Error> {
+    let keys = secret_keys(keys, key_passphrases)?;
+    Ok(EpochKeys::new(Secrets { keys, ..Secrets::default() }))
 }
 
 /// The part of a certificate that a log stores, if it may sign now.

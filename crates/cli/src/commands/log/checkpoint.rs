@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_log::{CheckpointInfo, Log, WitnessRequest, read_note_key};
+use talaria_log::{CheckpointInfo, read_note_key};
 
 use super::{SignArgs, open};
 use crate::context::{Content, Context};
@@ -56,7 +56,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             None => log.last_checkpoint(),
         };
         checkpoint.map(|checkpoint| {
-            let request = args.request.is_some().then(|| request(log, &checkpoint, args.old));
+            let request = args
+                .request
+                .is_some()
+                .then(|| log.witness_request_from(&checkpoint.entry, args.old));
             (checkpoint, request, log.genesis().witness_threshold)
         })
     })?;
@@ -96,16 +99,4 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The request for a checkpoint; `None` if it has fewer leaves than `old`.
-fn request(log: &Log, checkpoint: &CheckpointInfo, old: Option<u64>) -> Option<WitnessRequest> {
-    let known = || {
-        let last = log.last_valid_checkpoint();
-        let last = last.filter(|last| {
-            last.entry != checkpoint.entry && last.head.size <= checkpoint.head.size
-        });
-        last.map_or(0, |last| last.head.size)
-    };
-    log.witness_request_from(&checkpoint.entry, old.unwrap_or_else(known))
 }

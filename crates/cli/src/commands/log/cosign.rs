@@ -4,16 +4,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_log::{Action, NOTE_OCTETS_MAX, NoteLine};
+use talaria_log::{Action, NOTE_OCTETS_MAX};
 
 use super::{SignArgs, open};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::{Source, failed};
 use crate::render::counted;
-
-/// Most checkpoints for which cosignatures are tried, from the last one.
-const TRIED_MAX: usize = 1000;
 
 /// Add the cosignatures of witnesses to a checkpoint
 ///
@@ -34,13 +31,9 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let input = Source::open(path)?.plain().take(NOTE_OCTETS_MAX as u64 + 1);
     { input }.read_to_end(&mut octets).map_err(|error| failed("read", &name, error))?;
     let text = String::from_utf8_lossy(&octets);
-    // A whole note has its text in front of the signatures.
-    let lines: String =
-        text.split_inclusive('\n').filter(|line| line.starts_with('\u{2014}')).collect();
-    let lines = NoteLine::read_all(&lines).unwrap_or_default();
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
-    let found = log.read(|log| log.find_cosigned(&lines, TRIED_MAX))?;
+    let found = log.read(|log| log.find_cosigned(&text))?;
     let found = found.ok_or_else(|| {
         CliError::Missing(format!(
             "{name} has no cosignature by a witness of this log on a checkpoint of it; make a request for them: talaria log \

@@ -1,14 +1,11 @@
 //! `talaria log init`
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::store::Query;
 use talaria_log::{
-    Certificate, GRACE_S, Genesis, LogError, LogFolder, MergeRule, NoteKind, NoteSecret, Pattern,
-    SignerError, WITNESSES_MAX, Witness, make_note_key, origin, public_path, read_public_note_key,
-    write_note_key,
+    Certificate, Genesis, LogError, LogFolder, MergeRule, NewCheckpointer, Pattern, SignerError,
 };
 
 use super::SignArgs;
@@ -57,46 +54,6 @@ fn parse_grace(text: &str) -> Result<u32, String> {
     }
 }
 
-impl Args {
-    /// Names the checkpointer and the witnesses in genesis. Returns the key of the checkpointer.
-    fn checkpoints(&self, genesis: Genesis) -> Result<(Genesis, Option<NoteSecret>), CliError> {
-        if self.checkpointer.is_none() {
-            return Ok((genesis, None));
-        }
-        let mut witnesses: Vec<Witness> = Vec::new();
-        for path in &self.witness {
-            let found = read_public_note_key(path)?;
-            if found.kind != NoteKind::Timed {
-                return Err(CliError::Usage(format!(
-                    "{} is not the key of a witness: talaria log witness init makes one",
-                    path.display()
-                )));
-            }
-            if witnesses.iter().all(|other| other.key != found.key) {
-                witnesses.push(Witness { name: found.name, key: found.key });
-            }
-        }
-        let count = witnesses.len();
-        if count > WITNESSES_MAX {
-            return Err(CliError::Usage(format!("a log has at most {WITNESSES_MAX} witnesses")));
-        }
-        // The name follows from the log, which does not exist yet.
-        let key = make_note_key("checkpointer", NoteKind::Plain)?;
-        let mut genesis = genesis.with_checkpointer(key.public().key, witnesses);
-        let majority = genesis.witness_threshold;
-        if let Some(wanted) = self.cosigners {
-            if wanted < majority || usize::from(wanted) > count {
-                return Err(CliError::Usage(format!(
-                    "--cosigners {wanted}: it is a majority of the witnesses, so it is from {majority} to {count}"
-                )));
-            }
-            genesis.witness_threshold = wanted;
-        }
-        genesis.grace_s = self.grace.unwrap_or(GRACE_S);
-        Ok((genesis, Some(key)))
-    }
-}
-
 fn parse_rule(text: &str) -> Result<(Pattern, MergeRule), String> {
     let (pattern, name) = text.rsplit_once('=').ok_or("a rule is PATTERN=RULE, as tags*=set")?;
     let pattern = Pattern::new(pattern).ok_or("a pattern has 1 to 256 octets")?;
@@ -128,20 +85,23 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     genesis.allow_keys_of_owners();
     genesis.rules.clone_from(&args.rule);
     let owners: Vec<String> = genesis.owners.iter().map(|cert| cert.name().to_string()).collect();
-    let (genesis, key) = args.checkpoints(genesis)?;
-    let genesis = author.maker().begin(genesis, cx.now_ms()).map_err(LogError::from)?;
-    // The key is on disk before the log: without it, the log would have no checkpoints for ever.
-    let key = key.and_then(|key| key.named(&origin(genesis.id)));
-    if let (Some(path), Some(key)) = (&args.checkpointer, &key) {
-        write_note_key(path, key)?;
-    }
-    let made = LogFolder::create(folder, &genesis);
-    if let (Err(LogError::Occupied { .. }), Some(path)) = (&made, &args.checkpointer) {
-        let _ = fs::remove_file(path);
-        let _ = fs::remove_file(public_path(path));
-    }
-    let log = made?;
-    let checkpointer = key.map(|key| key.public().to_string());
+    let now_ms = cx.now_ms();
+    let mut sign = |genesis| -> Result<_, CliError> {
+        Ok(author.maker().begin(genesis, now_ms).map_err(LogError::from)?)
+    };
+    let (log, checkpointer) = match &args.checkpointer {
+        Some(key) => {
+            let new = NewCheckpointer {
+                key,
+                witnesses: &args.witness,
+                cosigners: args.cosigners,
+                grace_s: args.grace,
+            };
+            let (log, key) = new.create_log(folder, genesis, sign)?;
+            (log, Some(key.to_string()))
+        }
+        None => (LogFolder::create(folder, &sign(genesis)?)?, None),
+    };
     if cx.json {
         let json = serde_json::json!({
             "action": "log init", "log": log.id().to_string(), "owners": owners,
