@@ -65,7 +65,7 @@ pub(crate) struct Content {
 impl Content {
     /// The content of a store.
     pub(crate) fn of(store: &Store) -> Result<Self, StoreError> {
-        let mut content = Self { last_change: store.last_change()?, ..Self::default() };
+        let mut content = Self { last_change: store.log().last()?, ..Self::default() };
         let mut rows = Vec::new();
         store.walk(&mut Cursor::start(Order::Insertion), |row| {
             rows.push(row);

@@ -18,12 +18,12 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
+use crate::ingest::{IngestOutcome, IngestRefusal, Prepared, digests, numbers};
 use crate::journal::set_journal_mode;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::{Access, Layout, Store, StoreError};
+use crate::{Access, ChangeKind, Layout, Store, StoreError, log};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
@@ -250,7 +250,7 @@ impl Builder {
                 cert.execute((id, stored, id, VERIFIER, &summary))?;
             }
             for (id, _, draft) in &fresh {
-                log(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
+                log::append(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             transaction

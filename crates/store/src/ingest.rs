@@ -15,7 +15,7 @@ use crate::keyserver::redaction;
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
-use crate::{CertId, Store, StoreError, Stored, sums, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, Stored, log, trust};
 
 /// The result for one certificate given to [`Store::ingest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,18 +91,6 @@ pub enum IngestRefusal {
     /// The bytes of the stored copy are not those that were written.
     #[error("the copy in the store is damaged")]
     DamagedCopy,
-}
-
-/// The kinds of change in the log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum ChangeKind {
-    /// A certificate was added.
-    New = 1,
-    /// A certificate was extended or replaced.
-    Updated = 2,
-    /// A certificate was deleted.
-    Deleted = 3,
 }
 
 /// A certificate with all data that are stored about it.
@@ -418,7 +406,7 @@ impl Store {
                     }
                     if number != *change {
                         last = number;
-                        log(connection, last, now, *id, ChangeKind::Updated)?;
+                        log::append(connection, last, now, *id, ChangeKind::Updated)?;
                     }
                     if verdicts != stored.verdicts {
                         let digest = blob::digest(stored.cert.as_bytes());
@@ -510,7 +498,7 @@ impl<'a> BatchWriter<'a> {
 
     fn log(&mut self, id: i64, kind: ChangeKind) -> rusqlite::Result<()> {
         self.last_change += 1;
-        log(self.connection, self.last_change, self.now, id, kind)
+        log::append(self.connection, self.last_change, self.now, id, kind)
     }
 
     pub(crate) fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
@@ -601,23 +589,4 @@ impl<'a> BatchWriter<'a> {
         written.extend(turned);
         trust::follow(connection, written, now, ledger)
     }
-}
-
-/// Appends a row to the change log.
-pub(crate) fn log(
-    connection: &Connection,
-    number: i64,
-    now: u32,
-    id: i64,
-    kind: ChangeKind,
-) -> rusqlite::Result<()> {
-    let (time, kind) = (i64::from(now), kind as i64);
-    connection.prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
-        number,
-        time,
-        id,
-        kind,
-        sums::of_change(number, time, id, kind),
-    ))?;
-    Ok(())
 }

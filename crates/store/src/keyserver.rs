@@ -14,7 +14,7 @@ use talaria_cert::{
 
 use crate::journal::set_journal_mode;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database, set_aside};
-use crate::{CertId, ChangeNumber, Row, Store, StoreError, aside, sums};
+use crate::{Row, Store, StoreError, aside, sums};
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;
@@ -584,77 +584,6 @@ impl Store {
         })
     }
 
-    /// Number of new, updated and deleted certificates on each day (days since 1970) from `since` on, as far back
-    /// as the change log goes.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn changes_by_day(&self, since: u32) -> Result<Vec<(u32, [u64; 3])>, StoreError> {
-        let start = self.first_change_at(i64::from(since) * 86400)?;
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT time / 86400, sum(kind = 1), sum(kind = 2), sum(kind = 3) \
-                     FROM change WHERE number >= ?1 GROUP BY 1 ORDER BY 1",
-                )?
-                .query_map([start], |row| {
-                    let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
-                    Ok((row.get(0)?, [count(1)?, count(2)?, count(3)?]))
-                })?
-                .collect()
-        })
-    }
-
-    /// The fingerprints of the certificates that changed on a day (days since 1970), including those deleted that
-    /// day.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
-        let start = self.first_change_at(i64::from(day) * 86400)?;
-        let end = self.first_change_at((i64::from(day) + 1) * 86400)?;
-        let rows: Vec<Vec<u8>> = self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT fingerprint FROM cert WHERE id IN \
-                     (SELECT cert FROM change WHERE number >= ?1 AND number < ?2) \
-                     UNION SELECT fingerprint FROM tombstone WHERE change >= ?1 AND change < ?2",
-                )?
-                .query_map((start, end), |row| row.get(0))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|stored| match Fingerprint::from_stored(&stored) {
-                Some((fingerprint, _)) => Ok(fingerprint),
-                None => Err(self.damaged("the fingerprint of a certificate")),
-            })
-            .collect()
-    }
-
-    /// The number of the first change at `time` or later, or one more than the last number if there is none. The
-    /// log is in order of time, unless a clock was set back.
-    fn first_change_at(&self, time: i64) -> Result<i64, StoreError> {
-        let (mut low, mut high) = (1, self.last_change()?.next().get());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let found: Option<(i64, i64)> = self.run(|connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT number, time FROM change WHERE number >= ?1 ORDER BY number LIMIT 1",
-                    )?
-                    .query_row([middle], |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()
-            })?;
-            match found {
-                Some((number, then)) if then < time => low = number + 1,
-                _ => high = middle,
-            }
-        }
-        Ok(low)
-    }
-
     /// A secret of the store for tokens that the server issues and accepts. It is generated randomly on first use.
     ///
     /// # Errors
@@ -669,44 +598,6 @@ impl Store {
             connection.query_row("SELECT value FROM meta WHERE name = 'secret'", [], |row| {
                 row.get::<_, String>(0).map(String::into_bytes)
             })
-        })
-    }
-
-    /// Time of a change. `None` if the log no longer has the change.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn change_time(&self, number: ChangeNumber) -> Result<Option<Timestamp>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT time FROM change WHERE number = ?1")?
-                .query_row([number.get()], |row| row.get(0).map(Timestamp::new))
-                .optional()
-        })
-    }
-
-    /// Calls `each` with every change after the change `after`, in order: number, time, certificate and kind (1 new, 2
-    /// updated, 3 deleted).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn for_each_change(
-        &self,
-        after: ChangeNumber,
-        mut each: impl FnMut(ChangeNumber, Timestamp, CertId, u8),
-    ) -> Result<(), StoreError> {
-        self.run(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT number, time, cert, kind FROM change WHERE number > ?1 ORDER BY number",
-            )?;
-            let mut rows = statement.query([after.get()])?;
-            while let Some(row) = rows.next()? {
-                let (number, cert) = (ChangeNumber::new(row.get(0)?), CertId::new(row.get(2)?));
-                each(number, Timestamp::new(row.get(1)?), cert, row.get(3)?);
-            }
-            Ok(())
         })
     }
 

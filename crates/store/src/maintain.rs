@@ -8,12 +8,12 @@ use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
 use crate::build::{failed, fill_text};
-use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::ingest::{BY_FINGERPRINT, Prepared, Rows, Texts, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{CertId, ChangeNumber, Store, StoreError, aside, repair, revoker, sums, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, log, repair, revoker, sums, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -23,17 +23,6 @@ pub enum Return {
     Allowed,
     /// The certificate is refused from now on.
     Blocked,
-}
-
-/// A certificate that was deleted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Tombstone {
-    /// The fingerprint of the certificate.
-    pub fingerprint: Fingerprint,
-    /// The number of the change that deleted it.
-    pub change: ChangeNumber,
-    /// Whether the certificate can be imported again.
-    pub returning: Return,
 }
 
 /// The result of a compaction.
@@ -123,7 +112,7 @@ impl Store {
                 }
                 blob::retire(connection, id)?;
                 last += 1;
-                log(connection, last, now, id, ChangeKind::Deleted)?;
+                log::append(connection, last, now, id, ChangeKind::Deleted)?;
                 bury(connection, &stored_fingerprint, last, blocked)?;
                 deleted += 1;
             }
@@ -203,41 +192,6 @@ impl Store {
                 )?
                 .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
         })
-    }
-
-    /// The certificates deleted after the change `after` that were not added again, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn tombstones(&self, after: ChangeNumber) -> Result<Vec<Tombstone>, StoreError> {
-        let rows: Vec<(Vec<u8>, i64, bool)> = self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT fingerprint, change, blocked FROM tombstone WHERE change > ?1 \
-                     ORDER BY change",
-                )?
-                .query_map([after.get()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|(stored, change, blocked)| {
-                let (fingerprint, _) = Fingerprint::from_stored(&stored)
-                    .ok_or_else(|| self.damaged("a row of table tombstone"))?;
-                let returning = if blocked { Return::Blocked } else { Return::Allowed };
-                Ok(Tombstone { fingerprint, change: ChangeNumber::new(change), returning })
-            })
-            .collect()
-    }
-
-    /// All certificates that were deleted or blocked and not added again, oldest first. Among them are those that were never in
-    /// the store.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::tombstones`].
-    pub fn all_tombstones(&self) -> Result<Vec<Tombstone>, StoreError> {
-        self.tombstones(ChangeNumber::new(-1))
     }
 
     /// Adds a full-text index, filled from the certificates, in one transaction.

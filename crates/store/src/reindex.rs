@@ -25,12 +25,12 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::check::{BYTES_DAMAGED, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
-use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ingest::{Prepared, Rows, Texts, numbers};
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
-use crate::{CheckReport, Remedy, Store, StoreError, trust};
+use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;
@@ -634,7 +634,7 @@ fn write_wrong(
         if matches!(action, Action::Verdicts | Action::Bytes) {
             last += 1;
             change = last;
-            log(connection, change, now, *id, ChangeKind::Updated)?;
+            log::append(connection, change, now, *id, ChangeKind::Updated)?;
         }
         let mut summary = prepared.summary.clone();
         revoker::ask(connection, &prepared.cert, &mut summary, now, ledger)?;

@@ -11,10 +11,11 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, Prepared, log, numbers};
+use crate::ingest::{Prepared, numbers};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
+use crate::{ChangeKind, log};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -115,7 +116,7 @@ pub(crate) fn remake(
                 if verdicts != before.verdicts || !is_same_form {
                     last_change += 1;
                     change = last_change;
-                    log(connection, change, now, id, ChangeKind::Updated)?;
+                    log::append(connection, change, now, id, ChangeKind::Updated)?;
                 }
                 if !is_same_form {
                     let bytes = prepared.cert.as_bytes();

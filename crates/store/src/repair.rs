@@ -6,11 +6,11 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ingest::{Prepared, Rows, Texts, numbers};
 use crate::ledger::Ledger;
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
-use crate::{CertId, Store, StoreError, aside, revoker, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -133,10 +133,10 @@ impl Store {
             let mut last = last + 1;
             purge(connection, id)?;
             if let Some(cert) = &cert {
-                log(connection, last, now, id, ChangeKind::Updated)?;
+                log::append(connection, last, now, id, ChangeKind::Updated)?;
                 rewrite(connection, id, last, cert.clone(), now)?;
             } else {
-                log(connection, last, now, id, ChangeKind::Deleted)?;
+                log::append(connection, last, now, id, ChangeKind::Deleted)?;
                 blob::retire(connection, id)?;
             }
             let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);

@@ -11,9 +11,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
+use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::ledger::Ledger;
-use crate::{CertId, Store, StoreError, Stored};
+use crate::{CertId, ChangeKind, Store, StoreError, Stored, log};
 
 impl Store {
     /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
@@ -209,7 +209,7 @@ pub(crate) fn follow(
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {
         *last += 1;
-        log(connection, *last, now, *id, ChangeKind::Updated)?;
+        log::append(connection, *last, now, *id, ChangeKind::Updated)?;
         update.execute((id, *last))?;
     }
     Ok(turned)

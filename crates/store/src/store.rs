@@ -508,20 +508,6 @@ impl Store {
         }
     }
 
-    /// The number of the newest change, 0 in an empty store. It shows cheaply whether the store has changed:
-    /// reading it takes one access to the last page of the log.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn last_change(&self) -> Result<ChangeNumber, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
-                .query_row([], |row| row.get(0).map(ChangeNumber::new))
-        })
-    }
-
     /// The name of the store, generated randomly when the store was created. Change numbers of different stores
     /// are not comparable.
     ///

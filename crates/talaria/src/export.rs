@@ -160,7 +160,7 @@ pub(crate) fn each(
         failed.map_or(Ok(()), Err)?;
     }
     for opened in stores.iter() {
-        let gone = opened.store.tombstones(since)?;
+        let gone = opened.store.log().tombstones(since)?;
         exported.deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
     }
     Ok(())

@@ -198,10 +198,10 @@ fn the_change_log_has_the_changes_since_a_token() {
     let all = corpus(20);
     let mut store = folder.store();
     store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
-    let token = store.last_change().unwrap();
+    let token = store.log().last().unwrap();
     assert_eq!(token.get(), 10);
     store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
-    assert_eq!(store.last_change().unwrap(), token, "nothing new is no change");
+    assert_eq!(store.log().last().unwrap(), token, "nothing new is no change");
     store.ingest(all[8..12].to_vec(), Verification::Full, NOW.into()).unwrap();
     store
         .delete(&[all[0].fingerprint(), all[11].fingerprint()], Return::Allowed, NOW.into())
@@ -215,14 +215,14 @@ fn the_change_log_has_the_changes_since_a_token() {
         .unwrap();
     assert_eq!(changed, [all[10].fingerprint()], "deleted certificates are not among them");
     let gone: Vec<_> =
-        store.tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
+        store.log().tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
     assert_eq!(gone, [all[0].fingerprint(), all[11].fingerprint()]);
     store.ingest(all[..1].to_vec(), Verification::Full, NOW.into()).unwrap();
-    assert_eq!(store.tombstones(token).unwrap().len(), 1, "what came back is not deleted");
+    assert_eq!(store.log().tombstones(token).unwrap().len(), 1, "what came back is not deleted");
     assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty);
     assert_clean(&store);
     assert_eq!(
-        store.tombstones(ChangeNumber::START).unwrap().len(),
+        store.log().tombstones(ChangeNumber::START).unwrap().len(),
         1,
         "compacting forgets no deletion"
     );
@@ -585,9 +585,9 @@ fn image(path: &Path) -> Result<String, StoreError> {
     let mut text = format!(
         "{} {} {:?} {:?}",
         store.name()?,
-        store.last_change()?,
+        store.log().last()?,
         store.ownertrusts()?,
-        store.tombstones(ChangeNumber::START)?
+        store.log().tombstones(ChangeNumber::START)?
     );
     for order in [Order::Insertion, Order::Key, Order::Change] {
         let mut rows = Vec::new();

@@ -74,12 +74,12 @@ fn a_flipped_bit_is_found_never_accepted_and_repaired_by_an_equal_copy() {
             assert!(report.findings[0].remedy == Remedy::Copy);
         }
         // A rebuild changes nothing about it, and says so.
-        let last = store.last_change().unwrap();
+        let last = store.log().last().unwrap();
         let report = store.rebuild(NOW.into()).unwrap();
         assert_eq!((report.certs, report.count), (11, 1), "{report:?}");
         assert_eq!(report.findings[0].object, format!("certificate {name}"));
         assert_eq!(bytes_of(&damage, id), flipped);
-        assert_eq!(store.last_change().unwrap(), last);
+        assert_eq!(store.log().last().unwrap(), last);
         assert_eq!(store.check(Depth::Signatures, |_| {}).unwrap().count, 1);
         // It still has its row, so that a copy finds it.
         assert_eq!(store.row(name).unwrap().unwrap().id, cert_id(id));
@@ -131,12 +131,12 @@ fn a_different_copy_replaces_a_damaged_certificate_and_its_bytes_are_set_aside()
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
     set_bytes(&damage, 6, &bytes);
-    let last = store.last_change().unwrap();
+    let last = store.log().last().unwrap();
     let repair = store
         .repair(cert_id(6), std::slice::from_ref(&copy), Salvage::WithCopy, NOW.into())
         .unwrap();
     assert_eq!(repair, Some(Repair::Replaced));
-    assert_eq!(store.last_change().unwrap(), last.next());
+    assert_eq!(store.log().last().unwrap(), last.next());
     assert_clean(&store);
     let stored = store.get(all[5].fingerprint()).unwrap().unwrap().cert;
     // The proven part stays, together with the copy, and nothing else comes in.

@@ -117,9 +117,9 @@ fn opening_migrates_format_1() {
         let before = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
+            store.log().last().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(ChangeNumber::START).unwrap(),
+            store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         drop(store);
         make_format_1(&folder.path());
@@ -127,9 +127,9 @@ fn opening_migrates_format_1() {
         let after = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
+            store.log().last().unwrap(),
             store.ownertrusts().unwrap(),
-            store.tombstones(ChangeNumber::START).unwrap(),
+            store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         assert_eq!(before, after);
         assert_eq!(store.views().unwrap(), [View::Sks]);
@@ -177,7 +177,7 @@ fn opening_migrates_format_2() {
         let before = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
+            store.log().last().unwrap(),
             store.ownertrusts().unwrap(),
             store.views().unwrap(),
             standing(&store),
@@ -189,7 +189,7 @@ fn opening_migrates_format_2() {
         let after = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
+            store.log().last().unwrap(),
             store.ownertrusts().unwrap(),
             store.views().unwrap(),
             standing(&store),
@@ -228,7 +228,7 @@ fn opening_migrates_format_3() {
             (
                 contents(store),
                 store.name().unwrap(),
-                store.last_change().unwrap(),
+                store.log().last().unwrap(),
                 store.ownertrusts().unwrap(),
                 store.views().unwrap(),
                 TextIndex::ALL.map(|index| store.has_index(index).unwrap()),
@@ -254,7 +254,7 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
         store.add_view(OTHER).unwrap();
-        let last = store.last_change().unwrap();
+        let last = store.log().last().unwrap();
         let mut expected = BTreeSet::new();
         let connection = Connection::open(folder.path()).unwrap();
         for cert in &all {
@@ -289,7 +289,8 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
         assert_digests(&store);
         let mut changed = BTreeSet::new();
         store
-            .for_each_change(last, |_, _, id, _| {
+            .log()
+            .for_each(last, |_, _, id, _| {
                 changed.insert(id);
             })
             .unwrap();
@@ -375,11 +376,11 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         let damaged = report.findings.iter().any(|finding| finding.what.contains("verdicts"));
         assert!(!damaged, "{report:?}");
         // The same certificate once more.
-        let last = store.last_change().unwrap();
+        let last = store.log().last().unwrap();
         let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
         assert!(outcomes.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
         assert_eq!(read(&store)[..10] == right[..10], !stays);
-        assert_eq!(store.last_change().unwrap() == last, stays);
+        assert_eq!(store.log().last().unwrap() == last, stays);
         // All of them.
         let completed = store.verify_unchecked(7, NOW.into()).unwrap();
         assert_eq!(completed, if stays { 0 } else { 30 });
@@ -744,12 +745,12 @@ fn replace_removes_the_old_certificate_from_every_index() {
     store.add_view(OTHER).unwrap();
     let searches = [format!("={gone}"), format!("<{email}>"), format!("*{gone}"), email.clone()];
     assert!(searches.iter().all(|search| found(&store, search) == 1));
-    let token = store.last_change().unwrap();
+    let token = store.log().last().unwrap();
     assert_eq!(store.replace(smaller.clone(), (NOW + 1).into()).unwrap(), IngestOutcome::Updated);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert, smaller);
     assert!(searches.iter().all(|search| found(&store, search) == 0));
     let mut changes = Vec::new();
-    store.for_each_change(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
+    store.log().for_each(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
     assert_eq!(changes, [((NOW + 1).into(), cert_id(1), 2)]);
     assert_eq!(store.replace(smaller, NOW.into()).unwrap(), IngestOutcome::Unchanged);
     assert_eq!(store.replace(own(1).remove(0), NOW.into()).unwrap(), IngestOutcome::New);

@@ -52,7 +52,7 @@ fn conflict(store: &Store, order: &Order) -> Result<Option<Conflict>, StoreError
     let Some(row) = store.row(fingerprint)? else {
         return Ok(Some(Conflict::Missing(fingerprint)));
     };
-    let changed = store.change_time(row.change)?;
+    let changed = store.log().time_of(row.change)?;
     let is_stale = changed.is_none_or(|changed| changed.seconds() > since);
     Ok(is_stale.then_some(Conflict::Changed(fingerprint)))
 }
@@ -123,7 +123,7 @@ fn replace(
 /// All blocked certificates, and all redactions.
 pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
     let mut all = Vec::new();
-    for tombstone in store.all_tombstones()? {
+    for tombstone in store.log().all_tombstones()? {
         if tombstone.returning == Return::Blocked {
             let since = time_of(store, tombstone.change)?;
             all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
@@ -136,5 +136,5 @@ pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
 }
 
 fn time_of(store: &Store, change: ChangeNumber) -> Result<Option<u32>, StoreError> {
-    Ok(store.change_time(change)?.map(talaria_cert::Timestamp::seconds))
+    Ok(store.log().time_of(change)?.map(talaria_cert::Timestamp::seconds))
 }

@@ -173,7 +173,7 @@ impl Reader {
     }
 
     pub(crate) fn changes(&self, since: u32) -> Result<Changes, StoreError> {
-        self.store().changes_by_day(since)
+        self.store().log().by_day(since)
     }
 
     pub(crate) fn tally(&self, since: u32) -> Result<Tally, StoreError> {
@@ -181,7 +181,7 @@ impl Reader {
     }
 
     pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
-        self.store().changed_on(day)
+        self.store().log().changed_on(day)
     }
 
     pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
@@ -206,7 +206,7 @@ impl Reader {
     }
 
     pub(crate) fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position(self.store().last_change()?))
+        Ok(Position(self.store().log().last()?))
     }
 
     pub(crate) fn changed_since(
@@ -215,7 +215,7 @@ impl Reader {
         max: usize,
     ) -> Result<Option<(Vec<Row>, Position)>, StoreError> {
         let (mut changed, mut last) = (Vec::new(), position.0);
-        self.store().for_each_change(position.0, |number, _, id, _| {
+        self.store().log().for_each(position.0, |number, _, id, _| {
             last = number;
             if changed.len() <= max {
                 changed.push(id);

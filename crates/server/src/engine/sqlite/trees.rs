@@ -69,7 +69,7 @@ struct Reached {
 impl Reached {
     /// The current end of the change log. Later changes are seen when the trees follow.
     fn now(store: &Store) -> Result<Self, StoreError> {
-        Ok(Self { tables: store.tables_made()?, change: store.last_change()? })
+        Ok(Self { tables: store.tables_made()?, change: store.log().last()? })
     }
 }
 
@@ -125,12 +125,12 @@ impl Trees {
             }
             *reached = now;
         }
-        if store.last_change()? == reached.change {
+        if store.log().last()? == reached.change {
             return Ok(0);
         }
         let mut changed = Vec::new();
         let mut last = reached.change;
-        store.for_each_change(reached.change, |number, _, id, _| {
+        store.log().for_each(reached.change, |number, _, id, _| {
             last = number;
             changed.push(id);
         })?;
