@@ -86,9 +86,9 @@ impl Content {
             }
         }
         content.trust.extend(store.ownertrusts()?);
-        for Binding { fingerprint, email, policy, .. } in store.bindings()? {
+        for Binding { fingerprint, email, policy, .. } in store.tofu().bindings()? {
             let mut bound = Bound { policy: policy as u8, ..Bound::default() };
-            for event in store.events(fingerprint, &email)? {
+            for event in store.tofu().events(fingerprint, &email)? {
                 match event {
                     Event::Verified { digest, .. } => {
                         bound.verified.insert(digest);

@@ -446,10 +446,10 @@ impl Simulation {
                     None => Observed::Encrypted(i64::from(NOW)),
                 };
                 let observation = Observation { binding: binding(*cert, Policy::Auto), event };
-                self.connection(*by)?.observe(&[observation])?;
+                self.connection(*by)?.tofu_mut().observe(&[observation])?;
             }
             Operation::Decide { by, cert, policy } => {
-                self.connection(*by)?.set_bindings(&[binding(*cert, *policy)])?;
+                self.connection(*by)?.tofu_mut().set_bindings(&[binding(*cert, *policy)])?;
             }
             Operation::AddIndex { by, index } => self.connection(*by)?.add_index(*index)?,
             Operation::DropIndex { by, index } => self.connection(*by)?.drop_index(*index)?,

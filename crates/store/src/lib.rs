@@ -39,6 +39,7 @@
 mod aside;
 mod blob;
 mod build;
+mod candidates;
 mod check;
 mod derive;
 mod digests;
@@ -72,6 +73,7 @@ mod witness;
 pub use aside::SetAside;
 pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
+pub use candidates::Candidates;
 pub use check::{CheckReport, Depth, Finding, Remedy};
 pub use error::StoreError;
 pub use flow::Certifications;
@@ -89,7 +91,7 @@ pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection};
 pub use snapshot::Snapshot;
 pub use store::{Access, Layout, Row, Store, Stored};
-pub use tofu::{Binding, CertIssuer, Event, Observation};
+pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
 #[doc(hidden)]
 pub use witness::{FileStep, Witness, take as take_file_step, watch_file_steps};

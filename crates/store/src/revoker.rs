@@ -13,19 +13,9 @@ use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 use crate::blob;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::ledger::Ledger;
-use crate::{CertId, ChangeKind, Store, StoreError, Stored, log};
+use crate::{ChangeKind, Store, StoreError, Stored, log};
 
 impl Store {
-    /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn naming(&self, revoker: Fingerprint) -> Result<Vec<CertId>, StoreError> {
-        let ids = self.run(|connection| naming(connection, [revoker]))?;
-        Ok(ids.into_iter().map(CertId::new).collect())
-    }
-
     /// The designated revocations of a certificate by revokers in the store, of any date.
     pub(crate) fn designated(
         &self,

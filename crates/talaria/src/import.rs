@@ -290,7 +290,7 @@ impl Import<'_> {
         let at = self.reports.len() - 1;
         let Some(theirs) = self.store.get(revoker)? else { return Ok(false) };
         let Some(key) = theirs.cert.packets().next() else { return Ok(false) };
-        for id in self.store.naming(revoker)? {
+        for id in self.store.candidates().naming(revoker)? {
             let Some(stored) = self.store.stored(id)? else { continue };
             let revoked = stored.cert.with_direct_signature(body);
             let made = |cert: &Cert| cert.revocations_by(revoker, key.body).len();

@@ -180,10 +180,11 @@ impl<'s> Judge<'s> {
             TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now.into())?,
             _ => TrustView::default(),
         };
-        let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
+        let shared =
+            (all && model.is_tofu()).then(|| store.candidates().shared_addresses()).transpose()?;
         let mut recorded: HashMap<Addressee, Vec<Binding>> = HashMap::new();
         if model.is_tofu() {
-            for binding in store.bindings()? {
+            for binding in store.tofu().bindings()? {
                 let addressee = Addressee::of_gnupg_name(&binding.email);
                 recorded.entry(addressee).or_default().push(binding);
             }
@@ -230,7 +231,7 @@ impl<'s> Judge<'s> {
             .map(|(user_id, judged)| match (&user_id.content, &judged.tofu) {
                 (UserIdContent::Text(text), Some(decision)) => {
                     let (signatures, encryptions) =
-                        self.store.history(fingerprint, &gnupg_name(text))?;
+                        self.store.tofu().history(fingerprint, &gnupg_name(text))?;
                     Ok(Some(TofuStatistics {
                         policy: decision.policy.name(),
                         ask: decision.policy == Policy::Ask,
@@ -376,7 +377,8 @@ impl<'s> Judge<'s> {
             Policy::Auto => {}
             decided => reasons.push(ValidityReason::Decided(decided)),
         }
-        let (signatures, encryptions) = self.store.history(fingerprint, &gnupg_name(user_id))?;
+        let (signatures, encryptions) =
+            self.store.tofu().history(fingerprint, &gnupg_name(user_id))?;
         if !decision.own {
             reasons.push(ValidityReason::Seen { signatures, encryptions });
         }
@@ -447,7 +449,7 @@ impl<'s> Judge<'s> {
             .collect();
         let handle = Handle::of_addressee(&addressee);
         if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
-            for id in self.store.with_addressee(&addressee)? {
+            for id in self.store.candidates().with_addressee(&addressee)? {
                 others.extend(self.rival(row.id, id, &addressee)?);
             }
         }
@@ -511,7 +513,7 @@ impl<'s> Judge<'s> {
             roots.extend(self.store.row(fingerprint)?.map(|row| (row.id, amount)));
         }
         let ids: Vec<KeyId> = fingerprints.iter().map(Fingerprint::key_id).collect();
-        let named = self.store.named_by(&ids)?;
+        let named = self.store.candidates().named_by(&ids)?;
         Ok(self.own.get_or_init(|| Own { fingerprints, named, roots }))
     }
 

@@ -373,7 +373,7 @@ fn a_listing_leaves_the_store_unchanged() {
                 let row = store.row(person.fingerprint()).unwrap().unwrap();
                 web.standing(&store, row.id).unwrap();
                 store.certifiers(now.into()).unwrap().of(row.id).unwrap();
-                store.bindings_with(person.fingerprint()).unwrap();
+                store.tofu().bindings_with(person.fingerprint()).unwrap();
             }
         }
         assert!(before == octets(&path), "{access:?}");
@@ -418,16 +418,16 @@ fn concurrent_writers_lose_no_tofu_records() {
                         .into_iter()
                         .map(|event| Observation { binding: binding(round), event })
                         .collect();
-                    store.observe(&observations).unwrap();
+                    store.tofu_mut().observe(&observations).unwrap();
                 }
             });
         }
     });
     let store = Store::open(&folder.path(), Access::Read).unwrap();
-    assert_eq!(store.bindings().unwrap().len(), 15);
+    assert_eq!(store.tofu().bindings().unwrap().len(), 15);
     let (mut verified, mut encrypted) = (0, 0);
-    for binding in store.bindings().unwrap() {
-        let (one, other) = store.history(binding.fingerprint, &binding.email).unwrap();
+    for binding in store.tofu().bindings().unwrap() {
+        let (one, other) = store.tofu().history(binding.fingerprint, &binding.email).unwrap();
         verified += one.count;
         encrypted += other.count;
     }
