@@ -85,7 +85,7 @@ impl Content {
                 content.redacted.insert(fingerprint);
             }
         }
-        content.trust.extend(store.ownertrusts()?);
+        content.trust.extend(store.web().ownertrusts()?);
         for Binding { fingerprint, email, policy, .. } in store.tofu().bindings()? {
             let mut bound = Bound { policy: policy as u8, ..Bound::default() };
             for event in store.tofu().events(fingerprint, &email)? {

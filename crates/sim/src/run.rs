@@ -433,7 +433,9 @@ impl Simulation {
                 self.connection(*by)?.unredact(name(cert))?;
             }
             Operation::SetTrust { by, cert, value } => {
-                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW.into())?;
+                self.connection(*by)?
+                    .web_mut()
+                    .set_ownertrust(&[(name(cert), *value)], NOW.into())?;
             }
             Operation::Observe { by, cert, signature } => {
                 let event = match signature {
@@ -467,7 +469,9 @@ impl Simulation {
                 let store = self.connection(*by)?;
                 let work = || {
                     store.atomically(|store| -> Result<(), StoreError> {
-                        store.set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
+                        store
+                            .web_mut()
+                            .set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
                         // A panic, without its message on standard error.
                         resume_unwind(Box::new("simulated"))
                     })

@@ -68,6 +68,7 @@ mod store;
 mod sums;
 mod tofu;
 mod trust;
+mod web;
 mod witness;
 
 pub use aside::SetAside;
@@ -93,5 +94,6 @@ pub use snapshot::Snapshot;
 pub use store::{Access, Layout, Row, Store, Stored};
 pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
+pub use web::Web;
 #[doc(hidden)]
 pub use witness::{FileStep, Witness, take as take_file_step, watch_file_steps};

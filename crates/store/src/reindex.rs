@@ -218,8 +218,8 @@ impl Reindex<'_> {
                 self.text(index)?;
             }
         }
-        if self.store.trust_rules()?.is_some() {
-            self.store.check_trust(true, self.now.into())?;
+        if self.store.web().rules()?.is_some() {
+            self.store.web_mut().update(true, self.now.into())?;
         }
         // Callers that keep digests in memory read them again after the schema changed.
         self.write(|connection, _| {

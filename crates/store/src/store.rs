@@ -521,41 +521,6 @@ impl Store {
         })
     }
 
-    /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full,
-    /// 6 ultimate; plus 128 if disabled).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn ownertrust(&self, fingerprint: Fingerprint) -> Result<Option<u8>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
-                .query_row([fingerprint.to_stored()], |row| row.get(0))
-                .optional()
-        })
-    }
-
-    /// All owner trust values that [`Self::set_ownertrust`] recorded, in key order.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn ownertrusts(&self) -> Result<Vec<(Fingerprint, u8)>, StoreError> {
-        let rows: Vec<(Vec<u8>, u8)> = self.run(|connection| {
-            connection
-                .prepare("SELECT fingerprint, value FROM ownertrust ORDER BY fingerprint")?
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|(stored, value)| match Fingerprint::from_stored(&stored) {
-                Some((fingerprint, _)) => Ok((fingerprint, value)),
-                None => Err(self.damaged("a row of table ownertrust")),
-            })
-            .collect()
-    }
-
     /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
     /// Certificates already in the store stay unchanged until they are written again.
     pub fn set_limits(&mut self, limits: Limits) {

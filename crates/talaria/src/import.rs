@@ -221,7 +221,7 @@ impl Import<'_> {
             }
         }
         if !ownertrusts.is_empty() {
-            self.store.set_ownertrust(&ownertrusts, self.options.now.into())?;
+            self.store.web_mut().set_ownertrust(&ownertrusts, self.options.now.into())?;
             self.reports[at].ownertrusts += ownertrusts.len() as u64;
         }
         let parsed: Vec<(Place, Result<Cert, Reason>)> =

@@ -141,8 +141,13 @@ pub fn export_tofu(store: &Store) -> Result<TofuDatabase, StoreError> {
         });
     }
     let own = |&(_, value): &(Fingerprint, u8)| Level::from_number(value) == Some(Level::Ultimate);
-    let ultimately_trusted =
-        store.ownertrusts()?.iter().filter(|entry| own(entry)).map(|(f, _)| f.key_id()).collect();
+    let ultimately_trusted = store
+        .web()
+        .ownertrusts()?
+        .iter()
+        .filter(|entry| own(entry))
+        .map(|(f, _)| f.key_id())
+        .collect();
     Ok(TofuDatabase { bindings, ultimately_trusted })
 }
 

@@ -177,7 +177,7 @@ impl<'s> Judge<'s> {
         now: u32,
     ) -> Result<Self, StoreError> {
         let web = match model {
-            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now.into())?,
+            TrustModel::Pgp | TrustModel::TofuPgp => store.web().at(now.into())?,
             _ => TrustView::default(),
         };
         let shared =
@@ -263,7 +263,7 @@ impl<'s> Judge<'s> {
         let web = match self.model {
             TrustModel::Always => return Ok(alike(Level::Unknown)),
             TrustModel::Direct => {
-                let owner = self.store.ownertrust(summary.fingerprint())?;
+                let owner = self.store.web().ownertrust(summary.fingerprint())?;
                 return Ok(alike(owner.and_then(Level::from_number).unwrap_or_default()));
             }
             TrustModel::Wot => return self.flow(row),
@@ -355,7 +355,7 @@ impl<'s> Judge<'s> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
             Some(certifiers) => certifiers.that_decided(id),
-            none => none.insert(self.store.certifiers(self.now.into())?).that_decided(id),
+            none => none.insert(self.store.web().certifiers(self.now.into())?).that_decided(id),
         }
     }
 
@@ -500,7 +500,7 @@ impl<'s> Judge<'s> {
             return Ok(own);
         }
         let (mut fingerprints, mut roots) = (Vec::new(), Vec::new());
-        for (fingerprint, value) in self.store.ownertrusts()? {
+        for (fingerprint, value) in self.store.web().ownertrusts()? {
             let amount = match Level::from_number(value) {
                 Some(Level::Ultimate) => {
                     fingerprints.push(fingerprint);

@@ -554,7 +554,7 @@ fn check_finds_every_flipped_byte_that_matters() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
-    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+    store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
     store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
@@ -586,7 +586,7 @@ fn image(path: &Path) -> Result<String, StoreError> {
         "{} {} {:?} {:?}",
         store.name()?,
         store.log().last()?,
-        store.ownertrusts()?,
+        store.web().ownertrusts()?,
         store.log().tombstones(ChangeNumber::START)?
     );
     for order in [Order::Insertion, Order::Key, Order::Change] {

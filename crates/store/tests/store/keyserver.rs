@@ -112,13 +112,13 @@ fn opening_migrates_format_1() {
     for access in [Access::Write, Access::Create] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
         store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
         let before = (
             contents(&store),
             store.name().unwrap(),
             store.log().last().unwrap(),
-            store.ownertrusts().unwrap(),
+            store.web().ownertrusts().unwrap(),
             store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         drop(store);
@@ -128,7 +128,7 @@ fn opening_migrates_format_1() {
             contents(&store),
             store.name().unwrap(),
             store.log().last().unwrap(),
-            store.ownertrusts().unwrap(),
+            store.web().ownertrusts().unwrap(),
             store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         assert_eq!(before, after);
@@ -169,16 +169,16 @@ fn opening_migrates_format_2() {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
         store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
         let standing = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
-            store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
+            store.web().at(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
         };
         let before = (
             contents(&store),
             store.name().unwrap(),
             store.log().last().unwrap(),
-            store.ownertrusts().unwrap(),
+            store.web().ownertrusts().unwrap(),
             store.views().unwrap(),
             standing(&store),
         );
@@ -190,7 +190,7 @@ fn opening_migrates_format_2() {
             contents(&store),
             store.name().unwrap(),
             store.log().last().unwrap(),
-            store.ownertrusts().unwrap(),
+            store.web().ownertrusts().unwrap(),
             store.views().unwrap(),
             standing(&store),
         );
@@ -219,17 +219,22 @@ fn opening_migrates_format_3() {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
         store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
         store.drop_index(TextIndex::Trigrams).unwrap();
         let state = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
-            let levels =
-                store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels);
+            let levels = store
+                .web()
+                .at(NOW.into())
+                .unwrap()
+                .standing(store, row.id)
+                .unwrap()
+                .map(|s| s.levels);
             (
                 contents(store),
                 store.name().unwrap(),
                 store.log().last().unwrap(),
-                store.ownertrusts().unwrap(),
+                store.web().ownertrusts().unwrap(),
                 store.views().unwrap(),
                 TextIndex::ALL.map(|index| store.has_index(index).unwrap()),
                 levels.unwrap(),
