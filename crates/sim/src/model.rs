@@ -78,10 +78,10 @@ impl Content {
         }
         for number in 0..=CERTS {
             let fingerprint = cert(number).fingerprint();
-            if store.is_blocked(fingerprint)? {
+            if store.operator().is_blocked(fingerprint)? {
                 content.blocked.insert(fingerprint);
             }
-            if store.is_redacted(fingerprint)? {
+            if store.operator().is_redacted(fingerprint)? {
                 content.redacted.insert(fingerprint);
             }
         }

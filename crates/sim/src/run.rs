@@ -422,15 +422,19 @@ impl Simulation {
                 self.connection(*by)?.delete(&names, *returning, NOW.into())?;
             }
             Operation::Unblock { by, cert } => {
-                self.connection(*by)?.unblock(&[name(cert)])?;
+                self.connection(*by)?.operator_mut().unblock(&[name(cert)])?;
             }
             Operation::Redact { by, cert, user_id } => {
                 let user_id = user_id.and_then(|at| user_id_of(*cert, at));
                 let redaction = user_id.map_or(Redaction::All, Redaction::of);
-                self.connection(*by)?.redact(name(cert), &[redaction], NOW.into())?;
+                self.connection(*by)?.operator_mut().redact(
+                    name(cert),
+                    &[redaction],
+                    NOW.into(),
+                )?;
             }
             Operation::Unredact { by, cert } => {
-                self.connection(*by)?.unredact(name(cert))?;
+                self.connection(*by)?.operator_mut().unredact(name(cert))?;
             }
             Operation::SetTrust { by, cert, value } => {
                 self.connection(*by)?
@@ -453,8 +457,12 @@ impl Simulation {
             Operation::Decide { by, cert, policy } => {
                 self.connection(*by)?.tofu_mut().set_bindings(&[binding(*cert, *policy)])?;
             }
-            Operation::AddIndex { by, index } => self.connection(*by)?.add_index(*index)?,
-            Operation::DropIndex { by, index } => self.connection(*by)?.drop_index(*index)?,
+            Operation::AddIndex { by, index } => {
+                self.connection(*by)?.operator_mut().add_index(*index)?;
+            }
+            Operation::DropIndex { by, index } => {
+                self.connection(*by)?.operator_mut().drop_index(*index)?;
+            }
             Operation::Compact { by } => {
                 self.connection(*by)?.compact(None, Duration::ZERO)?;
             }
@@ -463,7 +471,7 @@ impl Simulation {
                 self.connection(*by)?.compact(Some(*page_bytes), Duration::ZERO)?;
             }
             Operation::Tidy { by } => {
-                self.connection(*by)?.tidy()?;
+                self.connection(*by)?.operator_mut().tidy()?;
             }
             Operation::Panic { by } => {
                 let store = self.connection(*by)?;

@@ -236,11 +236,6 @@ pub(crate) fn count(connection: &Connection) -> rusqlite::Result<u64> {
         .map(i64::cast_unsigned)
 }
 
-/// Total length of all certificates in bytes.
-pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
-}
-
 /// The number of the last certificate; 0 if there is none.
 pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
     connection

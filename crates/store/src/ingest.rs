@@ -11,8 +11,8 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::intake::packet_digests;
-use crate::keyserver::redaction;
 use crate::ledger::Ledger;
+use crate::operator::redaction;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{CertId, ChangeKind, Store, StoreError, Stored, log, trust};

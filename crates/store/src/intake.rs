@@ -551,7 +551,7 @@ impl Store {
                 .optional()
         })?;
         let Some((id, seen_change, verifier)) = found else {
-            if self.is_blocked(cert.fingerprint())? {
+            if self.operator().is_blocked(cert.fingerprint())? {
                 return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
             }
             if cert.signature_count() > limits.signatures {

@@ -37,6 +37,7 @@
 //! ```
 
 mod aside;
+mod backup;
 mod blob;
 mod build;
 mod candidates;
@@ -54,6 +55,7 @@ mod log;
 mod maintain;
 mod migrate;
 mod number;
+mod operator;
 mod place;
 mod query;
 mod reindex;
@@ -76,14 +78,16 @@ pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
 pub use candidates::Candidates;
 pub use check::{CheckReport, Depth, Finding, Remedy};
+pub use digests::Digests;
 pub use error::StoreError;
 pub use flow::Certifications;
 pub use ingest::{IngestOutcome, IngestRefusal, Ingested, LeftOut};
 pub use intake::{Intake, Preparation};
-pub use keyserver::{LINK_SECONDS_MAX, Peer, Redaction, Unobtainable};
+pub use keyserver::{Keyserver, LINK_SECONDS_MAX, Peer, Unobtainable};
 pub use log::{ChangeKind, Log, Tombstone};
 pub use maintain::{Compacted, Pages, Return};
 pub use number::{CertId, ChangeNumber};
+pub use operator::{Operator, Redaction};
 pub use place::{FileKind, OpenFiles, file_kind};
 pub use query::{Query, QueryError};
 pub use reindex::{ReindexProgress, ReindexStep};

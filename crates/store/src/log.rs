@@ -218,3 +218,21 @@ pub(crate) fn append(
     ))?;
     Ok(())
 }
+
+/// Records that a certificate was deleted, and whether it is blocked.
+pub(crate) fn bury(
+    connection: &Connection,
+    fingerprint: &[u8],
+    change: i64,
+    blocked: bool,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO tombstone VALUES (?1, ?2, ?3, ?4)")?
+        .execute((
+            fingerprint,
+            change,
+            blocked,
+            sums::of_tombstone(fingerprint, change, blocked),
+        ))?;
+    Ok(())
+}

@@ -7,13 +7,12 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
-use crate::build::{failed, fill_text};
 use crate::ingest::{BY_FINGERPRINT, Prepared, Rows, Texts, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{CertId, ChangeKind, Store, StoreError, aside, log, repair, revoker, sums, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, log, repair, revoker, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -113,7 +112,7 @@ impl Store {
                 blob::retire(connection, id)?;
                 last += 1;
                 log::append(connection, last, now, id, ChangeKind::Deleted)?;
-                bury(connection, &stored_fingerprint, last, blocked)?;
+                log::bury(connection, &stored_fingerprint, last, blocked)?;
                 deleted += 1;
             }
             rows.delete(connection)?;
@@ -138,7 +137,7 @@ impl Store {
                         .query_row([&stored], |row| row.get(0))
                         .optional()?;
                     if here.is_none() {
-                        bury(connection, &stored, buried.unwrap_or(last), true)?;
+                        log::bury(connection, &stored, buried.unwrap_or(last), true)?;
                     } else if !overtaken.contains(&fingerprint) {
                         // The certificate was added after the lookup.
                         overtaken.push(fingerprint);
@@ -151,84 +150,6 @@ impl Store {
             deleted += self.delete(&overtaken, returning, now.into())?;
         }
         Ok(deleted)
-    }
-
-    /// Allows blocked certificates to be imported again. Returns how many of them were blocked.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::delete`].
-    pub fn unblock(&mut self, fingerprints: &[Fingerprint]) -> Result<u64, StoreError> {
-        self.transaction(|connection, _| {
-            let mut count = 0;
-            for fingerprint in fingerprints {
-                let stored = fingerprint.to_stored();
-                let change: Option<i64> = connection
-                    .query_row(
-                        "SELECT change FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                        [&stored],
-                        |row| row.get(0),
-                    )
-                    .optional()?;
-                if let Some(change) = change {
-                    bury(connection, &stored, change, false)?;
-                    count += 1;
-                }
-            }
-            Ok(count)
-        })
-    }
-
-    /// Whether a certificate is blocked from being imported again.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT count(*) FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                )?
-                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
-        })
-    }
-
-    /// Adds a full-text index, filled from the certificates, in one transaction.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn add_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
-        if self.has_index(index)? {
-            return Ok(());
-        }
-        let path = self.path.clone();
-        let mut failure = None;
-        let result = self.transaction(|connection, _| {
-            index.create(connection)?;
-            match fill_text(connection, index) {
-                Ok(()) => Ok(()),
-                Err(crate::derive::Failure::Engine(error)) => Err(error),
-                Err(other) => {
-                    failure = Some(failed(&path, other));
-                    Err(rusqlite::Error::QueryReturnedNoRows)
-                }
-            }
-        });
-        failure.map_or(result, Err)
-    }
-
-    /// Removes a full-text index. Searches then work without it, but slower.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
-            index.forget_new(connection)?;
-            connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
-        })
     }
 
     /// Drops log entries that a later change replaced, merges the full-text indexes, releases free pages, and
@@ -333,30 +254,6 @@ impl Store {
         }
     }
 
-    /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all
-    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages. It merges
-    /// segments of equal size, so that a small addition does not rewrite a large index.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Busy`] or any error of a write; no data are lost.
-    pub fn tidy(&mut self) -> Result<bool, StoreError> {
-        const PAGES: i64 = 64;
-        let table = TextIndex::Words.table();
-        self.transaction(|connection, _| {
-            if !TextIndex::Words.exists(connection)? {
-                return Ok(false);
-            }
-            let command = format!("INSERT INTO {table} ({table}, rank) VALUES (?1, ?2)");
-            let mut command = connection.prepare_cached(&command)?;
-            command.execute(("usermerge", 2))?;
-            let before = connection.total_changes();
-            command.execute(("merge", PAGES))?;
-            // The command itself counts as one change.
-            Ok(connection.total_changes() - before > 1)
-        })
-    }
-
     /// The size of the store on disk.
     ///
     /// # Errors
@@ -384,30 +281,4 @@ impl Store {
     pub fn cert_length(&self, id: CertId) -> Result<u64, StoreError> {
         self.run(|connection| blob::length(connection, id.get())).map(i64::cast_unsigned)
     }
-
-    /// Total length of all certificates in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn cert_bytes(&self) -> Result<u64, StoreError> {
-        self.run(blob::total_length).map(i64::cast_unsigned)
-    }
-}
-
-fn bury(
-    connection: &rusqlite::Connection,
-    fingerprint: &[u8],
-    change: i64,
-    blocked: bool,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO tombstone VALUES (?1, ?2, ?3, ?4)")?
-        .execute((
-            fingerprint,
-            change,
-            blocked,
-            sums::of_tombstone(fingerprint, change, blocked),
-        ))?;
-    Ok(())
 }

@@ -521,12 +521,6 @@ impl Store {
         })
     }
 
-    /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
-    /// Certificates already in the store stay unchanged until they are written again.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
-    }
-
     /// Limits the memory of this value: cached pages, and mapped bytes of the file.
     ///
     /// # Errors

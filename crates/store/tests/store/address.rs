@@ -104,7 +104,7 @@ fn a_migration_normalises_confirmed_addresses() {
     }
     drop(connection);
     let store = Store::open(&folder.path(), Access::Write).unwrap();
-    let published = |at: usize| store.published(all[at].fingerprint()).unwrap();
+    let published = |at: usize| store.keyserver().published(all[at].fingerprint()).unwrap();
     // Of two merged addresses, the last confirmation counts.
     assert_eq!(published(0), [ASCII.parse::<Address>().unwrap()]);
     assert_eq!(published(1), []);

@@ -73,7 +73,9 @@ fn every_form_of_search_finds_exactly_its_matches() {
     for indexes in [true, false] {
         if !indexes {
             let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
-            TextIndex::ALL.iter().for_each(|index| writer.drop_index(*index).unwrap());
+            TextIndex::ALL
+                .iter()
+                .for_each(|index| writer.operator_mut().drop_index(*index).unwrap());
         }
         for cert in all.iter().step_by(7) {
             let mut searches = Vec::new();
@@ -114,7 +116,7 @@ fn every_form_of_search_finds_exactly_its_matches() {
         assert!(store.select(&missing, 10).unwrap().rows.is_empty());
     }
     let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
-    TextIndex::ALL.iter().for_each(|index| writer.add_index(*index).unwrap());
+    TextIndex::ALL.iter().for_each(|index| writer.operator_mut().add_index(*index).unwrap());
     assert_clean(&store);
 }
 
@@ -238,7 +240,7 @@ fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
     let outcomes = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     let refused = IngestOutcome::Refused(IngestRefusal::Blocked);
     assert_eq!(outcomes, [IngestOutcome::Unchanged, refused, refused]);
-    assert_eq!(store.unblock(&names[1..2]).unwrap(), 1);
+    assert_eq!(store.operator_mut().unblock(&names[1..2]).unwrap(), 1);
     let outcomes = store.ingest(all, Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::Unchanged, IngestOutcome::New, refused]);
     assert_clean(&store);

@@ -170,7 +170,7 @@ fn deleting_a_certificate_deletes_its_set_aside_bytes() {
     assert_eq!(here(&store), [name(4), name(5), name(6)]);
     store.delete(&[all[4].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(5), name(6)]);
-    store.redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+    store.operator_mut().redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
     assert_eq!(here(&store), [name(6)]);
     let number = store.set_aside().unwrap()[0].number;
     assert_eq!(store.delete_set_aside(&[number, 99]).unwrap(), 1);

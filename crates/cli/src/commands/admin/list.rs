@@ -35,7 +35,7 @@ pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
             writeln!(out, "{fingerprint} blocked{}", since.unwrap_or_default())?;
         }
     }
-    for (fingerprint, redaction) in store.redactions()? {
+    for (fingerprint, redaction) in store.operator().redactions()? {
         let (fingerprint, digest) = (fingerprint.to_string(), redaction.digest_text());
         if cx.json {
             let json = serde_json::json!({
