@@ -63,7 +63,7 @@ pub struct Finding {
 pub enum Remedy {
     /// [`Store::rebuild`]: the damaged data follows from the certificates.
     Rebuild,
-    /// [`Store::repair`] with a copy of the certificate.
+    /// [`Damage::repair`](crate::Damage::repair) with a copy of the certificate.
     Copy,
     /// A backup of the store: the damaged data is recorded nowhere else.
     Restore,

@@ -12,7 +12,7 @@ use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{CertId, ChangeKind, Store, StoreError, aside, log, repair, revoker, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -106,7 +106,7 @@ impl Store {
                     gone.push((id, prepared.cert));
                     connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
                 } else {
-                    repair::purge(connection, id)?;
+                    damage::purge(connection, id)?;
                     purged.push(fingerprint);
                 }
                 blob::retire(connection, id)?;

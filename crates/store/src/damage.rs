@@ -1,4 +1,6 @@
-//! Repairing certificates whose stored bytes are damaged, with copies from elsewhere.
+//! Certificates whose stored bytes are damaged, and their repair with copies from elsewhere.
+
+use std::borrow::Borrow;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
@@ -66,29 +68,61 @@ pub enum Repair {
     NoCopy,
 }
 
+/// The damaged bytes of a certificate that was repaired.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SetAside {
+    /// The number of the entry.
+    pub number: i64,
+    /// The time of the repair.
+    pub time: Timestamp,
+    /// The fingerprint in the row of the certificate, if it could be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// The number of damaged bytes.
+    pub length: u64,
+}
+
+/// The certificates of a store whose bytes are not those that were written, and what repairs have set aside.
+#[derive(Debug)]
+pub struct Damage<S>(S);
+
 impl Store {
+    /// The damage in the store.
+    #[must_use]
+    pub fn damage(&self) -> Damage<&Self> {
+        Damage(self)
+    }
+
+    /// The damage in the store, for repairs.
+    #[must_use]
+    pub fn damage_mut(&mut self) -> Damage<&mut Self> {
+        Damage(self)
+    }
+}
+
+impl<S: Borrow<Store>> Damage<S> {
+    fn store(&self) -> &Store {
+        self.0.borrow()
+    }
+
     /// The certificates whose bytes or verdicts do not match their checksums. `progress` gets the number of certificates
     /// read so far.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`], if the file itself is damaged.
-    pub fn damaged_certs(
-        &self,
-        mut progress: impl FnMut(u64),
-    ) -> Result<Vec<DamagedCert>, StoreError> {
+    pub fn certs(&self, mut progress: impl FnMut(u64)) -> Result<Vec<DamagedCert>, StoreError> {
         let (mut after, mut read, mut found) = (0, 0, Vec::new());
         loop {
-            let blobs = self.run(|connection| {
+            let blobs = self.store().run(|connection| {
                 blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
             })?;
             let Some(last) = blobs.last() else { return Ok(found) };
             after = last.id;
             read += blobs.len() as u64;
             for blob in &blobs {
-                if !self.run(|connection| is_good(connection, blob))? {
+                if !self.store().run(|connection| is_good(connection, blob))? {
                     let fingerprint =
-                        self.run(|connection| store::fingerprint(connection, blob.id))?;
+                        self.store().run(|connection| store::fingerprint(connection, blob.id))?;
                     let digest = blob.written_digest();
                     let id = CertId::new(blob.id);
                     found.push(DamagedCert { id, fingerprint, digest });
@@ -98,6 +132,47 @@ impl Store {
         }
     }
 
+    /// The damaged bytes that repairs have set aside, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn set_aside(&self) -> Result<Vec<SetAside>, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT number, time, fingerprint, length(bytes) FROM set_aside ORDER BY number",
+                )?
+                .query_map([], |row| {
+                    let fingerprint: Option<Vec<u8>> = row.get(2)?;
+                    Ok(SetAside {
+                        number: row.get(0)?,
+                        time: Timestamp::new(row.get(1)?),
+                        fingerprint: fingerprint
+                            .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
+                        length: row.get::<_, u32>(3)?.into(),
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// The damaged bytes of an entry of [`Self::set_aside`]. `None` if there is no such entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_aside`].
+    pub fn set_aside_bytes(&self, number: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached("SELECT bytes FROM set_aside WHERE number = ?1")?
+                .query_row([number], |row| row.get(0))
+                .optional()
+        })
+    }
+}
+
+impl Damage<&mut Store> {
     /// Repairs the damaged certificate with number `id` in one transaction. `copies` are certificates from elsewhere: one
     /// that equals the certificate that was written restores it; others with its fingerprint replace it. `None` if the
     /// certificate is not damaged or not there.
@@ -114,9 +189,9 @@ impl Store {
     ) -> Result<Option<Repair>, StoreError> {
         let now = now.seconds();
         let copies: Vec<Cert> =
-            copies.iter().map(|copy| self.redacted(copy)).collect::<Result<_, _>>()?;
+            copies.iter().map(|copy| self.0.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();
-        self.transaction(|connection, last| {
+        self.0.transaction(|connection, last| {
             let Some(blob) = blob::get(connection, id)? else { return Ok(None) };
             if is_good(connection, &blob)? {
                 return Ok(None);
@@ -148,6 +223,23 @@ impl Store {
             }
             trust::follow(connection, written, now, &ledger)?;
             Ok(Some(repair))
+        })
+    }
+
+    /// Deletes entries of [`Self::set_aside`]. Returns how many of them were there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write.
+    pub fn delete_set_aside(&mut self, numbers: &[i64]) -> Result<u64, StoreError> {
+        self.0.transaction(|connection, _| {
+            let mut delete =
+                connection.prepare_cached("DELETE FROM set_aside WHERE number = ?1")?;
+            let mut count = 0;
+            for number in numbers {
+                count += delete.execute([number])? as u64;
+            }
+            Ok(count)
         })
     }
 }
