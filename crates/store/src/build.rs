@@ -18,12 +18,13 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{IngestOutcome, IngestRefusal, Prepared, digests, numbers};
+use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
+use crate::merge::{Record, digests};
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::{Access, ChangeKind, Layout, Store, StoreError, log};
+use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
@@ -206,9 +207,7 @@ impl Builder {
         let views = options.all_views();
         work.into_par_iter()
             .map(|work| {
-                work.map(|(cert, verdicts)| {
-                    Draft(Prepared::new(cert, verdicts, options.now.seconds(), &views))
-                })
+                work.map(|(cert, verdicts)| Draft(Record::new(cert, verdicts, options.now, &views)))
             })
             .collect()
     }
@@ -355,7 +354,7 @@ impl Builder {
 }
 
 /// A certificate that is ready to be appended.
-pub struct Draft(Prepared);
+pub struct Draft(Record);
 
 /// Converts an error of a bulk operation on `path`.
 pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {

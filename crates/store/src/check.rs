@@ -14,8 +14,8 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
-use crate::ingest::digests;
 use crate::ledger::Ledger;
+use crate::merge::digests;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};

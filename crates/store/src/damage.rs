@@ -8,8 +8,9 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::ingest::{Prepared, Rows, Texts, numbers};
+use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
+use crate::merge::{Record, bytes_digest};
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
@@ -39,7 +40,7 @@ impl DamagedCert {
     /// The first 16 octets of the SHA-256 of a certificate in canonical form.
     #[must_use]
     pub fn digest_of(cert: &Cert) -> [u8; 16] {
-        blob::digest(cert.as_bytes())
+        bytes_digest(cert.as_bytes())
     }
 }
 
@@ -325,7 +326,7 @@ fn rewrite(
     now: u32,
 ) -> rusqlite::Result<()> {
     let fresh = verdicts(&[&cert], Verification::Full).into_iter().next().unwrap_or_default();
-    let mut prepared = Prepared::new(cert, fresh, now, &schema::views(connection)?);
+    let mut prepared = Record::new(cert, fresh, now.into(), &schema::views(connection)?);
     revoker::ask(connection, &prepared.cert, &mut prepared.summary, now, &Ledger::default())?;
     let mut summary = Vec::new();
     prepared.summary.write(&mut summary);

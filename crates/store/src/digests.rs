@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
 
 use crate::blob::{self, Blob, Part};
-use crate::ingest::digests;
+use crate::merge::digests;
 use crate::{CertId, Store, StoreError, schema};
 
 /// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is

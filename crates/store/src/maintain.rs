@@ -7,9 +7,10 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, Prepared, Rows, Texts, by_fingerprint};
+use crate::ingest::{BY_FINGERPRINT, Rows, Texts, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
+use crate::merge::Record;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
@@ -100,7 +101,7 @@ impl Store {
                     continue;
                 }
                 if let Some(stored) = stored {
-                    let prepared = Prepared::new(stored.cert, stored.verdicts, now, &views);
+                    let prepared = Record::new(stored.cert, stored.verdicts, now.into(), &views);
                     rows.add(id, &prepared);
                     texts.remove(id, prepared.terms.text);
                     gone.push((id, prepared.cert));

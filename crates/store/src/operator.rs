@@ -3,45 +3,13 @@
 use std::borrow::Borrow;
 
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Address, Cert, Fingerprint, Limits, PacketRef, Tag, Timestamp, Verification};
+use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
+use crate::redaction::Redacted;
 use crate::schema::TextIndex;
-use crate::{Store, StoreError, aside, log, sums};
-
-/// The user IDs of a certificate that are removed and no longer accepted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Redaction {
-    /// All user IDs and attributes.
-    All,
-    /// The user ID or attribute whose body has this SHA-256 digest.
-    One([u8; 32]),
-}
-
-impl Redaction {
-    /// The redaction of one user ID, given as the body of its packet.
-    #[must_use]
-    pub fn of(user_id: &[u8]) -> Self {
-        Self::One(talaria_cert::user_id::digest(user_id))
-    }
-
-    /// The digest of the one user ID, as hexadecimal digits. `None` for all user IDs.
-    #[must_use]
-    pub fn digest_text(&self) -> Option<String> {
-        match self {
-            Self::All => None,
-            Self::One(digest) => Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
-        }
-    }
-
-    fn stored(&self) -> &[u8] {
-        match self {
-            Self::All => &[],
-            Self::One(digest) => digest,
-        }
-    }
-}
+use crate::{Redaction, Store, StoreError, aside, log, sums};
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
 #[derive(Debug)]
@@ -70,8 +38,7 @@ impl Store {
 
     /// `cert` without its redacted user IDs.
     pub(crate) fn redacted(&self, cert: &Cert) -> Result<Cert, StoreError> {
-        let gone = self.run(|connection| redaction(connection, cert))?;
-        Ok(cert.retain(|_, packet| !gone.names(packet)))
+        Ok(self.run(|connection| redaction(connection, cert))?.apply(cert))
     }
 }
 
@@ -126,10 +93,7 @@ impl<S: Borrow<Store>> Operator<S> {
         rows.into_iter()
             .map(|(stored, user_id)| {
                 let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
-                let redaction = match user_id.as_slice() {
-                    [] => Redaction::All,
-                    digest => Redaction::One(digest.try_into().map_err(|_| damaged())?),
-                };
+                let redaction = Redaction::from_stored(&user_id).ok_or_else(damaged)?;
                 Ok((fingerprint, redaction))
             })
             .collect()
@@ -288,30 +252,12 @@ impl Operator<&mut Store> {
     }
 }
 
-/// The redacted user IDs of one certificate.
-pub(crate) struct Redacted(Vec<Vec<u8>>);
-
 /// Reads the redactions of `cert`.
 pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
-    let digests = connection
-        .prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?
-        .query_map([cert.fingerprint().to_stored()], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok(Redacted(digests))
-}
-
-impl Redacted {
-    /// Whether a packet is redacted.
-    fn names(&self, packet: PacketRef<'_>) -> bool {
-        if self.0.is_empty() || !matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE) {
-            return false;
-        }
-        let digest = talaria_cert::user_id::digest(packet.body);
-        self.0.iter().any(|gone| gone.is_empty() || **gone == digest)
-    }
-
-    /// Whether a certificate has a redacted packet.
-    pub(crate) fn touches(&self, cert: &Cert) -> bool {
-        !self.0.is_empty() && cert.packets().any(|packet| self.names(packet))
-    }
+    let mut select =
+        connection.prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?;
+    let stored = select.query_map([cert.fingerprint().to_stored()], |row| row.get(0))?;
+    let stored = stored.collect::<rusqlite::Result<Vec<Vec<u8>>>>()?;
+    // A check reports what cannot be read.
+    Ok(Redacted::new(stored.iter().filter_map(|stored| Redaction::from_stored(stored)).collect()))
 }

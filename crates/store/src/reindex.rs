@@ -25,8 +25,9 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::check::{BYTES_DAMAGED, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
-use crate::ingest::{Prepared, Rows, Texts, numbers};
+use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
+use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
@@ -165,7 +166,7 @@ struct Parsed {
 struct Computed {
     blob: Blob,
     integrity: Integrity,
-    prepared: Result<Prepared, Reason>,
+    prepared: Result<Record, Reason>,
 }
 
 /// A certificate with something to write.
@@ -173,7 +174,7 @@ struct Wrong {
     id: i64,
     /// The row when the certificate was read.
     seen: Option<SeenRow>,
-    prepared: Prepared,
+    prepared: Record,
     action: Action,
     /// The change to record in its row, if it gets no new one.
     change: i64,
@@ -558,7 +559,8 @@ fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec
     judged
         .into_par_iter()
         .map(|(Parsed { blob, integrity, cert, stored }, fresh)| {
-            let prepared = cert.map(|cert| Prepared::new(cert, joined(stored, fresh), now, views));
+            let prepared =
+                cert.map(|cert| Record::new(cert, joined(stored, fresh), now.into(), views));
             Computed { blob, integrity, prepared }
         })
         .collect()
@@ -674,7 +676,7 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
             Some(blob) if !blob::is_usable(connection, blob)? => continue,
             Some(blob) => {
                 let Some((cert, verdicts)) = blob.decode() else { continue };
-                let prepared = Prepared::new(cert, verdicts, 0, &views);
+                let prepared = Record::new(cert, verdicts, Timestamp::new(0), &views);
                 Difference::all(id, &prepared.terms, &prepared.digests).collect()
             }
         };

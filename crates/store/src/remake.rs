@@ -11,7 +11,8 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{Prepared, numbers};
+use crate::ingest::numbers;
+use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
@@ -185,7 +186,7 @@ fn prepare(
     source: Verdicts,
     now: u32,
     views: &[View],
-) -> Vec<(Blob, Integrity, Result<Prepared, Reason>)> {
+) -> Vec<(Blob, Integrity, Result<Record, Reason>)> {
     let parsed: Vec<(Blob, Result<Cert, Reason>)> = blobs
         .into_par_iter()
         .map(|blob| {
@@ -222,7 +223,8 @@ fn prepare(
         .collect();
     work.into_par_iter()
         .map(|(blob, cert)| {
-            let prepared = cert.map(|(cert, verdicts)| Prepared::new(cert, verdicts, now, views));
+            let prepared =
+                cert.map(|(cert, verdicts)| Record::new(cert, verdicts, now.into(), views));
             let integrity = blob.integrity();
             (blob, integrity, prepared)
         })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Limits, Summary, Timestamp, Verdict};
+use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
 use crate::build::failed;
@@ -22,7 +22,7 @@ use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::witness::{self, FileStep};
-use crate::{CertId, ChangeNumber, StoreError};
+use crate::{CertId, ChangeNumber, StoreError, Stored};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -107,15 +107,6 @@ impl Row {
     pub fn tag(&self) -> String {
         format!("{:x}-{:x}", self.id.get(), self.change.get())
     }
-}
-
-/// A certificate with the verdicts on its signatures.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// The certificate.
-    pub cert: Cert,
-    /// One verdict per signature packet, in canonical order.
-    pub verdicts: Vec<Verdict>,
 }
 
 /// The time used for a migration, in seconds since 1970. It need not be the caller's time: results are stored with
