@@ -156,7 +156,7 @@ fn store() -> Store {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("small-order-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let mut store = Store::in_memory(name.as_ref()).unwrap();
-    store.add_view(View::Hockeypuck23).unwrap();
+    store.digests_mut().add_view(View::Hockeypuck23).unwrap();
     store
 }
 
@@ -170,7 +170,7 @@ fn small_order_verdicts_do_not_depend_on_the_batch() {
     let parsed: Vec<Cert> = hostile.iter().map(|made| Cert::parse(&made.0).unwrap()).collect();
     let read = |store: &Store, cert: &Cert| {
         let row = store.row(cert.fingerprint()).unwrap().unwrap();
-        (store.stored(row.id).unwrap().unwrap().verdicts, store.digests_of(row.id).unwrap())
+        (store.stored(row.id).unwrap().unwrap().verdicts, store.digests().of(row.id).unwrap())
     };
     let mut neighbours =
         certs(&Generate { seed: 7, first: 0, count: 300, profile: CorpusProfile::ed25519() });

@@ -183,7 +183,7 @@ impl<'a> Lines<'a> {
         opened: &Opened,
         row: &Row,
     ) -> Result<(), talaria::Error> {
-        let ownertrust = opened.store.ownertrust(row.summary.fingerprint())?;
+        let ownertrust = opened.store.web().ownertrust(row.summary.fingerprint())?;
         let judged = self.judge(opened, row)?;
         let letter = |level: Level| u8::try_from(level.letter()).unwrap_or(b'-');
         let letters: Option<(u8, Vec<u8>)> = judged.as_ref().map(|judged| {

@@ -198,7 +198,7 @@ impl TrustArgs {
         // Without a store no validity is known.
         let Ok(stores) = cx.stores(Access::Read) else { return Ok(nothing) };
         let Some(first) = stores.iter().next() else { return Ok(nothing) };
-        if self.trust_model.is_none() && first.store.trust_rules().map_err(Error::from)?.is_none() {
+        if self.trust_model.is_none() && first.store.web().rules().map_err(Error::from)?.is_none() {
             return Ok(nothing);
         }
         let judge = self.judge(&first.store, false, cx.now)?;

@@ -68,7 +68,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
 ///
 /// [`ServeError::Config`] if the membership file cannot be read, and errors of reading the store.
 pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
-    let stored = store.map_or_else(|| Ok(Vec::new()), Store::peers)?;
+    let stored = store.map_or_else(|| Ok(Vec::new()), |store| store.keyserver().peers())?;
     Ok(gossip::known(config, stored)?)
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Content {
 impl Content {
     /// The content of a store.
     pub(crate) fn of(store: &Store) -> Result<Self, StoreError> {
-        let mut content = Self { last_change: store.last_change()?, ..Self::default() };
+        let mut content = Self { last_change: store.log().last()?, ..Self::default() };
         let mut rows = Vec::new();
         store.walk(&mut Cursor::start(Order::Insertion), |row| {
             rows.push(row);
@@ -78,17 +78,17 @@ impl Content {
         }
         for number in 0..=CERTS {
             let fingerprint = cert(number).fingerprint();
-            if store.is_blocked(fingerprint)? {
+            if store.operator().is_blocked(fingerprint)? {
                 content.blocked.insert(fingerprint);
             }
-            if store.is_redacted(fingerprint)? {
+            if store.operator().is_redacted(fingerprint)? {
                 content.redacted.insert(fingerprint);
             }
         }
-        content.trust.extend(store.ownertrusts()?);
-        for Binding { fingerprint, email, policy, .. } in store.bindings()? {
+        content.trust.extend(store.web().ownertrusts()?);
+        for Binding { fingerprint, email, policy, .. } in store.tofu().bindings()? {
             let mut bound = Bound { policy: policy as u8, ..Bound::default() };
-            for event in store.events(fingerprint, &email)? {
+            for event in store.tofu().events(fingerprint, &email)? {
                 match event {
                     Event::Verified { digest, .. } => {
                         bound.verified.insert(digest);

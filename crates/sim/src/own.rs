@@ -377,7 +377,7 @@ impl Scenario for Key {
         }
         let content = Content::of(store).map_err(text)?;
         let certs: BTreeSet<String> = content.certs.keys().map(ToString::to_string).collect();
-        let trusted = store.ownertrusts().map_err(text)?.into_iter();
+        let trusted = store.web().ownertrusts().map_err(text)?.into_iter();
         let trusted = trusted.filter(|(_, value)| *value == Level::Ultimate as u8);
         let trusted: BTreeSet<String> = trusted.map(|(name, _)| name.to_string()).collect();
         if certs == found && trusted == found {

@@ -422,18 +422,24 @@ impl Simulation {
                 self.connection(*by)?.delete(&names, *returning, NOW.into())?;
             }
             Operation::Unblock { by, cert } => {
-                self.connection(*by)?.unblock(&[name(cert)])?;
+                self.connection(*by)?.operator_mut().unblock(&[name(cert)])?;
             }
             Operation::Redact { by, cert, user_id } => {
                 let user_id = user_id.and_then(|at| user_id_of(*cert, at));
                 let redaction = user_id.map_or(Redaction::All, Redaction::of);
-                self.connection(*by)?.redact(name(cert), &[redaction], NOW.into())?;
+                self.connection(*by)?.operator_mut().redact(
+                    name(cert),
+                    &[redaction],
+                    NOW.into(),
+                )?;
             }
             Operation::Unredact { by, cert } => {
-                self.connection(*by)?.unredact(name(cert))?;
+                self.connection(*by)?.operator_mut().unredact(name(cert))?;
             }
             Operation::SetTrust { by, cert, value } => {
-                self.connection(*by)?.set_ownertrust(&[(name(cert), *value)], NOW.into())?;
+                self.connection(*by)?
+                    .web_mut()
+                    .set_ownertrust(&[(name(cert), *value)], NOW.into())?;
             }
             Operation::Observe { by, cert, signature } => {
                 let event = match signature {
@@ -446,13 +452,17 @@ impl Simulation {
                     None => Observed::Encrypted(i64::from(NOW)),
                 };
                 let observation = Observation { binding: binding(*cert, Policy::Auto), event };
-                self.connection(*by)?.observe(&[observation])?;
+                self.connection(*by)?.tofu_mut().observe(&[observation])?;
             }
             Operation::Decide { by, cert, policy } => {
-                self.connection(*by)?.set_bindings(&[binding(*cert, *policy)])?;
+                self.connection(*by)?.tofu_mut().set_bindings(&[binding(*cert, *policy)])?;
             }
-            Operation::AddIndex { by, index } => self.connection(*by)?.add_index(*index)?,
-            Operation::DropIndex { by, index } => self.connection(*by)?.drop_index(*index)?,
+            Operation::AddIndex { by, index } => {
+                self.connection(*by)?.operator_mut().add_index(*index)?;
+            }
+            Operation::DropIndex { by, index } => {
+                self.connection(*by)?.operator_mut().drop_index(*index)?;
+            }
             Operation::Compact { by } => {
                 self.connection(*by)?.compact(None, Duration::ZERO)?;
             }
@@ -461,13 +471,15 @@ impl Simulation {
                 self.connection(*by)?.compact(Some(*page_bytes), Duration::ZERO)?;
             }
             Operation::Tidy { by } => {
-                self.connection(*by)?.tidy()?;
+                self.connection(*by)?.operator_mut().tidy()?;
             }
             Operation::Panic { by } => {
                 let store = self.connection(*by)?;
                 let work = || {
                     store.atomically(|store| -> Result<(), StoreError> {
-                        store.set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
+                        store
+                            .web_mut()
+                            .set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
                         // A panic, without its message on standard error.
                         resume_unwind(Box::new("simulated"))
                     })
@@ -644,9 +656,9 @@ fn open(
     if world.0.contains_key(MAIN) {
         let write = || {
             let mut store = Store::open(&path.join(MAIN), Access::Write)?;
-            let before = store.last_change()?;
+            let before = store.log().last()?;
             store.ingest(vec![cert(CERTS).clone()], Verification::Full, NOW.into())?;
-            Ok(store.last_change()?.since(before))
+            Ok(store.log().last()?.since(before))
         };
         let changes = write().map_err(|error: StoreError| format!("writing: {error:?}"))?;
         if changes != 1 {

@@ -3,81 +3,10 @@
 //! They may be all that is left of a revocation or of a signature by others, so that a repair keeps them. They hold the
 //! user IDs of the certificate, so that deleting or redacting the certificate deletes them.
 
-use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Fingerprint, Timestamp};
+use rusqlite::Connection;
+use talaria_cert::Fingerprint;
 
-use crate::{Store, StoreError, sums};
-
-/// The damaged bytes of a certificate that was repaired.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SetAside {
-    /// The number of the entry.
-    pub number: i64,
-    /// The time of the repair.
-    pub time: Timestamp,
-    /// The fingerprint in the row of the certificate, if it could be read.
-    pub fingerprint: Option<Fingerprint>,
-    /// The number of damaged bytes.
-    pub length: u64,
-}
-
-impl Store {
-    /// The damaged bytes that repairs have set aside, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn set_aside(&self) -> Result<Vec<SetAside>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT number, time, fingerprint, length(bytes) FROM set_aside ORDER BY number",
-                )?
-                .query_map([], |row| {
-                    let fingerprint: Option<Vec<u8>> = row.get(2)?;
-                    Ok(SetAside {
-                        number: row.get(0)?,
-                        time: Timestamp::new(row.get(1)?),
-                        fingerprint: fingerprint
-                            .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
-                        length: row.get::<_, u32>(3)?.into(),
-                    })
-                })?
-                .collect()
-        })
-    }
-
-    /// The damaged bytes of an entry of [`Self::set_aside`]. `None` if there is no such entry.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_aside`].
-    pub fn set_aside_bytes(&self, number: i64) -> Result<Option<Vec<u8>>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT bytes FROM set_aside WHERE number = ?1")?
-                .query_row([number], |row| row.get(0))
-                .optional()
-        })
-    }
-
-    /// Deletes entries of [`Self::set_aside`]. Returns how many of them were there.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write.
-    pub fn delete_set_aside(&mut self, numbers: &[i64]) -> Result<u64, StoreError> {
-        self.transaction(|connection, _| {
-            let mut delete =
-                connection.prepare_cached("DELETE FROM set_aside WHERE number = ?1")?;
-            let mut count = 0;
-            for number in numbers {
-                count += delete.execute([number])? as u64;
-            }
-            Ok(count)
-        })
-    }
-}
+use crate::sums;
 
 /// Sets damaged bytes aside.
 pub(crate) fn add(

@@ -5,8 +5,9 @@ use std::fmt;
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use talaria_cert::{Cert, Verdict, View, sha256};
+use talaria_cert::{Cert, Verdict, View};
 
+use crate::merge::bytes_digest;
 use crate::{schema, sums};
 
 /// The first octets of the SHA-256 of a certificate.
@@ -69,7 +70,7 @@ impl Blob {
     /// Compares the certificate with its checksum.
     pub(crate) fn integrity(&self) -> Integrity {
         let Some(stored) = &self.checksum else { return Integrity::Unsealed };
-        let actual = Checksum::new(self.id, &digest(&self.bytes), &self.verdicts);
+        let actual = Checksum::new(self.id, &bytes_digest(&self.bytes), &self.verdicts);
         match (actual.digest == stored.digest, actual.sum == stored.sum) {
             (true, true) => Integrity::Intact,
             // If only the sum agrees, the digest in the checksum is damaged.
@@ -96,11 +97,6 @@ impl Blob {
             self.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
         verdicts.filter(|verdicts| verdicts.len() == cert.signature_count())
     }
-}
-
-/// The first octets of the SHA-256 of a certificate.
-pub(crate) fn digest(bytes: &[u8]) -> BytesDigest {
-    *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
 }
 
 /// The statement for one certificate.
@@ -236,11 +232,6 @@ pub(crate) fn count(connection: &Connection) -> rusqlite::Result<u64> {
         .map(i64::cast_unsigned)
 }
 
-/// Total length of all certificates in bytes.
-pub(crate) fn total_length(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.query_row("SELECT coalesce(sum(length(bytes)), 0) FROM blob", [], |row| row.get(0))
-}
-
 /// The number of the last certificate; 0 if there is none.
 pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
     connection
@@ -369,7 +360,7 @@ pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<()> {
         .par_iter()
         .map(|blob| {
             let (cert, _) = blob.decode()?;
-            Some((cert.sks_digest(), digest(&blob.bytes)))
+            Some((cert.sks_digest(), bytes_digest(&blob.bytes)))
         })
         .collect();
     for (blob, digests) in blobs.iter().zip(digests) {

@@ -18,12 +18,13 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, IngestOutcome, IngestRefusal, Prepared, digests, log, numbers};
+use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
+use crate::merge::{Record, digests};
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::{Access, Layout, Store, StoreError};
+use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
@@ -206,9 +207,7 @@ impl Builder {
         let views = options.all_views();
         work.into_par_iter()
             .map(|work| {
-                work.map(|(cert, verdicts)| {
-                    Draft(Prepared::new(cert, verdicts, options.now.seconds(), &views))
-                })
+                work.map(|(cert, verdicts)| Draft(Record::new(cert, verdicts, options.now, &views)))
             })
             .collect()
     }
@@ -250,7 +249,7 @@ impl Builder {
                 cert.execute((id, stored, id, VERIFIER, &summary))?;
             }
             for (id, _, draft) in &fresh {
-                log(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
+                log::append(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             transaction
@@ -355,7 +354,7 @@ impl Builder {
 }
 
 /// A certificate that is ready to be appended.
-pub struct Draft(Prepared);
+pub struct Draft(Record);
 
 /// Converts an error of a bulk operation on `path`.
 pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {

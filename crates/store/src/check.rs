@@ -14,8 +14,8 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
-use crate::ingest::digests;
 use crate::ledger::Ledger;
+use crate::merge::digests;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
@@ -63,7 +63,7 @@ pub struct Finding {
 pub enum Remedy {
     /// [`Store::rebuild`]: the damaged data follows from the certificates.
     Rebuild,
-    /// [`Store::repair`] with a copy of the certificate.
+    /// [`Damage::repair`](crate::Damage::repair) with a copy of the certificate.
     Copy,
     /// A backup of the store: the damaged data is recorded nowhere else.
     Restore,

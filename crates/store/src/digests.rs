@@ -1,11 +1,13 @@
 //! The digests by which gossip peers identify certificates, one set per view.
 
+use std::borrow::Borrow;
+
 use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
 
 use crate::blob::{self, Blob, Part};
-use crate::ingest::digests;
+use crate::merge::digests;
 use crate::{CertId, Store, StoreError, schema};
 
 /// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
@@ -13,16 +15,109 @@ use crate::{CertId, Store, StoreError, schema};
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 8 << 20;
 
+/// The digests of a store, one set per view of gossip peers.
+#[derive(Debug)]
+pub struct Digests<S>(S);
+
 impl Store {
+    /// The digests for gossip.
+    #[must_use]
+    pub fn digests(&self) -> Digests<&Self> {
+        Digests(self)
+    }
+
+    /// The digests for gossip, for adding and removing views.
+    #[must_use]
+    pub fn digests_mut(&mut self) -> Digests<&mut Self> {
+        Digests(self)
+    }
+}
+
+impl<S: Borrow<Store>> Digests<S> {
+    fn store(&self) -> &Store {
+        self.0.borrow()
+    }
+
     /// The views for which the store keeps the digests of all certificates. SKS is always among them.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn views(&self) -> Result<Vec<View>, StoreError> {
-        self.run(schema::complete_views)
+        self.store().run(schema::complete_views)
     }
 
+    /// A number that changes when tables are rebuilt, for example by [`Store::rebuild`]. Callers that
+    /// keep digests in memory must then read them again, since the change log does not show a rebuild.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn tables_made(&self) -> Result<i64, StoreError> {
+        self.store().run(|connection| {
+            connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
+        })
+    }
+
+    /// Calls `each` with all digests of a view and the number of each certificate, in ascending order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn for_each(
+        &self,
+        view: View,
+        mut each: impl FnMut([u8; 16], CertId),
+    ) -> Result<(), StoreError> {
+        self.store().run(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT digest, cert FROM digest WHERE view = ?1 ORDER BY digest",
+            )?;
+            let mut rows = statement.query([view.number()])?;
+            while let Some(row) = rows.next()? {
+                each(row.get(0)?, CertId::new(row.get(1)?));
+            }
+            Ok(())
+        })
+    }
+
+    /// The certificate with this digest, and the view of the digest.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn find(&self, digest: [u8; 16]) -> Result<Option<(View, CertId)>, StoreError> {
+        for view in self.views()? {
+            let found = self.store().run(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT cert FROM digest WHERE view = ?1 AND digest = ?2 LIMIT 1",
+                    )?
+                    .query_row((view.number(), digest), |row| row.get(0))
+                    .optional()
+            })?;
+            if let Some(id) = found {
+                return Ok(Some((view, CertId::new(id))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The digests of a certificate, by view. Empty if the certificate is not in the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn of(&self, id: CertId) -> Result<Vec<(View, [u8; 16])>, StoreError> {
+        let views = self.views()?;
+        Ok(match self.store().stored(id)? {
+            Some(stored) => digests(&stored.cert, &stored.verdicts, &views),
+            None => Vec::new(),
+        })
+    }
+}
+
+impl Digests<&mut Store> {
     /// Adds the digests of a view, in short transactions: see [`Self::add_view_step`].
     ///
     /// # Errors
@@ -41,8 +136,8 @@ impl Store {
     ///
     /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn add_view_step(&mut self, view: View) -> Result<bool, StoreError> {
-        let Some(after) = self.run(|connection| schema::added_until(connection, view))? else {
-            return self.transaction(|connection, _| {
+        let Some(after) = self.0.run(|connection| schema::added_until(connection, view))? else {
+            return self.0.transaction(|connection, _| {
                 let mut views = schema::views(connection)?;
                 if views.contains(&view) {
                     return Ok(false);
@@ -52,8 +147,9 @@ impl Store {
                 schema::set_added_until(connection, view, Some(0)).map(|()| true)
             });
         };
-        let blobs =
-            self.run(|connection| blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL))?;
+        let blobs = self
+            .0
+            .run(|connection| blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL))?;
         let digest_of =
             |blob: &Blob| blob.decode().and_then(|(cert, verdicts)| view.digest(&cert, &verdicts));
         let digests: Vec<Option<[u8; 16]>> = blobs.par_iter().map(digest_of).collect();
@@ -61,7 +157,7 @@ impl Store {
         let bytes: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
         let is_full = blobs.len() == BATCH || bytes >= BATCH_BYTES;
         let last = blobs.last().filter(|_| is_full).map(|blob| blob.id);
-        self.transaction(|connection, _| {
+        self.0.transaction(|connection, _| {
             let mut insert =
                 connection.prepare_cached("INSERT OR IGNORE INTO digest VALUES (?1, ?2, ?3)")?;
             for (blob, digest) in blobs.iter().zip(digests) {
@@ -86,7 +182,7 @@ impl Store {
     ///
     /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
     pub fn drop_view(&mut self, view: View) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
+        self.0.transaction(|connection, _| {
             let mut views = schema::views(connection)?;
             views.retain(|&kept| kept != view || kept == View::Sks);
             schema::set_views(connection, &views)?;
@@ -95,75 +191,6 @@ impl Store {
                 connection.execute("DELETE FROM digest WHERE view = ?1", [view.number()])?;
             }
             Ok(())
-        })
-    }
-
-    /// A number that changes when tables are rebuilt, for example by [`Self::rebuild`]. Callers that
-    /// keep digests in memory must then read them again, since the change log does not show a rebuild.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn tables_made(&self) -> Result<i64, StoreError> {
-        self.run(|connection| {
-            connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))
-        })
-    }
-
-    /// Calls `each` with all digests of a view and the number of each certificate, in ascending order.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn for_each_digest(
-        &self,
-        view: View,
-        mut each: impl FnMut([u8; 16], CertId),
-    ) -> Result<(), StoreError> {
-        self.run(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT digest, cert FROM digest WHERE view = ?1 ORDER BY digest",
-            )?;
-            let mut rows = statement.query([view.number()])?;
-            while let Some(row) = rows.next()? {
-                each(row.get(0)?, CertId::new(row.get(1)?));
-            }
-            Ok(())
-        })
-    }
-
-    /// The certificate with this digest, and the view of the digest.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, CertId)>, StoreError> {
-        for view in self.views()? {
-            let found = self.run(|connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT cert FROM digest WHERE view = ?1 AND digest = ?2 LIMIT 1",
-                    )?
-                    .query_row((view.number(), digest), |row| row.get(0))
-                    .optional()
-            })?;
-            if let Some(id) = found {
-                return Ok(Some((view, CertId::new(id))));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The digests of a certificate, by view. Empty if the certificate is not in the store.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn digests_of(&self, id: CertId) -> Result<Vec<(View, [u8; 16])>, StoreError> {
-        let views = self.views()?;
-        Ok(match self.stored(id)? {
-            Some(stored) => digests(&stored.cert, &stored.verdicts, &views),
-            None => Vec::new(),
         })
     }
 }

@@ -155,7 +155,7 @@ impl<'s> Certifications<'s> {
             return Ok(Rc::clone(named));
         }
         let mut named = Vec::new();
-        for cert in self.store.with_key(id)? {
+        for cert in self.store.candidates().with_key(id)? {
             let Some(row) = self.store.row_by_id(cert)? else { continue };
             let summary = self.store.current(row, self.now.into())?.summary;
             if summary.primary.bound && summary.fingerprint().key_id() == id {

@@ -5,132 +5,17 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Earlier, Fingerprint, Handle, Summary, Tag, Terms, Timestamp, VERIFIER,
-    Verdict, Verification, View, renewed,
+    Cert, Earlier, Fingerprint, Handle, Summary, Timestamp, VERIFIER, Verdict, Verification, View,
+    renewed,
 };
 
 use crate::blob;
-use crate::intake::packet_digests;
-use crate::keyserver::redaction;
 use crate::ledger::Ledger;
+use crate::merge::{Record, bytes_digest, digests};
+use crate::operator::redaction;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
-use crate::{CertId, Store, StoreError, Stored, sums, trust};
-
-/// The result for one certificate given to [`Store::ingest`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum IngestOutcome {
-    /// The certificate was not in the store before.
-    New,
-    /// The certificate was in the store, and new parts were added.
-    Updated,
-    /// The store already had the whole certificate.
-    Unchanged,
-    /// The certificate was refused.
-    Refused(IngestRefusal),
-}
-
-/// The result for one certificate given to [`Store::ingest_counted`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ingested {
-    /// The outcome for the certificate.
-    pub outcome: IngestOutcome,
-    /// The offered parts that are not in the store, because of limits or redactions.
-    pub left_out: LeftOut,
-}
-
-/// Numbers of offered packets that were not kept.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct LeftOut {
-    /// User IDs, attributes, subkeys and unknown packets.
-    pub components: usize,
-    /// Signatures.
-    pub signatures: usize,
-}
-
-impl LeftOut {
-    /// Whether everything was kept.
-    #[must_use]
-    pub fn is_none(self) -> bool {
-        self == Self::default()
-    }
-
-    /// The packets of `offered` that `kept` does not have.
-    pub(crate) fn of(offered: &Cert, kept: &Cert) -> Self {
-        let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
-        let mut left_out = Self::default();
-        for (packet, digest) in offered.packets().zip(packet_digests(offered)) {
-            let count = match packet.tag {
-                Tag::SIGNATURE => &mut left_out.signatures,
-                _ => &mut left_out.components,
-            };
-            *count += usize::from(!here.contains(&digest));
-        }
-        left_out
-    }
-}
-
-/// Why a readable certificate was refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum IngestRefusal {
-    /// The certificate was deleted and blocked.
-    #[error("the certificate is blocked")]
-    Blocked,
-    /// The store has another primary key with the same fingerprint (possible in version 3, or with
-    /// a collision of SHA-1).
-    #[error("the store has another primary key with the same fingerprint")]
-    OtherPrimaryKey,
-    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`talaria_cert::PACKETS_MAX`].
-    #[error(
-        "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
-    )]
-    TooLarge,
-    /// The certificate has more signatures in the name of its owner than are looked at ([`talaria_cert::Limits::signatures`]).
-    #[error("the certificate has more signatures in the name of its owner than this server reads")]
-    TooManySignatures,
-    /// The bytes of the stored copy are not those that were written.
-    #[error("the copy in the store is damaged")]
-    DamagedCopy,
-}
-
-/// The kinds of change in the log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum ChangeKind {
-    /// A certificate was added.
-    New = 1,
-    /// A certificate was extended or replaced.
-    Updated = 2,
-    /// A certificate was deleted.
-    Deleted = 3,
-}
-
-/// A certificate with all data that are stored about it.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) cert: Cert,
-    pub(crate) verdicts: Vec<Verdict>,
-    pub(crate) summary: Summary,
-    pub(crate) terms: Terms,
-    pub(crate) digests: Vec<(View, [u8; 16])>,
-    /// Of the bytes of the certificate, for its checksum.
-    pub(crate) bytes_digest: blob::BytesDigest,
-}
-
-impl Prepared {
-    pub(crate) fn new(cert: Cert, verdicts: Vec<Verdict>, now: u32, views: &[View]) -> Self {
-        let summary = Summary::evaluate(&cert, &verdicts, now);
-        let terms = Terms::of(&cert, &summary);
-        let digests = digests(&cert, &verdicts, views);
-        let bytes_digest = blob::digest(cert.as_bytes());
-        Self { cert, verdicts, summary, terms, digests, bytes_digest }
-    }
-}
-
-/// The digests of a certificate, for the views that include it.
-pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
-    views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
-}
+use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
 
 /// Finds a certificate by its fingerprint.
 pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \
@@ -149,7 +34,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn add(&mut self, id: i64, prepared: &Prepared) {
+    pub(crate) fn add(&mut self, id: i64, prepared: &Record) {
         for (rows, list) in self.postings.iter_mut().zip(lists(&prepared.terms)) {
             rows.extend(list.iter().map(|&handle| (handle, id)));
         }
@@ -161,7 +46,7 @@ impl Rows {
     }
 
     /// The rows that `prepared` has and `other` does not.
-    fn add_difference(&mut self, id: i64, prepared: &Prepared, other: &Prepared) {
+    fn add_difference(&mut self, id: i64, prepared: &Record, other: &Record) {
         let lists = lists(&prepared.terms).into_iter().zip(lists(&other.terms));
         for (rows, (list, others)) in self.postings.iter_mut().zip(lists) {
             let others: HashSet<&Handle> = others.iter().collect();
@@ -418,10 +303,10 @@ impl Store {
                     }
                     if number != *change {
                         last = number;
-                        log(connection, last, now, *id, ChangeKind::Updated)?;
+                        log::append(connection, last, now, *id, ChangeKind::Updated)?;
                     }
                     if verdicts != stored.verdicts {
-                        let digest = blob::digest(stored.cert.as_bytes());
+                        let digest = bytes_digest(stored.cert.as_bytes());
                         blob::update_verdicts(connection, *id, &numbers(&verdicts), &digest)?;
                     }
                     gone.add_digests(*id, &before);
@@ -510,10 +395,10 @@ impl<'a> BatchWriter<'a> {
 
     fn log(&mut self, id: i64, kind: ChangeKind) -> rusqlite::Result<()> {
         self.last_change += 1;
-        log(self.connection, self.last_change, self.now, id, kind)
+        log::append(self.connection, self.last_change, self.now, id, kind)
     }
 
-    pub(crate) fn insert(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
+    pub(crate) fn insert(&mut self, prepared: &Record) -> rusqlite::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
         self.written.push(id);
@@ -545,7 +430,7 @@ impl<'a> BatchWriter<'a> {
         &mut self,
         id: i64,
         change: i64,
-        prepared: &Prepared,
+        prepared: &Record,
         before: &Stored,
     ) -> rusqlite::Result<()> {
         self.written.push(id);
@@ -568,7 +453,7 @@ impl<'a> BatchWriter<'a> {
         let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
         blob::update(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
         let before =
-            Prepared::new(before.cert.clone(), before.verdicts.clone(), self.now, self.views);
+            Record::new(before.cert.clone(), before.verdicts.clone(), self.now.into(), self.views);
         self.delete.add_difference(id, &before, prepared);
         self.insert.add_difference(id, prepared, &before);
         if before.terms.text != prepared.terms.text {
@@ -579,7 +464,7 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// The stored form of the summary, including revocations by designated revokers in the store.
-    fn write_summary(&mut self, prepared: &Prepared) -> rusqlite::Result<()> {
+    fn write_summary(&mut self, prepared: &Record) -> rusqlite::Result<()> {
         self.summary.clear();
         if prepared.summary.revokers.is_empty() {
             prepared.summary.write(&mut self.summary);
@@ -601,23 +486,4 @@ impl<'a> BatchWriter<'a> {
         written.extend(turned);
         trust::follow(connection, written, now, ledger)
     }
-}
-
-/// Appends a row to the change log.
-pub(crate) fn log(
-    connection: &Connection,
-    number: i64,
-    now: u32,
-    id: i64,
-    kind: ChangeKind,
-) -> rusqlite::Result<()> {
-    let (time, kind) = (i64::from(now), kind as i64);
-    connection.prepare_cached("INSERT INTO change VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
-        number,
-        time,
-        id,
-        kind,
-        sums::of_change(number, time, id, kind),
-    ))?;
-    Ok(())
 }

@@ -1,33 +1,30 @@
-//! The costly part of a write, done before the store is locked: copies are joined, signatures verified, limits applied,
-//! and indexes computed.
+//! The costly part of a write, done before the store is locked: what is stored is read, `merge.rs` decides what becomes of
+//! it, and only then the store is locked and written.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, Key, KeyId, Limits, PACKETS_MAX, PacketRef, PossibleIssuer,
-    Signature, Tag, Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete,
-    renew, sha256, verdicts,
+    Cert, Key, KeyId, Limits, PacketRef, PossibleIssuer, Tag, Timestamp, VERIFIER, Verdict,
+    Verification, View,
 };
 
-use crate::blob;
-use crate::ingest::{
-    BY_FINGERPRINT, BatchWriter, IngestOutcome, IngestRefusal, Ingested, LeftOut, Prepared,
-    by_fingerprint,
-};
+use crate::copies::join_within;
+use crate::ingest::{BY_FINGERPRINT, BatchWriter, by_fingerprint};
 use crate::ledger::Ledger;
-use crate::schema;
-use crate::{CertId, Store, StoreError, Stored};
+use crate::merge::{Before, Joining, Offer, Record, Rules, decide};
+use crate::operator::redaction;
+use crate::redaction::Redacted;
+use crate::{CertId, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema};
 
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]
 pub struct Preparation {
     /// The limits on each certificate.
     pub limits: Limits,
-    /// Whether self-signatures are verified now. With limits or redactions they always are.
+    /// Whether self-signatures are verified now. With limits they always are.
     pub verification: Verification,
     /// The time of the write.
     pub now: Timestamp,
@@ -69,8 +66,17 @@ pub struct Intake {
 #[derive(Debug)]
 struct Pending {
     place: usize,
-    prepared: Prepared,
-    plan: Plan,
+    record: Record,
+    /// The stored copy that the record replaces.
+    before: Option<(Seen, Stored)>,
+    outcome: IngestOutcome,
+}
+
+/// The row of a certificate when it was read.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    id: i64,
+    change: i64,
 }
 
 impl Intake {
@@ -116,27 +122,6 @@ impl Intake {
             })
             .collect()
     }
-}
-
-/// The planned change for a certificate, computed before the store is locked.
-#[derive(Debug)]
-enum Plan {
-    Insert,
-    /// `verifier` is the version of the verifier that made the stored verdicts.
-    Update {
-        id: i64,
-        seen_change: i64,
-        before: Stored,
-        verifier: u8,
-    },
-    Done(IngestOutcome),
-}
-
-/// The way to combine a new copy with the stored copy.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Joining {
-    Union,
-    Replace,
 }
 
 impl Store {
@@ -276,100 +261,50 @@ impl Store {
         preparation: &Preparation,
     ) -> Result<Vec<LeftOut>, StoreError> {
         let Preparation { limits, verification, now, allowed } = preparation;
-        let now = now.seconds();
-        let (places, mut unique): (Vec<usize>, Vec<Cert>) = certs.into_iter().unzip();
         let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
-        let is_limited = *limits != Limits::default();
-        // Limits depend on the verdicts.
-        let verification = if is_limited { Verification::Full } else { *verification };
-        let offered = if is_limited || redacting { unique.clone() } else { Vec::new() };
-        let mut plans = Vec::with_capacity(unique.len());
-        for cert in &mut unique {
-            if redacting {
-                *cert = self.redacted(cert)?;
-            }
-            plans.push(self.plan(cert, intake.joining, redacting, limits)?);
-        }
-        let fresh: Vec<&Cert> = unique
-            .iter()
-            .zip(&plans)
-            .filter_map(|(cert, plan)| matches!(plan, Plan::Insert).then_some(cert))
-            .collect();
-        let mut fresh = verdicts(&fresh, verification).into_iter();
-        let work: Vec<(Cert, Plan, Vec<Verdict>)> = unique
-            .into_iter()
-            .zip(plans)
-            .map(|(cert, plan)| {
-                let verdicts = match &plan {
-                    Plan::Insert => fresh.next().unwrap_or_default(),
-                    Plan::Update { .. } | Plan::Done(_) => Vec::new(),
-                };
-                (cert, plan, verdicts)
-            })
-            .collect();
-        let mut work: Vec<(Cert, Plan, Vec<Verdict>)> = work
-            .into_par_iter()
-            .map(|(cert, plan, fresh)| {
-                let verdicts = match &plan {
-                    Plan::Update { before, verifier, .. } => {
-                        let carried = carried_over(&cert, &before.cert, &before.verdicts);
-                        renew(&cert, carried, *verifier, verification)
-                    }
-                    Plan::Insert | Plan::Done(_) => fresh,
-                };
-                (cert, plan, verdicts)
-            })
-            .collect();
-        if is_limited {
-            for (cert, plan, verdicts) in &mut work {
-                if !matches!(plan, Plan::Done(_)) {
-                    self.keep_within_limits(cert, verdicts, preparation, &mut intake.cost)?;
-                }
-            }
-        }
-        let left_out: Vec<LeftOut> = if offered.is_empty() {
-            vec![LeftOut::default(); work.len()]
-        } else {
-            let count = |(offered, (cert, plan, _)): (&Cert, &(Cert, Plan, _))| match plan {
-                Plan::Done(IngestOutcome::Refused(_)) => LeftOut::default(),
-                _ => LeftOut::of(offered, cert),
+        let mut offers = Vec::with_capacity(certs.len());
+        let mut places = Vec::with_capacity(certs.len());
+        for (place, cert) in certs {
+            let redacted = if redacting {
+                self.run(|connection| redaction(connection, &cert))?
+            } else {
+                Redacted::default()
             };
-            offered.par_iter().zip(&work).map(count).collect()
-        };
-        drop(offered);
-        let work: Vec<(Plan, Option<Prepared>)> = work
-            .into_par_iter()
-            .map(|(cert, plan, verdicts)| match &plan {
-                Plan::Done(_) => (plan, None),
-                Plan::Update { before, verifier, .. }
-                    if before.cert == cert
-                        && before.verdicts == verdicts
-                        && *verifier >= VERIFIER =>
-                {
-                    (Plan::Done(IngestOutcome::Unchanged), None)
+            let offer = Offer::new(cert, intake.joining, redacted);
+            let (seen, before) = self.before(offer.cert())?;
+            places.push((place, seen));
+            offers.push((offer, before));
+        }
+        let rules = Rules { limits, verification: *verification, now: *now, views: &views };
+        let cost = &mut intake.cost;
+        let decided = decide(offers, &rules, |cert, id, number| {
+            let issuers = self.issuers(id, Some(cert))?;
+            for issuer in &issuers {
+                let all = cost_of_signature(&issuer.key).saturating_mul(number);
+                charge(cost, all, *allowed)?;
+            }
+            Ok::<_, StoreError>(issuers)
+        })?;
+        let mut left_out = Vec::with_capacity(decided.len());
+        for ((place, seen), decided) in places.into_iter().zip(decided) {
+            left_out.push(decided.left_out);
+            let outcome = decided.outcome;
+            match decided.record {
+                Some(record) => {
+                    let before = seen.zip(decided.before);
+                    intake.pending.push_back(Pending { place, record, before, outcome });
                 }
-                _ => (plan, Some(Prepared::new(cert, verdicts, now, &views))),
-            })
-            .collect();
-        for (place, (plan, prepared)) in places.into_iter().zip(work) {
-            match (plan, prepared) {
-                (Plan::Done(outcome), _) => intake.outcomes[place] = Some(outcome),
-                (plan, Some(prepared)) => {
-                    intake.pending.push_back(Pending { place, prepared, plan });
-                }
-                (Plan::Insert | Plan::Update { .. }, None) => {
-                    unreachable!("planned and not prepared")
-                }
+                None => intake.outcomes[place] = Some(outcome),
             }
         }
         intake.views = views;
-        let planned = intake.pending.iter().map(|Pending { prepared, plan, .. }| {
-            let id = if let Plan::Update { id, .. } = plan { Some(*id) } else { None };
-            (id, &prepared.cert, &prepared.summary)
+        let planned = intake.pending.iter().map(|Pending { record, before, .. }| {
+            let id = before.as_ref().map(|(seen, _)| seen.id);
+            (id, &record.cert, &record.summary)
         });
         let ledger = Ledger::within(allowed.saturating_sub(intake.cost));
-        intake.ledger = self.rehearse(planned, &[], now, ledger)?;
+        intake.ledger = self.rehearse(planned, &[], now.seconds(), ledger)?;
         charge(&mut intake.cost, intake.ledger.cost(), *allowed)?;
         Ok(left_out)
     }
@@ -411,25 +346,20 @@ impl Store {
             let mut writer = BatchWriter::new(connection, last, now, &views, &ledger)?;
             let mut written = Vec::with_capacity(certs_max.min(1024));
             for (intake, &portion) in intakes.iter().zip(&portions) {
-                for Pending { prepared, plan, .. } in intake.pending.iter().take(portion) {
-                    let current = writer.current(prepared.cert.fingerprint())?;
+                for pending in intake.pending.iter().take(portion) {
+                    let Pending { record, before, outcome, .. } = pending;
+                    let current = writer.current(record.cert.fingerprint())?;
                     let is_overtaken = intake.views != views
-                        || writer.is_unwanted(&prepared.cert, current.is_some())?;
-                    written.push(match (plan, current) {
+                        || writer.is_unwanted(&record.cert, current.is_some())?;
+                    written.push(match (before, current) {
                         _ if is_overtaken => None,
-                        (Plan::Insert, None) => {
-                            writer.insert(prepared)?;
-                            Some(IngestOutcome::New)
+                        (None, None) => {
+                            writer.insert(record)?;
+                            Some(*outcome)
                         }
-                        (Plan::Update { id, seen_change, before, .. }, Some((_, change)))
-                            if change == *seen_change =>
-                        {
-                            writer.update(*id, change, prepared, before)?;
-                            Some(if before.cert == prepared.cert {
-                                IngestOutcome::Unchanged
-                            } else {
-                                IngestOutcome::Updated
-                            })
+                        (Some((seen, before)), Some((_, change))) if change == seen.change => {
+                            writer.update(seen.id, change, record, before)?;
+                            Some(*outcome)
                         }
                         _ => None,
                     });
@@ -441,57 +371,14 @@ impl Store {
         drop(ledger);
         let mut written = written.into_iter();
         for (intake, portion) in intakes.iter_mut().zip(portions) {
-            for (Pending { place, prepared, .. }, outcome) in
+            for (Pending { place, record, .. }, outcome) in
                 intake.pending.drain(..portion).zip(written.by_ref())
             {
                 intake.outcomes[place] = outcome;
                 if outcome.is_none() {
-                    intake.overtaken.push((place, prepared.cert));
+                    intake.overtaken.push((place, record.cert));
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Drops packets that the limits do not admit.
-    fn keep_within_limits(
-        &self,
-        cert: &mut Cert,
-        verdicts: &mut Vec<Verdict>,
-        preparation: &Preparation,
-        cost: &mut Duration,
-    ) -> Result<(), StoreError> {
-        if verdicts.contains(&Verdict::Unchecked) {
-            *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
-        }
-        let mut failure = None;
-        let mut numbers = None;
-        let mut look_up = |id: KeyId| {
-            // After a failure, the rest is not worth its time.
-            if failure.is_some() {
-                return Vec::new();
-            }
-            let issuers = self.issuers(id, Some(cert)).and_then(|issuers| {
-                let number = numbers.get_or_insert_with(|| numbers_by_issuer(cert)).get(&id);
-                for issuer in &issuers {
-                    let each = cost_of_signature(&issuer.key);
-                    let all = each.saturating_mul(number.copied().unwrap_or(0));
-                    charge(cost, all, preparation.allowed)?;
-                }
-                Ok(issuers)
-            });
-            issuers.unwrap_or_else(|error| {
-                failure = Some(error);
-                Vec::new()
-            })
-        };
-        let now = preparation.now.seconds();
-        let kept = cert.within(verdicts, &preparation.limits, now, &mut look_up);
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        if let Some((kept, left)) = kept {
-            (*cert, *verdicts) = (kept, left);
         }
         Ok(())
     }
@@ -533,83 +420,30 @@ impl Store {
         Ok(issuers)
     }
 
-    /// Compares `cert` with the stored copy, and merges the two.
-    fn plan(
-        &self,
-        cert: &mut Cert,
-        joining: Joining,
-        redacting: bool,
-        limits: &Limits,
-    ) -> Result<Plan, StoreError> {
-        const TOO_MANY: Plan = Plan::Done(IngestOutcome::Refused(IngestRefusal::TooManySignatures));
-        let found: Option<(i64, i64, u8)> = self.run(|connection| {
+    /// Reads what the store has of an offered certificate, and its row.
+    fn before(&self, cert: &Cert) -> Result<(Option<Seen>, Before), StoreError> {
+        let found: Option<(Seen, u8)> = self.run(|connection| {
             connection
                 .prepare_cached(BY_FINGERPRINT)?
                 .query_row(by_fingerprint(cert.fingerprint()), |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    Ok((Seen { id: row.get(0)?, change: row.get(1)? }, row.get(2)?))
                 })
                 .optional()
         })?;
-        let Some((id, seen_change, verifier)) = found else {
-            if self.is_blocked(cert.fingerprint())? {
-                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::Blocked)));
-            }
-            if cert.signature_count() > limits.signatures {
-                *cert = cert.without_others();
-            }
-            let is_readable = cert.signature_count() <= limits.signatures;
-            return Ok(if is_readable { Plan::Insert } else { TOO_MANY });
+        let Some((seen, verifier)) = found else {
+            let blocked = self.operator().is_blocked(cert.fingerprint())?;
+            return Ok((None, if blocked { Before::Blocked } else { Before::Absent }));
         };
-        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
-        // Verdicts of an older verifier are recomputed, even if nothing else is new.
-        let is_current = verifier >= VERIFIER;
-        if same && is_current {
-            return Ok(Plan::Done(IngestOutcome::Unchanged));
+        let same = self.run(|connection| blob::is_same(connection, seen.id, cert.as_bytes()))?;
+        if same && verifier >= VERIFIER {
+            return Ok((Some(seen), Before::Same));
         }
-        let before = match self.stored(CertId::new(id)) {
-            Ok(Some(before)) => before,
-            // A damaged copy is never merged. The other certificates of the batch are not affected.
-            Err(StoreError::DamagedCert { .. }) | Ok(None) => {
-                return Ok(Plan::Done(IngestOutcome::Refused(IngestRefusal::DamagedCopy)));
-            }
+        let before = match self.stored(CertId::new(seen.id)) {
+            Ok(Some(stored)) => Before::Present { stored, verifier },
+            Err(StoreError::DamagedCert { .. }) | Ok(None) => Before::Damaged,
             Err(error) => return Err(error),
         };
-        // Redacted user IDs are removed from the stored copy, too.
-        let ours = redacting.then(|| self.redacted(&before.cert)).transpose()?;
-        let ours = ours.as_ref().unwrap_or(&before.cert);
-        let offered = if ours.signature_count() + cert.signature_count() > limits.signatures {
-            cert.without_others()
-        } else {
-            cert.clone()
-        };
-        let joined = match joining {
-            Joining::Replace if ours.packets().next() != offered.packets().next() => {
-                Err(IngestRefusal::OtherPrimaryKey)
-            }
-            Joining::Replace => Ok(offered),
-            Joining::Union => {
-                joined(ours, &offered).map(|joined| joined.unwrap_or_else(|| ours.clone()))
-            }
-        };
-        Ok(match joined {
-            Ok(joined) if joined == before.cert && is_current => {
-                // Offered parts that the store left out are counted.
-                *cert = joined;
-                Plan::Done(IngestOutcome::Unchanged)
-            }
-            // A stored certificate above the limit may still shrink.
-            Ok(joined)
-                if joined.signature_count()
-                    > limits.signatures.max(before.cert.signature_count()) =>
-            {
-                TOO_MANY
-            }
-            Ok(joined) => {
-                *cert = joined;
-                Plan::Update { id, seen_change, before, verifier }
-            }
-            Err(refusal) => Plan::Done(IngestOutcome::Refused(refusal)),
-        })
+        Ok((Some(seen), before))
     }
 }
 
@@ -623,190 +457,8 @@ fn charge(cost: &mut Duration, more: Duration, allowed: Duration) -> Result<(), 
     if *cost > allowed { Err(StoreError::TooCostly { needed: *cost, allowed }) } else { Ok(()) }
 }
 
-/// The number of signatures that name each key as their issuer.
-fn numbers_by_issuer(cert: &Cert) -> HashMap<KeyId, u32> {
-    let mut numbers = HashMap::new();
-    for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
-        for (issuer, _) in Signature::parse(packet.body).iter().flat_map(Signature::issuers) {
-            *numbers.entry(issuer).or_default() += 1;
-        }
-    }
-    numbers
-}
-
 /// The cost of verifying one signature by the key with this packet body.
 pub(crate) fn cost_of_signature(key: &[u8]) -> Duration {
     let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: key };
     Key::parse(packet).map_or(Duration::ZERO, |key| key.verification_cost())
-}
-
-/// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
-/// returns the index of the merged certificate, and whether the input added anything to the copies before
-/// it. The time grows with the bytes, not with the bytes times the copies.
-fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
-    let mut groups: Vec<Group> = Vec::with_capacity(certs.len());
-    let mut places = Vec::with_capacity(certs.len());
-    let mut known: HashMap<Fingerprint, Vec<usize>> = HashMap::with_capacity(certs.len());
-    for cert in certs {
-        let same = known.entry(cert.fingerprint()).or_default();
-        // A copy that fits none of the groups stays a certificate of its own in the batch, and is refused when it is
-        // written.
-        let place = same.iter().find_map(|&at| Some((at, groups[at].add(&cert)?)));
-        places.push(place.unwrap_or((groups.len(), true)));
-        if place.is_none() {
-            same.push(groups.len());
-            groups.push(Group::new(cert));
-        }
-    }
-    (groups.into_iter().map(|group| union(group.copies)).collect(), places)
-}
-
-/// Copies of one certificate, with the same primary key. Their union is within the bounds of a certificate.
-struct Group {
-    copies: Vec<Cert>,
-    /// SHA-256 of each component, and of each signature with its component. Empty for a single copy.
-    seen: HashSet<[u8; 32]>,
-    bytes: usize,
-    packets: usize,
-}
-
-impl Group {
-    fn new(cert: Cert) -> Self {
-        let (bytes, packets) = (cert.as_bytes().len(), cert.packets().len());
-        Self { copies: vec![cert], seen: HashSet::new(), bytes, packets }
-    }
-
-    /// Adds a copy. Returns whether it has anything that the copies before it do not have, or `None` if it has another
-    /// primary key, or the union would be too large.
-    fn add(&mut self, cert: &Cert) -> Option<bool> {
-        let first = &self.copies[0];
-        if first.packets().next() != cert.packets().next() {
-            return None;
-        }
-        if self.copies.last() == Some(cert) {
-            return Some(false);
-        }
-        if self.seen.is_empty() {
-            self.seen.extend(packet_digests(first));
-        }
-        let news: Vec<_> =
-            packet_digests(cert).filter(|digest| !self.seen.contains(digest)).collect();
-        if news.is_empty() {
-            return Some(false);
-        }
-        let mut cert = cert.clone();
-        self.bytes += cert.as_bytes().len();
-        self.packets += cert.packets().len();
-        if self.bytes > CERT_BYTES_MAX || self.packets > PACKETS_MAX {
-            // The copies may have much in common.
-            let whole = union(std::mem::take(&mut self.copies));
-            let larger = joined(&whole, &cert);
-            let fits = larger.is_ok();
-            cert = larger.ok().flatten().unwrap_or(whole);
-            (self.bytes, self.packets) = (cert.as_bytes().len(), cert.packets().len());
-            self.copies.push(cert);
-            if !fits {
-                return None;
-            }
-        } else {
-            self.copies.push(cert);
-        }
-        self.seen.extend(news);
-        Some(true)
-    }
-}
-
-/// The union of one or more copies, joined in pairs.
-fn union(mut copies: Vec<Cert>) -> Cert {
-    while copies.len() > 1 {
-        let join = |pair: &[Cert]| match pair {
-            [one, other] => one.union(other),
-            rest => rest[0].clone(),
-        };
-        copies = copies.chunks(2).map(join).collect();
-    }
-    copies.swap_remove(0)
-}
-
-/// SHA-256 of each component, and of each signature with its component.
-pub(crate) fn packet_digests(cert: &Cert) -> impl Iterator<Item = [u8; 32]> + '_ {
-    let mut component = [0; 32];
-    cert.packets().map(move |packet| {
-        if packet.tag == Tag::SIGNATURE {
-            return sha256(&[b"signature", &component, packet.body]);
-        }
-        component = sha256(&[b"component", &[packet.tag.0], packet.body]);
-        component
-    })
-}
-
-/// The union of the stored copy with a new one. `None` if the new copy adds nothing.
-fn joined(ours: &Cert, theirs: &Cert) -> Result<Option<Cert>, IngestRefusal> {
-    if ours.packets().next() != theirs.packets().next() {
-        return Err(IngestRefusal::OtherPrimaryKey);
-    }
-    let joined = ours.union(theirs);
-    if joined.as_bytes().len() > CERT_BYTES_MAX || joined.packets().len() > PACKETS_MAX {
-        return Err(IngestRefusal::TooLarge);
-    }
-    Ok((joined.as_bytes() != ours.as_bytes()).then_some(joined))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A certificate with user IDs that have signatures. `0` and `1` are two certificates.
-    fn cert(which: u8, parts: &[(u8, Vec<u8>)]) -> Cert {
-        let mut raw = vec![0xc6, 13, 4, 0, 0, 0, which, 1, 0, 9, 1, 1, 0, 2, 3];
-        for (name, signatures) in parts {
-            raw.extend([0xcd, 1, *name]);
-            for signature in signatures {
-                raw.extend([0xc2, 2, 9, *signature]);
-            }
-        }
-        Cert::parse(&raw).unwrap()
-    }
-
-    fn any_cert() -> impl Strategy<Value = Cert> {
-        let part = (0u8..3, prop::collection::vec(0u8..4, 0..3));
-        (0u8..2, prop::collection::vec(part, 0..4)).prop_map(|(which, parts)| cert(which, &parts))
-    }
-
-    proptest! {
-        #[test]
-        fn copies_in_a_batch_are_joined_as_one_by_one(
-            certs in prop::collection::vec(any_cert(), 0..12),
-        ) {
-            let mut unique: Vec<Cert> = Vec::new();
-            let mut places = Vec::new();
-            for cert in &certs {
-                let found = unique.iter().position(|one| one.fingerprint() == cert.fingerprint());
-                if let Some(at) = found {
-                    let larger = joined(&unique[at], cert).unwrap();
-                    places.push((at, larger.is_some()));
-                    unique[at] = larger.unwrap_or_else(|| unique[at].clone());
-                } else {
-                    places.push((unique.len(), true));
-                    unique.push(cert.clone());
-                }
-            }
-            prop_assert_eq!(join_within(certs), (unique, places));
-        }
-    }
-
-    #[test]
-    fn the_time_for_copies_does_not_grow_with_their_square() {
-        let names: Vec<_> = (0..=255).map(|name| (name, vec![])).collect();
-        let copies: Vec<Cert> = (0..20_000usize)
-            .map(|at| {
-                cert(0, &[names[at % 256].clone(), (7, vec![u8::try_from(at / 256).unwrap()])])
-            })
-            .collect();
-        let (unique, places) = join_within(copies);
-        assert_eq!((unique.len(), places.len()), (1, 20_000));
-        assert_eq!(unique[0].packets().len(), 1 + 256 + 79);
-    }
 }

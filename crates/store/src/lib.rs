@@ -37,9 +37,13 @@
 //! ```
 
 mod aside;
+mod backup;
 mod blob;
 mod build;
+mod candidates;
 mod check;
+mod copies;
+mod damage;
 mod derive;
 mod digests;
 mod error;
@@ -49,14 +53,17 @@ mod intake;
 mod journal;
 mod keyserver;
 mod ledger;
+mod log;
 mod maintain;
+mod merge;
 mod migrate;
 mod number;
+mod operator;
 mod place;
 mod query;
+mod redaction;
 mod reindex;
 mod remake;
-mod repair;
 mod revoker;
 mod schema;
 mod select;
@@ -66,28 +73,37 @@ mod store;
 mod sums;
 mod tofu;
 mod trust;
+mod web;
 mod witness;
 
-pub use aside::SetAside;
 pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
+pub use candidates::Candidates;
 pub use check::{CheckReport, Depth, Finding, Remedy};
+pub use damage::{Damage, DamagedCert, Repair, Salvage, SetAside};
+pub use digests::Digests;
 pub use error::StoreError;
 pub use flow::Certifications;
-pub use ingest::{ChangeKind, IngestOutcome, IngestRefusal, Ingested, LeftOut};
 pub use intake::{Intake, Preparation};
-pub use keyserver::{LINK_SECONDS_MAX, Peer, Redaction, Unobtainable};
-pub use maintain::{Compacted, Pages, Return, Tombstone};
+pub use keyserver::{Keyserver, LINK_SECONDS_MAX, Peer, Unobtainable};
+pub use log::{ChangeKind, Log, Tombstone};
+pub use maintain::{Compacted, Pages, Return};
+pub use merge::{
+    Before, Decided, IngestOutcome, IngestRefusal, Ingested, Joining, LeftOut, Offer, Record,
+    Rules, Stored, decide,
+};
 pub use number::{CertId, ChangeNumber};
+pub use operator::Operator;
 pub use place::{FileKind, OpenFiles, file_kind};
 pub use query::{Query, QueryError};
+pub use redaction::{Redacted, Redaction};
 pub use reindex::{ReindexProgress, ReindexStep};
-pub use repair::{DamagedCert, Repair, Salvage};
 pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection};
 pub use snapshot::Snapshot;
-pub use store::{Access, Layout, Row, Store, Stored};
-pub use tofu::{Binding, CertIssuer, Event, Observation};
+pub use store::{Access, Layout, Row, Store};
+pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
+pub use web::Web;
 #[doc(hidden)]
 pub use witness::{FileStep, Witness, take as take_file_step, watch_file_steps};

@@ -7,13 +7,13 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
-use crate::build::{failed, fill_text};
-use crate::ingest::{BY_FINGERPRINT, ChangeKind, Prepared, Rows, Texts, by_fingerprint, log};
+use crate::ingest::{BY_FINGERPRINT, Rows, Texts, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
+use crate::merge::Record;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
-use crate::{CertId, ChangeNumber, Store, StoreError, aside, repair, revoker, sums, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -23,17 +23,6 @@ pub enum Return {
     Allowed,
     /// The certificate is refused from now on.
     Blocked,
-}
-
-/// A certificate that was deleted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Tombstone {
-    /// The fingerprint of the certificate.
-    pub fingerprint: Fingerprint,
-    /// The number of the change that deleted it.
-    pub change: ChangeNumber,
-    /// Whether the certificate can be imported again.
-    pub returning: Return,
 }
 
 /// The result of a compaction.
@@ -112,19 +101,19 @@ impl Store {
                     continue;
                 }
                 if let Some(stored) = stored {
-                    let prepared = Prepared::new(stored.cert, stored.verdicts, now, &views);
+                    let prepared = Record::new(stored.cert, stored.verdicts, now.into(), &views);
                     rows.add(id, &prepared);
                     texts.remove(id, prepared.terms.text);
                     gone.push((id, prepared.cert));
                     connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
                 } else {
-                    repair::purge(connection, id)?;
+                    damage::purge(connection, id)?;
                     purged.push(fingerprint);
                 }
                 blob::retire(connection, id)?;
                 last += 1;
-                log(connection, last, now, id, ChangeKind::Deleted)?;
-                bury(connection, &stored_fingerprint, last, blocked)?;
+                log::append(connection, last, now, id, ChangeKind::Deleted)?;
+                log::bury(connection, &stored_fingerprint, last, blocked)?;
                 deleted += 1;
             }
             rows.delete(connection)?;
@@ -149,7 +138,7 @@ impl Store {
                         .query_row([&stored], |row| row.get(0))
                         .optional()?;
                     if here.is_none() {
-                        bury(connection, &stored, buried.unwrap_or(last), true)?;
+                        log::bury(connection, &stored, buried.unwrap_or(last), true)?;
                     } else if !overtaken.contains(&fingerprint) {
                         // The certificate was added after the lookup.
                         overtaken.push(fingerprint);
@@ -162,119 +151,6 @@ impl Store {
             deleted += self.delete(&overtaken, returning, now.into())?;
         }
         Ok(deleted)
-    }
-
-    /// Allows blocked certificates to be imported again. Returns how many of them were blocked.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::delete`].
-    pub fn unblock(&mut self, fingerprints: &[Fingerprint]) -> Result<u64, StoreError> {
-        self.transaction(|connection, _| {
-            let mut count = 0;
-            for fingerprint in fingerprints {
-                let stored = fingerprint.to_stored();
-                let change: Option<i64> = connection
-                    .query_row(
-                        "SELECT change FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                        [&stored],
-                        |row| row.get(0),
-                    )
-                    .optional()?;
-                if let Some(change) = change {
-                    bury(connection, &stored, change, false)?;
-                    count += 1;
-                }
-            }
-            Ok(count)
-        })
-    }
-
-    /// Whether a certificate is blocked from being imported again.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT count(*) FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                )?
-                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
-        })
-    }
-
-    /// The certificates deleted after the change `after` that were not added again, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn tombstones(&self, after: ChangeNumber) -> Result<Vec<Tombstone>, StoreError> {
-        let rows: Vec<(Vec<u8>, i64, bool)> = self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT fingerprint, change, blocked FROM tombstone WHERE change > ?1 \
-                     ORDER BY change",
-                )?
-                .query_map([after.get()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|(stored, change, blocked)| {
-                let (fingerprint, _) = Fingerprint::from_stored(&stored)
-                    .ok_or_else(|| self.damaged("a row of table tombstone"))?;
-                let returning = if blocked { Return::Blocked } else { Return::Allowed };
-                Ok(Tombstone { fingerprint, change: ChangeNumber::new(change), returning })
-            })
-            .collect()
-    }
-
-    /// All certificates that were deleted or blocked and not added again, oldest first. Among them are those that were never in
-    /// the store.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::tombstones`].
-    pub fn all_tombstones(&self) -> Result<Vec<Tombstone>, StoreError> {
-        self.tombstones(ChangeNumber::new(-1))
-    }
-
-    /// Adds a full-text index, filled from the certificates, in one transaction.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn add_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
-        if self.has_index(index)? {
-            return Ok(());
-        }
-        let path = self.path.clone();
-        let mut failure = None;
-        let result = self.transaction(|connection, _| {
-            index.create(connection)?;
-            match fill_text(connection, index) {
-                Ok(()) => Ok(()),
-                Err(crate::derive::Failure::Engine(error)) => Err(error),
-                Err(other) => {
-                    failure = Some(failed(&path, other));
-                    Err(rusqlite::Error::QueryReturnedNoRows)
-                }
-            }
-        });
-        failure.map_or(result, Err)
-    }
-
-    /// Removes a full-text index. Searches then work without it, but slower.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
-            index.forget_new(connection)?;
-            connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
-        })
     }
 
     /// Drops log entries that a later change replaced, merges the full-text indexes, releases free pages, and
@@ -379,30 +255,6 @@ impl Store {
         }
     }
 
-    /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all
-    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages. It merges
-    /// segments of equal size, so that a small addition does not rewrite a large index.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Busy`] or any error of a write; no data are lost.
-    pub fn tidy(&mut self) -> Result<bool, StoreError> {
-        const PAGES: i64 = 64;
-        let table = TextIndex::Words.table();
-        self.transaction(|connection, _| {
-            if !TextIndex::Words.exists(connection)? {
-                return Ok(false);
-            }
-            let command = format!("INSERT INTO {table} ({table}, rank) VALUES (?1, ?2)");
-            let mut command = connection.prepare_cached(&command)?;
-            command.execute(("usermerge", 2))?;
-            let before = connection.total_changes();
-            command.execute(("merge", PAGES))?;
-            // The command itself counts as one change.
-            Ok(connection.total_changes() - before > 1)
-        })
-    }
-
     /// The size of the store on disk.
     ///
     /// # Errors
@@ -430,30 +282,4 @@ impl Store {
     pub fn cert_length(&self, id: CertId) -> Result<u64, StoreError> {
         self.run(|connection| blob::length(connection, id.get())).map(i64::cast_unsigned)
     }
-
-    /// Total length of all certificates in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn cert_bytes(&self) -> Result<u64, StoreError> {
-        self.run(blob::total_length).map(i64::cast_unsigned)
-    }
-}
-
-fn bury(
-    connection: &rusqlite::Connection,
-    fingerprint: &[u8],
-    change: i64,
-    blocked: bool,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO tombstone VALUES (?1, ?2, ?3, ?4)")?
-        .execute((
-            fingerprint,
-            change,
-            blocked,
-            sums::of_tombstone(fingerprint, change, blocked),
-        ))?;
-    Ok(())
 }

@@ -25,12 +25,13 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::check::{BYTES_DAMAGED, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
-use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
+use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
-use crate::{CheckReport, Remedy, Store, StoreError, trust};
+use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;
@@ -165,7 +166,7 @@ struct Parsed {
 struct Computed {
     blob: Blob,
     integrity: Integrity,
-    prepared: Result<Prepared, Reason>,
+    prepared: Result<Record, Reason>,
 }
 
 /// A certificate with something to write.
@@ -173,7 +174,7 @@ struct Wrong {
     id: i64,
     /// The row when the certificate was read.
     seen: Option<SeenRow>,
-    prepared: Prepared,
+    prepared: Record,
     action: Action,
     /// The change to record in its row, if it gets no new one.
     change: i64,
@@ -218,8 +219,8 @@ impl Reindex<'_> {
                 self.text(index)?;
             }
         }
-        if self.store.trust_rules()?.is_some() {
-            self.store.check_trust(true, self.now.into())?;
+        if self.store.web().rules()?.is_some() {
+            self.store.web_mut().update(true, self.now.into())?;
         }
         // Callers that keep digests in memory read them again after the schema changed.
         self.write(|connection, _| {
@@ -558,7 +559,8 @@ fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec
     judged
         .into_par_iter()
         .map(|(Parsed { blob, integrity, cert, stored }, fresh)| {
-            let prepared = cert.map(|cert| Prepared::new(cert, joined(stored, fresh), now, views));
+            let prepared =
+                cert.map(|cert| Record::new(cert, joined(stored, fresh), now.into(), views));
             Computed { blob, integrity, prepared }
         })
         .collect()
@@ -634,7 +636,7 @@ fn write_wrong(
         if matches!(action, Action::Verdicts | Action::Bytes) {
             last += 1;
             change = last;
-            log(connection, change, now, *id, ChangeKind::Updated)?;
+            log::append(connection, change, now, *id, ChangeKind::Updated)?;
         }
         let mut summary = prepared.summary.clone();
         revoker::ask(connection, &prepared.cert, &mut summary, now, ledger)?;
@@ -674,7 +676,7 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
             Some(blob) if !blob::is_usable(connection, blob)? => continue,
             Some(blob) => {
                 let Some((cert, verdicts)) = blob.decode() else { continue };
-                let prepared = Prepared::new(cert, verdicts, 0, &views);
+                let prepared = Record::new(cert, verdicts, Timestamp::new(0), &views);
                 Difference::all(id, &prepared.terms, &prepared.digests).collect()
             }
         };

@@ -11,10 +11,12 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
-use crate::ingest::{ChangeKind, Prepared, log, numbers};
+use crate::ingest::numbers;
+use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
+use crate::{ChangeKind, log};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -115,7 +117,7 @@ pub(crate) fn remake(
                 if verdicts != before.verdicts || !is_same_form {
                     last_change += 1;
                     change = last_change;
-                    log(connection, change, now, id, ChangeKind::Updated)?;
+                    log::append(connection, change, now, id, ChangeKind::Updated)?;
                 }
                 if !is_same_form {
                     let bytes = prepared.cert.as_bytes();
@@ -184,7 +186,7 @@ fn prepare(
     source: Verdicts,
     now: u32,
     views: &[View],
-) -> Vec<(Blob, Integrity, Result<Prepared, Reason>)> {
+) -> Vec<(Blob, Integrity, Result<Record, Reason>)> {
     let parsed: Vec<(Blob, Result<Cert, Reason>)> = blobs
         .into_par_iter()
         .map(|blob| {
@@ -221,7 +223,8 @@ fn prepare(
         .collect();
     work.into_par_iter()
         .map(|(blob, cert)| {
-            let prepared = cert.map(|(cert, verdicts)| Prepared::new(cert, verdicts, now, views));
+            let prepared =
+                cert.map(|(cert, verdicts)| Record::new(cert, verdicts, now.into(), views));
             let integrity = blob.integrity();
             (blob, integrity, prepared)
         })

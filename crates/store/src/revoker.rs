@@ -11,21 +11,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, ChangeKind, by_fingerprint, log};
+use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::ledger::Ledger;
-use crate::{CertId, Store, StoreError, Stored};
+use crate::{ChangeKind, Store, StoreError, Stored, log};
 
 impl Store {
-    /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Engine`].
-    pub fn naming(&self, revoker: Fingerprint) -> Result<Vec<CertId>, StoreError> {
-        let ids = self.run(|connection| naming(connection, [revoker]))?;
-        Ok(ids.into_iter().map(CertId::new).collect())
-    }
-
     /// The designated revocations of a certificate by revokers in the store, of any date.
     pub(crate) fn designated(
         &self,
@@ -209,7 +199,7 @@ pub(crate) fn follow(
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {
         *last += 1;
-        log(connection, *last, now, *id, ChangeKind::Updated)?;
+        log::append(connection, *last, now, *id, ChangeKind::Updated)?;
         update.execute((id, *last))?;
     }
     Ok(turned)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
-use talaria_cert::{Cert, Fingerprint, Limits, Summary, Timestamp, Verdict};
+use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
 use crate::build::failed;
@@ -22,7 +22,7 @@ use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::witness::{self, FileStep};
-use crate::{CertId, ChangeNumber, StoreError};
+use crate::{CertId, ChangeNumber, StoreError, Stored};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -107,15 +107,6 @@ impl Row {
     pub fn tag(&self) -> String {
         format!("{:x}-{:x}", self.id.get(), self.change.get())
     }
-}
-
-/// A certificate with the verdicts on its signatures.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// The certificate.
-    pub cert: Cert,
-    /// One verdict per signature packet, in canonical order.
-    pub verdicts: Vec<Verdict>,
 }
 
 /// The time used for a migration, in seconds since 1970. It need not be the caller's time: results are stored with
@@ -508,20 +499,6 @@ impl Store {
         }
     }
 
-    /// The number of the newest change, 0 in an empty store. It shows cheaply whether the store has changed:
-    /// reading it takes one access to the last page of the log.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn last_change(&self) -> Result<ChangeNumber, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT coalesce(max(number), 0) FROM change")?
-                .query_row([], |row| row.get(0).map(ChangeNumber::new))
-        })
-    }
-
     /// The name of the store, generated randomly when the store was created. Change numbers of different stores
     /// are not comparable.
     ///
@@ -533,47 +510,6 @@ impl Store {
             connection
                 .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
         })
-    }
-
-    /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full,
-    /// 6 ultimate; plus 128 if disabled).
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn ownertrust(&self, fingerprint: Fingerprint) -> Result<Option<u8>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
-                .query_row([fingerprint.to_stored()], |row| row.get(0))
-                .optional()
-        })
-    }
-
-    /// All owner trust values that [`Self::set_ownertrust`] recorded, in key order.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn ownertrusts(&self) -> Result<Vec<(Fingerprint, u8)>, StoreError> {
-        let rows: Vec<(Vec<u8>, u8)> = self.run(|connection| {
-            connection
-                .prepare("SELECT fingerprint, value FROM ownertrust ORDER BY fingerprint")?
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|(stored, value)| match Fingerprint::from_stored(&stored) {
-                Some((fingerprint, _)) => Ok((fingerprint, value)),
-                None => Err(self.damaged("a row of table ownertrust")),
-            })
-            .collect()
-    }
-
-    /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
-    /// Certificates already in the store stay unchanged until they are written again.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
     }
 
     /// Limits the memory of this value: cached pages, and mapped bytes of the file.

@@ -1,15 +1,16 @@
 //! Observed bindings of addresses to certificates, and the user's decisions about them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 use talaria_cert::{
-    Addressee, Cert, CertificationVerifier, Fingerprint, Handle, Key, KeyId, KeySetup, PacketRef,
+    Addressee, Cert, CertificationVerifier, Fingerprint, Key, KeyId, KeySetup, PacketRef,
     Signature, Tag, Verdict, kind,
 };
 use talaria_trust::tofu::{History, Policy, strictest};
 
-use crate::{CertId, Store, StoreError, sums};
+use crate::{Store, StoreError, sums};
 
 /// A binding of an address to a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,7 +63,29 @@ pub enum Event {
 const BINDING: &str =
     "SELECT fingerprint, email, user_id, time, policy, effective, conflict FROM binding";
 
+/// The bindings of a store: what was observed, and what the user has decided.
+#[derive(Debug)]
+pub struct Tofu<S>(S);
+
 impl Store {
+    /// Trust on first use.
+    #[must_use]
+    pub fn tofu(&self) -> Tofu<&Self> {
+        Tofu(self)
+    }
+
+    /// Trust on first use, for writing.
+    #[must_use]
+    pub fn tofu_mut(&mut self) -> Tofu<&mut Self> {
+        Tofu(self)
+    }
+}
+
+impl<S: Borrow<Store>> Tofu<S> {
+    fn store(&self) -> &Store {
+        self.0.borrow()
+    }
+
     /// The recorded bindings of an address, by fingerprint.
     ///
     /// # Errors
@@ -97,7 +120,7 @@ impl Store {
         parameters: impl rusqlite::Params,
     ) -> Result<Vec<Binding>, StoreError> {
         type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>);
-        let rows: Vec<Raw> = self.run(|connection| {
+        let rows: Vec<Raw> = self.store().run(|connection| {
             connection
                 .prepare_cached(sql)?
                 .query_map(parameters, |row| {
@@ -133,82 +156,11 @@ impl Store {
                 };
                 let read = read();
                 let name = String::from_utf8_lossy(&email);
-                read.ok_or_else(|| self.damaged(format!("a row of table binding, of {name}")))
+                read.ok_or_else(|| {
+                    self.store().damaged(format!("a row of table binding, of {name}"))
+                })
             })
             .collect()
-    }
-
-    /// Records bindings and replaces existing ones, all or none. The user's decision holds for every spelling of
-    /// the address that is recorded with the certificate.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn set_bindings(&mut self, bindings: &[Binding]) -> Result<(), StoreError> {
-        let mut all = Vec::new();
-        for binding in bindings {
-            let addressee = Addressee::of_gnupg_name(&binding.email);
-            let recorded = self.bindings_with(binding.fingerprint)?.into_iter();
-            let others = recorded.filter(|other| {
-                other.email != binding.email && Addressee::of_gnupg_name(&other.email) == addressee
-            });
-            all.extend(others.map(|other| Binding { policy: binding.policy, ..other }));
-        }
-        // The given bindings come last, since they may be among the others.
-        all.extend_from_slice(bindings);
-        self.transaction(|connection, _| {
-            all.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
-        })
-    }
-
-    /// Merges the bindings of another database, all or none. The user's decisions in this store stay, and events
-    /// that both databases have count once.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_bindings`].
-    pub fn join_bindings(&mut self, bindings: &[(Binding, Vec<Event>)]) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
-            for (binding, events) in bindings {
-                let fingerprint = binding.fingerprint.to_stored();
-                let decided = connection
-                    .prepare_cached(
-                        "SELECT 1 FROM binding WHERE email = ?1 AND fingerprint = ?2 AND policy <> 1",
-                    )?
-                    .exists((&binding.email, &fingerprint))?;
-                put(connection, binding, if decided { "OR IGNORE" } else { "OR REPLACE" })?;
-                let mut encrypted: BTreeMap<i64, u32> = BTreeMap::new();
-                for event in events {
-                    match event {
-                        Event::Encrypted(time) => *encrypted.entry(*time).or_default() += 1,
-                        event => note(connection, binding, event)?,
-                    }
-                }
-                for (time, count) in encrypted {
-                    connection
-                        .prepare_cached(
-                            "INSERT INTO encrypted VALUES (?1, ?2, ?3, ?4) \
-                             ON CONFLICT DO UPDATE SET count = max(count, excluded.count)",
-                        )?
-                        .execute((&binding.email, &fingerprint, time, count))?;
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Records observations, all or none. Existing bindings stay unchanged.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_bindings`].
-    pub fn observe(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
-        self.transaction(|connection, _| {
-            observations.iter().try_for_each(|Observation { binding, event }| {
-                put(connection, binding, "OR IGNORE")?;
-                note(connection, binding, event)
-            })
-        })
     }
 
     /// The observed events of a binding: signatures in the order of their verification, then the times of
@@ -219,7 +171,7 @@ impl Store {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn events(&self, fingerprint: Fingerprint, email: &[u8]) -> Result<Vec<Event>, StoreError> {
         let stored = fingerprint.to_stored();
-        self.run(|connection| {
+        self.store().run(|connection| {
             let mut events: Vec<Event> = connection
                 .prepare_cached(
                     "SELECT digest, origin, signed, time FROM verified \
@@ -269,73 +221,79 @@ impl Store {
         }
         Ok((History::of(verified), History::of(encrypted)))
     }
+}
 
-    /// Candidates for certificates that have a user ID with the identity `addressee`.
+impl Tofu<&mut Store> {
+    /// Records bindings and replaces existing ones, all or none. The user's decision holds for every spelling of
+    /// the address that is recorded with the certificate.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn with_addressee(&self, addressee: &Addressee) -> Result<Vec<CertId>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT cert FROM address WHERE handle = ?1")?
-                .query_map([Handle::of_addressee(addressee).0.cast_signed()], |row| {
-                    row.get(0).map(CertId::new)
-                })?
-                .collect()
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn set_bindings(&mut self, bindings: &[Binding]) -> Result<(), StoreError> {
+        let mut all = Vec::new();
+        for binding in bindings {
+            let addressee = Addressee::of_gnupg_name(&binding.email);
+            let recorded = self.bindings_with(binding.fingerprint)?.into_iter();
+            let others = recorded.filter(|other| {
+                other.email != binding.email && Addressee::of_gnupg_name(&other.email) == addressee
+            });
+            all.extend(others.map(|other| Binding { policy: binding.policy, ..other }));
+        }
+        // The given bindings come last, since they may be among the others.
+        all.extend_from_slice(bindings);
+        self.0.transaction(|connection, _| {
+            all.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
         })
     }
 
-    /// Candidates for certificates that have a key with this ID.
+    /// Merges the bindings of another database, all or none. The user's decisions in this store stay, and events
+    /// that both databases have count once.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn with_key(&self, id: KeyId) -> Result<Vec<CertId>, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT cert FROM key WHERE handle = ?1")?
-                .query_map([id.rotated().cast_signed()], |row| row.get(0).map(CertId::new))?
-                .collect()
-        })
-    }
-
-    /// The handles of identities that more than one certificate may have, found in one pass over the index.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn shared_addresses(&self) -> Result<HashSet<Handle>, StoreError> {
-        self.run(|connection| {
-            let mut statement = connection.prepare("SELECT handle FROM address ORDER BY handle")?;
-            let mut rows = statement.query([])?;
-            let (mut shared, mut last) = (HashSet::new(), None);
-            while let Some(row) = rows.next()? {
-                let handle: i64 = row.get(0)?;
-                if last.replace(handle) == Some(handle) {
-                    shared.insert(Handle(handle.cast_unsigned()));
+    /// As [`Self::set_bindings`].
+    pub fn join_bindings(&mut self, bindings: &[(Binding, Vec<Event>)]) -> Result<(), StoreError> {
+        self.0.transaction(|connection, _| {
+            for (binding, events) in bindings {
+                let fingerprint = binding.fingerprint.to_stored();
+                let decided = connection
+                    .prepare_cached(
+                        "SELECT 1 FROM binding WHERE email = ?1 AND fingerprint = ?2 AND policy <> 1",
+                    )?
+                    .exists((&binding.email, &fingerprint))?;
+                put(connection, binding, if decided { "OR IGNORE" } else { "OR REPLACE" })?;
+                let mut encrypted: BTreeMap<i64, u32> = BTreeMap::new();
+                for event in events {
+                    match event {
+                        Event::Encrypted(time) => *encrypted.entry(*time).or_default() += 1,
+                        event => note(connection, binding, event)?,
+                    }
+                }
+                for (time, count) in encrypted {
+                    connection
+                        .prepare_cached(
+                            "INSERT INTO encrypted VALUES (?1, ?2, ?3, ?4) \
+                             ON CONFLICT DO UPDATE SET count = max(count, excluded.count)",
+                        )?
+                        .execute((&binding.email, &fingerprint, time, count))?;
                 }
             }
-            Ok(shared)
+            Ok(())
         })
     }
 
-    /// Candidates for certificates that one of `issuers` certified: those with a signature that names one of them.
+    /// Records observations, all or none. Existing bindings stay unchanged.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn named_by(&self, issuers: &[KeyId]) -> Result<HashSet<CertId>, StoreError> {
-        self.run(|connection| {
-            let mut found = HashSet::new();
-            for issuer in issuers {
-                let certs = connection
-                    .prepare_cached("SELECT cert FROM certifier WHERE handle = ?1")?
-                    .query_map([issuer.0.cast_signed()], |row| row.get(0).map(CertId::new))?
-                    .collect::<rusqlite::Result<Vec<_>>>()?;
-                found.extend(certs);
-            }
-            Ok(found)
+    /// As [`Self::set_bindings`].
+    pub fn observe(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
+        self.0.transaction(|connection, _| {
+            observations.iter().try_for_each(|Observation { binding, event }| {
+                put(connection, binding, "OR IGNORE")?;
+                note(connection, binding, event)
+            })
         })
     }
 }

@@ -85,166 +85,26 @@ impl TrustView {
     }
 }
 
-impl Store {
-    /// The rules of the web of trust. `None` if the store has no web because no key is ultimately trusted.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn trust_rules(&self) -> Result<Option<Rules>, StoreError> {
-        self.run(rules)
-    }
-
-    /// Changes the rules of the web of trust and recomputes it at `now`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
-    pub fn set_trust_rules(
-        &mut self,
-        rules: Rules,
-        now: Timestamp,
-    ) -> Result<TrustReport, StoreError> {
-        let now = now.seconds();
-        let planned = Planned { anew: Some(rules), ..Planned::default() };
-        let ledger = self.rehearse_trust(planned, now)?;
-        self.transaction(|connection, _| {
-            set_rules(connection, rules)?;
-            renew(connection, now, &ledger)
-        })
-    }
-
-    /// Updates the web of trust to `now`. With `anew`, recomputes it from the
-    /// certificates alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_trust_rules`].
-    pub fn check_trust(&mut self, anew: bool, now: Timestamp) -> Result<TrustReport, StoreError> {
-        let now = now.seconds();
-        let planned =
-            Planned { anew: if anew { self.trust_rules()? } else { None }, ..Planned::default() };
-        let ledger = self.rehearse_trust(planned, now)?;
-        self.transaction(|connection, _| {
-            if rules(connection)?.is_none() {
-                if ultimates(connection)?.is_empty() {
-                    return Ok(TrustReport::default());
-                }
-                set_rules(connection, Rules::default())?;
-                return renew(connection, now, &ledger);
-            }
-            if anew {
-                let before = said(connection)?;
-                let report = renew(connection, now, &ledger)?;
-                let after = said(connection)?;
-                let differs = |id: &&i64| before.get(id) != after.get(id);
-                let ids: BTreeSet<&i64> = before.keys().chain(after.keys()).collect();
-                let changed = ids.into_iter().filter(differs).count() as u64;
-                return Ok(TrustReport { changed, ..report });
-            }
-            let web = Web::with(connection, now, &ledger)?;
-            web.map_or(Ok(TrustReport::default()), |web| web.recompute(BTreeSet::new()))
-        })
-    }
-
-    /// Records the owner trust of certificates, in GnuPG's numbers, all or none, and updates the web of trust.
-    /// The certificates need not be in the store.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::set_trust_rules`].
-    pub fn set_ownertrust(
-        &mut self,
-        entries: &[(Fingerprint, u8)],
-        now: Timestamp,
-    ) -> Result<TrustReport, StoreError> {
-        let now = now.seconds();
-        let owners = entries.iter().map(|(by, value)| (by.to_stored(), *value)).collect();
-        let ledger = self.rehearse_trust(Planned { owners, ..Planned::default() }, now)?;
-        self.transaction(|connection, _| {
-            let mut insert = connection
-                .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
-            let mut delete =
-                connection.prepare_cached("DELETE FROM ownertrust WHERE fingerprint = ?1")?;
-            let mut changed = BTreeSet::new();
-            for (fingerprint, value) in entries {
-                let stored = fingerprint.to_stored();
-                if *value == 0 {
-                    delete.execute([&stored])?;
-                } else {
-                    let sum = sums::of(&[&stored, &[*value]]);
-                    insert.execute((stored, value, sum))?;
-                }
-                changed.extend(find(connection, *fingerprint)?);
-            }
-            if rules(connection)?.is_none() {
-                let own = |value: u8| Level::from_number(value) == Some(Level::Ultimate);
-                if !entries.iter().any(|&(_, value)| own(value)) {
-                    return Ok(TrustReport::default());
-                }
-                set_rules(connection, Rules::default())?;
-                return renew(connection, now, &ledger);
-            }
-            Web::with(connection, now, &ledger)?
-                .map_or(Ok(TrustReport::default()), |web| web.recompute(changed))
-        })
-    }
-
-    /// Computes the signatures that the web of trust needs after planned changes, before the store is locked.
-    fn rehearse_trust(&self, planned: Planned<'_>, now: u32) -> Result<Ledger, StoreError> {
-        let mut ledger = Ledger::default();
-        // Within a transaction, the store is locked already.
-        if !self.is_in_transaction {
-            self.run(|connection| rehearse(connection, planned, now, &mut ledger))?;
-        }
-        Ok(ledger)
-    }
-
-    /// The certifications by introducers at `now`. The store is not modified.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn certifiers(&self, now: Timestamp) -> Result<Certifiers<'_>, StoreError> {
-        let now = now.seconds();
-        let connection = &self.connection;
-        let web = || -> rusqlite::Result<Option<Web<'_>>> {
-            let Some(mut web) = Web::of(connection, now)? else { return Ok(None) };
-            web.spread(due(connection, now)?)?;
-            Ok(Some(web))
-        };
-        let web = web().map_err(|source| StoreError::engine(&self.path, source))?;
-        Ok(Certifiers { store: self, web, now })
-    }
-
-    /// The web of trust at `now`. The store is not modified.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn trust(&self, now: Timestamp) -> Result<TrustView, StoreError> {
-        let now = now.seconds();
-        self.run(|connection| {
-            let due = due(connection, now)?;
-            if due.is_empty() {
-                return Ok(TrustView::default());
-            }
-            let Some(mut web) = Web::of(connection, now)? else { return Ok(TrustView::default()) };
-            web.spread(due)?;
-            let again = web.nodes.into_iter().map(|(id, node)| (id, node.standing)).collect();
-            Ok(TrustView { again })
-        })
-    }
-}
-
 /// Finds the introducers that certified certificates, with a cache.
 pub struct Certifiers<'s> {
     store: &'s Store,
-    web: Option<Web<'s>>,
+    web: Option<Evaluation<'s>>,
     now: u32,
 }
 
-impl Certifiers<'_> {
+impl<'s> Certifiers<'s> {
+    /// The certifications by introducers at `now`.
+    pub(crate) fn new(store: &'s Store, now: u32) -> Result<Self, StoreError> {
+        let connection = &store.connection;
+        let web = || -> rusqlite::Result<Option<Evaluation<'_>>> {
+            let Some(mut web) = Evaluation::of(connection, now)? else { return Ok(None) };
+            web.spread(due(connection, now)?)?;
+            Ok(Some(web))
+        };
+        let web = web().map_err(|source| StoreError::engine(&store.path, source))?;
+        Ok(Self { store, web, now })
+    }
+
     /// The introducers with a valid certification on a certificate, the most trusted of each user ID first.
     ///
     /// # Errors
@@ -296,6 +156,79 @@ impl Certifiers<'_> {
     }
 }
 
+/// Brings the web of trust to `now`, and creates it if keys are ultimately trusted. With `anew`, recomputes it from the
+/// certificates alone.
+pub(crate) fn update(
+    connection: &Connection,
+    anew: bool,
+    now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<TrustReport> {
+    if rules(connection)?.is_none() {
+        if ultimates(connection)?.is_empty() {
+            return Ok(TrustReport::default());
+        }
+        set_rules(connection, Rules::default())?;
+        return renew(connection, now, ledger);
+    }
+    if anew {
+        let before = said(connection)?;
+        let report = renew(connection, now, ledger)?;
+        let after = said(connection)?;
+        let differs = |id: &&i64| before.get(id) != after.get(id);
+        let ids: BTreeSet<&i64> = before.keys().chain(after.keys()).collect();
+        let changed = ids.into_iter().filter(differs).count() as u64;
+        return Ok(TrustReport { changed, ..report });
+    }
+    let web = Evaluation::with(connection, now, ledger)?;
+    web.map_or(Ok(TrustReport::default()), |web| web.recompute(BTreeSet::new()))
+}
+
+/// Records owner trust, and updates the web of trust.
+pub(crate) fn set_owners(
+    connection: &Connection,
+    entries: &[(Fingerprint, u8)],
+    now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<TrustReport> {
+    let mut insert =
+        connection.prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
+    let mut delete = connection.prepare_cached("DELETE FROM ownertrust WHERE fingerprint = ?1")?;
+    let mut changed = BTreeSet::new();
+    for (fingerprint, value) in entries {
+        let stored = fingerprint.to_stored();
+        if *value == 0 {
+            delete.execute([&stored])?;
+        } else {
+            let sum = sums::of(&[&stored, &[*value]]);
+            insert.execute((stored, value, sum))?;
+        }
+        changed.extend(find(connection, *fingerprint)?);
+    }
+    if rules(connection)?.is_none() {
+        let own = |value: u8| Level::from_number(value) == Some(Level::Ultimate);
+        if !entries.iter().any(|&(_, value)| own(value)) {
+            return Ok(TrustReport::default());
+        }
+        set_rules(connection, Rules::default())?;
+        return renew(connection, now, ledger);
+    }
+    Evaluation::with(connection, now, ledger)?
+        .map_or(Ok(TrustReport::default()), |web| web.recompute(changed))
+}
+
+/// The web of trust at `now`, without writing.
+pub(crate) fn view(connection: &Connection, now: u32) -> rusqlite::Result<TrustView> {
+    let due = due(connection, now)?;
+    if due.is_empty() {
+        return Ok(TrustView::default());
+    }
+    let Some(mut web) = Evaluation::of(connection, now)? else { return Ok(TrustView::default()) };
+    web.spread(due)?;
+    let again = web.nodes.into_iter().map(|(id, node)| (id, node.standing)).collect();
+    Ok(TrustView { again })
+}
+
 /// Whether the store has a web of trust.
 pub(crate) fn is_kept(connection: &Connection) -> rusqlite::Result<bool> {
     rules(connection).map(|rules| rules.is_some())
@@ -321,12 +254,12 @@ pub(crate) fn rehearse(
     ledger: &mut Ledger,
 ) -> rusqlite::Result<()> {
     let mut index = None;
-    let mut web = match Web::of(connection, now)? {
+    let mut web = match Evaluation::of(connection, now)? {
         Some(web) => web,
         None if begins(connection, &planned)? => {
             index = Some(FirstIndex::make(connection)?);
             let rules = planned.anew.unwrap_or_default();
-            let mut web = Web::new(connection, rules, now);
+            let mut web = Evaluation::new(connection, rules, now);
             (web.from_nothing, web.is_first) = (true, true);
             web
         }
@@ -396,7 +329,7 @@ pub(crate) fn follow(
     now: u32,
     ledger: &Ledger,
 ) -> rusqlite::Result<()> {
-    let Some(mut web) = Web::with(connection, now, ledger)? else { return Ok(()) };
+    let Some(mut web) = Evaluation::with(connection, now, ledger)? else { return Ok(()) };
     let changed: BTreeSet<i64> = changed.into_iter().collect();
     for &id in &changed {
         if let Some((cert, _)) = read(connection, id, now)? {
@@ -413,7 +346,7 @@ pub(crate) fn forget(
     now: u32,
     ledger: &Ledger,
 ) -> rusqlite::Result<()> {
-    let Some(mut web) = Web::with(connection, now, ledger)? else { return Ok(()) };
+    let Some(mut web) = Evaluation::with(connection, now, ledger)? else { return Ok(()) };
     let mut delete =
         connection.prepare_cached("DELETE FROM certifier WHERE handle = ?1 AND cert = ?2")?;
     for (id, cert) in gone {
@@ -457,7 +390,9 @@ pub(crate) fn renew(
 ) -> rusqlite::Result<TrustReport> {
     connection
         .execute_batch("DELETE FROM trust; DELETE FROM introducer; DELETE FROM certifier;")?;
-    let Some(web) = Web::with(connection, now, ledger)? else { return Ok(TrustReport::default()) };
+    let Some(web) = Evaluation::with(connection, now, ledger)? else {
+        return Ok(TrustReport::default());
+    };
     index_issuers(connection, "certifier")?;
     let own = ultimates(connection)?;
     web.recompute(own)
@@ -477,7 +412,9 @@ pub(crate) fn misfits(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
     let now = standings.map(|standing| standing.holds.from).max().unwrap_or(0);
     let mut misfits: BTreeSet<i64> =
         stored.iter().filter(|(_, node)| node.is_none()).map(|(id, _)| *id).collect();
-    let Some(mut web) = Web::of(connection, now)? else { return Ok(stored.into_keys().collect()) };
+    let Some(mut web) = Evaluation::of(connection, now)? else {
+        return Ok(stored.into_keys().collect());
+    };
     web.from_nothing = true;
     web.spread(ultimates(connection)?)?;
     let says_nothing = |node: &Node| {
@@ -565,7 +502,7 @@ fn index_issuers(connection: &Connection, table: &str) -> rusqlite::Result<()> {
     drained.map_err(failed)
 }
 
-fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
+pub(crate) fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
     let text: Option<String> = connection
         .prepare_cached("SELECT value FROM meta WHERE name = 'trust'")?
         .query_row([], |row| row.get(0))
@@ -582,7 +519,7 @@ fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
     }))
 }
 
-fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
+pub(crate) fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
     let Rules { completes, marginals, depth, gnupg, .. } = rules;
     let gnupg = match gnupg {
         Gnupg::V2_2 => GNUPG_2_2,
@@ -793,7 +730,7 @@ struct Work {
 }
 
 /// The web of trust within a transaction, or in a rehearsal of one.
-struct Web<'c> {
+struct Evaluation<'c> {
     connection: &'c Connection,
     rules: Rules,
     now: u32,
@@ -819,7 +756,7 @@ struct Web<'c> {
     report: TrustReport,
 }
 
-impl<'c> Web<'c> {
+impl<'c> Evaluation<'c> {
     /// Loads the rules. `None` if the store has no web of trust.
     fn of(connection: &'c Connection, now: u32) -> rusqlite::Result<Option<Self>> {
         Ok(rules(connection)?.map(|rules| Self::new(connection, rules, now)))
@@ -1220,8 +1157,8 @@ mod tests {
             owners: [(here.fingerprint().to_stored(), owner)].into(),
             ..Planned::default()
         };
-        let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_ownertrust(&[(here.fingerprint(), owner)], NOW.into()).unwrap();
+        let ledger = store.web().rehearse(planned, NOW).unwrap();
+        store.web_mut().set_ownertrust(&[(here.fingerprint(), owner)], NOW.into()).unwrap();
         assert!(!stored(&store).is_empty());
         check(&HashMap::new(), &stored(&store), &ledger);
 
@@ -1230,8 +1167,8 @@ mod tests {
             owners: [(coming.fingerprint().to_stored(), owner)].into(),
             ..Planned::default()
         };
-        let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_ownertrust(&[(coming.fingerprint(), owner)], NOW.into()).unwrap();
+        let ledger = store.web().rehearse(planned, NOW).unwrap();
+        store.web_mut().set_ownertrust(&[(coming.fingerprint(), owner)], NOW.into()).unwrap();
         check(&before, &stored(&store), &ledger);
 
         let before = stored(&store);
@@ -1258,8 +1195,8 @@ mod tests {
         let mut rules = Rules::default();
         rules.marginals = 1;
         let planned = Planned { anew: Some(rules), ..Planned::default() };
-        let ledger = store.rehearse_trust(planned, NOW).unwrap();
-        store.set_trust_rules(rules, NOW.into()).unwrap();
+        let ledger = store.web().rehearse(planned, NOW).unwrap();
+        store.web_mut().set_rules(rules, NOW.into()).unwrap();
         check(&HashMap::new(), &stored(&store), &ledger);
     }
 

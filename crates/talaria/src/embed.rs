@@ -274,7 +274,7 @@ impl Certificates {
 
     /// The sum of the numbers of the last changes, which grows with each change of one of the stores.
     fn last_changes(&self) -> Result<i64, StoreError> {
-        lock(&self.0).iter().map(|opened| opened.store.last_change().map(ChangeNumber::get)).sum()
+        lock(&self.0).iter().map(|opened| opened.store.log().last().map(ChangeNumber::get)).sum()
     }
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn each(
         failed.map_or(Ok(()), Err)?;
     }
     for opened in stores.iter() {
-        let gone = opened.store.tombstones(since)?;
+        let gone = opened.store.log().tombstones(since)?;
         exported.deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
     }
     Ok(())
@@ -240,7 +240,7 @@ impl<'a> ExportWriter<'a> {
             Self::Home(path, certs) => {
                 let mut ownertrusts = Vec::new();
                 for opened in stores.iter() {
-                    ownertrusts.extend(opened.store.ownertrusts()?);
+                    ownertrusts.extend(opened.store.web().ownertrusts()?);
                 }
                 let left_out = gnupg::Home::write(&path, certs, &ownertrusts, now)?;
                 return Ok(left_out.iter().map(ToString::to_string).collect());

@@ -221,7 +221,7 @@ impl Import<'_> {
             }
         }
         if !ownertrusts.is_empty() {
-            self.store.set_ownertrust(&ownertrusts, self.options.now.into())?;
+            self.store.web_mut().set_ownertrust(&ownertrusts, self.options.now.into())?;
             self.reports[at].ownertrusts += ownertrusts.len() as u64;
         }
         let parsed: Vec<(Place, Result<Cert, Reason>)> =
@@ -290,7 +290,7 @@ impl Import<'_> {
         let at = self.reports.len() - 1;
         let Some(theirs) = self.store.get(revoker)? else { return Ok(false) };
         let Some(key) = theirs.cert.packets().next() else { return Ok(false) };
-        for id in self.store.naming(revoker)? {
+        for id in self.store.candidates().naming(revoker)? {
             let Some(stored) = self.store.stored(id)? else { continue };
             let revoked = stored.cert.with_direct_signature(body);
             let made = |cert: &Cert| cert.revocations_by(revoker, key.body).len();

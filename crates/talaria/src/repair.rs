@@ -80,7 +80,7 @@ pub fn repair(
     let progress = |certs, step| Progress { certs, step: Some(step), ..Progress::default() };
     let damaged = {
         let report = &mut monitor.report;
-        store.damaged_certs(|certs| report(progress(certs, "looking for damage")))?
+        store.damage().certs(|certs| report(progress(certs, "looking for damage")))?
     };
     monitor.check()?;
     let mut copies: Vec<Vec<Cert>> = vec![Vec::new(); damaged.len()];
@@ -111,7 +111,12 @@ pub fn repair(
             }
             [copies] = fetched;
         }
-        let result = store.repair(certificate.id, &copies, options.salvage, options.now.into())?;
+        let result = store.damage_mut().repair(
+            certificate.id,
+            &copies,
+            options.salvage,
+            options.now.into(),
+        )?;
         // Another process may have repaired it.
         let Some(result) = result else { continue };
         repaired.push(Repaired {

@@ -458,7 +458,7 @@ fn read_store(path: &Path, sink: &mut Sink<'_>) -> Result<InputKind, Error> {
         }
     }
     collector.finish()?;
-    push_ownertrusts(store.ownertrusts()?, sink)?;
+    push_ownertrusts(store.web().ownertrusts()?, sink)?;
     Ok(InputKind::Store)
 }
 

@@ -74,7 +74,7 @@ pub fn observe(
         });
         observations.extend(bindings.map(|binding| Observation { binding, event: event.clone() }));
     }
-    if observations.is_empty() { Ok(()) } else { store.observe(&observations) }
+    if observations.is_empty() { Ok(()) } else { store.tofu_mut().observe(&observations) }
 }
 
 /// Imports the TOFU data of GnuPG; returns the number of bindings.
@@ -106,7 +106,7 @@ pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, Sto
             (binding, events.collect())
         })
         .collect();
-    store.join_bindings(&bindings)?;
+    store.tofu_mut().join_bindings(&bindings)?;
     Ok(bindings.len() as u64)
 }
 
@@ -117,9 +117,9 @@ pub fn import_tofu(store: &mut Store, database: TofuDatabase) -> Result<u64, Sto
 /// Errors of reading the store.
 pub fn export_tofu(store: &Store) -> Result<TofuDatabase, StoreError> {
     let mut bindings = Vec::new();
-    for ours in store.bindings()? {
+    for ours in store.tofu().bindings()? {
         let (mut signatures, mut encryptions) = (Vec::new(), Vec::new());
-        for event in store.events(ours.fingerprint, &ours.email)? {
+        for event in store.tofu().events(ours.fingerprint, &ours.email)? {
             match event {
                 Event::Verified { digest, origin, signed, time } => {
                     signatures.push(TofuSignature { digest, origin, sig_time: signed, time });
@@ -141,8 +141,13 @@ pub fn export_tofu(store: &Store) -> Result<TofuDatabase, StoreError> {
         });
     }
     let own = |&(_, value): &(Fingerprint, u8)| Level::from_number(value) == Some(Level::Ultimate);
-    let ultimately_trusted =
-        store.ownertrusts()?.iter().filter(|entry| own(entry)).map(|(f, _)| f.key_id()).collect();
+    let ultimately_trusted = store
+        .web()
+        .ownertrusts()?
+        .iter()
+        .filter(|entry| own(entry))
+        .map(|(f, _)| f.key_id())
+        .collect();
     Ok(TofuDatabase { bindings, ultimately_trusted })
 }
 

@@ -21,7 +21,7 @@ impl Token {
     ///
     /// Errors of reading the store.
     pub fn now(store: &Store) -> Result<Self, Error> {
-        Ok(Self { store: store.name()?, number: store.last_change()? })
+        Ok(Self { store: store.name()?, number: store.log().last()? })
     }
 
     /// The change number.

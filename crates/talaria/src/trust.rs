@@ -177,13 +177,14 @@ impl<'s> Judge<'s> {
         now: u32,
     ) -> Result<Self, StoreError> {
         let web = match model {
-            TrustModel::Pgp | TrustModel::TofuPgp => store.trust(now.into())?,
+            TrustModel::Pgp | TrustModel::TofuPgp => store.web().at(now.into())?,
             _ => TrustView::default(),
         };
-        let shared = (all && model.is_tofu()).then(|| store.shared_addresses()).transpose()?;
+        let shared =
+            (all && model.is_tofu()).then(|| store.candidates().shared_addresses()).transpose()?;
         let mut recorded: HashMap<Addressee, Vec<Binding>> = HashMap::new();
         if model.is_tofu() {
-            for binding in store.bindings()? {
+            for binding in store.tofu().bindings()? {
                 let addressee = Addressee::of_gnupg_name(&binding.email);
                 recorded.entry(addressee).or_default().push(binding);
             }
@@ -230,7 +231,7 @@ impl<'s> Judge<'s> {
             .map(|(user_id, judged)| match (&user_id.content, &judged.tofu) {
                 (UserIdContent::Text(text), Some(decision)) => {
                     let (signatures, encryptions) =
-                        self.store.history(fingerprint, &gnupg_name(text))?;
+                        self.store.tofu().history(fingerprint, &gnupg_name(text))?;
                     Ok(Some(TofuStatistics {
                         policy: decision.policy.name(),
                         ask: decision.policy == Policy::Ask,
@@ -262,7 +263,7 @@ impl<'s> Judge<'s> {
         let web = match self.model {
             TrustModel::Always => return Ok(alike(Level::Unknown)),
             TrustModel::Direct => {
-                let owner = self.store.ownertrust(summary.fingerprint())?;
+                let owner = self.store.web().ownertrust(summary.fingerprint())?;
                 return Ok(alike(owner.and_then(Level::from_number).unwrap_or_default()));
             }
             TrustModel::Wot => return self.flow(row),
@@ -354,7 +355,7 @@ impl<'s> Judge<'s> {
         let mut certifiers = self.certifiers.borrow_mut();
         match &mut *certifiers {
             Some(certifiers) => certifiers.that_decided(id),
-            none => none.insert(self.store.certifiers(self.now.into())?).that_decided(id),
+            none => none.insert(self.store.web().certifiers(self.now.into())?).that_decided(id),
         }
     }
 
@@ -376,7 +377,8 @@ impl<'s> Judge<'s> {
             Policy::Auto => {}
             decided => reasons.push(ValidityReason::Decided(decided)),
         }
-        let (signatures, encryptions) = self.store.history(fingerprint, &gnupg_name(user_id))?;
+        let (signatures, encryptions) =
+            self.store.tofu().history(fingerprint, &gnupg_name(user_id))?;
         if !decision.own {
             reasons.push(ValidityReason::Seen { signatures, encryptions });
         }
@@ -447,7 +449,7 @@ impl<'s> Judge<'s> {
             .collect();
         let handle = Handle::of_addressee(&addressee);
         if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
-            for id in self.store.with_addressee(&addressee)? {
+            for id in self.store.candidates().with_addressee(&addressee)? {
                 others.extend(self.rival(row.id, id, &addressee)?);
             }
         }
@@ -498,7 +500,7 @@ impl<'s> Judge<'s> {
             return Ok(own);
         }
         let (mut fingerprints, mut roots) = (Vec::new(), Vec::new());
-        for (fingerprint, value) in self.store.ownertrusts()? {
+        for (fingerprint, value) in self.store.web().ownertrusts()? {
             let amount = match Level::from_number(value) {
                 Some(Level::Ultimate) => {
                     fingerprints.push(fingerprint);
@@ -511,7 +513,7 @@ impl<'s> Judge<'s> {
             roots.extend(self.store.row(fingerprint)?.map(|row| (row.id, amount)));
         }
         let ids: Vec<KeyId> = fingerprints.iter().map(Fingerprint::key_id).collect();
-        let named = self.store.named_by(&ids)?;
+        let named = self.store.candidates().named_by(&ids)?;
         Ok(self.own.get_or_init(|| Own { fingerprints, named, roots }))
     }
 

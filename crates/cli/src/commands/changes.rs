@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         failed.map_or(Ok(()), Err)?;
-        for gone in store.tombstones(since)? {
+        for gone in store.log().tombstones(since)? {
             if cx.json {
                 let json = serde_json::json!({
                     "change": gone.change.get(), "fingerprint": gone.fingerprint.to_string(),

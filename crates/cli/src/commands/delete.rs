@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let (count, verb) = if args.dry_run {
         (fingerprints.len() as u64, "would be deleted")
     } else if args.unblock {
-        (stores.writable()?.unblock(&fingerprints)?, "allowed back")
+        (stores.writable()?.operator_mut().unblock(&fingerprints)?, "allowed back")
     } else {
         let returning = if args.block { Return::Blocked } else { Return::Allowed };
         let deleted = stores.writable()?.delete(&fingerprints, returning, cx.now.into())?;

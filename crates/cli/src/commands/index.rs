@@ -49,8 +49,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         let store = stores.writable()?;
         match action {
-            Action::Add => cx.step("indexing", || store.add_index(index))?,
-            Action::Drop => cx.step("dropping the index", || store.drop_index(index))?,
+            Action::Add => cx.step("indexing", || store.operator_mut().add_index(index))?,
+            Action::Drop => {
+                cx.step("dropping the index", || store.operator_mut().drop_index(index))?;
+            }
         }
     }
     let mut out = cx.stdout();

@@ -150,7 +150,7 @@ fn acknowledged_uploads_survive_a_killed_server() {
     assert_eq!(metric(port, "certs"), count);
     assert_eq!(metric(port, "digests_sks"), count);
     let mut digests = BTreeSet::new();
-    store.for_each_digest(View::Sks, |digest, _| digests.extend([digest])).unwrap();
+    store.digests().for_each(View::Sks, |digest, _| digests.extend([digest])).unwrap();
     let contents = program.contents();
     let computed: BTreeSet<[u8; 16]> = contents.values().map(Cert::sks_digest).collect();
     assert!(digests == computed, "the digests are not those of the certificates");

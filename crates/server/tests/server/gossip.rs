@@ -240,7 +240,7 @@ fn a_peer_that_delivers_something_else_keeps_no_certificate_away() {
     let server = Site::with(ours, gossiping());
     server.add_peer(liar.gossip, View::Sks);
     wait_for("the liar is asked", || liar.exchanges() >= 3);
-    assert_eq!(server.store().unobtainable_count().unwrap(), 1);
+    assert_eq!(server.store().keyserver().unobtainable_count().unwrap(), 1);
     assert!(!server.digests(View::Sks).contains(&wanted[0].sks_digest()));
     let honest = Peer::start(&announced, wanted.to_vec());
     server.add_peer(honest.gossip, View::Sks);
@@ -263,7 +263,7 @@ fn partial_answers_are_completed_by_another_request() {
     server.add_peer(peer.gossip, View::Sks);
     let whole = sks_digests(&certs);
     wait_for("all came", || server.digests(View::Sks) == whole);
-    assert_eq!(server.store().unobtainable_count().unwrap(), 0);
+    assert_eq!(server.store().keyserver().unobtainable_count().unwrap(), 0);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn binding(fingerprint: Fingerprint, email: &str, policy: Policy) -> (Binding, V
 }
 
 fn policies(store: &Store, fingerprint: Fingerprint) -> Vec<(String, Policy)> {
-    let bindings = store.bindings_with(fingerprint).unwrap().into_iter();
+    let bindings = store.tofu().bindings_with(fingerprint).unwrap().into_iter();
     bindings.map(|b| (String::from_utf8(b.email).unwrap(), b.policy)).collect()
 }
 
@@ -46,10 +46,10 @@ fn the_stricter_policy_for_two_forms_of_an_address_wins() {
     for (at, ([unicode, ascii], _)) in cases.iter().enumerate() {
         let rows = [(UNICODE, *unicode), (ASCII, *ascii), (OTHER, Good)];
         let rows = rows.map(|(email, policy)| binding(name(at), email, policy));
-        store.join_bindings(&rows).unwrap();
+        store.tofu_mut().join_bindings(&rows).unwrap();
     }
     // Another certificate with the address has its own decisions.
-    store.join_bindings(&[binding(name(99), UNICODE, Good)]).unwrap();
+    store.tofu_mut().join_bindings(&[binding(name(99), UNICODE, Good)]).unwrap();
     drop(store);
     make_format_3(&folder);
     let store = Store::open(&folder.path(), Access::Write).unwrap();
@@ -58,8 +58,8 @@ fn the_stricter_policy_for_two_forms_of_an_address_wins() {
         let expected = expected.map(|(email, policy)| (email.to_owned(), policy));
         assert_eq!(policies(&store, name(at)), expected);
         // Records of signatures stay under the form in which they were seen.
-        assert_eq!(store.events(name(at), ASCII.as_bytes()).unwrap().len(), 1);
-        assert_eq!(store.events(name(at), UNICODE.as_bytes()).unwrap().len(), 1);
+        assert_eq!(store.tofu().events(name(at), ASCII.as_bytes()).unwrap().len(), 1);
+        assert_eq!(store.tofu().events(name(at), UNICODE.as_bytes()).unwrap().len(), 1);
     }
     assert_eq!(policies(&store, name(99)), [(UNICODE.to_owned(), Good)]);
     assert_clean(&store);
@@ -71,8 +71,8 @@ fn a_policy_holds_for_both_forms_of_an_address() {
     let mut store = folder.store();
     let name = Fingerprint::V4([1; 20]);
     let rows = [UNICODE, ASCII, OTHER].map(|email| binding(name, email, Policy::Bad));
-    store.join_bindings(&rows).unwrap();
-    store.set_bindings(&[binding(name, ASCII, Policy::Good).0]).unwrap();
+    store.tofu_mut().join_bindings(&rows).unwrap();
+    store.tofu_mut().set_bindings(&[binding(name, ASCII, Policy::Good).0]).unwrap();
     let expected = [(OTHER, Policy::Bad), (UNICODE, Policy::Good), (ASCII, Policy::Good)];
     assert_eq!(policies(&store, name), expected.map(|(email, p)| (email.to_owned(), p)));
     assert_clean(&store);
@@ -104,7 +104,7 @@ fn a_migration_normalises_confirmed_addresses() {
     }
     drop(connection);
     let store = Store::open(&folder.path(), Access::Write).unwrap();
-    let published = |at: usize| store.published(all[at].fingerprint()).unwrap();
+    let published = |at: usize| store.keyserver().published(all[at].fingerprint()).unwrap();
     // Of two merged addresses, the last confirmation counts.
     assert_eq!(published(0), [ASCII.parse::<Address>().unwrap()]);
     assert_eq!(published(1), []);

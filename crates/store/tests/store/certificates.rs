@@ -73,7 +73,9 @@ fn every_form_of_search_finds_exactly_its_matches() {
     for indexes in [true, false] {
         if !indexes {
             let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
-            TextIndex::ALL.iter().for_each(|index| writer.drop_index(*index).unwrap());
+            TextIndex::ALL
+                .iter()
+                .for_each(|index| writer.operator_mut().drop_index(*index).unwrap());
         }
         for cert in all.iter().step_by(7) {
             let mut searches = Vec::new();
@@ -114,7 +116,7 @@ fn every_form_of_search_finds_exactly_its_matches() {
         assert!(store.select(&missing, 10).unwrap().rows.is_empty());
     }
     let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
-    TextIndex::ALL.iter().for_each(|index| writer.add_index(*index).unwrap());
+    TextIndex::ALL.iter().for_each(|index| writer.operator_mut().add_index(*index).unwrap());
     assert_clean(&store);
 }
 
@@ -198,10 +200,10 @@ fn the_change_log_has_the_changes_since_a_token() {
     let all = corpus(20);
     let mut store = folder.store();
     store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
-    let token = store.last_change().unwrap();
+    let token = store.log().last().unwrap();
     assert_eq!(token.get(), 10);
     store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
-    assert_eq!(store.last_change().unwrap(), token, "nothing new is no change");
+    assert_eq!(store.log().last().unwrap(), token, "nothing new is no change");
     store.ingest(all[8..12].to_vec(), Verification::Full, NOW.into()).unwrap();
     store
         .delete(&[all[0].fingerprint(), all[11].fingerprint()], Return::Allowed, NOW.into())
@@ -215,14 +217,14 @@ fn the_change_log_has_the_changes_since_a_token() {
         .unwrap();
     assert_eq!(changed, [all[10].fingerprint()], "deleted certificates are not among them");
     let gone: Vec<_> =
-        store.tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
+        store.log().tombstones(token).unwrap().into_iter().map(|t| t.fingerprint).collect();
     assert_eq!(gone, [all[0].fingerprint(), all[11].fingerprint()]);
     store.ingest(all[..1].to_vec(), Verification::Full, NOW.into()).unwrap();
-    assert_eq!(store.tombstones(token).unwrap().len(), 1, "what came back is not deleted");
+    assert_eq!(store.log().tombstones(token).unwrap().len(), 1, "what came back is not deleted");
     assert!(store.compact(None, Duration::ZERO).unwrap().is_log_empty);
     assert_clean(&store);
     assert_eq!(
-        store.tombstones(ChangeNumber::START).unwrap().len(),
+        store.log().tombstones(ChangeNumber::START).unwrap().len(),
         1,
         "compacting forgets no deletion"
     );
@@ -238,7 +240,7 @@ fn a_blocked_certificate_stays_out_until_it_is_unblocked() {
     let outcomes = store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     let refused = IngestOutcome::Refused(IngestRefusal::Blocked);
     assert_eq!(outcomes, [IngestOutcome::Unchanged, refused, refused]);
-    assert_eq!(store.unblock(&names[1..2]).unwrap(), 1);
+    assert_eq!(store.operator_mut().unblock(&names[1..2]).unwrap(), 1);
     let outcomes = store.ingest(all, Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::Unchanged, IngestOutcome::New, refused]);
     assert_clean(&store);
@@ -554,7 +556,7 @@ fn check_finds_every_flipped_byte_that_matters() {
     let folder = Folder::new();
     let all = corpus(12);
     let mut store = folder.filled(&all);
-    store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+    store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
     store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
@@ -585,9 +587,9 @@ fn image(path: &Path) -> Result<String, StoreError> {
     let mut text = format!(
         "{} {} {:?} {:?}",
         store.name()?,
-        store.last_change()?,
-        store.ownertrusts()?,
-        store.tombstones(ChangeNumber::START)?
+        store.log().last()?,
+        store.web().ownertrusts()?,
+        store.log().tombstones(ChangeNumber::START)?
     );
     for order in [Order::Insertion, Order::Key, Order::Change] {
         let mut rows = Vec::new();

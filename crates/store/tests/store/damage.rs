@@ -74,33 +74,36 @@ fn a_flipped_bit_is_found_never_accepted_and_repaired_by_an_equal_copy() {
             assert!(report.findings[0].remedy == Remedy::Copy);
         }
         // A rebuild changes nothing about it, and says so.
-        let last = store.last_change().unwrap();
+        let last = store.log().last().unwrap();
         let report = store.rebuild(NOW.into()).unwrap();
         assert_eq!((report.certs, report.count), (11, 1), "{report:?}");
         assert_eq!(report.findings[0].object, format!("certificate {name}"));
         assert_eq!(bytes_of(&damage, id), flipped);
-        assert_eq!(store.last_change().unwrap(), last);
+        assert_eq!(store.log().last().unwrap(), last);
         assert_eq!(store.check(Depth::Signatures, |_| {}).unwrap().count, 1);
         // It still has its row, so that a copy finds it.
         assert_eq!(store.row(name).unwrap().unwrap().id, cert_id(id));
-        let damaged = store.damaged_certs(|_| {}).unwrap();
+        let damaged = store.damage().certs(|_| {}).unwrap();
         assert_eq!(damaged.len(), 1);
         assert_eq!((damaged[0].number(), damaged[0].fingerprint), (id, Some(name)));
         assert_eq!(
-            store.repair(cert_id(id), &[], Salvage::WithCopy, NOW.into()).unwrap(),
+            store.damage_mut().repair(cert_id(id), &[], Salvage::WithCopy, NOW.into()).unwrap(),
             Some(Repair::NoCopy)
         );
         assert_eq!(bytes_of(&damage, id), flipped);
         let copies = [all[0].clone(), original];
         assert_eq!(
-            store.repair(cert_id(id), &copies, Salvage::WithCopy, NOW.into()).unwrap(),
+            store.damage_mut().repair(cert_id(id), &copies, Salvage::WithCopy, NOW.into()).unwrap(),
             Some(Repair::Restored)
         );
         assert_clean(&store);
         assert_eq!(contents(&store), before);
-        assert_eq!(store.repair(cert_id(id), &copies, Salvage::Always, NOW.into()).unwrap(), None);
+        assert_eq!(
+            store.damage_mut().repair(cert_id(id), &copies, Salvage::Always, NOW.into()).unwrap(),
+            None
+        );
     }
-    assert!(store.set_aside().unwrap().is_empty());
+    assert!(store.damage().set_aside().unwrap().is_empty());
 }
 
 #[test]
@@ -131,21 +134,22 @@ fn a_different_copy_replaces_a_damaged_certificate_and_its_bytes_are_set_aside()
     let end = bytes.len() - 1;
     bytes[end] ^= 1;
     set_bytes(&damage, 6, &bytes);
-    let last = store.last_change().unwrap();
+    let last = store.log().last().unwrap();
     let repair = store
+        .damage_mut()
         .repair(cert_id(6), std::slice::from_ref(&copy), Salvage::WithCopy, NOW.into())
         .unwrap();
     assert_eq!(repair, Some(Repair::Replaced));
-    assert_eq!(store.last_change().unwrap(), last.next());
+    assert_eq!(store.log().last().unwrap(), last.next());
     assert_clean(&store);
     let stored = store.get(all[5].fingerprint()).unwrap().unwrap().cert;
     // The proven part stays, together with the copy, and nothing else comes in.
     assert_eq!(stored.union(&copy), stored);
     assert_eq!(stored.union(&all[5]), all[5]);
-    let aside = store.set_aside().unwrap();
+    let aside = store.damage().set_aside().unwrap();
     assert_eq!(aside.len(), 1);
     assert_eq!(aside[0].fingerprint, Some(all[5].fingerprint()));
-    assert_eq!(store.set_aside_bytes(aside[0].number).unwrap(), Some(bytes));
+    assert_eq!(store.damage().set_aside_bytes(aside[0].number).unwrap(), Some(bytes));
 }
 
 #[test]
@@ -157,12 +161,12 @@ fn deleting_a_certificate_deletes_its_set_aside_bytes() {
     for id in [4, 5, 6, 7] {
         set_bytes(&damage, id, b"nothing");
         assert_eq!(
-            store.repair(cert_id(id), &[], Salvage::Always, NOW.into()).unwrap(),
+            store.damage_mut().repair(cert_id(id), &[], Salvage::Always, NOW.into()).unwrap(),
             Some(Repair::Removed)
         );
     }
     let here = |store: &Store| -> Vec<Option<Fingerprint>> {
-        store.set_aside().unwrap().into_iter().map(|aside| aside.fingerprint).collect()
+        store.damage().set_aside().unwrap().into_iter().map(|aside| aside.fingerprint).collect()
     };
     let name = |at: usize| Some(all[at].fingerprint());
     assert_eq!(here(&store), [name(3), name(4), name(5), name(6)]);
@@ -170,11 +174,11 @@ fn deleting_a_certificate_deletes_its_set_aside_bytes() {
     assert_eq!(here(&store), [name(4), name(5), name(6)]);
     store.delete(&[all[4].fingerprint()], Return::Blocked, NOW.into()).unwrap();
     assert_eq!(here(&store), [name(5), name(6)]);
-    store.redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+    store.operator_mut().redact(all[5].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
     assert_eq!(here(&store), [name(6)]);
-    let number = store.set_aside().unwrap()[0].number;
-    assert_eq!(store.delete_set_aside(&[number, 99]).unwrap(), 1);
-    assert_eq!(store.set_aside_bytes(number).unwrap(), None);
+    let number = store.damage().set_aside().unwrap()[0].number;
+    assert_eq!(store.damage_mut().delete_set_aside(&[number, 99]).unwrap(), 1);
+    assert_eq!(store.damage().set_aside_bytes(number).unwrap(), None);
     assert!(here(&store).is_empty());
 }
 
@@ -190,17 +194,17 @@ fn salvage_keeps_proven_parts_and_removes_the_rest() {
     set_bytes(&damage, 6, &bytes);
     set_bytes(&damage, 7, b"nothing");
     assert_eq!(
-        store.repair(cert_id(6), &[], Salvage::Always, NOW.into()).unwrap(),
+        store.damage_mut().repair(cert_id(6), &[], Salvage::Always, NOW.into()).unwrap(),
         Some(Repair::Salvaged)
     );
     assert_eq!(
-        store.repair(cert_id(7), &[], Salvage::Always, NOW.into()).unwrap(),
+        store.damage_mut().repair(cert_id(7), &[], Salvage::Always, NOW.into()).unwrap(),
         Some(Repair::Removed)
     );
     assert_clean(&store);
     assert!(store.get(all[5].fingerprint()).unwrap().is_some());
     assert!(store.get(all[6].fingerprint()).unwrap().is_none());
-    assert_eq!(store.set_aside().unwrap().len(), 2);
+    assert_eq!(store.damage().set_aside().unwrap().len(), 2);
     // Nothing blocks its return.
     let outcomes = store.ingest(vec![all[6].clone()], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcomes, [IngestOutcome::New]);
@@ -298,7 +302,7 @@ fn a_migration_blesses_nothing() {
     let mut store = folder.store();
     assert_eq!(store.upgraded_from(), Some(4));
     let found: Vec<i64> =
-        store.damaged_certs(|_| {}).unwrap().into_iter().map(|cert| cert.number()).collect();
+        store.damage().certs(|_| {}).unwrap().into_iter().map(|cert| cert.number()).collect();
     assert_eq!(found, damaged);
     let report = store.rebuild(NOW.into()).unwrap();
     assert_eq!((report.certs, report.count), (16, 4));
@@ -309,8 +313,10 @@ fn a_migration_blesses_nothing() {
     for &id in &damaged {
         let at = usize::try_from(id).unwrap() - 1;
         assert!(matches!(store.stored(cert_id(id)), Err(StoreError::DamagedCert { .. })));
-        let repair =
-            store.repair(cert_id(id), &all[at..=at], Salvage::WithCopy, NOW.into()).unwrap();
+        let repair = store
+            .damage_mut()
+            .repair(cert_id(id), &all[at..=at], Salvage::WithCopy, NOW.into())
+            .unwrap();
         assert_eq!(repair, Some(Repair::Replaced));
     }
     assert_clean(&store);

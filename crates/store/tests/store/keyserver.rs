@@ -63,17 +63,17 @@ fn number_of(connection: &Connection, cert: &Cert) -> i64 {
 
 /// Checks that every digest of a store belongs to a certificate and finds it.
 fn assert_digests(store: &Store) {
-    for view in store.views().unwrap() {
+    for view in store.digests().views().unwrap() {
         let mut found = BTreeSet::new();
-        store.for_each_digest(view, |digest, id| assert!(found.insert((digest, id)))).unwrap();
+        store.digests().for_each(view, |digest, id| assert!(found.insert((digest, id)))).unwrap();
         let mut expected = BTreeSet::new();
         for name in contents(store).into_keys() {
             let id = store.row(name).unwrap().unwrap().id;
             let stored = store.stored(id).unwrap().unwrap();
             if let Some(digest) = view.digest(&stored.cert, &stored.verdicts) {
                 expected.insert((digest, id));
-                assert_eq!(store.by_digest(digest).unwrap().map(|(_, id)| id), Some(id));
-                assert!(store.digests_of(id).unwrap().contains(&(view, digest)));
+                assert_eq!(store.digests().find(digest).unwrap().map(|(_, id)| id), Some(id));
+                assert!(store.digests().of(id).unwrap().contains(&(view, digest)));
             }
         }
         assert_eq!(found, expected, "{view:?}");
@@ -112,14 +112,14 @@ fn opening_migrates_format_1() {
     for access in [Access::Write, Access::Create] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 5)], NOW.into()).unwrap();
         store.delete(&[all[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
         let before = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
-            store.ownertrusts().unwrap(),
-            store.tombstones(ChangeNumber::START).unwrap(),
+            store.log().last().unwrap(),
+            store.web().ownertrusts().unwrap(),
+            store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         drop(store);
         make_format_1(&folder.path());
@@ -127,18 +127,18 @@ fn opening_migrates_format_1() {
         let after = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
-            store.ownertrusts().unwrap(),
-            store.tombstones(ChangeNumber::START).unwrap(),
+            store.log().last().unwrap(),
+            store.web().ownertrusts().unwrap(),
+            store.log().tombstones(ChangeNumber::START).unwrap(),
         );
         assert_eq!(before, after);
-        assert_eq!(store.views().unwrap(), [View::Sks]);
+        assert_eq!(store.digests().views().unwrap(), [View::Sks]);
         assert_digests(&store);
         assert_clean(&store);
         drop(store);
         // The migration is permanent.
         let mut store = Store::open(&folder.path(), Access::Write).unwrap();
-        store.add_view(OTHER).unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
         store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
         assert_digests(&store);
         assert_clean(&store);
@@ -168,18 +168,18 @@ fn opening_migrates_format_2() {
     for access in [Access::Write, Access::Create] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
         let standing = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
-            store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
+            store.web().at(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels)
         };
         let before = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
-            store.ownertrusts().unwrap(),
-            store.views().unwrap(),
+            store.log().last().unwrap(),
+            store.web().ownertrusts().unwrap(),
+            store.digests().views().unwrap(),
             standing(&store),
         );
         assert!(before.5.is_some());
@@ -189,9 +189,9 @@ fn opening_migrates_format_2() {
         let after = (
             contents(&store),
             store.name().unwrap(),
-            store.last_change().unwrap(),
-            store.ownertrusts().unwrap(),
-            store.views().unwrap(),
+            store.log().last().unwrap(),
+            store.web().ownertrusts().unwrap(),
+            store.digests().views().unwrap(),
             standing(&store),
         );
         assert!(before == after, "something has changed");
@@ -218,19 +218,24 @@ fn opening_migrates_format_3() {
     for access in [Access::Write, Access::Create] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.add_view(OTHER).unwrap();
-        store.set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
-        store.drop_index(TextIndex::Trigrams).unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
+        store.web_mut().set_ownertrust(&[(all[0].fingerprint(), 6)], NOW.into()).unwrap();
+        store.operator_mut().drop_index(TextIndex::Trigrams).unwrap();
         let state = |store: &Store| {
             let row = store.row(all[0].fingerprint()).unwrap().unwrap();
-            let levels =
-                store.trust(NOW.into()).unwrap().standing(store, row.id).unwrap().map(|s| s.levels);
+            let levels = store
+                .web()
+                .at(NOW.into())
+                .unwrap()
+                .standing(store, row.id)
+                .unwrap()
+                .map(|s| s.levels);
             (
                 contents(store),
                 store.name().unwrap(),
-                store.last_change().unwrap(),
-                store.ownertrusts().unwrap(),
-                store.views().unwrap(),
+                store.log().last().unwrap(),
+                store.web().ownertrusts().unwrap(),
+                store.digests().views().unwrap(),
                 TextIndex::ALL.map(|index| store.has_index(index).unwrap()),
                 levels.unwrap(),
             )
@@ -253,8 +258,8 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
     for wrong in [Verdict::Good, Verdict::Bad, Verdict::Unsupported] {
         let folder = Folder::new();
         let mut store = folder.filled(&all);
-        store.add_view(OTHER).unwrap();
-        let last = store.last_change().unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
+        let last = store.log().last().unwrap();
         let mut expected = BTreeSet::new();
         let connection = Connection::open(folder.path()).unwrap();
         for cert in &all {
@@ -289,7 +294,8 @@ fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
         assert_digests(&store);
         let mut changed = BTreeSet::new();
         store
-            .for_each_change(last, |_, _, id, _| {
+            .log()
+            .for_each(last, |_, _, id, _| {
                 changed.insert(id);
             })
             .unwrap();
@@ -352,7 +358,7 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         let folder = Folder::new();
         let all = corpus(40);
         let mut store = folder.filled(&all);
-        store.add_view(OTHER).unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
         let right: Vec<_> =
             all.iter().map(|c| store.get(c.fingerprint()).unwrap().unwrap().verdicts).collect();
         let read = |store: &Store| -> Vec<Vec<Verdict>> {
@@ -375,11 +381,11 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
         let damaged = report.findings.iter().any(|finding| finding.what.contains("verdicts"));
         assert!(!damaged, "{report:?}");
         // The same certificate once more.
-        let last = store.last_change().unwrap();
+        let last = store.log().last().unwrap();
         let outcomes = store.ingest(all[..10].to_vec(), Verification::Full, NOW.into()).unwrap();
         assert!(outcomes.iter().all(|outcome| *outcome == IngestOutcome::Unchanged));
         assert_eq!(read(&store)[..10] == right[..10], !stays);
-        assert_eq!(store.last_change().unwrap() == last, stays);
+        assert_eq!(store.log().last().unwrap() == last, stays);
         // All of them.
         let completed = store.verify_unchecked(7, NOW.into()).unwrap();
         assert_eq!(completed, if stays { 0 } else { 30 });
@@ -439,8 +445,8 @@ fn digests_of_all_views_follow_every_write() {
     let folder = Folder::new();
     let all = corpus(80);
     let mut store = folder.store();
-    store.add_view(OTHER).unwrap();
-    assert_eq!(store.views().unwrap(), [View::Sks, OTHER]);
+    store.digests_mut().add_view(OTHER).unwrap();
+    assert_eq!(store.digests().views().unwrap(), [View::Sks, OTHER]);
     let halves: Vec<Cert> = all.iter().map(|cert| part(cert, |at| at % 2 == 0)).collect();
     // Forged signatures are in one view only.
     let id = all[0].fingerprint().key_id().0;
@@ -450,17 +456,20 @@ fn digests_of_all_views_follow_every_write() {
     store.ingest(vec![noisy], Verification::Full, NOW.into()).unwrap();
     store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     assert_digests(&store);
-    let digests = store.digests_of(cert_id(1)).unwrap();
+    let digests = store.digests().of(cert_id(1)).unwrap();
     assert!(digests.len() < 2 || digests[0].1 != digests[1].1);
     store.replace(part(&all[3], |_| false), NOW.into()).unwrap();
     assert_digests(&store);
     store.delete(&[all[4].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_digests(&store);
     let first = all[5].user_ids().next().unwrap().to_vec();
-    store.redact(all[5].fingerprint(), &[Redaction::of(&first)], NOW.into()).unwrap();
+    store
+        .operator_mut()
+        .redact(all[5].fingerprint(), &[Redaction::of(&first)], NOW.into())
+        .unwrap();
     assert_digests(&store);
     assert_clean(&store);
-    assert_eq!(store.by_digest([7; 16]).unwrap(), None);
+    assert_eq!(store.digests().find([7; 16]).unwrap(), None);
     store.rebuild(NOW.into()).unwrap();
     assert_digests(&store);
     assert_clean(&store);
@@ -479,8 +488,8 @@ fn a_view_is_added_in_pieces_while_others_write() {
     loop {
         // Each step may be the last one of a process.
         let mut store = Store::open(&folder.path(), Access::Write).unwrap();
-        let more = store.add_view_step(OTHER).unwrap();
-        assert_eq!(store.views().unwrap().contains(&OTHER), !more);
+        let more = store.digests_mut().add_view_step(OTHER).unwrap();
+        assert_eq!(store.digests().views().unwrap().contains(&OTHER), !more);
         if !more {
             break;
         }
@@ -507,24 +516,24 @@ fn a_view_added_later_has_the_same_digests() {
     let all = corpus(1200);
     let (early, late) = (Folder::new(), Folder::new());
     let mut with = early.store();
-    with.add_view(OTHER).unwrap();
+    with.digests_mut().add_view(OTHER).unwrap();
     with.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     let mut without = late.filled(&all);
     let digests = |store: &Store, view| {
         let mut all = Vec::new();
-        store.for_each_digest(view, |digest, id| all.push((digest, id))).unwrap();
+        store.digests().for_each(view, |digest, id| all.push((digest, id))).unwrap();
         all
     };
     assert_eq!(digests(&without, OTHER), []);
-    without.add_view(OTHER).unwrap();
-    without.add_view(OTHER).unwrap();
+    without.digests_mut().add_view(OTHER).unwrap();
+    without.digests_mut().add_view(OTHER).unwrap();
     for view in View::ALL {
         assert_eq!(digests(&with, view), digests(&without, view));
     }
     assert_clean(&without);
-    without.drop_view(OTHER).unwrap();
-    without.drop_view(View::Sks).unwrap();
-    assert_eq!(without.views().unwrap(), [View::Sks]);
+    without.digests_mut().drop_view(OTHER).unwrap();
+    without.digests_mut().drop_view(View::Sks).unwrap();
+    assert_eq!(without.digests().views().unwrap(), [View::Sks]);
     assert_eq!(digests(&without, OTHER), []);
     assert_eq!(digests(&without, View::Sks), digests(&with, View::Sks));
     assert_clean(&without);
@@ -562,7 +571,7 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
     builder.finish(|_| {}).unwrap();
     let store = Store::open(&target, Access::Read).unwrap();
     assert_eq!(store.count().unwrap(), 50);
-    assert_eq!(store.views().unwrap(), [View::Sks, OTHER]);
+    assert_eq!(store.digests().views().unwrap(), [View::Sks, OTHER]);
     assert_digests(&store);
     assert_clean(&store);
 }
@@ -572,7 +581,7 @@ fn a_build_keeps_the_chosen_views_and_that_of_sks() {
 fn digests_follow_signatures_that_are_verified_later() {
     let folder = Folder::new();
     let mut store = folder.store();
-    store.add_view(OTHER).unwrap();
+    store.digests_mut().add_view(OTHER).unwrap();
     let noisy: Vec<Cert> = own(20)
         .iter()
         .map(|cert| {
@@ -602,12 +611,12 @@ fn running_writers_maintain_a_view_that_another_process_adds() {
             }
         });
         while !writer.is_finished() {
-            store.add_view(OTHER).unwrap();
+            store.digests_mut().add_view(OTHER).unwrap();
             thread::sleep(Duration::from_millis(5));
-            store.drop_view(OTHER).unwrap();
+            store.digests_mut().drop_view(OTHER).unwrap();
             thread::sleep(Duration::from_millis(5));
         }
-        store.add_view(OTHER).unwrap();
+        store.digests_mut().add_view(OTHER).unwrap();
     });
     assert_eq!(store.count().unwrap(), 80);
     assert_digests(&store);
@@ -641,7 +650,7 @@ fn a_flood_of_signatures_displaces_no_good_ones() {
     let folder = Folder::new();
     let all = own(3);
     let mut store = folder.store();
-    store.set_limits(limits());
+    store.operator_mut().set_limits(limits());
     store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
     for (cert, by_owner) in [(&all[0], true), (&all[1], false)] {
         let id = cert.fingerprint().key_id().0;
@@ -678,7 +687,7 @@ fn unsigned_user_ids_displace_none_of_the_owner() {
     let before = cert.retain(|_, packet| packet.body != last);
     let junk: Vec<_> = (0..10_000).map(|n| user_id(&format!("{n:0200}"))).collect();
     let mut store = folder.store();
-    store.set_limits(limits());
+    store.operator_mut().set_limits(limits());
     store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
     let junk = with_packets(&before, &junk);
     store.ingest(vec![junk.clone()], Verification::Full, NOW.into()).unwrap();
@@ -704,7 +713,7 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let before = revoked.retain(|_, packet| packet.tag != Tag::SIGNATURE || !revokes(packet.body));
     assert_ne!(before, revoked);
     let mut store = folder.store();
-    store.set_limits(limits());
+    store.operator_mut().set_limits(limits());
     store.ingest(vec![before.clone()], Verification::Full, NOW.into()).unwrap();
     // Forged signatures arrive first, more than the limit allows.
     let id = before.fingerprint().key_id().0;
@@ -719,7 +728,9 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     assert!(stored.verdicts.iter().filter(|&&v| v == Verdict::Bad).count() <= 10);
     // A certificate with more signatures than are looked at is refused, but signatures of others do not count.
     let count = u32::try_from(stored.cert.signature_count()).unwrap();
-    store.set_limits(Limits { signatures: stored.cert.signature_count() + 5, ..limits() });
+    store
+        .operator_mut()
+        .set_limits(Limits { signatures: stored.cert.signature_count() + 5, ..limits() });
     for (signer, outcome) in [
         (7, IngestOutcome::Unchanged),
         (id, IngestOutcome::Refused(IngestRefusal::TooManySignatures)),
@@ -741,15 +752,15 @@ fn replace_removes_the_old_certificate_from_every_index() {
     let email = Address::of_user_id(gone.as_bytes()).unwrap().to_string();
     let smaller = cert.retain(|_, packet| packet.body != gone.as_bytes());
     let mut store = folder.filled(std::slice::from_ref(&cert));
-    store.add_view(OTHER).unwrap();
+    store.digests_mut().add_view(OTHER).unwrap();
     let searches = [format!("={gone}"), format!("<{email}>"), format!("*{gone}"), email.clone()];
     assert!(searches.iter().all(|search| found(&store, search) == 1));
-    let token = store.last_change().unwrap();
+    let token = store.log().last().unwrap();
     assert_eq!(store.replace(smaller.clone(), (NOW + 1).into()).unwrap(), IngestOutcome::Updated);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert, smaller);
     assert!(searches.iter().all(|search| found(&store, search) == 0));
     let mut changes = Vec::new();
-    store.for_each_change(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
+    store.log().for_each(token, |_, time, cert, kind| changes.push((time, cert, kind))).unwrap();
     assert_eq!(changes, [((NOW + 1).into(), cert_id(1), 2)]);
     assert_eq!(store.replace(smaller, NOW.into()).unwrap(), IngestOutcome::Unchanged);
     assert_eq!(store.replace(own(1).remove(0), NOW.into()).unwrap(), IngestOutcome::New);
@@ -777,12 +788,12 @@ fn a_redacted_user_id_stays_out() {
             .collect();
         for user_id in before.user_ids() {
             let email = Address::of_user_id(user_id).unwrap();
-            store.publish(name, &email, NOW.into()).unwrap();
+            store.keyserver_mut().publish(name, &email, NOW.into()).unwrap();
         }
         let redaction = if all { Redaction::All } else { Redaction::of(gone[0].as_bytes()) };
-        let old_digest = store.digests_of(cert_id(1)).unwrap()[0].1;
-        assert!(store.redact(name, &[redaction], NOW.into()).unwrap());
-        assert!(store.is_redacted(name).unwrap());
+        let old_digest = store.digests().of(cert_id(1)).unwrap()[0].1;
+        assert!(store.operator_mut().redact(name, &[redaction], NOW.into()).unwrap());
+        assert!(store.operator().is_redacted(name).unwrap());
         let assert_gone = |store: &Store| {
             let stored = store.get(name).unwrap().unwrap();
             let left: Vec<&[u8]> = stored.cert.user_ids().collect();
@@ -793,10 +804,10 @@ fn a_redacted_user_id_stays_out() {
                 for search in [format!("={user_id}"), format!("<{email}>"), format!("*{user_id}")] {
                     assert_eq!(found(store, &search), 0, "{search}");
                 }
-                assert!(!store.published(name).unwrap().contains(&email));
+                assert!(!store.keyserver().published(name).unwrap().contains(&email));
             }
-            assert_eq!(store.published(name).unwrap().len(), left.len());
-            assert_eq!(store.by_digest(old_digest).unwrap(), None);
+            assert_eq!(store.keyserver().published(name).unwrap().len(), left.len());
+            assert_eq!(store.digests().find(old_digest).unwrap(), None);
             assert_eq!(stored.cert.keys().count(), cert.keys().count());
         };
         assert_gone(&store);
@@ -815,8 +826,8 @@ fn a_redacted_user_id_stays_out() {
         for user_id in &gone {
             assert!(!bytes.windows(user_id.len()).any(|window| window == user_id.as_bytes()));
         }
-        assert_eq!(store.unredact(name).unwrap(), 1);
-        assert!(!store.is_redacted(name).unwrap());
+        assert_eq!(store.operator_mut().unredact(name).unwrap(), 1);
+        assert!(!store.operator().is_redacted(name).unwrap());
         let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
         assert_eq!(outcome, [IngestOutcome::Updated]);
         assert_eq!(store.get(name).unwrap().unwrap().cert, *cert);
@@ -832,7 +843,10 @@ fn a_redaction_is_made_as_a_whole_or_not_at_all() {
     let name = cert.fingerprint();
     let mut store = folder.filled(std::slice::from_ref(&cert));
     let user_ids: Vec<Vec<u8>> = cert.user_ids().map(<[u8]>::to_vec).collect();
-    store.publish(name, &Address::of_user_id(&user_ids[0]).unwrap(), NOW.into()).unwrap();
+    store
+        .keyserver_mut()
+        .publish(name, &Address::of_user_id(&user_ids[0]).unwrap(), NOW.into())
+        .unwrap();
     let faults = rusqlite::Connection::open(folder.path()).unwrap();
     faults
         .execute_batch(
@@ -840,14 +854,14 @@ fn a_redaction_is_made_as_a_whole_or_not_at_all() {
         )
         .unwrap();
     let redactions: Vec<_> = user_ids.iter().map(|user_id| Redaction::of(user_id)).collect();
-    assert!(store.redact(name, &redactions, NOW.into()).is_err());
-    assert!(!store.is_redacted(name).unwrap());
+    assert!(store.operator_mut().redact(name, &redactions, NOW.into()).is_err());
+    assert!(!store.operator().is_redacted(name).unwrap());
     assert_eq!(store.get(name).unwrap().unwrap().cert, cert);
-    assert_eq!(store.published(name).unwrap().len(), 1);
+    assert_eq!(store.keyserver().published(name).unwrap().len(), 1);
     faults.execute_batch("DROP TRIGGER fault").unwrap();
-    assert!(store.redact(name, &redactions, NOW.into()).unwrap());
+    assert!(store.operator_mut().redact(name, &redactions, NOW.into()).unwrap());
     assert_eq!(store.get(name).unwrap().unwrap().cert.user_ids().count(), 0);
-    assert!(store.published(name).unwrap().is_empty());
+    assert!(store.keyserver().published(name).unwrap().is_empty());
     assert_clean(&store);
 }
 
@@ -866,7 +880,10 @@ fn running_writers_obey_new_redactions_and_blocks() {
             }
         });
         for pair in all.chunks(2) {
-            store.redact(pair[0].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+            store
+                .operator_mut()
+                .redact(pair[0].fingerprint(), &[Redaction::All], NOW.into())
+                .unwrap();
             store.delete(&[pair[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
         }
     });
@@ -883,8 +900,10 @@ fn a_certificate_above_its_limit_can_be_redacted() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.filled(std::slice::from_ref(&cert));
-    store.set_limits(Limits { signatures: 1, ..limits() });
-    assert!(store.redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap());
+    store.operator_mut().set_limits(Limits { signatures: 1, ..limits() });
+    assert!(
+        store.operator_mut().redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap()
+    );
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
     assert_clean(&store);
 }
@@ -894,7 +913,9 @@ fn a_redaction_holds_for_certificates_that_arrive_later() {
     let folder = Folder::new();
     let cert = own(1).remove(0);
     let mut store = folder.store();
-    assert!(!store.redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap());
+    assert!(
+        !store.operator_mut().redact(cert.fingerprint(), &[Redaction::All], NOW.into()).unwrap()
+    );
     let outcome = store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
     assert_eq!(outcome, [IngestOutcome::New]);
     assert_eq!(store.get(cert.fingerprint()).unwrap().unwrap().cert.user_ids().count(), 0);
@@ -914,40 +935,46 @@ fn the_records_of_a_keyserver_read_back() {
     let folder = Folder::new();
     let all = corpus(2);
     let mut store = folder.store();
-    peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
-    assert_eq!(store.peers().unwrap(), peers());
-    assert!(store.remove_peer("a.example.org", 11370).unwrap());
-    assert!(!store.remove_peer("a.example.org", 11371).unwrap());
-    assert_eq!(store.peers().unwrap(), peers()[1..]);
+    peers().iter().for_each(|peer| store.keyserver_mut().add_peer(peer).unwrap());
+    assert_eq!(store.keyserver().peers().unwrap(), peers());
+    assert!(store.keyserver_mut().remove_peer("a.example.org", 11370).unwrap());
+    assert!(!store.keyserver_mut().remove_peer("a.example.org", 11371).unwrap());
+    assert_eq!(store.keyserver().peers().unwrap(), peers()[1..]);
 
     let (a, b) = (all[0].fingerprint(), all[1].fingerprint());
     let address: Address = "x@example.org".parse().unwrap();
-    store.publish(a, &address, NOW.into()).unwrap();
-    store.publish(b, &address, NOW.into()).unwrap();
-    assert_eq!(store.published(a).unwrap(), []);
-    assert_eq!(store.published(b).unwrap(), std::slice::from_ref(&address));
-    assert!(store.unpublish(b, &address, NOW.into()).unwrap());
-    assert!(!store.unpublish(b, &address, NOW.into()).unwrap());
+    store.keyserver_mut().publish(a, &address, NOW.into()).unwrap();
+    store.keyserver_mut().publish(b, &address, NOW.into()).unwrap();
+    assert_eq!(store.keyserver().published(a).unwrap(), []);
+    assert_eq!(store.keyserver().published(b).unwrap(), std::slice::from_ref(&address));
+    assert!(store.keyserver_mut().unpublish(b, &address, NOW.into()).unwrap());
+    assert!(!store.keyserver_mut().unpublish(b, &address, NOW.into()).unwrap());
 
-    store.mark_unobtainable("a:1", View::Sks, &[[1; 16], [2; 16]], 1, NOW.into()).unwrap();
-    store.mark_unobtainable("a:1", View::Sks, &[[1; 16]], 1, (NOW + 1).into()).unwrap();
+    store
+        .keyserver_mut()
+        .mark_unobtainable("a:1", View::Sks, &[[1; 16], [2; 16]], 1, NOW.into())
+        .unwrap();
+    store
+        .keyserver_mut()
+        .mark_unobtainable("a:1", View::Sks, &[[1; 16]], 1, (NOW + 1).into())
+        .unwrap();
     let expected = Unobtainable { tries: 2, time: (NOW + 1).into() };
-    assert_eq!(store.unobtainable("a:1", View::Sks, [1; 16]).unwrap(), Some(expected));
-    assert_eq!(store.unobtainable("a:12", View::Sks, [1; 16]).unwrap(), None);
-    assert_eq!(store.unobtainable("a:1", OTHER, [1; 16]).unwrap(), None);
-    assert_eq!(store.forget_unobtainable().unwrap(), 2);
+    assert_eq!(store.keyserver().unobtainable("a:1", View::Sks, [1; 16]).unwrap(), Some(expected));
+    assert_eq!(store.keyserver().unobtainable("a:12", View::Sks, [1; 16]).unwrap(), None);
+    assert_eq!(store.keyserver().unobtainable("a:1", OTHER, [1; 16]).unwrap(), None);
+    assert_eq!(store.keyserver_mut().forget_unobtainable().unwrap(), 2);
 
-    store.add_to_tally(3, &[("a".into(), 1), ("b".into(), 2)]).unwrap();
-    store.add_to_tally(3, &[("a".into(), 4)]).unwrap();
-    store.add_to_tally(2, &[("a".into(), 9)]).unwrap();
-    let tally: Vec<_> = store.tally(3).unwrap().into_iter().collect();
+    store.keyserver_mut().add_to_tally(3, &[("a".into(), 1), ("b".into(), 2)]).unwrap();
+    store.keyserver_mut().add_to_tally(3, &[("a".into(), 4)]).unwrap();
+    store.keyserver_mut().add_to_tally(2, &[("a".into(), 9)]).unwrap();
+    let tally: Vec<_> = store.keyserver().tally(3).unwrap().into_iter().collect();
     assert_eq!(tally, [((3, "a".into()), 5), ((3, "b".into()), 2)]);
 
-    let secret = store.secret().unwrap();
+    let secret = store.keyserver_mut().secret().unwrap();
     assert_eq!(secret.len(), 64);
     drop(store);
-    assert_eq!(folder.store().secret().unwrap(), secret);
-    assert_ne!(Folder::new().store().secret().unwrap(), secret);
+    assert_eq!(folder.store().keyserver_mut().secret().unwrap(), secret);
+    assert_ne!(Folder::new().store().keyserver_mut().secret().unwrap(), secret);
     assert_clean(&folder.store());
 }
 
@@ -1005,7 +1032,7 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     let folder = Folder::new();
     let all = corpus(30);
     let mut store = folder.filled(&all);
-    peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
+    peers().iter().for_each(|peer| store.keyserver_mut().add_peer(peer).unwrap());
     let target = folder.folder().join("backup.db");
     // Leftovers of an interrupted backup do not prevent a new one.
     std::fs::write(folder.folder().join("backup.db.partial"), "half").unwrap();
@@ -1021,7 +1048,7 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     assert_eq!(std::fs::read(&target).unwrap(), before);
     let mut copy = Store::open(&target, Access::Write).unwrap();
     assert_eq!(contents(&copy), contents(&store));
-    assert_eq!(copy.peers().unwrap(), peers());
+    assert_eq!(copy.keyserver().peers().unwrap(), peers());
     copy.delete(&[all[0].fingerprint()], Return::Allowed, NOW.into()).unwrap();
     assert_eq!(store.count().unwrap(), 30);
     // The original store can still be written.
@@ -1038,21 +1065,31 @@ fn check_finds_a_flipped_byte_in_operator_decisions() {
     let folder = Folder::new();
     let all = corpus(4);
     let mut store = folder.filled(&all);
-    store.add_view(OTHER).unwrap();
-    peers().iter().for_each(|peer| store.add_peer(peer).unwrap());
-    store.publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW.into()).unwrap();
-    store.redact(all[1].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
-    store.redact(all[2].fingerprint(), &[Redaction::of(b"somebody")], NOW.into()).unwrap();
+    store.digests_mut().add_view(OTHER).unwrap();
+    peers().iter().for_each(|peer| store.keyserver_mut().add_peer(peer).unwrap());
+    store
+        .keyserver_mut()
+        .publish(all[0].fingerprint(), &"owner@example.org".parse().unwrap(), NOW.into())
+        .unwrap();
+    store.operator_mut().redact(all[1].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+    store
+        .operator_mut()
+        .redact(all[2].fingerprint(), &[Redaction::of(b"somebody")], NOW.into())
+        .unwrap();
     assert!(store.compact(Some(4096), Duration::ZERO).unwrap().is_log_empty);
     drop(store);
     let good = std::fs::read(folder.path()).unwrap();
     let image = |path: &Path| -> Result<String, StoreError> {
         let store = Store::open(path, Access::Read)?;
         let published: Result<Vec<_>, _> =
-            all.iter().map(|cert| store.published(cert.fingerprint())).collect();
+            all.iter().map(|cert| store.keyserver().published(cert.fingerprint())).collect();
         let redacted: Result<Vec<_>, _> =
-            all.iter().map(|cert| store.is_redacted(cert.fingerprint())).collect();
-        Ok(format!("{:?} {:?} {published:?} {redacted:?}", store.peers()?, store.views()?))
+            all.iter().map(|cert| store.operator().is_redacted(cert.fingerprint())).collect();
+        Ok(format!(
+            "{:?} {:?} {published:?} {redacted:?}",
+            store.keyserver().peers()?,
+            store.digests().views()?
+        ))
     };
     let truth = image(&folder.path()).unwrap();
     let flipped = folder.folder().join("flipped.db");
@@ -1119,7 +1156,7 @@ proptest! {
         let all = corpus(8);
         let half = |at: usize, odd| part(&all[at], |at| (at % 2 == 1) == odd);
         let mut store = folder.store();
-        store.set_limits(Limits { foreign_signatures: 3, bad_signatures: 2, ..limits() });
+        store.operator_mut().set_limits(Limits { foreign_signatures: 3, bad_signatures: 2, ..limits() });
         for action in actions {
             match action {
                 Action::Ingest { at, odd } => {
@@ -1132,10 +1169,10 @@ proptest! {
                     store.delete(&[all[at].fingerprint()], Return::Allowed, NOW.into()).unwrap();
                 }
                 Action::Redact { at } => {
-                    store.redact(all[at].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
+                    store.operator_mut().redact(all[at].fingerprint(), &[Redaction::All], NOW.into()).unwrap();
                 }
-                Action::AddView => store.add_view(OTHER).unwrap(),
-                Action::DropView => store.drop_view(OTHER).unwrap(),
+                Action::AddView => store.digests_mut().add_view(OTHER).unwrap(),
+                Action::DropView => store.digests_mut().drop_view(OTHER).unwrap(),
                 Action::Rebuild => drop(store.rebuild(NOW.into()).unwrap()),
             }
         }

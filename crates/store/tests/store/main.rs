@@ -7,6 +7,7 @@ mod damage;
 mod intake;
 mod interface;
 mod keyserver;
+mod merge;
 mod people;
 mod place;
 mod reindex;

@@ -65,7 +65,7 @@ fn all_derived_data_are_right_after_a_reindex() {
     let all = corpus(1200);
     let mut store = folder.filled(&all);
     let before = contents(&store);
-    let last = store.last_change().unwrap();
+    let last = store.log().last().unwrap();
     damage(&folder);
     damage_words(&folder);
     assert!(store.check(Depth::Signatures, |_| {}).unwrap().count > 100);
@@ -87,7 +87,7 @@ fn all_derived_data_are_right_after_a_reindex() {
     assert_found(&store, &all);
     assert_eq!(contents(&store), before);
     // No certificate has changed.
-    assert_eq!(store.last_change().unwrap(), last);
+    assert_eq!(store.log().last().unwrap(), last);
 
     // A second one has nothing to correct.
     let mut differing = 0;

@@ -35,7 +35,9 @@ impl Stores {
         let folders = [Folder::new(), Folder::new()];
         let stores = folders.each_ref().map(Folder::store);
         let mut stores = Self(stores, folders);
-        TextIndex::ALL.iter().for_each(|index| stores.0[1].drop_index(*index).unwrap());
+        TextIndex::ALL
+            .iter()
+            .for_each(|index| stores.0[1].operator_mut().drop_index(*index).unwrap());
         stores.add(certs);
         stores
     }

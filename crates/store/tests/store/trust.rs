@@ -45,7 +45,7 @@ impl World {
 
     fn trusts(&mut self, who: usize, level: Level) {
         let entry = (self.people[who].fingerprint(), level as u8);
-        self.store.set_ownertrust(&[entry], NOW.into()).unwrap();
+        self.store.web_mut().set_ownertrust(&[entry], NOW.into()).unwrap();
     }
 
     fn learns(&mut self, piece: Cert) {
@@ -64,7 +64,8 @@ impl World {
 
     fn levels_at(&self, who: usize, now: u32) -> Vec<Level> {
         let row = self.store.row(self.people[who].fingerprint()).unwrap().unwrap();
-        let standing = self.store.trust(now.into()).unwrap().standing(&self.store, row.id).unwrap();
+        let standing =
+            self.store.web().at(now.into()).unwrap().standing(&self.store, row.id).unwrap();
         standing.map_or(vec![Level::Unknown; row.summary.user_ids.len()], |s| s.levels)
     }
 
@@ -104,9 +105,9 @@ fn one_full_or_three_marginal_introducers_are_enough() {
     world.trusts(4, Level::Never);
     assert_eq!(world.level(6), Level::Undefined);
     assert_eq!(world.level(7), Level::Unknown);
-    world.store.set_trust_rules(rules(|rules| rules.marginals = 4), NOW.into()).unwrap();
+    world.store.web_mut().set_rules(rules(|rules| rules.marginals = 4), NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Marginal);
-    world.store.set_trust_rules(rules(|rules| rules.marginals = 2), NOW.into()).unwrap();
+    world.store.web_mut().set_rules(rules(|rules| rules.marginals = 2), NOW.into()).unwrap();
     assert_eq!(world.level(5), Level::Full);
     assert_clean(&world.store);
 }
@@ -121,7 +122,7 @@ fn introducers_count_up_to_the_maximum_depth() {
     assert_eq!(reached(&world), 5);
     for depth in [1, 2, 5, 32] {
         let rules = rules(|rules| rules.depth = depth);
-        world.store.set_trust_rules(rules, NOW.into()).unwrap();
+        world.store.web_mut().set_rules(rules, NOW.into()).unwrap();
         assert_eq!(reached(&world), usize::from(depth).min(7));
     }
     assert_clean(&world.store);
@@ -207,7 +208,7 @@ fn a_certification_expires_without_a_write() {
     // An expired newer certification replaces an older one that has not expired.
     world.certifies(0, 1, &Says { created: CREATED, ..Says::default() });
     assert_eq!(world.level_at(1, NOW + 50), Level::Unknown);
-    let report = world.store.check_trust(false, (NOW + 50).into()).unwrap();
+    let report = world.store.web_mut().update(false, (NOW + 50).into()).unwrap();
     assert_eq!((report.changed, report.computed), (2, 0));
     assert_eq!(at(&world, NOW + 50), (Level::Unknown, Level::Unknown));
     assert_eq!(at(&world, NOW), (Level::Full, Level::Full));
@@ -261,7 +262,11 @@ fn weak_and_unverified_certifications_do_not_count() {
         world.certifies(0, 1, &says);
         assert_eq!(world.level(1), expected[1], "{says:?}");
         for (gnupg, expected) in [Gnupg::V2_2, Gnupg::V2_4].into_iter().zip(expected) {
-            world.store.set_trust_rules(rules(|rules| rules.gnupg = gnupg), NOW.into()).unwrap();
+            world
+                .store
+                .web_mut()
+                .set_rules(rules(|rules| rules.gnupg = gnupg), NOW.into())
+                .unwrap();
             assert_eq!(world.level(1), expected, "{gnupg:?}: {says:?}");
             assert_clean(&world.store);
         }
@@ -368,12 +373,12 @@ fn a_listing_leaves_the_store_unchanged() {
     for access in [Access::Read, Access::Write] {
         let store = Store::open(&path, access).unwrap();
         for now in [NOW, NOW + 25, NOW + 1000, CREATED] {
-            let web = store.trust(now.into()).unwrap();
+            let web = store.web().at(now.into()).unwrap();
             for person in &world.people {
                 let row = store.row(person.fingerprint()).unwrap().unwrap();
                 web.standing(&store, row.id).unwrap();
-                store.certifiers(now.into()).unwrap().of(row.id).unwrap();
-                store.bindings_with(person.fingerprint()).unwrap();
+                store.web().certifiers(now.into()).unwrap().of(row.id).unwrap();
+                store.tofu().bindings_with(person.fingerprint()).unwrap();
             }
         }
         assert!(before == octets(&path), "{access:?}");
@@ -418,16 +423,16 @@ fn concurrent_writers_lose_no_tofu_records() {
                         .into_iter()
                         .map(|event| Observation { binding: binding(round), event })
                         .collect();
-                    store.observe(&observations).unwrap();
+                    store.tofu_mut().observe(&observations).unwrap();
                 }
             });
         }
     });
     let store = Store::open(&folder.path(), Access::Read).unwrap();
-    assert_eq!(store.bindings().unwrap().len(), 15);
+    assert_eq!(store.tofu().bindings().unwrap().len(), 15);
     let (mut verified, mut encrypted) = (0, 0);
-    for binding in store.bindings().unwrap() {
-        let (one, other) = store.history(binding.fingerprint, &binding.email).unwrap();
+    for binding in store.tofu().bindings().unwrap() {
+        let (one, other) = store.tofu().history(binding.fingerprint, &binding.email).unwrap();
         verified += one.count;
         encrypted += other.count;
     }
@@ -439,7 +444,7 @@ fn concurrent_writers_lose_no_tofu_records() {
 type Web = BTreeMap<Fingerprint, (Vec<Level>, Option<Introducer>)>;
 
 fn web(store: &Store, now: u32) -> Web {
-    let view = store.trust(now.into()).unwrap();
+    let view = store.web().at(now.into()).unwrap();
     let mut web = Web::new();
     for fingerprint in contents(store).into_keys() {
         let row = store.row(fingerprint).unwrap().unwrap();
@@ -459,12 +464,12 @@ fn web_from_nothing(store: &Store, now: u32) -> Web {
     let mut other = folder.store();
     let certs = contents(store).into_values().map(|bytes| Cert::from_canonical(bytes).unwrap());
     other.ingest(certs.collect(), Verification::Full, now.into()).unwrap();
-    if let Some(rules) = store.trust_rules().unwrap() {
-        other.set_trust_rules(rules, now.into()).unwrap();
+    if let Some(rules) = store.web().rules().unwrap() {
+        other.web_mut().set_rules(rules, now.into()).unwrap();
     }
-    other.set_ownertrust(&store.ownertrusts().unwrap(), now.into()).unwrap();
+    other.web_mut().set_ownertrust(&store.web().ownertrusts().unwrap(), now.into()).unwrap();
     // It was computed from scratch already, so the result is the same.
-    assert_eq!(other.check_trust(true, now.into()).unwrap().changed, 0);
+    assert_eq!(other.web_mut().update(true, now.into()).unwrap().changed, 0);
     web(&other, now)
 }
 
@@ -703,17 +708,17 @@ impl History {
             }
             Step::Trust { of, value } => {
                 let entry = (self.people[*of].fingerprint(), *value);
-                self.store.set_ownertrust(&[entry], self.now.into()).unwrap();
+                self.store.web_mut().set_ownertrust(&[entry], self.now.into()).unwrap();
             }
             Step::Delete { of } => {
                 let gone = [self.people[*of].fingerprint()];
                 self.store.delete(&gone, Return::Allowed, self.now.into()).unwrap();
             }
             Step::Rules(rules) => {
-                self.store.set_trust_rules(*rules, self.now.into()).unwrap();
+                self.store.web_mut().set_rules(*rules, self.now.into()).unwrap();
             }
             Step::Clock(now) => self.now = *now,
-            Step::Check => drop(self.store.check_trust(false, self.now.into()).unwrap()),
+            Step::Check => drop(self.store.web_mut().update(false, self.now.into()).unwrap()),
         }
     }
 }
@@ -751,7 +756,7 @@ proptest! {
         prop_assert_eq!(web(&store, now), web_from_nothing(&store, now));
         prop_assert_eq!(web(&store, later), web_from_nothing(&store, later));
         assert_clean(&store);
-        store.check_trust(false, now.into()).unwrap();
+        store.web_mut().update(false, now.into()).unwrap();
         assert_clean(&store);
         let (before, known) = (web(&store, now), tables(&folder.path()));
         store.rebuild(now.into()).unwrap();

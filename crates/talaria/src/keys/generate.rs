@@ -173,7 +173,7 @@ impl NewKey<'_> {
                 let refused = Error::KeyRefused { action: "store", name, source: why.into() };
                 return Err(Failed::Other(refused.into()));
             }
-            store.set_ownertrust(&[own], now.into())?;
+            store.web_mut().set_ownertrust(&[own], now.into())?;
             deliver().map_err(Failed::Other)
         });
         match stored {

@@ -18,12 +18,12 @@ pub(super) struct Args {}
 pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let store = Store::open(cx.path()?, Access::Read)?;
     let mut out = cx.stdout();
-    for tombstone in store.all_tombstones()? {
+    for tombstone in store.log().all_tombstones()? {
         if tombstone.returning != Return::Blocked {
             continue;
         }
         let fingerprint = tombstone.fingerprint.to_string();
-        let since = store.change_time(tombstone.change)?;
+        let since = store.log().time_of(tombstone.change)?;
         let since = since.map(|time| timestamp(time.seconds()));
         if cx.json {
             let json = serde_json::json!({
@@ -35,7 +35,7 @@ pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
             writeln!(out, "{fingerprint} blocked{}", since.unwrap_or_default())?;
         }
     }
-    for (fingerprint, redaction) in store.redactions()? {
+    for (fingerprint, redaction) in store.operator().redactions()? {
         let (fingerprint, digest) = (fingerprint.to_string(), redaction.digest_text());
         if cx.json {
             let json = serde_json::json!({

@@ -89,7 +89,7 @@ impl Digits {
         };
         let found = store.select(&Query::Fingerprint(bytes.to_vec()), 100)?;
         let here = found.rows.iter().map(|row| row.summary.fingerprint());
-        let gone = store.all_tombstones()?.into_iter().map(|tombstone| tombstone.fingerprint);
+        let gone = store.log().all_tombstones()?.into_iter().map(|tombstone| tombstone.fingerprint);
         let known = here.chain(gone).find(|fingerprint| fingerprint.as_bytes() == bytes);
         Ok(known.or(likely))
     }

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         redactions.push(Redaction::of(body));
     }
-    store.redact(fingerprint, &redactions, cx.now.into())?;
+    store.operator_mut().redact(fingerprint, &redactions, cx.now.into())?;
     let outcome = if here.is_some() { "redacted" } else { "redacted before it is there" };
     Outcomes(vec![(fingerprint, true, outcome)]).print(cx, "redact")
 }

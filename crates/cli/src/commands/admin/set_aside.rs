@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// The entries with these numbers, or all.
 fn chosen(store: &Store, numbers: &[i64]) -> Result<Vec<SetAside>, CliError> {
-    let mut entries = store.set_aside()?;
+    let mut entries = store.damage().set_aside()?;
     if let Some(number) =
         numbers.iter().find(|&number| !entries.iter().any(|entry| entry.number == *number))
     {
@@ -100,7 +100,7 @@ fn delete(
         confirm(cx, yes, &what, "Continue?", Unasked::Refuse)?;
     }
     let numbers: Vec<i64> = entries.iter().map(|entry| entry.number).collect();
-    let deleted = store.delete_set_aside(&numbers)?;
+    let deleted = store.damage_mut().delete_set_aside(&numbers)?;
     if cx.json {
         cx.report(Content::Elsewhere, &serde_json::json!({ "deleted": deleted }))?;
     } else {
@@ -121,7 +121,7 @@ fn save(
     let mut bytes = 0;
     for entry in entries {
         // Another process may have deleted the entry since.
-        let damaged = store.set_aside_bytes(entry.number)?.unwrap_or_default();
+        let damaged = store.damage().set_aside_bytes(entry.number)?.unwrap_or_default();
         target.write_all(&damaged)?;
         bytes += damaged.len();
     }

@@ -24,10 +24,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut outcomes = Vec::new();
     for digits in &args.fingerprints {
         let fingerprint = digits.known(store)?;
-        let was = store.is_blocked(fingerprint)?;
+        let was = store.operator().is_blocked(fingerprint)?;
         outcomes.push((fingerprint, was, if was { "unblocked" } else { "not blocked" }));
     }
     let all: Vec<_> = outcomes.iter().map(|(fingerprint, ..)| *fingerprint).collect();
-    store.unblock(&all)?;
+    store.operator_mut().unblock(&all)?;
     Outcomes(outcomes).print(cx, "unblock")
 }

@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut outcomes = Vec::new();
     for digits in &args.fingerprints {
         let fingerprint = digits.known(store)?;
-        let was = store.unredact(fingerprint)? > 0;
+        let was = store.operator_mut().unredact(fingerprint)? > 0;
         outcomes.push((fingerprint, was, if was { "unredacted" } else { "not redacted" }));
     }
     Outcomes(outcomes).print(cx, "unredact")

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         http_port: args.http_port,
         view: args.view,
     };
-    stores.writable()?.add_peer(&peer)?;
+    stores.writable()?.keyserver_mut().add_peer(&peer)?;
     cx.status(format_args!("Added {} with view {}.", args.peer, args.view.name()));
     let json = serde_json::json!({
         "action": "add_peer", "host": peer.host, "port": peer.port, "http_port": peer.http_port,

@@ -18,7 +18,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
-    if !stores.writable()?.remove_peer(&args.peer.host, args.peer.port)? {
+    if !stores.writable()?.keyserver_mut().remove_peer(&args.peer.host, args.peer.port)? {
         return Err(CliError::Missing(format!(
             "{} is not a peer in the store; to list the peers: talaria peer list",
             args.peer

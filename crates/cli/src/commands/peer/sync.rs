@@ -33,7 +33,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.make_folder()?;
     let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     if args.again {
-        let forgotten = Store::open(cx.path()?, Access::Create)?.forget_unobtainable()?;
+        let forgotten =
+            Store::open(cx.path()?, Access::Create)?.keyserver_mut().forget_unobtainable()?;
         cx.status(format_args!(
             "Retrying {forgotten} certificates that could not be fetched before."
         ));

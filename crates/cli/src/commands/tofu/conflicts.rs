@@ -64,8 +64,11 @@ fn claim(
     let summary = &row.summary;
     let is_named = |text: &&[u8]| Addressee::of_user_id(text) == *addressee;
     let text = summary.texts().find(is_named).or(summary.primary_user_id()).unwrap_or_default();
-    let (signatures, encryptions) =
-        opened.store.history(fingerprint, &gnupg_name(text)).map_err(talaria::Error::from)?;
+    let (signatures, encryptions) = opened
+        .store
+        .tofu()
+        .history(fingerprint, &gnupg_name(text))
+        .map_err(talaria::Error::from)?;
     Ok(Some(Claim {
         fingerprint: fingerprint.to_string(),
         user_id: user_id::text(text).into_owned(),

@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             };
             let email = talaria::cert::address::gnupg_name(text);
             let (signatures, encryptions) =
-                opened.store.history(row.summary.fingerprint(), &email)?;
+                opened.store.tofu().history(row.summary.fingerprint(), &email)?;
             infos.push(Info {
                 fingerprint: row.summary.fingerprint().to_string(),
                 user_id: talaria::cert::user_id::text(text).into_owned(),

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         };
         return Err(CliError::Missing(what));
     }
-    stores.writable()?.set_bindings(&bindings).map_err(talaria::Error::from)?;
+    stores.writable()?.tofu_mut().set_bindings(&bindings).map_err(talaria::Error::from)?;
     cx.status(format_args!(
         "Set the policy {} for {} of {fingerprint}.",
         args.policy.name(),

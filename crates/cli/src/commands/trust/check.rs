@@ -32,9 +32,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
     let now = cx.now;
-    let check = || store.check_trust(args.anew, now.into());
+    let check = || store.web_mut().update(args.anew, now.into());
     let report = cx.step("evaluating the web of trust", check).map_err(talaria::Error::from)?;
-    let is_on = store.trust_rules().map_err(talaria::Error::from)?.is_some();
+    let is_on = store.web().rules().map_err(talaria::Error::from)?.is_some();
     let report =
         Report { evaluated: report.evaluated, computed: report.computed, changed: report.changed };
     if cx.json {

@@ -20,7 +20,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let mut target = args.output.open(false)?;
-    let entries = stores.iter().next().map(|opened| opened.store.ownertrusts());
+    let entries = stores.iter().next().map(|opened| opened.store.web().ownertrusts());
     let entries = entries.transpose().map_err(talaria::Error::from)?.unwrap_or_default();
     target.write_all(write_ownertrust(&entries).as_bytes())?;
     target.keep(false)?;

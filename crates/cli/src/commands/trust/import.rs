@@ -46,8 +46,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let entries = read.map_err(|source| talaria::Error::Foreign { name, source })?;
     let mut stores = cx.stores(Access::Create)?;
-    let report =
-        stores.writable()?.set_ownertrust(&entries, cx.now.into()).map_err(talaria::Error::from)?;
+    let report = stores
+        .writable()?
+        .web_mut()
+        .set_ownertrust(&entries, cx.now.into())
+        .map_err(talaria::Error::from)?;
     cx.status(format_args!(
         "Imported {}; {} changed.",
         counted(entries.len(), "owner trust value"),

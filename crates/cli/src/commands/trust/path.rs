@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// For each user ID, one path through each introducer that counts for it.
 fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::store::StoreError> {
-    let web = store.trust(now.into())?;
+    let web = store.web().at(now.into())?;
     let Some(standing) = web.standing(store, row.id)? else { return Ok(Vec::new()) };
     let texts: Vec<String> = row
         .summary
@@ -137,7 +137,7 @@ fn paths(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
         };
         return Ok(texts.iter().map(name).collect());
     }
-    let mut certifiers = store.certifiers(now.into())?;
+    let mut certifiers = store.web().certifiers(now.into())?;
     for certifier in certifiers.of(row.id)? {
         let level = standing.levels.get(certifier.user_id).copied().unwrap_or_default();
         let counts =

@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         || args.gnupg.is_some();
     let access = if changes { Access::Write } else { Access::Read };
     let mut stores = cx.stores(access)?;
-    let first = stores.iter().next().map(|opened| opened.store.trust_rules());
+    let first = stores.iter().next().map(|opened| opened.store.web().rules());
     let rules = first.transpose().map_err(talaria::Error::from)?.flatten();
     let mut rules: Rules = rules.unwrap_or_default();
     rules.completes = args.completes.unwrap_or(rules.completes);
@@ -53,7 +53,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     rules.depth = args.depth.unwrap_or(rules.depth);
     rules.gnupg = args.gnupg.map_or(rules.gnupg, Release::rules);
     if changes {
-        stores.writable()?.set_trust_rules(rules, cx.now.into()).map_err(talaria::Error::from)?;
+        stores
+            .writable()?
+            .web_mut()
+            .set_rules(rules, cx.now.into())
+            .map_err(talaria::Error::from)?;
     }
     let Rules { completes, marginals, depth, gnupg, .. } = rules;
     let gnupg = Release::of(gnupg).name();

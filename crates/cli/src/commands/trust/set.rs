@@ -55,8 +55,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let store = stores.writable()?;
     let fingerprint = row.summary.fingerprint();
     // Keep the flag of a disabled key.
-    let flags = store.ownertrust(fingerprint).map_err(talaria::Error::from)?.unwrap_or(0) & 0x80;
+    let flags =
+        store.web().ownertrust(fingerprint).map_err(talaria::Error::from)?.unwrap_or(0) & 0x80;
     let report = store
+        .web_mut()
         .set_ownertrust(&[(fingerprint, level as u8 | flags)], cx.now.into())
         .map_err(talaria::Error::from)?;
     cx.status(format_args!(

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         lines.text(&mut buffer, opened, &row)?;
         buffer.pop();
-        let value = opened.store.ownertrust(row.summary.fingerprint())?;
+        let value = opened.store.web().ownertrust(row.summary.fingerprint())?;
         let level = value.and_then(Level::from_number).unwrap_or_default();
         let disabled = if value.unwrap_or(0) & 0x80 != 0 { ", disabled" } else { "" };
         let _ = writeln!(buffer, "trust in the owner: {}{disabled}\n", level.name());

@@ -87,7 +87,7 @@ impl Sqlite {
             );
         }
         let trees = Trees::build(&store)?;
-        let secret = store.secret()?;
+        let secret = store.keyserver_mut().secret()?;
         store.stop_waiting_when(stop)?;
         let readers = Readers::new(path, store.open_files());
         let (writer, thread) = Writer::start(store, limits);
@@ -155,15 +155,15 @@ impl Sqlite {
             let facts = match store.row(fingerprint)? {
                 Some(row) => Some(Facts {
                     summary: store.current(row, now)?.summary,
-                    published: store.published(fingerprint)?,
-                    generation: store.link_generation(fingerprint, &email)?,
+                    published: store.keyserver().published(fingerprint)?,
+                    generation: store.keyserver().link_generation(fingerprint, &email)?,
                 }),
                 None => None,
             };
             if let Err(decision) = decide(facts.as_ref()) {
                 return Ok(Err(decision));
             }
-            store.publish(fingerprint, &email, now)?;
+            store.keyserver_mut().publish(fingerprint, &email, now)?;
             Ok(Ok(()))
         };
         self.change(work).await
@@ -175,8 +175,8 @@ impl Sqlite {
         email: Address,
     ) -> Result<(), EngineError> {
         let work = move |store: &mut Store| {
-            if store.published(fingerprint)?.contains(&email) {
-                store.unpublish(fingerprint, &email, clock::now().into())?;
+            if store.keyserver().published(fingerprint)?.contains(&email) {
+                store.keyserver_mut().unpublish(fingerprint, &email, clock::now().into())?;
             }
             Ok(())
         };
@@ -191,22 +191,28 @@ impl Sqlite {
         tries: u32,
     ) -> Result<(), EngineError> {
         let work = move |store: &mut Store| {
-            store.mark_unobtainable(&peer, view, &digests, tries, clock::now().into())
+            store.keyserver_mut().mark_unobtainable(
+                &peer,
+                view,
+                &digests,
+                tries,
+                clock::now().into(),
+            )
         };
         self.change(work).await
     }
 
     pub(crate) async fn add_to_tally(&self, counts: Vec<(String, u64)>) -> Result<(), EngineError> {
-        self.change(move |store| store.add_to_tally(clock::today(), &counts)).await
+        self.change(move |store| store.keyserver_mut().add_to_tally(clock::today(), &counts)).await
     }
 
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
-        self.change(Store::tidy).await
+        self.change(|store| store.operator_mut().tidy()).await
     }
 
     pub(crate) async fn set_limits(&self, limits: Limits) -> Result<(), EngineError> {
         let work = move |store: &mut Store| {
-            store.set_limits(limits);
+            store.operator_mut().set_limits(limits);
             Ok(())
         };
         self.change(work).await
@@ -230,7 +236,7 @@ impl Sqlite {
 
     /// A step at a time, so that an upload waits for one at most.
     pub(crate) async fn add_view_step(&self, view: View) -> Result<bool, EngineError> {
-        self.change(move |store| store.add_view_step(view)).await
+        self.change(move |store| store.digests_mut().add_view_step(view)).await
     }
 
     pub(crate) fn add_tree(&self, view: View) -> Result<(), StoreError> {

@@ -52,7 +52,7 @@ fn conflict(store: &Store, order: &Order) -> Result<Option<Conflict>, StoreError
     let Some(row) = store.row(fingerprint)? else {
         return Ok(Some(Conflict::Missing(fingerprint)));
     };
-    let changed = store.change_time(row.change)?;
+    let changed = store.log().time_of(row.change)?;
     let is_stale = changed.is_none_or(|changed| changed.seconds() > since);
     Ok(is_stale.then_some(Conflict::Changed(fingerprint)))
 }
@@ -76,20 +76,24 @@ fn one(
             store.delete(&[fingerprint], Return::Blocked, now)?;
             Done::Deleted { was_here: is_here }
         }
-        Wish::Unblock => Done::Unblocked { was_blocked: store.unblock(&[fingerprint])? > 0 },
+        Wish::Unblock => {
+            Done::Unblocked { was_blocked: store.operator_mut().unblock(&[fingerprint])? > 0 }
+        }
         Wish::Redact(redactions) => {
-            store.redact(fingerprint, &redactions, now)?;
+            store.operator_mut().redact(fingerprint, &redactions, now)?;
             Done::Redacted { is_here }
         }
-        Wish::Unredact => Done::Unredacted { was_redacted: store.unredact(fingerprint)? > 0 },
+        Wish::Unredact => {
+            Done::Unredacted { was_redacted: store.operator_mut().unredact(fingerprint)? > 0 }
+        }
         Wish::Withdraw => {
             let Some(row) = row else { return Ok(Err(Conflict::Missing(fingerprint))) };
             if store.current(row, now)?.summary.primary.revoked {
-                store.redact(fingerprint, &[Redaction::All], now)?;
+                store.operator_mut().redact(fingerprint, &[Redaction::All], now)?;
                 return Ok(Ok(Done::Bared));
             }
-            for email in store.published(fingerprint)? {
-                store.unpublish(fingerprint, &email, now)?;
+            for email in store.keyserver().published(fingerprint)? {
+                store.keyserver_mut().unpublish(fingerprint, &email, now)?;
             }
             store.delete(&[fingerprint], Return::Blocked, now)?;
             Done::Deleted { was_here: true }
@@ -115,7 +119,7 @@ fn replace(
     }
     let outcome = intake.into_ingested().first().map(|ingested| ingested.outcome);
     if !matches!(outcome, Some(IngestOutcome::Refused(_))) && !gone.is_empty() {
-        store.redact(fingerprint, &gone, now)?;
+        store.operator_mut().redact(fingerprint, &gone, now)?;
     }
     Ok(outcome)
 }
@@ -123,18 +127,18 @@ fn replace(
 /// All blocked certificates, and all redactions.
 pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
     let mut all = Vec::new();
-    for tombstone in store.all_tombstones()? {
+    for tombstone in store.log().all_tombstones()? {
         if tombstone.returning == Return::Blocked {
             let since = time_of(store, tombstone.change)?;
             all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
         }
     }
-    for (fingerprint, redaction) in store.redactions()? {
+    for (fingerprint, redaction) in store.operator().redactions()? {
         all.push(KeptOut::Redacted { fingerprint, redaction });
     }
     Ok(all)
 }
 
 fn time_of(store: &Store, change: ChangeNumber) -> Result<Option<u32>, StoreError> {
-    Ok(store.change_time(change)?.map(talaria_cert::Timestamp::seconds))
+    Ok(store.log().time_of(change)?.map(talaria_cert::Timestamp::seconds))
 }

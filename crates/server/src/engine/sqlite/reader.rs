@@ -145,7 +145,7 @@ impl Reader {
     }
 
     pub(crate) fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, Place)>, StoreError> {
-        Ok(self.store().by_digest(digest)?.map(|(view, id)| (view, Place(id))))
+        Ok(self.store().digests().find(digest)?.map(|(view, id)| (view, Place(id))))
     }
 
     pub(crate) fn signer(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
@@ -153,15 +153,15 @@ impl Reader {
     }
 
     pub(crate) fn confirmed(&self, email: &Address) -> Result<Option<Row>, StoreError> {
-        self.store().confirmed(email)?.map(|row| self.current(row)).transpose()
+        self.store().keyserver().confirmed(email)?.map(|row| self.current(row)).transpose()
     }
 
     pub(crate) fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, StoreError> {
-        self.store().published(fingerprint)
+        self.store().keyserver().published(fingerprint)
     }
 
     pub(crate) fn is_redacted(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.store().is_redacted(fingerprint)
+        self.store().operator().is_redacted(fingerprint)
     }
 
     pub(crate) fn link_generation(
@@ -169,19 +169,19 @@ impl Reader {
         fingerprint: Fingerprint,
         email: &Address,
     ) -> Result<u32, StoreError> {
-        self.store().link_generation(fingerprint, email)
+        self.store().keyserver().link_generation(fingerprint, email)
     }
 
     pub(crate) fn changes(&self, since: u32) -> Result<Changes, StoreError> {
-        self.store().changes_by_day(since)
+        self.store().log().by_day(since)
     }
 
     pub(crate) fn tally(&self, since: u32) -> Result<Tally, StoreError> {
-        self.store().tally(since)
+        self.store().keyserver().tally(since)
     }
 
     pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
-        self.store().changed_on(day)
+        self.store().log().changed_on(day)
     }
 
     pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
@@ -189,7 +189,7 @@ impl Reader {
     }
 
     pub(crate) fn peers(&self) -> Result<Vec<talaria_store::Peer>, StoreError> {
-        self.store().peers()
+        self.store().keyserver().peers()
     }
 
     pub(crate) fn in_vain(
@@ -198,15 +198,15 @@ impl Reader {
         view: View,
         digest: [u8; 16],
     ) -> Result<Option<Unobtainable>, StoreError> {
-        self.store().unobtainable(peer, view, digest)
+        self.store().keyserver().unobtainable(peer, view, digest)
     }
 
     pub(crate) fn in_vain_count(&self) -> Result<u64, StoreError> {
-        self.store().unobtainable_count()
+        self.store().keyserver().unobtainable_count()
     }
 
     pub(crate) fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position(self.store().last_change()?))
+        Ok(Position(self.store().log().last()?))
     }
 
     pub(crate) fn changed_since(
@@ -215,7 +215,7 @@ impl Reader {
         max: usize,
     ) -> Result<Option<(Vec<Row>, Position)>, StoreError> {
         let (mut changed, mut last) = (Vec::new(), position.0);
-        self.store().for_each_change(position.0, |number, _, id, _| {
+        self.store().log().for_each(position.0, |number, _, id, _| {
             last = number;
             if changed.len() <= max {
                 changed.push(id);

@@ -69,7 +69,7 @@ struct Reached {
 impl Reached {
     /// The current end of the change log. Later changes are seen when the trees follow.
     fn now(store: &Store) -> Result<Self, StoreError> {
-        Ok(Self { tables: store.tables_made()?, change: store.last_change()? })
+        Ok(Self { tables: store.digests().tables_made()?, change: store.log().last()? })
     }
 }
 
@@ -80,7 +80,7 @@ impl Trees {
     pub(crate) fn build(store: &Store) -> Result<Self, StoreError> {
         let reached = Reached::now(store)?;
         let mut views = Vec::new();
-        for view in store.views()? {
+        for view in store.digests().views()? {
             views.push((view, Arc::new(RwLock::new(read(store, view)?))));
         }
         Ok(Self { views: RwLock::new(views), reached: Mutex::new(reached) })
@@ -116,7 +116,7 @@ impl Trees {
     /// again. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        if store.tables_made()? != reached.tables {
+        if store.digests().tables_made()? != reached.tables {
             let now = Reached::now(store)?;
             let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
             for (view, followed) in views {
@@ -125,12 +125,12 @@ impl Trees {
             }
             *reached = now;
         }
-        if store.last_change()? == reached.change {
+        if store.log().last()? == reached.change {
             return Ok(0);
         }
         let mut changed = Vec::new();
         let mut last = reached.change;
-        store.for_each_change(reached.change, |number, _, id, _| {
+        store.log().for_each(reached.change, |number, _, id, _| {
             last = number;
             changed.push(id);
         })?;
@@ -139,7 +139,7 @@ impl Trees {
         changed.dedup();
         let mut now = Vec::with_capacity(changed.len());
         for id in changed {
-            now.push((id, store.digests_of(id)?));
+            now.push((id, store.digests().of(id)?));
         }
         let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
         for (view, followed) in views {
@@ -166,7 +166,7 @@ impl Trees {
 fn read(store: &Store, view: View) -> Result<Followed, StoreError> {
     let mut sorted = Vec::new();
     let mut digests = Digests::default();
-    store.for_each_digest(view, |digest, id| {
+    store.digests().for_each(view, |digest, id| {
         sorted.push(Digest(digest));
         digests.replace(id, digest);
     })?;

@@ -50,7 +50,7 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
-        store.set_limits(limits);
+        store.operator_mut().set_limits(limits);
         let thread = std::thread::Builder::new()
             .name("talaria-writer".into())
             .spawn(move || run(&mut store, queue, &counter))

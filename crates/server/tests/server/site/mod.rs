@@ -119,7 +119,7 @@ impl Site {
 
     pub(crate) fn add_peer(&self, address: SocketAddr, view: View) {
         let (host, port) = (address.ip().to_string(), address.port());
-        self.store().add_peer(&Peer { host, port, http_port: None, view }).unwrap();
+        self.store().keyserver_mut().add_peer(&Peer { host, port, http_port: None, view }).unwrap();
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -256,7 +256,7 @@ pub(crate) fn next_second() {
 pub(crate) fn digests(path: &Path, view: View) -> BTreeSet<[u8; 16]> {
     let mut all = BTreeSet::new();
     let store = Store::open(path, Access::Read).unwrap();
-    store.for_each_digest(view, |digest, _| all.extend([digest])).unwrap();
+    store.digests().for_each(view, |digest, _| all.extend([digest])).unwrap();
     all
 }
 

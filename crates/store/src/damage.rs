@@ -1,4 +1,6 @@
-//! Repairing certificates whose stored bytes are damaged, with copies from elsewhere.
+//! Certificates whose stored bytes are damaged, and their repair with copies from elsewhere.
+
+use std::borrow::Borrow;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
@@ -6,11 +8,12 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::ingest::{ChangeKind, Prepared, Rows, Texts, log, numbers};
+use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
+use crate::merge::{Record, bytes_digest};
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
-use crate::{CertId, Store, StoreError, aside, revoker, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -37,7 +40,7 @@ impl DamagedCert {
     /// The first 16 octets of the SHA-256 of a certificate in canonical form.
     #[must_use]
     pub fn digest_of(cert: &Cert) -> [u8; 16] {
-        blob::digest(cert.as_bytes())
+        bytes_digest(cert.as_bytes())
     }
 }
 
@@ -66,29 +69,61 @@ pub enum Repair {
     NoCopy,
 }
 
+/// The damaged bytes of a certificate that was repaired.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SetAside {
+    /// The number of the entry.
+    pub number: i64,
+    /// The time of the repair.
+    pub time: Timestamp,
+    /// The fingerprint in the row of the certificate, if it could be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// The number of damaged bytes.
+    pub length: u64,
+}
+
+/// The certificates of a store whose bytes are not those that were written, and what repairs have set aside.
+#[derive(Debug)]
+pub struct Damage<S>(S);
+
 impl Store {
+    /// The damage in the store.
+    #[must_use]
+    pub fn damage(&self) -> Damage<&Self> {
+        Damage(self)
+    }
+
+    /// The damage in the store, for repairs.
+    #[must_use]
+    pub fn damage_mut(&mut self) -> Damage<&mut Self> {
+        Damage(self)
+    }
+}
+
+impl<S: Borrow<Store>> Damage<S> {
+    fn store(&self) -> &Store {
+        self.0.borrow()
+    }
+
     /// The certificates whose bytes or verdicts do not match their checksums. `progress` gets the number of certificates
     /// read so far.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`], if the file itself is damaged.
-    pub fn damaged_certs(
-        &self,
-        mut progress: impl FnMut(u64),
-    ) -> Result<Vec<DamagedCert>, StoreError> {
+    pub fn certs(&self, mut progress: impl FnMut(u64)) -> Result<Vec<DamagedCert>, StoreError> {
         let (mut after, mut read, mut found) = (0, 0, Vec::new());
         loop {
-            let blobs = self.run(|connection| {
+            let blobs = self.store().run(|connection| {
                 blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
             })?;
             let Some(last) = blobs.last() else { return Ok(found) };
             after = last.id;
             read += blobs.len() as u64;
             for blob in &blobs {
-                if !self.run(|connection| is_good(connection, blob))? {
+                if !self.store().run(|connection| is_good(connection, blob))? {
                     let fingerprint =
-                        self.run(|connection| store::fingerprint(connection, blob.id))?;
+                        self.store().run(|connection| store::fingerprint(connection, blob.id))?;
                     let digest = blob.written_digest();
                     let id = CertId::new(blob.id);
                     found.push(DamagedCert { id, fingerprint, digest });
@@ -98,6 +133,47 @@ impl Store {
         }
     }
 
+    /// The damaged bytes that repairs have set aside, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn set_aside(&self) -> Result<Vec<SetAside>, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT number, time, fingerprint, length(bytes) FROM set_aside ORDER BY number",
+                )?
+                .query_map([], |row| {
+                    let fingerprint: Option<Vec<u8>> = row.get(2)?;
+                    Ok(SetAside {
+                        number: row.get(0)?,
+                        time: Timestamp::new(row.get(1)?),
+                        fingerprint: fingerprint
+                            .and_then(|stored| Some(Fingerprint::from_stored(&stored)?.0)),
+                        length: row.get::<_, u32>(3)?.into(),
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// The damaged bytes of an entry of [`Self::set_aside`]. `None` if there is no such entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_aside`].
+    pub fn set_aside_bytes(&self, number: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached("SELECT bytes FROM set_aside WHERE number = ?1")?
+                .query_row([number], |row| row.get(0))
+                .optional()
+        })
+    }
+}
+
+impl Damage<&mut Store> {
     /// Repairs the damaged certificate with number `id` in one transaction. `copies` are certificates from elsewhere: one
     /// that equals the certificate that was written restores it; others with its fingerprint replace it. `None` if the
     /// certificate is not damaged or not there.
@@ -114,9 +190,9 @@ impl Store {
     ) -> Result<Option<Repair>, StoreError> {
         let now = now.seconds();
         let copies: Vec<Cert> =
-            copies.iter().map(|copy| self.redacted(copy)).collect::<Result<_, _>>()?;
+            copies.iter().map(|copy| self.0.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();
-        self.transaction(|connection, last| {
+        self.0.transaction(|connection, last| {
             let Some(blob) = blob::get(connection, id)? else { return Ok(None) };
             if is_good(connection, &blob)? {
                 return Ok(None);
@@ -133,10 +209,10 @@ impl Store {
             let mut last = last + 1;
             purge(connection, id)?;
             if let Some(cert) = &cert {
-                log(connection, last, now, id, ChangeKind::Updated)?;
+                log::append(connection, last, now, id, ChangeKind::Updated)?;
                 rewrite(connection, id, last, cert.clone(), now)?;
             } else {
-                log(connection, last, now, id, ChangeKind::Deleted)?;
+                log::append(connection, last, now, id, ChangeKind::Deleted)?;
                 blob::retire(connection, id)?;
             }
             let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);
@@ -148,6 +224,23 @@ impl Store {
             }
             trust::follow(connection, written, now, &ledger)?;
             Ok(Some(repair))
+        })
+    }
+
+    /// Deletes entries of [`Self::set_aside`]. Returns how many of them were there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write.
+    pub fn delete_set_aside(&mut self, numbers: &[i64]) -> Result<u64, StoreError> {
+        self.0.transaction(|connection, _| {
+            let mut delete =
+                connection.prepare_cached("DELETE FROM set_aside WHERE number = ?1")?;
+            let mut count = 0;
+            for number in numbers {
+                count += delete.execute([number])? as u64;
+            }
+            Ok(count)
         })
     }
 }
@@ -233,7 +326,7 @@ fn rewrite(
     now: u32,
 ) -> rusqlite::Result<()> {
     let fresh = verdicts(&[&cert], Verification::Full).into_iter().next().unwrap_or_default();
-    let mut prepared = Prepared::new(cert, fresh, now, &schema::views(connection)?);
+    let mut prepared = Record::new(cert, fresh, now.into(), &schema::views(connection)?);
     revoker::ask(connection, &prepared.cert, &mut prepared.summary, now, &Ledger::default())?;
     let mut summary = Vec::new();
     prepared.summary.write(&mut summary);

@@ -1,0 +1,429 @@
+//! The pure part of a write: what becomes of offered certificates, and what is stored and indexed of them.
+//!
+//! An engine reads what it has ([`Before`]), calls [`decide`], and writes the [`Record`]s. Nothing here reads or writes a
+//! store, so that every engine keeps the same certificates.
+
+use std::collections::{HashMap, HashSet};
+
+use rayon::prelude::*;
+use talaria_cert::{
+    CERT_BYTES_MAX, Cert, KeyId, Limits, PossibleIssuer, Signature, Summary, Tag, Terms, Timestamp,
+    VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256, verdicts,
+};
+
+use crate::copies::{joined, packet_digests};
+use crate::redaction::Redacted;
+
+/// A certificate with the verdicts on its signatures.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The certificate.
+    pub cert: Cert,
+    /// One verdict per signature packet, in canonical order.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// The result for one certificate given to [`Store::ingest`](crate::Store::ingest).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum IngestOutcome {
+    /// The certificate was not in the store before.
+    New,
+    /// The certificate was in the store, and new parts were added.
+    Updated,
+    /// The store already had the whole certificate.
+    Unchanged,
+    /// The certificate was refused.
+    Refused(IngestRefusal),
+}
+
+/// The result for one certificate given to [`Store::ingest_counted`](crate::Store::ingest_counted).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ingested {
+    /// The outcome for the certificate.
+    pub outcome: IngestOutcome,
+    /// The offered parts that are not in the store, because of limits or redactions.
+    pub left_out: LeftOut,
+}
+
+/// Numbers of offered packets that were not kept.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LeftOut {
+    /// User IDs, attributes, subkeys and unknown packets.
+    pub components: usize,
+    /// Signatures.
+    pub signatures: usize,
+}
+
+impl LeftOut {
+    /// Whether everything was kept.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The packets of `offered` that `kept` does not have.
+    pub(crate) fn of(offered: &Cert, kept: &Cert) -> Self {
+        let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
+        let mut left_out = Self::default();
+        for (packet, digest) in offered.packets().zip(packet_digests(offered)) {
+            let count = match packet.tag {
+                Tag::SIGNATURE => &mut left_out.signatures,
+                _ => &mut left_out.components,
+            };
+            *count += usize::from(!here.contains(&digest));
+        }
+        left_out
+    }
+}
+
+/// Why a readable certificate was refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum IngestRefusal {
+    /// The certificate was deleted and blocked.
+    #[error("the certificate is blocked")]
+    Blocked,
+    /// The store has another primary key with the same fingerprint (possible in version 3, or with
+    /// a collision of SHA-1).
+    #[error("the store has another primary key with the same fingerprint")]
+    OtherPrimaryKey,
+    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`talaria_cert::PACKETS_MAX`].
+    #[error(
+        "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
+    )]
+    TooLarge,
+    /// The certificate has more signatures in the name of its owner than are looked at ([`talaria_cert::Limits::signatures`]).
+    #[error("the certificate has more signatures in the name of its owner than this server reads")]
+    TooManySignatures,
+    /// The bytes of the stored copy are not those that were written.
+    #[error("the copy in the store is damaged")]
+    DamagedCopy,
+}
+
+/// A certificate with all data that are stored about it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The certificate.
+    pub cert: Cert,
+    /// One verdict per signature packet, in canonical order.
+    pub verdicts: Vec<Verdict>,
+    /// The summary at the time of the write, without revocations by other certificates.
+    pub summary: Summary,
+    /// The search terms.
+    pub terms: Terms,
+    /// The digests for gossip, for the views that include the certificate.
+    pub digests: Vec<(View, [u8; 16])>,
+    /// The first 16 octets of the SHA-256 of the certificate, for its checksum.
+    pub bytes_digest: [u8; 16],
+}
+
+impl Record {
+    /// Computes everything from a certificate and its verdicts at `now`, with digests for `views`.
+    #[must_use]
+    pub fn new(cert: Cert, verdicts: Vec<Verdict>, now: Timestamp, views: &[View]) -> Self {
+        let summary = Summary::evaluate(&cert, &verdicts, now.seconds());
+        let terms = Terms::of(&cert, &summary);
+        let digests = digests(&cert, &verdicts, views);
+        let bytes_digest = bytes_digest(cert.as_bytes());
+        Self { cert, verdicts, summary, terms, digests, bytes_digest }
+    }
+}
+
+/// The digests of a certificate, for the views that include it.
+pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
+    views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
+}
+
+/// The first octets of the SHA-256 of a certificate.
+pub(crate) fn bytes_digest(bytes: &[u8]) -> [u8; 16] {
+    *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
+}
+
+/// The way to combine an offered certificate with the copy in the store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Joining {
+    /// Both are kept.
+    Union,
+    /// The offered one replaces the other.
+    Replace,
+}
+
+/// What is in the store of an offered certificate.
+#[derive(Clone, Debug)]
+pub enum Before {
+    /// Nothing.
+    Absent,
+    /// Nothing, and the certificate is blocked.
+    Blocked,
+    /// A copy that is damaged.
+    Damaged,
+    /// Exactly [`Offer::cert`], judged by this verifier.
+    Same,
+    /// Another copy, or an older verdict.
+    Present {
+        /// The copy.
+        stored: Stored,
+        /// The version of the verifier that made its verdicts.
+        verifier: u8,
+    },
+}
+
+/// A certificate that is offered to a store.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    cert: Cert,
+    joining: Joining,
+    redacted: Redacted,
+    /// The certificate as it was offered, if it has redacted parts.
+    whole: Option<Cert>,
+}
+
+impl Offer {
+    /// An offered certificate, and the redactions for it.
+    #[must_use]
+    pub fn new(cert: Cert, joining: Joining, redacted: Redacted) -> Self {
+        if redacted.is_none() {
+            return Self { cert, joining, redacted, whole: None };
+        }
+        Self { cert: redacted.apply(&cert), joining, redacted, whole: Some(cert) }
+    }
+
+    /// The certificate without its redacted parts.
+    #[must_use]
+    pub fn cert(&self) -> &Cert {
+        &self.cert
+    }
+}
+
+/// The rules for a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'r> {
+    /// The limits on each certificate.
+    pub limits: &'r Limits,
+    /// Whether self-signatures are verified now. With limits they always are.
+    pub verification: Verification,
+    /// The time of the write.
+    pub now: Timestamp,
+    /// The views for which digests are stored.
+    pub views: &'r [View],
+}
+
+/// What becomes of an offered certificate.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The outcome, once it is written.
+    pub outcome: IngestOutcome,
+    /// The offered parts that are not kept.
+    pub left_out: LeftOut,
+    /// What is to be written; `None` for nothing.
+    pub record: Option<Record>,
+    /// The copy that the record replaces, with which its indexes are compared.
+    pub before: Option<Stored>,
+}
+
+/// Decides what is kept of offered certificates, no two of them with the same fingerprint, and computes what is indexed.
+/// One result for each, in their order. Uses all threads of the current thread pool of rayon.
+///
+/// `issuers` gets a certificate that has to be limited, a key ID, and how many of its signatures name that. It finds the keys
+/// with the key ID that are in the store.
+///
+/// # Errors
+///
+/// The first error of `issuers`.
+pub fn decide<E>(
+    offers: Vec<(Offer, Before)>,
+    rules: &Rules<'_>,
+    mut issuers: impl FnMut(&Cert, KeyId, u32) -> Result<Vec<PossibleIssuer>, E>,
+) -> Result<Vec<Decided>, E> {
+    let is_limited = *rules.limits != Limits::default();
+    // Limits depend on the verdicts.
+    let verification = if is_limited { Verification::Full } else { rules.verification };
+    let mut work: Vec<Work> =
+        offers.into_par_iter().map(|offer| Work::new(offer, rules.limits, is_limited)).collect();
+    let fresh: Vec<&Cert> =
+        work.iter().filter(|work| work.is_new()).map(|work| &work.cert).collect();
+    let mut fresh = verdicts(&fresh, verification).into_iter();
+    for work in work.iter_mut().filter(|work| work.is_new()) {
+        work.verdicts = fresh.next().unwrap_or_default();
+    }
+    work.par_iter_mut().for_each(|work| {
+        if let Merged::Update { before, verifier } = &work.merged {
+            let carried = carried_over(&work.cert, &before.cert, &before.verdicts);
+            work.verdicts = renew(&work.cert, carried, *verifier, verification);
+        }
+    });
+    if is_limited {
+        for work in &mut work {
+            if !matches!(work.merged, Merged::Done(_)) {
+                work.keep_within_limits(rules, &mut issuers)?;
+            }
+        }
+    }
+    Ok(work.into_par_iter().map(|work| work.finish(rules)).collect())
+}
+
+/// A certificate on its way through [`decide`].
+struct Work {
+    /// The certificate that is kept.
+    cert: Cert,
+    verdicts: Vec<Verdict>,
+    merged: Merged,
+    /// The certificate as it was offered, if parts of it may be left out.
+    offered: Option<Cert>,
+}
+
+/// A certificate after it was joined with the copy in the store.
+enum Merged {
+    Insert,
+    /// `verifier` is the version of the verifier that made the stored verdicts.
+    Update {
+        before: Stored,
+        verifier: u8,
+    },
+    Done(IngestOutcome),
+}
+
+impl Work {
+    fn new((offer, before): (Offer, Before), limits: &Limits, is_limited: bool) -> Self {
+        let Offer { mut cert, joining, redacted, whole } = offer;
+        let offered = whole.or_else(|| is_limited.then(|| cert.clone()));
+        let merged = merge(&mut cert, before, joining, &redacted, limits);
+        Self { cert, verdicts: Vec::new(), merged, offered }
+    }
+
+    fn is_new(&self) -> bool {
+        matches!(self.merged, Merged::Insert)
+    }
+
+    /// Drops packets that the limits do not admit.
+    fn keep_within_limits<E>(
+        &mut self,
+        rules: &Rules<'_>,
+        issuers: &mut impl FnMut(&Cert, KeyId, u32) -> Result<Vec<PossibleIssuer>, E>,
+    ) -> Result<(), E> {
+        let Self { cert, verdicts, .. } = self;
+        if verdicts.contains(&Verdict::Unchecked) {
+            *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
+        }
+        let mut failure = None;
+        let mut numbers = None;
+        let mut look_up = |id: KeyId| {
+            // After a failure, the rest is not worth its time.
+            if failure.is_some() {
+                return Vec::new();
+            }
+            let number = numbers.get_or_insert_with(|| numbers_by_issuer(cert)).get(&id);
+            issuers(cert, id, number.copied().unwrap_or(0)).unwrap_or_else(|error| {
+                failure = Some(error);
+                Vec::new()
+            })
+        };
+        let kept = cert.within(verdicts, rules.limits, rules.now.seconds(), &mut look_up);
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if let Some((kept, left)) = kept {
+            (*cert, *verdicts) = (kept, left);
+        }
+        Ok(())
+    }
+
+    fn finish(self, rules: &Rules<'_>) -> Decided {
+        let Self { cert, verdicts, merged, offered } = self;
+        let left_out = match (&merged, &offered) {
+            (Merged::Done(IngestOutcome::Refused(_)), _) | (_, None) => LeftOut::default(),
+            (_, Some(offered)) => LeftOut::of(offered, &cert),
+        };
+        let nothing = |outcome| Decided { outcome, left_out, record: None, before: None };
+        let (outcome, before) = match merged {
+            Merged::Done(outcome) => return nothing(outcome),
+            Merged::Insert => (IngestOutcome::New, None),
+            Merged::Update { before, verifier } => {
+                let is_same = before.cert == cert;
+                if is_same && before.verdicts == verdicts && verifier >= VERIFIER {
+                    return nothing(IngestOutcome::Unchanged);
+                }
+                let outcome =
+                    if is_same { IngestOutcome::Unchanged } else { IngestOutcome::Updated };
+                (outcome, Some(before))
+            }
+        };
+        let record = Record::new(cert, verdicts, rules.now, rules.views);
+        Decided { outcome, left_out, record: Some(record), before }
+    }
+}
+
+/// Joins an offered certificate with the copy in the store.
+fn merge(
+    cert: &mut Cert,
+    before: Before,
+    joining: Joining,
+    redacted: &Redacted,
+    limits: &Limits,
+) -> Merged {
+    let refused = |refusal| Merged::Done(IngestOutcome::Refused(refusal));
+    let (before, verifier) = match before {
+        Before::Absent => {
+            if cert.signature_count() > limits.signatures {
+                *cert = cert.without_others();
+            }
+            let is_readable = cert.signature_count() <= limits.signatures;
+            return if is_readable {
+                Merged::Insert
+            } else {
+                refused(IngestRefusal::TooManySignatures)
+            };
+        }
+        Before::Blocked => return refused(IngestRefusal::Blocked),
+        // A damaged copy is never merged.
+        Before::Damaged => return refused(IngestRefusal::DamagedCopy),
+        Before::Same => return Merged::Done(IngestOutcome::Unchanged),
+        Before::Present { stored, verifier } => (stored, verifier),
+    };
+    // Redacted user IDs are removed from the stored copy, too.
+    let ours = (!redacted.is_none()).then(|| redacted.apply(&before.cert));
+    let ours = ours.as_ref().unwrap_or(&before.cert);
+    let offered = if ours.signature_count() + cert.signature_count() > limits.signatures {
+        cert.without_others()
+    } else {
+        cert.clone()
+    };
+    let joined = match joining {
+        Joining::Replace if ours.packets().next() != offered.packets().next() => {
+            Err(IngestRefusal::OtherPrimaryKey)
+        }
+        Joining::Replace => Ok(offered),
+        Joining::Union => {
+            joined(ours, &offered).map(|joined| joined.unwrap_or_else(|| ours.clone()))
+        }
+    };
+    match joined {
+        // Verdicts of an older verifier are recomputed, even if nothing else is new.
+        Ok(joined) if joined == before.cert && verifier >= VERIFIER => {
+            // Offered parts that the store left out are counted.
+            *cert = joined;
+            Merged::Done(IngestOutcome::Unchanged)
+        }
+        // A stored certificate above the limit may still shrink.
+        Ok(joined)
+            if joined.signature_count() > limits.signatures.max(before.cert.signature_count()) =>
+        {
+            refused(IngestRefusal::TooManySignatures)
+        }
+        Ok(joined) => {
+            *cert = joined;
+            Merged::Update { before, verifier }
+        }
+        Err(refusal) => refused(refusal),
+    }
+}
+
+/// The number of signatures that name each key as their issuer.
+fn numbers_by_issuer(cert: &Cert) -> HashMap<KeyId, u32> {
+    let mut numbers = HashMap::new();
+    for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
+        for (issuer, _) in Signature::parse(packet.body).iter().flat_map(Signature::issuers) {
+            *numbers.entry(issuer).or_default() += 1;
+        }
+    }
+    numbers
+}

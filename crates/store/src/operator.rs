@@ -1,0 +1,263 @@
+//! What an operator decides about a store: what is kept out of it, and which indexes it has.
+
+use std::borrow::Borrow;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
+
+use crate::build::{failed, fill_text};
+use crate::derive::Failure;
+use crate::redaction::Redacted;
+use crate::schema::TextIndex;
+use crate::{Redaction, Store, StoreError, aside, log, sums};
+
+/// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
+#[derive(Debug)]
+pub struct Operator<S>(S);
+
+impl Store {
+    /// The decisions of the operator.
+    #[must_use]
+    pub fn operator(&self) -> Operator<&Self> {
+        Operator(self)
+    }
+
+    /// The decisions of the operator, for changing them.
+    #[must_use]
+    pub fn operator_mut(&mut self) -> Operator<&mut Self> {
+        Operator(self)
+    }
+
+    pub(crate) fn has_redactions(&self) -> Result<bool, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT EXISTS (SELECT 1 FROM redaction)")?
+                .query_row([], |row| row.get(0))
+        })
+    }
+
+    /// `cert` without its redacted user IDs.
+    pub(crate) fn redacted(&self, cert: &Cert) -> Result<Cert, StoreError> {
+        Ok(self.run(|connection| redaction(connection, cert))?.apply(cert))
+    }
+}
+
+impl<S: Borrow<Store>> Operator<S> {
+    fn store(&self) -> &Store {
+        self.0.borrow()
+    }
+
+    /// Whether a certificate is blocked from being imported again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT count(*) FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
+                )?
+                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
+        })
+    }
+
+    /// Whether user IDs of a certificate are redacted.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn is_redacted(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
+        self.store().run(|connection| {
+            connection
+                .prepare_cached("SELECT count(*) FROM redaction WHERE fingerprint = ?1")?
+                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
+        })
+    }
+
+    /// All redactions, by fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn redactions(&self) -> Result<Vec<(Fingerprint, Redaction)>, StoreError> {
+        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.store().run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT fingerprint, user_id FROM redaction ORDER BY fingerprint, user_id",
+                )?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        let damaged = || self.store().damaged("a row of table redaction");
+        rows.into_iter()
+            .map(|(stored, user_id)| {
+                let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
+                let redaction = Redaction::from_stored(&user_id).ok_or_else(damaged)?;
+                Ok((fingerprint, redaction))
+            })
+            .collect()
+    }
+}
+
+impl Operator<&mut Store> {
+    /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
+    /// Certificates already in the store stay unchanged until they are written again.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.0.limits = limits;
+    }
+
+    /// Allows blocked certificates to be imported again. Returns how many of them were blocked.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::delete`].
+    pub fn unblock(&mut self, fingerprints: &[Fingerprint]) -> Result<u64, StoreError> {
+        self.0.transaction(|connection, _| {
+            let mut count = 0;
+            for fingerprint in fingerprints {
+                let stored = fingerprint.to_stored();
+                let change: Option<i64> = connection
+                    .query_row(
+                        "SELECT change FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
+                        [&stored],
+                        |row| row.get(0),
+                    )
+                    .optional()?;
+                if let Some(change) = change {
+                    log::bury(connection, &stored, change, false)?;
+                    count += 1;
+                }
+            }
+            Ok(count)
+        })
+    }
+
+    /// Removes user IDs of a certificate permanently, all or none: later copies lose them, too, and confirmed addresses are
+    /// removed with them. The key, its revocations and its subkeys stay. Returns whether the certificate was in
+    /// the store. The octets of the user IDs are overwritten gradually, or at once by [`Store::compact`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn redact(
+        &mut self,
+        fingerprint: Fingerprint,
+        redactions: &[Redaction],
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let now = now.seconds();
+        self.0.atomically(|store| {
+            let stored = fingerprint.to_stored();
+            store.transaction(|connection, _| {
+                for redaction in redactions {
+                    let user_id = redaction.stored();
+                    let sum = sums::of(&[&stored, user_id]);
+                    connection
+                        .prepare_cached("INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)")?
+                        .execute((&stored, user_id, sum))?;
+                }
+                aside::forget(connection, fingerprint)
+            })?;
+            let here = store.get(fingerprint)?;
+            let is_here = here.is_some();
+            let mut emails: Vec<Address> = Vec::new();
+            if let Some(here) = here {
+                // Ingesting the certificate again removes the redacted user IDs from the stored copy.
+                let redacted = store.redacted(&here.cert)?;
+                emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
+                store.ingest(vec![redacted], Verification::Full, now.into())?;
+            }
+            for email in store.keyserver().published(fingerprint)? {
+                if !emails.contains(&email) {
+                    store.keyserver_mut().unpublish(fingerprint, &email, now.into())?;
+                }
+            }
+            Ok(is_here)
+        })
+    }
+
+    /// Allows redacted user IDs to come back. Returns the number of redactions.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write.
+    pub fn unredact(&mut self, fingerprint: Fingerprint) -> Result<u64, StoreError> {
+        self.0.transaction(|connection, _| {
+            connection
+                .execute("DELETE FROM redaction WHERE fingerprint = ?1", [fingerprint.to_stored()])
+                .map(|rows| rows as u64)
+        })
+    }
+
+    /// Adds a full-text index, filled from the certificates, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn add_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
+        if self.0.has_index(index)? {
+            return Ok(());
+        }
+        let path = self.0.path.clone();
+        let mut failure = None;
+        let result = self.0.transaction(|connection, _| {
+            index.create(connection)?;
+            match fill_text(connection, index) {
+                Ok(()) => Ok(()),
+                Err(Failure::Engine(error)) => Err(error),
+                Err(other) => {
+                    failure = Some(failed(&path, other));
+                    Err(rusqlite::Error::QueryReturnedNoRows)
+                }
+            }
+        });
+        failure.map_or(result, Err)
+    }
+
+    /// Removes a full-text index. Searches then work without it, but slower.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn drop_index(&mut self, index: TextIndex) -> Result<(), StoreError> {
+        self.0.transaction(|connection, _| {
+            index.forget_new(connection)?;
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {}", index.table()))
+        })
+    }
+
+    /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all
+    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages. It merges
+    /// segments of equal size, so that a small addition does not rewrite a large index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] or any error of a write; no data are lost.
+    pub fn tidy(&mut self) -> Result<bool, StoreError> {
+        const PAGES: i64 = 64;
+        let table = TextIndex::Words.table();
+        self.0.transaction(|connection, _| {
+            if !TextIndex::Words.exists(connection)? {
+                return Ok(false);
+            }
+            let command = format!("INSERT INTO {table} ({table}, rank) VALUES (?1, ?2)");
+            let mut command = connection.prepare_cached(&command)?;
+            command.execute(("usermerge", 2))?;
+            let before = connection.total_changes();
+            command.execute(("merge", PAGES))?;
+            // The command itself counts as one change.
+            Ok(connection.total_changes() - before > 1)
+        })
+    }
+}
+
+/// Reads the redactions of `cert`.
+pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
+    let mut select =
+        connection.prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?;
+    let stored = select.query_map([cert.fingerprint().to_stored()], |row| row.get(0))?;
+    let stored = stored.collect::<rusqlite::Result<Vec<Vec<u8>>>>()?;
+    // A check reports what cannot be read.
+    Ok(Redacted::new(stored.iter().filter_map(|stored| Redaction::from_stored(stored)).collect()))
+}
