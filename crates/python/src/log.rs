@@ -129,12 +129,12 @@ fn content<'py>(py: Python<'py>, content: &Content) -> PyResult<Bound<'py, PyAny
 }
 
 /// The content of a field that may have none.
-fn contained<'py>(py: Python<'py>, found: Option<Content>) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn contained(py: Python<'_>, found: Option<Content>) -> PyResult<Option<Bound<'_, PyAny>>> {
     found.map(|found| content(py, &found)).transpose()
 }
 
 /// The fields of an object.
-fn by_name<'py>(py: Python<'py>, found: Vec<(String, Content)>) -> PyResult<Bound<'py, PyDict>> {
+fn by_name(py: Python<'_>, found: Vec<(String, Content)>) -> PyResult<Bound<'_, PyDict>> {
     let fields = PyDict::new(py);
     for (name, found) in found {
         fields.set_item(name, content(py, &found)?)?;
