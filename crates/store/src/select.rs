@@ -39,11 +39,20 @@ const OTHERS_MAX: usize = 64;
 
 /// The certificates whose primary key has a key ID. The stored fingerprint ends with the key ID up to version 4, and has it
 /// behind the version from 5 on.
-const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
-    (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
-    JOIN cert ON cert.id = named.cert \
-    WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
-    ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4";
+macro_rules! with_primary_key {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
+             JOIN cert ON cert.id = named.cert \
+             WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
+             ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4"
+        )
+    };
+}
+const PRIMARY_KEYS: &str = with_primary_key!("cert.id");
+const PRIMARY_ROWS: &str = with_primary_key!("cert.id, fingerprint, change, summary");
 
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
@@ -210,16 +219,13 @@ impl Store {
         limit: usize,
         looks: usize,
     ) -> Result<Selection, StoreError> {
-        let mut ids = match query {
-            Query::KeyId(id) => self.primary_keys(*id)?,
+        let mut raw = match query {
+            Query::KeyId(id) => self.primary_rows(*id)?,
             Query::Fingerprint(bytes) => self.with_fingerprint(bytes)?,
             _ => return self.select_within(query, limit, looks),
         };
-        ids.truncate(limit);
-        let mut rows = Vec::new();
-        for id in ids {
-            rows.extend(self.row_by_id(CertId::new(id))?);
-        }
+        raw.truncate(limit);
+        let mut rows = raw.iter().map(|raw| self.decode(raw)).collect::<Result<Vec<_>, _>>()?;
         let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
         let (mut others, mut more) = (Vec::new(), false);
         let mut holders = 0;
@@ -270,29 +276,39 @@ impl Store {
     /// The numbers of the certificates whose primary key has a key ID, at most 8, among the first 20,000 certificates that
     /// have a key with it.
     pub(crate) fn primary_keys(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+        self.with_primary_key(PRIMARY_KEYS, id, |row| row.get(0))
+    }
+
+    /// The rows of [`Self::primary_keys`].
+    fn primary_rows(&self, id: KeyId) -> Result<Vec<RawRow>, StoreError> {
+        self.with_primary_key(PRIMARY_ROWS, id, RawRow::read)
+    }
+
+    fn with_primary_key<T>(
+        &self,
+        statement: &str,
+        id: KeyId,
+        read: fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
         let handle = id.rotated().cast_signed();
+        let parameters = (handle, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX);
         self.run(|connection| {
-            connection
-                .prepare_cached(PRIMARY_KEYS)?
-                .query_map((handle, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX), |row| {
-                    row.get(0)
-                })?
-                .collect()
+            connection.prepare_cached(statement)?.query_map(parameters, read)?.collect()
         })
     }
 
-    /// The numbers of the certificates whose primary key has a fingerprint, of any version.
-    fn with_fingerprint(&self, bytes: &[u8]) -> Result<Vec<i64>, StoreError> {
+    /// The rows of the certificates whose primary key has a fingerprint, of any version.
+    fn with_fingerprint(&self, bytes: &[u8]) -> Result<Vec<RawRow>, StoreError> {
         let length = i64::try_from(bytes.len()).unwrap_or(0);
         let handle = bytes.iter().take(8).fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1;
         self.run(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT id FROM cert \
+                    "SELECT id, fingerprint, change, summary FROM cert \
                      WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) \
                      AND substr(fingerprint, 2, ?2) = ?3 ORDER BY id",
                 )?
-                .query_map((handle.cast_signed(), length, bytes), |row| row.get(0))?
+                .query_map((handle.cast_signed(), length, bytes), RawRow::read)?
                 .collect()
         })
     }
@@ -627,14 +643,16 @@ mod tests {
 
     use super::*;
     use crate::blob;
+    use crate::store::ROW;
 
-    /// The statements of look-ups are planned once, whatever values they are asked for.
+    /// The statements of look-ups are planned once, whatever values they are asked for, and read each row once.
     #[test]
-    fn look_ups_are_not_planned_again() {
+    fn look_ups_plan_nothing_again_and_read_each_row_once() {
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
         let made = talaria_bench::Generate { count: 5, ..talaria_bench::Generate::default() };
         let certs = talaria_bench::certs(&made);
         store.ingest(certs.clone(), Verification::Full, 1_760_000_000_u32.into()).unwrap();
+        let runs = store.connection.prepare_cached(ROW).unwrap().get_status(StatementStatus::Run);
         for fingerprint in certs.iter().map(talaria_cert::Cert::fingerprint) {
             for query in [
                 Query::Fingerprint(fingerprint.as_bytes().to_vec()),
@@ -645,10 +663,13 @@ mod tests {
                 assert!(store.stored(found.rows[0].id).unwrap().is_some());
             }
         }
-        for statement in [PRIMARY_KEYS, &blob::select_one()] {
+        for statement in [PRIMARY_ROWS, &blob::select_one()] {
             let statement = store.connection.prepare_cached(statement).unwrap();
             assert!(statement.get_status(StatementStatus::Run) >= 5);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
+        // The rows came with the index, and none was read again.
+        let again = store.connection.prepare_cached(ROW).unwrap();
+        assert_eq!(again.get_status(StatementStatus::Run), runs);
     }
 }

@@ -429,7 +429,7 @@ impl Store {
     pub fn row_by_id(&self, id: CertId) -> Result<Option<Row>, StoreError> {
         let raw = self.run(|connection| {
             connection
-                .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
+                .prepare_cached(ROW)?
                 .query_row([id.get()], RawRow::read)
                 .optional()
         })?;
@@ -725,6 +725,9 @@ impl Drop for Transaction<'_> {
         }
     }
 }
+
+/// The columns of a [`RawRow`] by the number of the certificate.
+pub(crate) const ROW: &str = "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1";
 
 /// A row of the certificate table in its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]
