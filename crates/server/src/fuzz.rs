@@ -51,8 +51,9 @@ fn request(target: &str, media: &str, body: &[u8]) -> Option<Request> {
     let request = http::Request::builder().uri(target).header(header::CONTENT_TYPE, media);
     let (parts, ()) = request.body(()).ok()?.into_parts();
     let client = std::net::Ipv4Addr::LOCALHOST.into();
-    let body = Bytes::copy_from_slice(body);
-    Some(Request { parts, body, via: Via::Public, secure: false, client })
+    let mut request = Request::new(parts, Via::Public, false, client);
+    request.body = Bytes::copy_from_slice(body);
+    Some(request)
 }
 
 fn query(bytes: &[u8]) {
@@ -105,7 +106,7 @@ fn range(text: &str) {
     let request = http::Request::builder().header(header::RANGE, text).body(());
     let Ok((parts, ())) = request.map(http::Request::into_parts) else { return };
     let client = std::net::Ipv4Addr::LOCALHOST.into();
-    let request = Request { parts, body: Bytes::new(), via: Via::Public, secure: false, client };
+    let request = Request::new(parts, Via::Public, false, client);
     let body: Vec<u8> = (0..100).collect();
     let answer = with(ok(media::OCTETS, body.clone()), header::ETAG, "\"1\"");
     let answer = conditional::conditional(&request, answer);

@@ -364,8 +364,7 @@ impl Asker {
         let size = REQUEST_BYTES + heads + parts.uri.path().len();
         let room = self.front.memory.requests.take(config.http.requests_bytes, payer, size);
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
-        let request =
-            Request { parts, body: Bytes::new(), via: self.via, secure: self.secure, client };
+        let request = Request::new(parts, self.via, self.secure, client);
         // Given back when the request is answered, except the room that the answer holds.
         let mut held = None;
         let answer = match room {

@@ -1,6 +1,7 @@
 //! A request, read whole.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::{Method, header};
@@ -26,9 +27,16 @@ pub(crate) struct Request {
     pub(crate) secure: bool,
     /// The address of the client, also where a proxy stands between.
     pub(crate) client: IpAddr,
+    /// The parameters of the query, once somebody has asked for them.
+    query: OnceLock<Parameters>,
 }
 
 impl Request {
+    /// A request whose body is not read yet.
+    pub(crate) fn new(parts: http::request::Parts, via: Via, secure: bool, client: IpAddr) -> Self {
+        Self { parts, body: Bytes::new(), via, secure, client, query: OnceLock::new() }
+    }
+
     pub(crate) fn method(&self) -> &Method {
         &self.parts.method
     }
@@ -39,8 +47,10 @@ impl Request {
     }
 
     /// The parameters of the query, the first of each name.
-    pub(crate) fn query(&self) -> Parameters {
-        Parameters::parse(self.parts.uri.query().unwrap_or_default().as_bytes())
+    pub(crate) fn query(&self) -> &Parameters {
+        self.query.get_or_init(|| {
+            Parameters::parse(self.parts.uri.query().unwrap_or_default().as_bytes())
+        })
     }
 
     /// The fields of a form in the body.

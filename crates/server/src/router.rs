@@ -138,7 +138,7 @@ fn lookup_cost(config: &Config, request: &Request) -> (RequestKind, Option<Class
     if *request.method() == Method::OPTIONS {
         return (RequestKind::Get, LOOKUP);
     }
-    match lookup::asks(&request.query(), &config.policy) {
+    match lookup::asks(request.query(), &config.policy) {
         Asks::Certificate => (RequestKind::Get, LOOKUP),
         Asks::Certificates => (RequestKind::Get, SEARCH),
         Asks::Index => (RequestKind::Index, SEARCH),
@@ -379,13 +379,8 @@ mod tests {
         ];
         for (class, target) in classes {
             let (parts, ()) = http::Request::get(&target).body(()).unwrap().into_parts();
-            let request = Request {
-                parts,
-                body: Bytes::new(),
-                via: crate::request::Via::Public,
-                secure: false,
-                client: [127, 0, 0, 1].into(),
-            };
+            let via = crate::request::Via::Public;
+            let request = Request::new(parts, via, false, [127, 0, 0, 1].into());
             let route = Route::of(request.path());
             assert_eq!((route.cost)(&config, &request).1, class, "{target}");
         }

@@ -1,5 +1,6 @@
 //! Searches: the one way from a request to certificates.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,9 +36,10 @@ pub(crate) fn is_heavy(store: &Reading, rows: &[Row], policy: &Policy) -> bool {
 /// The text of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Search {
-    /// A fingerprint, key ID or address: looked up in an index.
+    /// A fingerprint, key ID, address or whole user ID: looked up in an index.
     Exact(Query),
-    /// An address, or else words.
+    /// An address, or else the words of the text that it stands in.
+    Address(Address, String),
     Words(String),
 }
 
@@ -45,11 +47,8 @@ impl Search {
     /// Reads the `search` parameter of HKP (draft-ietf-openpgp-hkp).
     pub(crate) fn parse(text: &str, exact: bool, policy: &Policy) -> Result<Self, Refusal> {
         let text = text.trim();
-        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-        if let Some(digits) = digits {
-            let digits: String = digits.chars().filter(|c| !c.is_whitespace()).collect();
-            let query = format!("0x{digits}").parse();
-            return match query {
+        if text.starts_with("0x") || text.starts_with("0X") {
+            return match without_blanks(text).parse() {
                 Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
                     Err(Refusal::BadRequest(format!(
                         "{}: this server does not answer key IDs of 32 bits, which are easily \
@@ -84,15 +83,15 @@ impl Search {
             };
             return Ok(Self::Exact(query));
         }
-        Ok(Self::Words(text.to_owned()))
+        Ok(match Address::of_user_id(text.as_bytes()) {
+            Some(email) => Self::Address(email, text.to_owned()),
+            None => Self::Words(text.to_owned()),
+        })
     }
 
     /// Whether it may look at many certificates.
     pub(crate) fn is_wide(&self) -> bool {
-        match self {
-            Self::Exact(_) => false,
-            Self::Words(text) => Address::of_user_id(text.as_bytes()).is_none(),
-        }
+        matches!(self, Self::Words(_))
     }
 
     /// The rows that it names, none of which is hidden: the first ones, if there are more than the policy allows.
@@ -102,36 +101,25 @@ impl Search {
     pub(crate) fn rows(&self, store: &Reading, config: &Config) -> Result<Page, Refusal> {
         let limit = config.policy.results;
         let bounds = Bounds { results: limit, looks: LOOKS_MAX };
-        let mut first = None;
         let mut found = match self {
-            Self::Exact(query) => {
-                if let Query::Email(email) = query {
-                    first = confirmed_holder(store, email, config)?;
-                }
-                store.owners(query, bounds)?
+            Self::Exact(query) => store.owners(query, bounds)?,
+            Self::Address(email, _) => store.find(&Query::Email(email.clone()), bounds)?,
+            Self::Words(_) => Page::default(),
+        };
+        if let Self::Address(_, text) | Self::Words(text) = self
+            && found.rows.is_empty()
+        {
+            let words: Vec<String> = user_id::words(text).collect();
+            if words.is_empty() || !config.policy.word_search {
+                return Ok(Page::default());
             }
-            Self::Words(text) => {
-                let email = Address::of_user_id(text.as_bytes());
-                let by_email = match &email {
-                    Some(email) => {
-                        first = confirmed_holder(store, email, config)?;
-                        let query = Query::Email(email.clone());
-                        Some(store.find(&query, bounds)?)
-                    }
-                    None => None,
-                };
-                match by_email {
-                    Some(found) if !found.rows.is_empty() => found,
-                    _ if !config.policy.word_search => return Ok(Page::default()),
-                    _ => {
-                        let words: Vec<String> = user_id::words(text).collect();
-                        if words.is_empty() {
-                            return Ok(Page::default());
-                        }
-                        store.find(&Query::Words(words), bounds)?
-                    }
-                }
+            found = store.find(&Query::Words(words), bounds)?;
+        }
+        let first = match self {
+            Self::Exact(Query::Email(email)) | Self::Address(email, _) => {
+                confirmed_holder(store, email, config)?
             }
+            Self::Exact(_) | Self::Words(_) => None,
         };
         if let Some(first) = first {
             found.rows.retain(|row| row.place != first.place);
@@ -156,12 +144,20 @@ fn confirmed_holder(
 
 /// A fingerprint or key ID as people copy it: without `0x`, in groups. No name is so many digits.
 fn typed_digits(text: &str) -> Option<Query> {
-    let digits: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let digits = without_blanks(text);
     let is_long = matches!(digits.len(), 16 | 40 | 64);
     if !is_long || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
     }
-    format!("0x{digits}").parse().ok()
+    digits.parse().ok()
+}
+
+fn without_blanks(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_whitespace) {
+        text.chars().filter(|c| !c.is_whitespace()).collect()
+    } else {
+        text.into()
+    }
 }
 
 /// Certificates that one search looks at: some ten milliseconds.
@@ -253,7 +249,7 @@ pub(crate) fn served(store: &Reading, row: &Row, config: &Config) -> Result<Opti
     let cert = if config.vks.only_confirmed {
         confirmed(store, row.place)?
     } else {
-        selected(store, row.place, config.policy.serving())?
+        selected(store, row, config.policy.serving())?
     };
     let Some(cert) = cert else { return Ok(None) };
     // Whoever has a certificate whose user IDs were removed still gets its subkeys and revocations.
@@ -262,12 +258,12 @@ pub(crate) fn served(store: &Reading, row: &Row, config: &Config) -> Result<Opti
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
-fn selected(store: &Reading, place: Place, serving: Serving) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, place)? else { return Ok(None) };
+fn selected(store: &Reading, row: &Row, serving: Serving) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, row.place)? else { return Ok(None) };
     let is_unverified = |verdict| matches!(verdict, Verdict::Foreign | Verdict::Other);
     let must_verify =
         serving.third_party == ThirdParty::Verified && verdicts.iter().copied().any(is_unverified);
-    let known = if must_verify { store.certified(place, &cert, &verdicts)? } else { None };
+    let known = if must_verify { store.certified(row, &cert, &verdicts)? } else { None };
     let served = cert.served(known.as_deref().unwrap_or(&verdicts), serving);
     Ok(Some(served.unwrap_or(cert)))
 }

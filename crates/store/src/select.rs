@@ -660,14 +660,16 @@ mod tests {
 
     use super::*;
     use crate::blob;
+    use crate::store::ROW;
 
-    /// The statements of look-ups are planned once, whatever values they are asked for.
+    /// The statements of look-ups are planned once, whatever values they are asked for, and read each row once.
     #[test]
-    fn look_ups_are_not_planned_again() {
+    fn look_ups_plan_nothing_again_and_read_each_row_once() {
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
         let made = talaria_bench::Generate { count: 5, ..talaria_bench::Generate::default() };
         let certs = talaria_bench::certs(&made);
         store.ingest(certs.clone(), Verification::Full, 1_760_000_000_u32.into()).unwrap();
+        let runs = store.connection.prepare_cached(ROW).unwrap().get_status(StatementStatus::Run);
         for fingerprint in certs.iter().map(talaria_cert::Cert::fingerprint) {
             for query in [
                 Query::Fingerprint(fingerprint.as_bytes().to_vec()),
@@ -683,5 +685,8 @@ mod tests {
             assert!(statement.get_status(StatementStatus::Run) >= 5);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
         }
+        // The rows came with the index, and none was read again.
+        let again = store.connection.prepare_cached(ROW).unwrap();
+        assert_eq!(again.get_status(StatementStatus::Run), runs);
     }
 }

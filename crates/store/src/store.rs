@@ -419,10 +419,7 @@ impl Store {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn row_by_id(&self, id: CertId) -> Result<Option<Row>, StoreError> {
         let raw = self.run(|connection| {
-            connection
-                .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
-                .query_row([id.get()], RawRow::read)
-                .optional()
+            connection.prepare_cached(ROW)?.query_row([id.get()], RawRow::read).optional()
         })?;
         raw.map(|raw| self.decode(&raw)).transpose()
     }
@@ -661,6 +658,9 @@ impl Drop for Transaction<'_> {
         }
     }
 }
+
+/// The columns of a [`RawRow`] by the number of the certificate.
+pub(crate) const ROW: &str = "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1";
 
 /// A row of the certificate table in its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]

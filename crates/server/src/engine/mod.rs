@@ -339,12 +339,12 @@ impl Reading {
     /// not here any more.
     pub(crate) fn certified(
         &self,
-        place: Place,
+        row: &Row,
         cert: &Cert,
         verdicts: &[Verdict],
     ) -> Result<Option<Arc<[Verdict]>>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.certified(place, cert, verdicts)?),
+            Self::Sqlite(reader) => Ok(reader.certified(row, cert, verdicts)?),
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Row {
     pub(crate) place: Place,
     /// The change that made the certificate what it is.
     pub(super) change: ChangeNumber,
+    /// The number of the reading that it is from.
+    pub(super) reading: u64,
 }
 
 impl Row {

@@ -50,7 +50,7 @@ pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Re
             if text.is_empty() { Err(missing()) } else { Ok((text, Parameters::default())) }
         }
         "application/pgp-keys" | "application/octet-stream" => {
-            Ok((request.body.clone(), request.query()))
+            Ok((request.body.clone(), request.query().clone()))
         }
         _ => {
             let form = request.form();

@@ -84,7 +84,7 @@ impl Lookups {
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         let query = request.query();
         let machine = query.option("mr") || query.option("json");
-        let answer = self.dispatch(request, &query, machine).await;
+        let answer = self.dispatch(request, query, machine).await;
         // Pages of the same server need no permission; programs in browsers do.
         if machine { answer.map(open_to_all) } else { answer }
     }

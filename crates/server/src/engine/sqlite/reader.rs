@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Verdict, View};
@@ -30,6 +31,8 @@ pub(crate) struct Readers {
     files: Arc<Mutex<Option<OpenFiles>>>,
     idle: Arc<Mutex<Vec<Store>>>,
     certified: Arc<Certified>,
+    /// Readings so far.
+    readings: Arc<AtomicU64>,
 }
 
 impl Readers {
@@ -39,6 +42,7 @@ impl Readers {
             files: Arc::new(Mutex::new(files)),
             idle: Arc::default(),
             certified: Arc::default(),
+            readings: Arc::default(),
         }
     }
 
@@ -63,6 +67,7 @@ impl Readers {
             snapshot: Some(store.into_snapshot()?),
             idle: Arc::clone(&self.idle),
             certified: Arc::clone(&self.certified),
+            number: self.readings.fetch_add(1, Ordering::Relaxed),
         })
     }
 }
@@ -73,6 +78,8 @@ pub(crate) struct Reader {
     snapshot: Option<Snapshot<Store>>,
     idle: Arc<Mutex<Vec<Store>>>,
     certified: Arc<Certified>,
+    /// No other reading has it.
+    number: u64,
 }
 
 /// New, updated and deleted certificates by day (days since 1970).
@@ -89,7 +96,8 @@ impl Reader {
     /// A row of the store as it holds now.
     fn current(&self, row: talaria_store::Row) -> Result<Row, StoreError> {
         let row = self.store().current(row, clock::now().into())?;
-        Ok(Row { summary: row.summary, place: Place(row.id), change: row.change })
+        let (place, reading) = (Place(row.id), self.number);
+        Ok(Row { summary: row.summary, place, change: row.change, reading })
     }
 
     fn page(&self, found: talaria_store::Selection) -> Result<Page, StoreError> {
@@ -130,14 +138,19 @@ impl Reader {
 
     pub(crate) fn certified(
         &self,
-        place: Place,
+        row: &Row,
         cert: &Cert,
         verdicts: &[Verdict],
     ) -> Result<Option<Arc<[Verdict]>>, StoreError> {
-        // The caller may have found its row in an earlier state of the store.
-        let Some(row) = self.store().row_by_id(place.0)? else { return Ok(None) };
-        let change = row.change;
-        self.certified.verdicts(self.store(), (place.0, change), cert, verdicts).map(Some)
+        let id = row.place.0;
+        let change = if row.reading == self.number {
+            row.change
+        } else {
+            // The row is of another state of the store.
+            let Some(row) = self.store().row_by_id(id)? else { return Ok(None) };
+            row.change
+        };
+        self.certified.verdicts(self.store(), (id, change), cert, verdicts).map(Some)
     }
 
     pub(crate) fn knows_certified(&self, row: &Row) -> bool {
