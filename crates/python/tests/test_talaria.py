@@ -280,7 +280,7 @@ class Logs(unittest.TestCase):
         self.assertIsInstance(hidden, talaria.Encrypted)
         self.assertEqual((hidden.reason, hidden.readers, hidden.epoch), ("no-key", 2, epoch))
         self.assertIn("none of the 2 keys", str(hidden))
-        self.assertEqual(self.log.history("server", "pin")[0].value, hidden)
+        self.assertEqual(self.log.history("server", "pin")[-1].value, hidden)
         with self.assertRaises(TypeError):
             self.log.put(self.alice, "server", "copy", hidden)
         # The key of gpg opens it, too, until its owner is no reader any more.
