@@ -31,6 +31,11 @@ use std::sync::atomic::AtomicBool;
 use clap::FromArgMatches as _;
 use signal_hook::consts::SIGXFSZ;
 
+/// Entries, certificates and answers are many short-lived pieces of all sizes, which the allocator of the C library gives back to the
+/// system and asks for again (decision record 16).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The largest number of threads that `RAYON_NUM_THREADS` can ask for. Many more than the CPUs only cost time and memory; tens of
 /// thousands stop the machine.
 const THREADS_MAX: usize = 256;

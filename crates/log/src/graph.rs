@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::merge::Stamp;
 use crate::name::{ChainName, EntryId, ObjectId};
-use crate::tables::{IdHash, NumberHash};
+use crate::tables::{IdHash, NameHash, NumberHash};
 
 /// The number of an admitted entry.
 pub(crate) type Number = u32;
@@ -137,12 +137,12 @@ pub(crate) enum View<'a> {
 /// Names that stand in many entries, by number. The number 0 is the empty name.
 pub(crate) struct Names<T> {
     all: Vec<T>,
-    numbers: HashMap<T, u32>,
+    numbers: HashMap<T, u32, NameHash>,
 }
 
 impl<T: Clone + Eq + Hash> Names<T> {
     fn starting_with(empty: T) -> Self {
-        let mut names = Self { all: Vec::new(), numbers: HashMap::new() };
+        let mut names = Self { all: Vec::new(), numbers: HashMap::default() };
         names.add(empty);
         names
     }

@@ -1,11 +1,14 @@
 //! Hashes for tables that are looked up for every entry.
 //!
-//! Nobody outside of the process knows the keys. An identity is a hash already, so mixing it with a key is enough; names that
-//! others choose freely have the hash of the standard library.
+//! Nobody outside of the process knows the keys. An identity is a hash already, so mixing it with a key is enough.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::name::EntryId;
+
+/// Hashes names that others choose freely, so that they cannot choose many of one hash. It takes half the time of the hash of the
+/// standard library.
+pub(crate) type NameHash = ahash::RandomState;
 
 /// Hashes identities of entries.
 #[derive(Debug)]

@@ -290,7 +290,11 @@ impl LogFolder {
             }
             match changed {
                 Ok((entries, result)) => {
-                    memory.pending.extend(entries);
+                    if memory.pending.is_empty() {
+                        memory.pending = entries;
+                    } else {
+                        memory.pending.extend(entries);
+                    }
                     memory.appended += 1;
                     self.announcer.add(memory.appended, events);
                     (memory.appended, result)

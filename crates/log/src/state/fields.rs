@@ -10,12 +10,13 @@ use crate::action::NAME_OCTETS_MAX;
 use crate::genesis::{Genesis, MergeRule};
 use crate::merge::{FieldState, Sight};
 use crate::octets::{Fields, Malformed, write_part};
+use crate::tables::NameHash;
 
 /// Packed octets that are searched for one field, at most: some microseconds.
 const SEARCHED_OCTETS: usize = 1 << 16;
 
 /// Fields by name. A look-up in a map that is in order compares many names, each in a place of its own.
-type ByName = HashMap<String, FieldState>;
+type ByName = HashMap<String, FieldState, NameHash>;
 
 /// Fields in the order of their names.
 pub(super) fn ascending(fields: &ByName) -> Vec<(&str, &FieldState)> {
