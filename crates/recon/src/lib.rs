@@ -60,7 +60,6 @@ mod hashquery;
 mod message;
 mod poly;
 mod prefix;
-mod random;
 mod tree;
 
 pub use digest::{Digest, DigestError};

@@ -285,12 +285,12 @@ impl Poly {
 mod tests {
     use std::collections::BTreeSet;
 
+    use fastrand::Rng;
     use proptest::prelude::*;
 
     use super::*;
     use crate::digest::Digest;
     use crate::field::{POINTS, product};
-    use crate::random::Random;
 
     fn digests(numbers: impl IntoIterator<Item = u128>) -> Vec<Digest> {
         numbers.into_iter().map(|n| Digest(n.to_le_bytes())).collect()
@@ -305,10 +305,9 @@ mod tests {
 
     fn difference(remote: &[Digest], local: &[Digest]) -> Option<(Vec<Digest>, Vec<Digest>)> {
         let surplus = i64::try_from(remote.len()).unwrap() - i64::try_from(local.len()).unwrap();
-        let mut random = Random(1);
-        let found_by = reconcile(&POINTS, &product(remote), &product(local), surplus, &mut || {
-            random.next_u128()
-        });
+        let mut random = Rng::with_seed(1);
+        let found_by =
+            reconcile(&POINTS, &product(remote), &product(local), surplus, &mut || random.u128(..));
         found_by.map(|sets| (found(&sets.remote_only), found(&sets.local_only)))
     }
 
@@ -331,8 +330,8 @@ mod tests {
 
     #[test]
     fn roots_of_squares_and_of_irreducible_polynomials_are_refused() {
-        let mut random = Random(2);
-        let mut roots = |numbers: &[Zp]| Poly(numbers.to_vec()).roots(&mut || random.next_u128());
+        let mut random = Rng::with_seed(2);
+        let mut roots = |numbers: &[Zp]| Poly(numbers.to_vec()).roots(&mut || random.u128(..));
         let n = Zp::from_u128;
         // (z - 3)(z - 5), (z - 3)^2, and z^2 + 1, since P is 3 modulo 4.
         assert_eq!(roots(&[n(15), -n(8), n(1)]).map(|r| r.len()), Some(2));
@@ -382,9 +381,9 @@ mod tests {
             values in prop::collection::vec(any::<u128>().prop_map(Zp::from_u128), 12),
             surplus in -7..7i64,
         ) {
-            let mut random = Random(3);
+            let mut random = Rng::with_seed(3);
             let (remote, local) = values.split_at(6);
-            let _ = reconcile(&POINTS, remote, local, surplus, &mut || random.next_u128());
+            let _ = reconcile(&POINTS, remote, local, surplus, &mut || random.u128(..));
         }
 
         #[test]

@@ -138,22 +138,16 @@ mod tests {
             b"\x05# ours\nkeys.example.org 11370\n",
             b"\x052026-02-28",
         ];
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut next = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state >> 33).unwrap() % below.max(1)
-        };
+        let mut random = fastrand::Rng::with_seed(1);
         for round in 0..4000 {
             let mut bytes = whole[round % whole.len()].to_vec();
-            for _ in 0..next(4) {
-                let at = 1 + next(bytes.len() - 1);
-                match next(4) {
+            for _ in 0..random.usize(..4) {
+                let at = 1 + random.usize(..(bytes.len() - 1).max(1));
+                match random.usize(..4) {
                     0 => bytes.truncate(at.max(2)),
-                    1 => bytes.insert(at, next(256).to_le_bytes()[0]),
+                    1 => bytes.insert(at, random.u8(..)),
                     2 => bytes.extend_from_within(at..),
-                    _ => bytes[at] = next(256).to_le_bytes()[0],
+                    _ => bytes[at] = random.u8(..),
                 }
             }
             super::read(&bytes);

@@ -169,14 +169,8 @@ fn pipelined_requests_are_answered_in_order() {
 
 /// Random bytes.
 fn garbage(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_be_bytes()[2]
-    };
-    (0..length).map(|_| next()).collect()
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..length).map(|_| random.u8(..)).collect()
 }
 
 #[test]

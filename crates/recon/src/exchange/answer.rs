@@ -1,12 +1,13 @@
 //! The initiator: answers the requests of the acceptor.
 
+use fastrand::Rng;
+
 use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
 use crate::digest::Digest;
 use crate::field::{POINTS, Values, Zp};
 use crate::message::GossipMessage;
 use crate::poly::{Difference, reconcile};
 use crate::prefix::Prefix;
-use crate::random::Random;
 use crate::tree::{PrefixTree, Subtree};
 
 /// Maximum number of digests in one answer, 1.7 MB. A peer that lacks more asks again another day.
@@ -19,14 +20,14 @@ pub const SENT_DIGESTS_MAX: usize = 1_000_000;
 #[derive(Debug)]
 pub struct Answer {
     found: Found,
-    random: Random,
+    random: Rng,
     /// The number of whole sets of digests to which the peer may still answer with those that it lacks.
     invited: u64,
     sent: usize,
 }
 
 impl Answer {
-    pub(super) fn new(found: Found, random: Random) -> Self {
+    pub(super) fn new(found: Found, random: Rng) -> Self {
         Self { found, random, invited: 0, sent: 0 }
     }
 
@@ -105,7 +106,7 @@ impl Answer {
         tree: &PrefixTree,
     ) -> Option<(Vec<Digest>, Vec<Digest>)> {
         let surplus = i64::from(len) - i64::try_from(ours.len()).ok()?;
-        let mut random = || self.random.next_u128();
+        let mut random = || self.random.u128(..);
         let Difference { remote_only, local_only } =
             reconcile(&POINTS, values, &ours.values(), surplus, &mut random)?;
         let digests = |elements: Vec<_>, ours: bool| -> Option<Vec<Digest>> {

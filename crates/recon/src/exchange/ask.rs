@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use fastrand::Rng;
+
 use super::answer::REPLY_DIGESTS_MAX;
 use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
 use crate::digest::Digest;
 use crate::message::GossipMessage;
 use crate::prefix::Prefix;
-use crate::random::Random;
 use crate::tree::PrefixTree;
 
 /// Maximum number of requests that wait for an answer.
@@ -21,7 +22,7 @@ const FULL_BITS_MIN: u32 = 6;
 #[derive(Debug)]
 pub struct Ask {
     found: Found,
-    random: Random,
+    random: Rng,
     /// Last in, first out, which keeps it short.
     queue: Vec<Prefix>,
     /// Answers come in the order of the requests.
@@ -45,7 +46,7 @@ enum By {
 impl Ask {
     pub(super) fn start(
         found: Found,
-        random: Random,
+        random: Rng,
         tree: &PrefixTree,
         out: &mut Outbox,
     ) -> Exchange {
@@ -89,7 +90,7 @@ impl Ask {
             return Err(ExchangeError::Unexpected { found, due: self.due() });
         };
         // In an order that differs from exchange to exchange.
-        let order = usize::from(self.random.next().to_le_bytes()[0] % 4);
+        let order = self.random.usize(..4);
         self.queue.extend((0..4).map(|child| children[child ^ order]));
         Ok(self.ask(tree, out))
     }

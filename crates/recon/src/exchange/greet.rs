@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use fastrand::Rng;
+
 use super::answer::Answer;
 use super::ask::Ask;
 use super::{Exchange, ExchangeError, ExchangeRole, Found, Outbox};
 use crate::message::{BIT_QUANTUM, GossipMessage, M_BAR, PeerConfig};
-use crate::random::Random;
 use crate::tree::PrefixTree;
 
 /// The oldest version that speaks this protocol.
@@ -89,7 +90,7 @@ impl Settings {
 pub struct Greet {
     role: ExchangeRole,
     settings: Settings,
-    random: Random,
+    random: Rng,
 }
 
 impl Greet {
@@ -101,7 +102,7 @@ impl Greet {
     ) -> Self {
         out.push(&GossipMessage::Config(settings.config()));
         out.flush();
-        Self { role, settings, random: Random(seed) }
+        Self { role, settings, random: Rng::with_seed(seed) }
     }
 
     pub(super) fn config(
@@ -133,7 +134,7 @@ impl Greet {
 pub struct Agree {
     role: ExchangeRole,
     found: Found,
-    random: Random,
+    random: Rng,
 }
 
 impl Agree {

@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::answer::Refusal;
-use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Peer};
 
@@ -191,7 +190,8 @@ async fn talk(
     mut first: Option<GossipMessage>,
 ) -> Result<ExchangeOutcome, ExchangeFailure> {
     let mut out = Outbox::new();
-    let seed = u64::from(clock::now()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // The peer must not guess it: it decides how long a difference that the peer chooses is searched for.
+    let seed = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..));
     let mut exchange = Exchange::start(role, settings, seed, &mut out);
     loop {
         wire.write(&out.take_due()).await?;

@@ -118,17 +118,12 @@ impl Gossip {
 
     /// Begins exchanges side by side: now and then one with a peer drawn at random among those with which none is running.
     pub(crate) async fn initiate(self: Arc<Self>, mut down: watch::Receiver<bool>) {
-        let mut seed = u64::from(clock::now()) ^ u64::from(std::process::id()) << 32;
         // They end with this value.
         let mut running = JoinSet::new();
         loop {
             let interval = self.settings.load().gossip.interval_s;
             // Peers that were started together should not stay in step.
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            #[expect(clippy::cast_precision_loss, reason = "some randomness")]
-            let jitter = 0.75 + (seed >> 40) as f64 / f64::from(1 << 25);
+            let jitter = 0.75 + fastrand::f64() / 2.0;
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(interval * jitter)) => {}
                 _ = down.wait_for(|down| *down) => return,
@@ -143,10 +138,7 @@ impl Gossip {
             };
             let is_ready = |peer: &&Peer| !self.turns.is_running(&name(peer)) && self.is_due(peer);
             let ready: Vec<&Peer> = peers.iter().filter(is_ready).collect();
-            if ready.is_empty() {
-                continue;
-            }
-            let peer = ready[usize::try_from(seed >> 33).unwrap_or(0) % ready.len()].clone();
+            let Some(peer) = fastrand::choice(ready).cloned() else { continue };
             let this = Arc::clone(&self);
             running.spawn(async move {
                 let Some(_turn) = this.turns.begin(name(&peer)) else { return };

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use fastrand::Rng;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag};
 
 use super::attacks::{fetched, gpg, home, upload};
@@ -32,22 +33,6 @@ fn real_certs() -> Vec<Cert> {
     certs.into_values().collect()
 }
 
-/// Numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % bound.max(1)
-    }
-
-    fn octet(&mut self) -> u8 {
-        u8::try_from(self.below(256)).unwrap()
-    }
-}
-
 fn write(raw: &mut Vec<u8>, tag: Tag, body: &[u8]) {
     raw.extend([0xc0 | tag.0, 255]);
     raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
@@ -55,41 +40,41 @@ fn write(raw: &mut Vec<u8>, tag: Tag, body: &[u8]) {
 }
 
 /// A certificate with some packets changed, left out, repeated, moved, or taken from another certificate.
-fn mutated(cert: &Cert, other: &Cert, random: &mut Random) -> Vec<u8> {
+fn mutated(cert: &Cert, other: &Cert, random: &mut Rng) -> Vec<u8> {
     let mut packets: Vec<(Tag, Vec<u8>)> =
         cert.packets().map(|packet| (packet.tag, packet.body.to_vec())).collect();
-    for _ in 0..=random.below(4) {
-        let at = 1 + random.below(packets.len() - 1);
-        match random.below(9) {
+    for _ in 0..=random.usize(..4) {
+        let at = 1 + random.usize(..packets.len() - 1);
+        match random.usize(..9) {
             0 => drop(packets.remove(at)),
             1 => packets.insert(at, packets[at].clone()),
             2 => {
-                let to = 1 + random.below(packets.len() - 1);
+                let to = 1 + random.usize(..packets.len() - 1);
                 packets.swap(at, to);
             }
             3 => {
                 let theirs: Vec<_> = other.packets().skip(1).collect();
                 if !theirs.is_empty() {
-                    let packet = theirs[random.below(theirs.len())];
+                    let packet = theirs[random.usize(..theirs.len())];
                     packets.insert(at, (packet.tag, packet.body.to_vec()));
                 }
             }
             4 => {
-                let length = random.below(packets[at].1.len() + 1);
+                let length = random.usize(..=packets[at].1.len());
                 packets[at].1.truncate(length);
             }
             5 => {
-                let more: Vec<u8> = (0..random.below(40)).map(|_| random.octet()).collect();
+                let more: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
                 packets[at].1.extend(more);
             }
-            6 => packets[at].0 = Tag(random.octet() % 64),
+            6 => packets[at].0 = Tag(random.u8(..) % 64),
             _ => {
                 // The signed part comes first in a signature, so that most of these changes are in it.
-                for _ in 0..=random.below(3) {
+                for _ in 0..=random.usize(..3) {
                     let length = packets[at].1.len();
-                    let bound = [length, length.min(80)][random.below(2)];
-                    let place = random.below(bound);
-                    let octet = random.octet();
+                    let bound = [length, length.min(80)][random.usize(..2)];
+                    let place = random.usize(..bound.max(1));
+                    let octet = random.u8(..);
                     if let Some(place) = packets[at].1.get_mut(place) {
                         *place = octet;
                     }
@@ -154,10 +139,10 @@ fn gpg_imports_every_real_certificate_after_mutations_of_it_were_uploaded() {
     certs.truncate(count);
     let server = Site::with(&certs, config());
     let Some(before) = listed(&server, &certs) else { return };
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Rng::with_seed(1);
     let mut taken = 0;
     for number in 0..mutations {
-        let (cert, other) = (&certs[number % certs.len()], &certs[random.below(certs.len())]);
+        let (cert, other) = (&certs[number % certs.len()], &certs[random.usize(..certs.len())]);
         let reply = upload(&server, &mutated(cert, other, &mut random));
         assert!(matches!(reply.status, 200 | 413 | 422), "{}: {}", reply.status, reply.text());
         taken += usize::from(reply.status == 200);
