@@ -16,7 +16,7 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     let tag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
     let Some(tag) = tag.map(str::to_owned) else { return answer };
     answer.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if request.header(header::IF_NONE_MATCH).is_some_and(|theirs| theirs.contains(&tag)) {
+    if request.header(header::IF_NONE_MATCH).is_some_and(|theirs| names(theirs, &tag)) {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
         *answer.body_mut() = Content::from(Bytes::new());
         answer.headers_mut().remove(header::CONTENT_TYPE);
@@ -46,6 +46,12 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     }
 }
 
+/// Whether a list of entity tags has one of ours, or is `*` (RFC 9110, section 13.1.2). Our tags have no commas.
+fn names(list: &str, tag: &str) -> bool {
+    let mut theirs = list.split(',').map(str::trim);
+    theirs.any(|theirs| theirs == "*" || theirs.strip_prefix("W/").unwrap_or(theirs) == tag)
+}
+
 /// One range of bytes (RFC 9110, section 14.1.2): `None` if it is to be ignored, an error if there is
 /// no such part.
 fn parse_range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> {
@@ -68,6 +74,16 @@ fn parse_range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_names_a_tag_whole() {
+        for list in ["\"1a\"", "W/\"1a\"", "\"x\", \"1a\"", "W/\"x\",W/\"1a\"", "*"] {
+            assert!(names(list, "\"1a\""), "{list}");
+        }
+        for list in ["", "1a", "\"1a", "\"1A\"", "x\"1a\"", "\"x\"1a\"\"", "w/\"1a\""] {
+            assert!(!names(list, "\"1a\""), "{list}");
+        }
+    }
 
     #[test]
     fn ranges_are_parsed_by_the_rfc() {
