@@ -26,6 +26,8 @@ const SAMPLE_ROWS: i64 = 24;
 
 /// Number of certificates with a key ID among which those are found whose primary key has it.
 const KEY_ID_LOOKS: i64 = 20_000;
+/// Certificates that are compared to name a signer, if the owner of its key is not here.
+const HOLDER_LOOKS: usize = 50;
 
 /// Maximum number of certificates with the same primary key ID that are returned.
 const PRIMARY_KEYS_MAX: i64 = 8;
@@ -615,14 +617,15 @@ impl Store {
         }
     }
 
-    /// The certificate whose primary key or subkey has the key ID `id`, for naming the signer. The first
-    /// certificate if there are several.
+    /// The certificate whose primary key or subkey has the key ID `id`, for naming the signer. If there are several, the owner's
+    /// comes first, as in [`Self::owners`].
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn holder(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
-        Ok(self.select(&Query::KeyId(id), 1)?.rows.pop().map(|row| row.summary))
+        let found = self.owners(&Query::KeyId(id), 1, HOLDER_LOOKS)?;
+        Ok(found.rows.into_iter().next().map(|row| row.summary))
     }
 }
 

@@ -361,6 +361,23 @@ fn six_hundred_adopters_of_a_primary_key() {
     assert_eq!(page.status, 200);
     assert!(page.text().contains("Alice") && !page.text().contains("Adopter"));
 
+    // On the pages of others, a signature by the key leads to the owner.
+    let bob = owner("Bob <bob@example.org>");
+    let by_alice = bob
+        .userids()
+        .next()
+        .unwrap()
+        .userid()
+        .certify(&mut signer(&alice), &bob, SignatureType::PositiveCertification, None, None)
+        .unwrap();
+    let bob = public(&bob.insert_packets(Packet::from(by_alice)).unwrap().0);
+    assert_eq!(upload(&server, bob.as_bytes()).status, 200);
+    let page = server.get(&format!("/certificate/{}", bob.fingerprint()));
+    let leads_to =
+        |cert: &Cert| page.text().contains(&format!("/certificate/{}", cert.fingerprint()));
+    assert!(leads_to(&cert), "{}", page.text());
+    assert!(!all[..600].iter().any(leads_to), "{}", page.text());
+
     // A key for encryption that several certificates have: the first of them, and no more than eight.
     let stranger = owner("Bob <bob@example.org>");
     let all: Vec<Cert> = (0..20).map(|number| adopter(&stranger, number)).collect();
@@ -409,13 +426,7 @@ fn mutated_uploads_leave_every_certificate_importable() {
     let owners: Vec<_> = (0..8).map(|n| owner(&format!("Owner {n} <o{n}@example.org>"))).collect();
     let certs: Vec<Cert> = owners.iter().map(public).collect();
     let server = Site::with(&certs, config());
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap() % below
-    };
+    let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..20 {
         let mut raw = Vec::new();
         for cert in &certs {
@@ -423,14 +434,14 @@ fn mutated_uploads_leave_every_certificate_importable() {
                 for packet in cert.packets() {
                     let mut body = packet.body.to_vec();
                     if packet.tag == Tag::SIGNATURE {
-                        match random(4) {
-                            0 => body.truncate(random(body.len()) + 1),
-                            1 => body.extend((0..random(30)).map(|n| u8::try_from(n).unwrap())),
+                        match random.usize(..4) {
+                            0 => body.truncate(random.usize(1..=body.len())),
+                            1 => body.extend(0..random.u8(..30)),
                             _ => {}
                         }
-                        for _ in 0..random(4) {
-                            let at = random(body.len());
-                            body[at] = u8::try_from(random(256)).unwrap();
+                        for _ in 0..random.usize(..4) {
+                            let at = random.usize(..body.len());
+                            body[at] = random.u8(..);
                         }
                     }
                     raw.extend(packets([(packet.tag, &body[..])]));
