@@ -37,6 +37,8 @@ pub(crate) enum ExchangeFailure {
     Exchange(#[from] ExchangeError),
     #[error("the server cannot maintain the view of the peer: {0}")]
     View(Refusal),
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
 }
 
 /// The configuration that a peer announces.
@@ -191,8 +193,7 @@ async fn talk(
 ) -> Result<ExchangeOutcome, ExchangeFailure> {
     let mut out = Outbox::new();
     // The peer must not guess it: it decides how long a difference that the peer chooses is searched for.
-    let seed = getrandom::u64().unwrap_or_else(|_| fastrand::u64(..));
-    let mut exchange = Exchange::start(role, settings, seed, &mut out);
+    let mut exchange = Exchange::start(role, settings, getrandom::u64()?, &mut out);
     loop {
         wire.write(&out.take_due()).await?;
         if let Exchange::Done(outcome) = exchange {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use talaria_recon::ExchangeOutcome;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -118,12 +119,20 @@ impl Gossip {
 
     /// Begins exchanges side by side: now and then one with a peer drawn at random among those with which none is running.
     pub(crate) async fn initiate(self: Arc<Self>, mut down: watch::Receiver<bool>) {
+        // Nobody else must know when an exchange begins, and with whom.
+        let mut random = match getrandom::u64() {
+            Ok(seed) => Rng::with_seed(seed),
+            Err(error) => {
+                tracing::error!(%error, "no gossip is begun: the system gives no random numbers");
+                return;
+            }
+        };
         // They end with this value.
         let mut running = JoinSet::new();
         loop {
             let interval = self.settings.load().gossip.interval_s;
             // Peers that were started together should not stay in step.
-            let jitter = 0.75 + fastrand::f64() / 2.0;
+            let jitter = 0.75 + random.f64() / 2.0;
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(interval * jitter)) => {}
                 _ = down.wait_for(|down| *down) => return,
@@ -138,7 +147,7 @@ impl Gossip {
             };
             let is_ready = |peer: &&Peer| !self.turns.is_running(&name(peer)) && self.is_due(peer);
             let ready: Vec<&Peer> = peers.iter().filter(is_ready).collect();
-            let Some(peer) = fastrand::choice(ready).cloned() else { continue };
+            let Some(peer) = random.choice(ready).cloned() else { continue };
             let this = Arc::clone(&self);
             running.spawn(async move {
                 let Some(_turn) = this.turns.begin(name(&peer)) else { return };
