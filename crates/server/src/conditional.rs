@@ -46,10 +46,11 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     }
 }
 
-/// Whether a list of entity tags has one of ours, or is `*` (RFC 9110, section 13.1.2). Our tags have no commas.
+/// Whether a list of entity tags has ours, or is `*` (RFC 9110, section 13.1.2). Our tags have no commas, so that no part of another
+/// tag is one of them.
 fn names(list: &str, tag: &str) -> bool {
     let mut theirs = list.split(',').map(str::trim);
-    theirs.any(|theirs| theirs == "*" || theirs.strip_prefix("W/").unwrap_or(theirs) == tag)
+    list.trim() == "*" || theirs.any(|theirs| theirs.strip_prefix("W/").unwrap_or(theirs) == tag)
 }
 
 /// One range of bytes (RFC 9110, section 14.1.2): `None` if it is to be ignored, an error if there is
@@ -80,7 +81,8 @@ mod tests {
         for list in ["\"1a\"", "W/\"1a\"", "\"x\", \"1a\"", "W/\"x\",W/\"1a\"", "*"] {
             assert!(names(list, "\"1a\""), "{list}");
         }
-        for list in ["", "1a", "\"1a", "\"1A\"", "x\"1a\"", "\"x\"1a\"\"", "w/\"1a\""] {
+        for list in ["", "1a", "\"1a", "\"1A\"", "x\"1a\"", "\"x\"1a\"\"", "w/\"1a\"", "\"a,*,b\""]
+        {
             assert!(!names(list, "\"1a\""), "{list}");
         }
     }
