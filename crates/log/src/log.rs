@@ -226,11 +226,7 @@ impl Log {
     ///
     /// Ed25519 signatures are checked together.
     pub fn offer(&mut self, entries: Vec<Signed>, now_ms: u64) -> Offered {
-        let mut offered = Offered {
-            outcomes: Vec::with_capacity(entries.len()),
-            added: Vec::with_capacity(entries.len()),
-            ..Offered::default()
-        };
+        let mut offered = Offered::default();
         let covered: Vec<bool> = entries.iter().map(Signed::is_covered).collect();
         let checked = self.check_many(&entries, &covered);
         for ((signed, checked), is_covered) in entries.into_iter().zip(checked).zip(covered) {

@@ -6,8 +6,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::name::EntryId;
 
-/// Hashes names that others choose freely, so that they cannot choose many of one hash. It takes half the time of the hash of the
-/// standard library.
+/// Hashes names that others choose freely. They do not know its keys, so they cannot choose names of one hash.
 pub(crate) type NameHash = ahash::RandomState;
 
 /// Hashes identities of entries.

@@ -85,8 +85,8 @@ impl User {
 fn libraries() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    // Cargo describes the package of a test in its environment. The build script of `ring` reads such names for its own package, so it
-    // would run again, and half of the dependencies be compiled again after it.
+    // Cargo describes the package of a test in the test's environment. The build script of `ring` reads the same names for its own
+    // package: it would run again, and all crates that depend on `ring` would be compiled again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -290,11 +290,7 @@ impl LogFolder {
             }
             match changed {
                 Ok((entries, result)) => {
-                    if memory.pending.is_empty() {
-                        memory.pending = entries;
-                    } else {
-                        memory.pending.extend(entries);
-                    }
+                    memory.pending.extend(entries);
                     memory.appended += 1;
                     self.announcer.add(memory.appended, events);
                     (memory.appended, result)
