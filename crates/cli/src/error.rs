@@ -459,7 +459,8 @@ impl CliError {
 fn status_of_log(error: &LogError) -> u8 {
     match error {
         LogError::NotALog { .. } | LogError::Occupied { .. } => 1,
-        LogError::NotAnExport { .. } | LogError::OtherLog { .. } => 3,
+        LogError::NotAnExport { .. } | LogError::DamagedExport { .. } => 3,
+        LogError::OtherLog { .. } => 3,
         LogError::Unexpected { .. } | LogError::Genesis(_) => 3,
         LogError::Draft(DraftError::Key(error)) | LogError::Signer(SignerError::Policy(error)) => {
             status_of_message(error)
@@ -740,6 +741,9 @@ fn hint_for_log(error: &LogError) -> Option<String> {
         }
         LogError::Occupied { .. } => "Name an empty folder, or one that does not exist.",
         LogError::NotAnExport { .. } => "Another node makes one: talaria log export -o FILE",
+        LogError::DamagedExport { .. } => {
+            "Get the file again, and import it again: what is known already does no harm."
+        }
         LogError::OtherLog { .. } => {
             "Name the folder of that log with --log. To see which log a folder has: talaria log stats"
         }

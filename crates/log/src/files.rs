@@ -82,7 +82,7 @@ pub enum LogError {
         /// The place of the damage.
         offset: u64,
     },
-    /// A file is no export of a log, or is cut off.
+    /// A file is no export of a log.
     #[error("{name} is not an export of a log: {source}")]
     NotAnExport {
         /// The name of the file.
@@ -90,8 +90,18 @@ pub enum LogError {
         /// The reason.
         source: Malformed,
     },
+    /// An export is damaged, or cut off.
+    #[error("{name} is damaged or cut off after {entries} whole entries: {source}")]
+    DamagedExport {
+        /// The name of the file.
+        name: String,
+        /// The number of entries before the damage.
+        entries: u64,
+        /// The reason.
+        source: Malformed,
+    },
     /// An entry of the file belongs to another log than that of the folder.
-    #[error("{name} is an export of another log, {found}")]
+    #[error("{name} has an entry of another log, {found}")]
     OtherLog {
         /// The name of the file.
         name: String,

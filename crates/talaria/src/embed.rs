@@ -633,6 +633,7 @@ impl ErrorKind {
             | LogError::BadSnapshot { .. } => Self::Refused,
             LogError::NoSnapshot { .. } => Self::NotFound,
             LogError::NotAnExport { .. }
+            | LogError::DamagedExport { .. }
             | LogError::Snapshot { source: SnapshotError::Malformed(_), .. } => Self::Malformed,
             LogError::Snapshot { .. } => Self::Refused,
             _ => Self::Store,

@@ -496,6 +496,11 @@ fn updates_of_a_file_are_stored_together_or_not_at_all() {
         ("{\"object\": \"server-1\", \"field\": \"\", \"value\": 1}", 2),
         ("{\"object\": \"server-1\", \"field\": \"color\"}", 3),
         ("{\"object\": \"server-1\", \"field\": \"color\", \"value\": 18446744073709551615}", 3),
+        // As a float it would lose its last digits.
+        (
+            "{\"object\": \"server-1\", \"field\": \"color\", \"value\": 123456789012345678901234567890}",
+            3,
+        ),
         ("{\"object\": \"server-1\", \"fields\": \"color\", \"value\": 1}", 3),
         ("{\"object\": \"server-9\", \"remove\": true}", 1),
         (
@@ -509,6 +514,30 @@ fn updates_of_a_file_are_stored_together_or_not_at_all() {
         assert!(message.contains("bad.jsonl, "), "{bad}: {message}");
         assert_eq!(alice.stats(), before, "{bad}");
     }
+}
+
+/// What is before the damage is taken, and whoever gets a copy by it learns that nobody vouches for it.
+#[test]
+fn a_damaged_export_says_what_was_taken() {
+    let site = Site::new();
+    let (alice, _) = site.pair();
+    alice.ok("log export -o whole.tlg --overwrite");
+    let whole = fs::read(site.at("whole.tlg")).unwrap();
+    fs::write(site.at("cut.tlg"), &whole[..whole.len() - 1]).unwrap();
+    let carol = site.node("carol");
+    let (_, message) = carol.fails("log import cut.tlg", 3);
+    let entries = carol.stats()["entries"].as_u64().unwrap();
+    assert!(
+        entries > 0 && message.contains(&format!("after {entries} whole entries")),
+        "{message}"
+    );
+    assert!(carol.import("whole.tlg").1);
+    assert_eq!(carol.stats()["state"], alice.stats()["state"]);
+    let mut plain = Command::new(env!("CARGO_BIN_EXE_talaria"));
+    plain.args(["--store", "dave.db", "log", "--log", "dave.log", "import", "cut.tlg"]);
+    let output = plain.current_dir(site.0.path()).env("TALARIA_CONFIG", "").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("Ask an owner whether"), "{said}");
 }
 
 #[test]

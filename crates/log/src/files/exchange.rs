@@ -155,7 +155,8 @@ impl LogFolder {
     ///
     /// # Errors
     ///
-    /// [`LogError::NotAnExport`], [`LogError::OtherLog`], or [`LogError::Io`]. What was taken before stays.
+    /// [`LogError::NotAnExport`], [`LogError::DamagedExport`], [`LogError::OtherLog`], or [`LogError::Io`]. The entries
+    /// before the error are taken.
     pub fn import(
         &self,
         input: &mut impl Read,
@@ -164,8 +165,9 @@ impl LogFolder {
     ) -> Result<Imported, LogError> {
         let mut taker =
             Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
-        read_export(input, name, |entries| taker.add(self, name, entries))?;
-        taker.finish(self)
+        let read = read_export(input, name, |entries| taker.add(self, name, entries));
+        let imported = taker.finish(self);
+        read.and(imported)
     }
 
     /// Makes a log in `folder`, which is empty or does not exist, from an export of another node, called `name`. With
@@ -186,7 +188,7 @@ impl LogFolder {
         let mut taker =
             Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
         let mut made: Option<Self> = None;
-        read_export(input, name, |mut entries| {
+        let read = read_export(input, name, |mut entries| {
             if made.is_none() {
                 if entries.is_empty() {
                     return Ok(());
@@ -203,10 +205,13 @@ impl LogFolder {
                 Some(log) => taker.add(log, name, entries),
                 None => Ok(()),
             }
-        })?;
-        let source = Malformed::Short;
-        let made = made.ok_or_else(|| LogError::NotAnExport { name: name.to_owned(), source })?;
-        let imported = taker.finish(&made)?;
+        });
+        let Some(made) = made else {
+            let source = Malformed::Short;
+            return Err(read.err().unwrap_or(LogError::NotAnExport { name: name.into(), source }));
+        };
+        let imported = taker.finish(&made);
+        let imported = read.and(imported)?;
         Ok((made, imported))
     }
 
@@ -485,14 +490,18 @@ impl Taker {
 ///
 /// # Errors
 ///
-/// [`LogError::NotAnExport`]; [`LogError::Io`]; the errors of `see`.
+/// [`LogError::NotAnExport`]; [`LogError::DamagedExport`]; [`LogError::Io`]; the errors of `see`.
 pub fn read_export(
     input: &mut impl Read,
     name: &str,
     mut see: impl FnMut(Vec<Signed>) -> Result<(), LogError>,
 ) -> Result<(), LogError> {
     let failed = |source: io::Error| LogError::Io { action: "read", path: name.into(), source };
-    let wrong = |source| LogError::NotAnExport { name: name.to_owned(), source };
+    let mut entries = 0;
+    let wrong = |source, entries| match entries {
+        0 => LogError::NotAnExport { name: name.to_owned(), source },
+        _ => LogError::DamagedExport { name: name.to_owned(), entries, source },
+    };
     // Octets up to a length; fewer at the end of the input.
     let mut read = |length: usize| {
         let mut octets = Vec::new();
@@ -500,23 +509,26 @@ pub fn read_export(
         done.map_err(failed).map(|_| octets)
     };
     if read(EXPORT_MAGIC.len())? != EXPORT_MAGIC {
-        return Err(wrong(Malformed::Field("start of an export")));
+        return Err(wrong(Malformed::Field("start of an export"), entries));
     }
     loop {
         let length = read(4)?;
         if length.is_empty() {
             return Ok(());
         }
-        let length: [u8; 4] = length.try_into().map_err(|_| wrong(Malformed::Short))?;
+        let length: [u8; 4] = length.try_into().map_err(|_| wrong(Malformed::Short, entries))?;
         let length = u32::from_be_bytes(length) as usize;
         if length > RECORD_OCTETS_MAX {
             let (found, limit) = (length as u64, RECORD_OCTETS_MAX as u64);
-            return Err(wrong(Malformed::Limit { what: "record", found, limit }));
+            return Err(wrong(Malformed::Limit { what: "record", found, limit }, entries));
         }
         let record = read(length)?;
         if record.len() < length {
-            return Err(wrong(Malformed::Short));
+            return Err(wrong(Malformed::Short, entries));
         }
-        see(read_record(&record).map_err(wrong)?)?;
+        let found = read_record(&record).map_err(|source| wrong(source, entries))?;
+        let count = found.len() as u64;
+        see(found)?;
+        entries += count;
     }
 }

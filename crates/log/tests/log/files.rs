@@ -300,9 +300,27 @@ fn an_export_makes_the_same_log_elsewhere() {
     let again = copy.import(&mut &file[..], "file", NOW_MS).unwrap();
     assert_eq!((again.added, again.known), (0, 22));
     // A cut is noticed, and so are other files.
-    for cut in [3, 8, 100, file.len() - 1] {
+    for cut in [3, 8, 100] {
         let result = read_export(&mut &file[..cut], "file", |_| Ok(()));
         assert!(matches!(result, Err(LogError::NotAnExport { .. })), "{cut}");
+    }
+    // What is before a cut is taken, also into a new copy.
+    let cut = &file[..file.len() - 1];
+    let damaged = |result: Result<Imported, LogError>| {
+        assert!(matches!(result, Err(LogError::DamagedExport { entries: 2, .. })), "{result:?}");
+    };
+    damaged(
+        LogFolder::create(&folder.path().join("cut"), &first(&log))
+            .unwrap()
+            .import(&mut &*cut, "file", NOW_MS),
+    );
+    let path = folder.path().join("new");
+    damaged(
+        LogFolder::receive(&path, &mut &*cut, "file", None, NOW_MS).map(|(_, imported)| imported),
+    );
+    for name in ["cut", "new"] {
+        let copy = LogFolder::open(&folder.path().join(name)).unwrap();
+        assert_eq!(copy.read(Log::len).unwrap(), 2);
     }
     let (other, _) = create(&folder.path().join("other"), 1);
     assert!(matches!(other.import(&mut &file[..], "file", NOW_MS), Err(LogError::OtherLog { .. })));

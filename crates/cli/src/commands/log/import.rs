@@ -55,13 +55,19 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             None => LogFolder::receive(folder, &mut input, &name, args.expect, now_ms)
                 .map(|(made, imported)| (Some(made), imported)),
         });
-        let (made, imported) = imported?;
+        // A damaged file leaves a copy, too, if it begins with a log.
+        let (made, imported) = match imported {
+            Err(error) if log.is_none() => (open(folder, cx).ok(), Err(error)),
+            Err(error) => (None, Err(error)),
+            Ok((made, imported)) => (made, Ok(imported)),
+        };
         if let Some(made) = made {
             if args.expect.is_none() && !cx.json {
                 first_use(&made, folder, cx)?;
             }
             log = Some(made);
         }
+        let imported = imported?;
         let id = log.as_ref().map(LogFolder::id);
         report(&imported, &name, id, cx)?;
         if !imported.is_complete() {

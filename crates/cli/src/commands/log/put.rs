@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use talaria_log::{Edit, Signing, Update, UpdateError, Value, deletable};
 
 use super::values::{Type, from_json, typed};
@@ -64,7 +65,7 @@ pub(crate) struct Args {
 struct Line {
     object: String,
     field: Option<String>,
-    value: Option<serde_json::Value>,
+    value: Option<Box<RawValue>>,
     #[serde(default)]
     remove: bool,
     #[serde(default)]
@@ -73,7 +74,7 @@ struct Line {
 
 impl Line {
     fn update(self) -> Result<Update, String> {
-        let value = self.value.as_ref().map(from_json).transpose()?;
+        let value = self.value.as_deref().map(from_json).transpose()?;
         let edit = match (self.field, value, self.remove) {
             (_, _, true) if self.deletable => {
                 return Err("a removed value is not deletable".into());

@@ -1,6 +1,7 @@
 //! Values of a log as people type them, as text and as JSON.
 
 use clap::ValueEnum;
+use serde_json::value::RawValue;
 use talaria_log::{Content, Float, Log, MergeRule, ObjectId, Unreadable, Value};
 
 use crate::error::CliError;
@@ -64,15 +65,20 @@ fn to_hex(octets: &[u8]) -> String {
 }
 
 /// The value of a JSON text; the reason if it has none.
-pub(super) fn from_json(json: &serde_json::Value) -> Result<Value, String> {
+pub(super) fn from_json(json: &RawValue) -> Result<Value, String> {
     use serde_json::Value as Json;
-    Ok(match json {
+    let text = json.get();
+    let json: Json = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Ok(match &json {
         Json::String(text) => Value::String(text.clone()),
         Json::Bool(value) => Value::Boolean(*value),
+        // A whole number that is too large for an integer would lose digits as a float.
         Json::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => Value::Integer(integer),
-            (None, Some(float)) if !number.is_u64() => Value::Float(Float::new(float)),
-            _ => return Err(format!("{number} is no number of 64 bits")),
+            (None, Some(float)) if text.contains(['.', 'e', 'E']) => {
+                Value::Float(Float::new(float))
+            }
+            _ => return Err(format!("{text} is no integer of 64 bits")),
         },
         Json::Object(map) if map.len() == 1 => {
             let (kind, text) = map.iter().next().expect("there is one");
