@@ -62,7 +62,7 @@ pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, Enarmor, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
 pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_known_subpacket};
-pub use date::{date, parse_day, parse_timestamp, timestamp};
+pub use date::{day, parse_day, parse_timestamp, timestamp, year};
 pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use talaria::parse_day;
+
 use crate::error::CliError;
 
 /// An expiry time, as a user writes it.
@@ -49,9 +51,12 @@ impl FromStr for Expiry {
             _ => {}
         }
         if let [year, month, day] = text.split('-').collect::<Vec<_>>()[..] {
-            let number = |digits: &str| digits.parse::<u32>().map_err(|_| SHAPE);
-            let days = days(number(year)?, number(month)?, number(day)?).ok_or(SHAPE)?;
-            return days.checked_mul(DAY).map(Self::At).ok_or("a date is before 2106");
+            let late = year.parse::<u32>().is_ok_and(|year| year > 2105);
+            return match parse_day(&format!("{year:0>4}-{month:0>2}-{day:0>2}")) {
+                Some(days) => Ok(Self::At(days * DAY)),
+                None if late => Err("a date is before 2106"),
+                None => Err(SHAPE),
+            };
         }
         let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(SHAPE)?;
         let days = match unit {
@@ -64,23 +69,6 @@ impl FromStr for Expiry {
         let count: u32 = digits.parse().map_err(|_| SHAPE)?;
         count.checked_mul(days * DAY).map(Self::In).ok_or("that is too long; say never")
     }
-}
-
-/// The number of days from 1970 to a date; `None` if the date does not exist.
-fn days(year: u32, month: u32, day: u32) -> Option<u32> {
-    let leap = |year: u32| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let lengths = [31, 28 + u32::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
-        return None;
-    }
-    let before = (month - 1) as usize;
-    if !(1..=lengths[before]).contains(&day) {
-        return None;
-    }
-    let years: u32 = (1970..year).map(|year| 365 + u32::from(leap(year))).sum();
-    Some(years + lengths[..before].iter().sum::<u32>() + day - 1)
 }
 
 #[cfg(test)]

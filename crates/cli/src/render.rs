@@ -11,20 +11,15 @@ use talaria::cert::{Capabilities, Gnupg, KeyId, Signature, Tag, Validity, user_i
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
-use talaria::{Judge, Judged, Opened, Stores, ValidityReason, date};
+use talaria::{Judge, Judged, Opened, Stores, ValidityReason};
 
 use crate::progress::grouped;
 use crate::terminal::Paint;
 
 pub(crate) use json::{CertJson, cert_json};
 pub(crate) use short::Counts;
+pub(crate) use talaria::day;
 pub(crate) use text::{painted_level_name, seen, write_cert};
-
-/// A time as a date, in UTC.
-pub(crate) fn day(time: u32) -> String {
-    let (year, month, day) = date(time);
-    format!("{year:04}-{month:02}-{day:02}")
-}
 
 /// A user ID for a terminal. Characters that could move the cursor or change the text direction are escaped.
 pub(crate) fn printable(text: &[u8]) -> String {

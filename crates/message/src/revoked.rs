@@ -9,7 +9,7 @@ use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::policy::{HashAlgoSecurity, Policy};
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus, RevocationType, SignatureType};
-use talaria_cert::{Revoker, Verification, date};
+use talaria_cert::{Revoker, Verification, day};
 
 use crate::Issuer;
 use crate::error::{MessageError, Result};
@@ -142,10 +142,7 @@ pub fn usable<'c>(
         };
         let ended = valid.primary_key().key_expiration_time().map(seconds);
         return Err(refused(match ended.filter(|ended| *ended <= now) {
-            Some(ended) => {
-                let (year, month, day) = date(ended);
-                format!("expired on {year:04}-{month:02}-{day:02}")
-            }
+            Some(ended) => format!("expired on {}", day(ended)),
             None => format!("is not valid: {error}"),
         }));
     }

@@ -15,6 +15,5 @@ pub(crate) fn today() -> u32 {
 
 /// A day as it is written: YYYY-MM-DD.
 pub(crate) fn day_text(day: u32) -> String {
-    let (year, month, day) = talaria::date(day.saturating_mul(86400));
-    format!("{year:04}-{month:02}-{day:02}")
+    talaria::day(day.saturating_mul(86400))
 }

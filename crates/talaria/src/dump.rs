@@ -15,7 +15,7 @@ use talaria_cert::{Cert, Fingerprint};
 
 use crate::export::{Chosen, each};
 use crate::file_steps::{WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder};
-use crate::{Error, Exported, Monitor, Signatures, Stores, Token, date};
+use crate::{Error, Exported, Monitor, Signatures, Stores, Token, timestamp};
 
 /// The file with the position in the change log where a dump ends.
 const STATE: &str = "talaria-dump.txt";
@@ -412,9 +412,7 @@ impl Metadata {
 
 /// A time in the format of SKS, in UTC.
 fn time(seconds: u32) -> String {
-    let (year, month, day) = date(seconds);
-    let (hours, minutes) = (seconds / 3600 % 24, seconds / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{:02}", seconds % 60)
+    timestamp(seconds).replace('T', " ").replace('Z', "")
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {

@@ -100,7 +100,7 @@ pub use token::{Token, TokenError};
 pub use trust::{Judge, Judged, JudgedId, TrustModel, ValidityReason};
 
 pub use talaria_cert as cert;
-pub use talaria_cert::{date, parse_day, timestamp};
+pub use talaria_cert::{day, parse_day, timestamp};
 pub use talaria_gnupg as gnupg;
 pub use talaria_log as log;
 pub use talaria_log_net as log_net;

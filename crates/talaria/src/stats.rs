@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde::Serialize;
-use talaria_cert::{KeySummary, Validity, date};
+use talaria_cert::{KeySummary, Validity, year};
 use talaria_store::{Order, Row, Store, StoreError};
 
 use crate::{Error, Stores};
@@ -116,9 +116,4 @@ pub fn algorithm(key: &KeySummary) -> String {
         (None, 17) => format!("dsa{}", key.bits),
         (None, other) => format!("algorithm {other}"),
     }
-}
-
-/// The year of a time in seconds since 1970, in UTC.
-fn year(time: u32) -> i32 {
-    date(time).0
 }

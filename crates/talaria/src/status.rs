@@ -82,8 +82,7 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     let made = |lines: &mut Vec<String>, name: &str| {
         lines.push(format!("{name} {key_id} {}", user_id()));
         if let Some(signer) = &report.signer {
-            let (year, month, day) = crate::date(report.created);
-            let day = format!("{year:04}-{month:02}-{day:02}");
+            let day = crate::day(report.created);
             let SignatureReport { expires, version, .. } = report;
             lines.push(format!(
                 "VALIDSIG {} {day} {created} {expires} {version} 0 {algorithm} {hash} {kind:02X} {}",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use talaria::{Statistics, date};
+use talaria::{Statistics, day};
 use talaria_bench::page;
 use talaria_bench::plot::{Picture, escaped};
 
@@ -13,11 +13,11 @@ const DRAWING_PX: f64 = 620.0;
 
 /// The page on the stores `names` at `now` (seconds since 1970).
 pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
-    let (year, month, day) = date(now);
     let title = format!("Statistics of {}", names.join(", "));
     let mut content = format!(
-        "<h1>{}</h1>\n<p>{year:04}-{month:02}-{day:02}, by <code>talaria stats --html</code></p>\n",
-        escaped(&title)
+        "<h1>{}</h1>\n<p>{}, by <code>talaria stats --html</code></p>\n",
+        escaped(&title),
+        day(now)
     );
     let totals = [
         ("certificates", grouped(counts.certificates)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use talaria::{Statistics, date};
+use talaria::{Statistics, day};
 use talaria_bench::plot::{Bars, Body, Colour, Columns, Panel, Picture, Series, Unit};
 
 /// The maximum number of bars; the rest is "other".
@@ -11,7 +11,6 @@ const BARS_MAX: usize = 8;
 
 /// Draws the statistics of the stores `names` at `now` (seconds since 1970) as SVG.
 pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
-    let (year, month, day) = date(now);
     let total = |count: u64, one: &str, many: &str| {
         format!("{} {}", grouped(count), if count == 1 { one } else { many })
     };
@@ -22,11 +21,12 @@ pub(super) fn draw(names: &[String], counts: &Statistics, now: u32) -> String {
             total(counts.certificates, "certificate", "certificates")
         ),
         subtitle: vec![format!(
-            "{} · {} · {} · {} · {year:04}-{month:02}-{day:02}",
+            "{} · {} · {} · {} · {}",
             total(counts.user_ids, "user ID", "user IDs"),
             total(counts.subkeys, "subkey", "subkeys"),
             total(counts.signatures, "signature", "signatures"),
             bytes(counts.bytes),
+            day(now),
         )],
         panels: sections(counts).into_iter().map(|section| section.panel).collect(),
         columns: 2,
