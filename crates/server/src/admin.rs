@@ -44,7 +44,10 @@ impl Admin {
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Answer, Refusal> {
         operators_only(&self.settings.load(), request)?;
         let admin = self.clone();
-        let body = move || Ok::<_, Refusal>(admin.metrics.prometheus(&admin.gauges()?));
+        let body = move || {
+            let text = admin.metrics.text(&admin.gauges()?);
+            text.map_err(|error| Refusal::Unavailable(format!("the metrics are wrong: {error}")))
+        };
         let body = self.engine.long(body).await?;
         Ok(ok("text/plain; version=0.0.4; charset=utf-8", body))
     }

@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::panic::PanicHookInfo;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use prometheus::IntCounter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -31,12 +31,10 @@ const FLUSH: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Lines lost since the start of the process, which has one log.
-static LOST: AtomicU64 = AtomicU64::new(0);
-
-/// The number of log lines that were lost.
-pub(crate) fn lost() -> u64 {
-    LOST.load(Ordering::Relaxed)
-}
+pub(crate) static LOST: LazyLock<IntCounter> = LazyLock::new(|| {
+    let (name, help) = ("log_lines_lost_total", "Log lines that could not be written.");
+    IntCounter::new(name, help).expect("a good name")
+});
 
 /// The log of the process. Lines that wait are written when this value is dropped, for up to a second.
 #[derive(Debug)]
@@ -146,7 +144,7 @@ struct Waiting {
 impl Waiting {
     fn lose(&mut self, lines: &[u8]) {
         let count = lines.split_inclusive(|&octet| octet == b'\n').count() as u64;
-        LOST.fetch_add(count, Ordering::Relaxed);
+        LOST.inc_by(count);
         self.unreported += count;
     }
 }

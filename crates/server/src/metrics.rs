@@ -1,9 +1,13 @@
 //! The server's metrics, in the format of Prometheus.
 
-use std::fmt::Write as _;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use prometheus::core::Collector as _;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+    TextEncoder,
+};
 
 use crate::log;
 
@@ -52,71 +56,142 @@ impl RequestKind {
     }
 }
 
-/// Upper bounds of the buckets of durations, in microseconds.
-const BOUNDS_US: [u64; 12] =
-    [50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 100_000, 500_000, 2_500_000];
-
-/// Durations of one kind of request.
-#[derive(Debug, Default)]
-struct Histogram {
-    buckets: [AtomicU64; BOUNDS_US.len() + 1],
-    sum_us: AtomicU64,
-}
+/// Upper bounds of the buckets of durations, in seconds.
+const BOUNDS: [f64; 12] =
+    [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5];
 
 /// Requests of one kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Requests {
     /// By the first digit of the status, from 1 to 5.
-    status: [AtomicU64; 5],
+    status: [IntCounter; 5],
     duration: Histogram,
 }
 
 /// All counters. They start at 0 with the server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
+    registry: Registry,
     requests: [Requests; RequestKind::ALL.len()],
-    pub(crate) connections: AtomicU64,
-    pub(crate) connections_refused: AtomicU64,
-    pub(crate) rate_limited: AtomicU64,
-    pub(crate) memory_refused: AtomicU64,
-    pub(crate) certs_new: AtomicU64,
-    pub(crate) certs_updated: AtomicU64,
-    pub(crate) certs_unchanged: AtomicU64,
-    pub(crate) certs_refused: AtomicU64,
-    pub(crate) certs_too_costly: AtomicU64,
-    pub(crate) uploads_too_costly: AtomicU64,
-    pub(crate) exchanges: AtomicU64,
-    pub(crate) exchanges_failed: AtomicU64,
-    pub(crate) certs_fetched: AtomicU64,
-    pub(crate) certs_given: AtomicU64,
-    pub(crate) pushed: AtomicU64,
-    pub(crate) mails: AtomicU64,
+    /// The counters below, and that of the log.
+    plain: Vec<IntCounter>,
+    pub(crate) connections: IntCounter,
+    pub(crate) connections_refused: IntCounter,
+    pub(crate) rate_limited: IntCounter,
+    pub(crate) memory_refused: IntCounter,
+    pub(crate) certs_new: IntCounter,
+    pub(crate) certs_updated: IntCounter,
+    pub(crate) certs_unchanged: IntCounter,
+    pub(crate) certs_refused: IntCounter,
+    pub(crate) certs_too_costly: IntCounter,
+    pub(crate) uploads_too_costly: IntCounter,
+    pub(crate) exchanges: IntCounter,
+    pub(crate) exchanges_failed: IntCounter,
+    pub(crate) certs_fetched: IntCounter,
+    pub(crate) certs_given: IntCounter,
+    pub(crate) pushed: IntCounter,
+    pub(crate) mails: IntCounter,
     /// Counts over the whole store.
-    pub(crate) counted: AtomicU64,
+    pub(crate) counted: IntCounter,
     /// The counts at the last write of the daily tally.
     tallied: Mutex<[u64; RequestKind::ALL.len()]>,
 }
 
-pub(crate) fn count(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Ordering::Relaxed);
+pub(crate) fn count(counter: &IntCounter, n: usize) {
+    counter.inc_by(n as u64);
+}
+
+/// A registry, the names of which begin with that of the program.
+fn registry() -> prometheus::Result<Registry> {
+    Registry::new_custom(Some("talaria".into()), None)
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new().expect("all metrics have good names, and different ones")
+    }
 }
 
 impl Metrics {
+    fn new() -> prometheus::Result<Self> {
+        let registry = registry()?;
+        let answered = Opts::new("http_requests_total", "Requests that were answered.");
+        let answered = IntCounterVec::new(answered, &["kind", "status"])?;
+        let took = "http_request_duration_seconds";
+        let took = HistogramOpts::new(took, "Time from request to answer.").buckets(BOUNDS.into());
+        let took = HistogramVec::new(took, &["kind"])?;
+        registry.register(Box::new(answered.clone()))?;
+        registry.register(Box::new(took.clone()))?;
+        let status = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        let mut plain = Vec::new();
+        let mut listed = |counter: IntCounter| {
+            registry.register(Box::new(counter.clone()))?;
+            plain.push(counter.clone());
+            prometheus::Result::Ok(counter)
+        };
+        let mut counter = |name, help| listed(IntCounter::new(name, help)?);
+        let mut metrics = Self {
+            requests: RequestKind::ALL.map(|kind| Requests {
+                status: status.map(|status| answered.with_label_values(&[kind.name(), status])),
+                duration: took.with_label_values(&[kind.name()]),
+            }),
+            connections: counter("connections_total", "Connections accepted.")?,
+            connections_refused: counter(
+                "connections_refused_total",
+                "Connections closed because there were too many.",
+            )?,
+            rate_limited: counter("rate_limited_total", "Requests refused by the rate limit.")?,
+            memory_refused: counter(
+                "memory_refused_total",
+                "Requests refused because others, or the same network, hold the memory.",
+            )?,
+            certs_new: counter("certs_new_total", "Certificates added.")?,
+            certs_updated: counter("certs_updated_total", "Certificates updated with new parts.")?,
+            certs_unchanged: counter(
+                "certs_unchanged_total",
+                "Certificates received without new parts.",
+            )?,
+            certs_refused: counter("certs_refused_total", "Certificates refused.")?,
+            uploads_too_costly: counter(
+                "uploads_too_costly_total",
+                "Uploads refused because verifying them would take too much CPU time.",
+            )?,
+            certs_too_costly: counter(
+                "gossip_certs_too_costly_total",
+                "Certificates of peers left out because verifying them would take too much CPU time.",
+            )?,
+            exchanges: counter("gossip_exchanges_total", "Completed exchanges with peers.")?,
+            exchanges_failed: counter(
+                "gossip_exchanges_failed_total",
+                "Failed exchanges with peers.",
+            )?,
+            certs_fetched: counter(
+                "gossip_certs_fetched_total",
+                "Certificates fetched from peers.",
+            )?,
+            certs_given: counter("gossip_certs_given_total", "Certificates sent to peers.")?,
+            pushed: counter("pushed_total", "Certificates pushed to other keyservers.")?,
+            mails: counter("mails_total", "Mails sent.")?,
+            counted: counter("counted_total", "Counts over the whole store, for statistics.")?,
+            tallied: Mutex::default(),
+            plain: Vec::new(),
+            registry: Registry::default(),
+        };
+        listed(log::LOST.clone())?;
+        (metrics.plain, metrics.registry) = (plain, registry);
+        Ok(metrics)
+    }
+
     pub(crate) fn answered(&self, kind: RequestKind, status: u16, took: Duration) {
         let requests = &self.requests[kind as usize];
-        let class = usize::from(status / 100).clamp(1, 5) - 1;
-        requests.status[class].fetch_add(1, Ordering::Relaxed);
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
-        requests.duration.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        requests.duration.sum_us.fetch_add(us, Ordering::Relaxed);
+        requests.status[usize::from(status / 100).clamp(1, 5) - 1].inc();
+        requests.duration.observe(took.as_secs_f64());
     }
 
     /// Requests so far, by kind.
     pub(crate) fn requests(&self) -> [u64; RequestKind::ALL.len()] {
-        RequestKind::ALL.map(|kind| {
-            self.requests[kind as usize].status.iter().map(|n| n.load(Ordering::Relaxed)).sum()
-        })
+        RequestKind::ALL
+            .map(|kind| self.requests[kind as usize].status.iter().map(IntCounter::get).sum())
     }
 
     /// Requests since the last call, by name, for the tally of the day.
@@ -133,114 +208,86 @@ impl Metrics {
     }
 
     /// The text format of Prometheus, with `gauges` (name, help, value) of the moment.
-    pub(crate) fn prometheus(&self, gauges: &[(&str, &str, f64)]) -> String {
-        let mut out = String::with_capacity(8192);
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        out.push_str(
-            "# HELP talaria_http_requests_total Requests that were answered.\n\
-             # TYPE talaria_http_requests_total counter\n",
-        );
-        for kind in RequestKind::ALL {
-            for (class, n) in self.requests[kind as usize].status.iter().enumerate() {
-                let _ = writeln!(
-                    out,
-                    "talaria_http_requests_total{{kind=\"{}\",status=\"{}xx\"}} {}",
-                    kind.name(),
-                    class + 1,
-                    load(n)
-                );
-            }
+    ///
+    /// # Errors
+    ///
+    /// If two gauges have one name.
+    pub(crate) fn text(&self, gauges: &[(&str, &str, f64)]) -> prometheus::Result<String> {
+        let mut families = self.registry.gather();
+        let now = registry()?;
+        for &(name, help, value) in gauges {
+            let gauge = Gauge::new(name, help)?;
+            gauge.set(value);
+            now.register(Box::new(gauge))?;
         }
-        out.push_str(
-            "# HELP talaria_http_request_duration_seconds Time from request to answer.\n\
-             # TYPE talaria_http_request_duration_seconds histogram\n",
-        );
-        for kind in RequestKind::ALL {
-            let duration = &self.requests[kind as usize].duration;
-            let name = kind.name();
-            let mut total = 0;
-            for (bound, n) in BOUNDS_US.iter().zip(&duration.buckets) {
-                total += load(n);
-                #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-                let le = *bound as f64 / 1e6;
-                let _ = writeln!(
-                    out,
-                    "talaria_http_request_duration_seconds_bucket{{kind=\"{name}\",le=\"{le}\"}} {total}"
-                );
-            }
-            total += load(&duration.buckets[BOUNDS_US.len()]);
-            #[expect(clippy::cast_precision_loss, reason = "a sum for people")]
-            let sum = load(&duration.sum_us) as f64 / 1e6;
-            let _ = writeln!(
-                out,
-                "talaria_http_request_duration_seconds_bucket{{kind=\"{name}\",le=\"+Inf\"}} {total}\n\
-                 talaria_http_request_duration_seconds_sum{{kind=\"{name}\"}} {sum}\n\
-                 talaria_http_request_duration_seconds_count{{kind=\"{name}\"}} {total}"
-            );
-        }
-        for (name, help, value) in self.counters() {
-            let _ = writeln!(
-                out,
-                "# HELP talaria_{name} {help}\n# TYPE talaria_{name} counter\ntalaria_{name} {value}"
-            );
-        }
-        for (name, help, value) in gauges {
-            let _ = writeln!(
-                out,
-                "# HELP talaria_{name} {help}\n# TYPE talaria_{name} gauge\ntalaria_{name} {value}"
-            );
-        }
-        out
+        families.extend(now.gather());
+        TextEncoder::new().encode_to_string(&families)
     }
 
     /// The plain counters: name, help, value.
-    pub(crate) fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        [
-            ("connections_total", "Connections accepted.", &self.connections),
-            (
-                "connections_refused_total",
-                "Connections closed because there were too many.",
-                &self.connections_refused,
+    pub(crate) fn counters(&self) -> Vec<(String, String, u64)> {
+        let descriptions = self.plain.iter().map(|counter| (counter.desc()[0], counter.get()));
+        descriptions.map(|(desc, n)| (desc.fq_name.clone(), desc.help.clone(), n)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_metrics_have_their_names() {
+        let metrics = Metrics::default();
+        count(&metrics.certs_new, 3);
+        metrics.answered(RequestKind::ALL[0], 404, Duration::from_micros(70));
+        let text = metrics.text(&[("certs", "Certificates in the store.", 7.5)]).unwrap();
+        let names: Vec<&str> =
+            text.lines().filter_map(|l| l.strip_prefix("# TYPE talaria_")).collect();
+        let expected = [
+            "certs_new_total counter",
+            "certs_refused_total counter",
+            "certs_unchanged_total counter",
+            "certs_updated_total counter",
+            "connections_refused_total counter",
+            "connections_total counter",
+            "counted_total counter",
+            "gossip_certs_fetched_total counter",
+            "gossip_certs_given_total counter",
+            "gossip_certs_too_costly_total counter",
+            "gossip_exchanges_failed_total counter",
+            "gossip_exchanges_total counter",
+            "http_request_duration_seconds histogram",
+            "http_requests_total counter",
+            "log_lines_lost_total counter",
+            "mails_total counter",
+            "memory_refused_total counter",
+            "pushed_total counter",
+            "rate_limited_total counter",
+            "uploads_too_costly_total counter",
+            "certs gauge",
+        ];
+        assert_eq!(names, expected);
+        let kind = RequestKind::ALL[0].name();
+        for line in [
+            "# HELP talaria_certs_new_total Certificates added.".to_owned(),
+            "talaria_certs_new_total 3".to_owned(),
+            "talaria_certs 7.5".to_owned(),
+            format!("talaria_http_requests_total{{kind=\"{kind}\",status=\"4xx\"}} 1"),
+            format!("talaria_http_requests_total{{kind=\"{kind}\",status=\"2xx\"}} 0"),
+            format!(
+                "talaria_http_request_duration_seconds_bucket{{kind=\"{kind}\",le=\"0.00005\"}} 0"
             ),
-            ("rate_limited_total", "Requests refused by the rate limit.", &self.rate_limited),
-            (
-                "memory_refused_total",
-                "Requests refused because others, or the same network, hold the memory.",
-                &self.memory_refused,
+            format!(
+                "talaria_http_request_duration_seconds_bucket{{kind=\"{kind}\",le=\"0.0001\"}} 1"
             ),
-            ("certs_new_total", "Certificates added.", &self.certs_new),
-            ("certs_updated_total", "Certificates updated with new parts.", &self.certs_updated),
-            (
-                "certs_unchanged_total",
-                "Certificates received without new parts.",
-                &self.certs_unchanged,
+            format!(
+                "talaria_http_request_duration_seconds_bucket{{kind=\"{kind}\",le=\"+Inf\"}} 1"
             ),
-            ("certs_refused_total", "Certificates refused.", &self.certs_refused),
-            (
-                "uploads_too_costly_total",
-                "Uploads refused because verifying them would take too much CPU time.",
-                &self.uploads_too_costly,
-            ),
-            (
-                "gossip_certs_too_costly_total",
-                "Certificates of peers left out because verifying them would take too much CPU time.",
-                &self.certs_too_costly,
-            ),
-            ("gossip_exchanges_total", "Completed exchanges with peers.", &self.exchanges),
-            (
-                "gossip_exchanges_failed_total",
-                "Failed exchanges with peers.",
-                &self.exchanges_failed,
-            ),
-            ("gossip_certs_fetched_total", "Certificates fetched from peers.", &self.certs_fetched),
-            ("gossip_certs_given_total", "Certificates sent to peers.", &self.certs_given),
-            ("pushed_total", "Certificates pushed to other keyservers.", &self.pushed),
-            ("mails_total", "Mails sent.", &self.mails),
-            ("counted_total", "Counts over the whole store, for statistics.", &self.counted),
-        ]
-        .map(|(name, help, counter)| (name, help, counter.load(Ordering::Relaxed)))
-        .into_iter()
-        .chain([("log_lines_lost_total", "Log lines that could not be written.", log::lost())])
-        .collect()
+            format!("talaria_http_request_duration_seconds_count{{kind=\"{kind}\"}} 1"),
+        ] {
+            assert!(text.lines().any(|l| l == line), "no {line} in {text}");
+        }
+        // Two metrics of one name are an error, not a panic.
+        assert!(metrics.text(&[("x", "One.", 1.0), ("x", "Two.", 2.0)]).is_err());
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Health {
     pub(crate) views: Vec<(View, u64)>,
     pub(crate) peers: Vec<PeerStatus>,
     /// Counters: name, help, value.
-    pub(crate) counters: Vec<(&'static str, &'static str, u64)>,
+    pub(crate) counters: Vec<(String, String, u64)>,
 }
 
 /// The page.
