@@ -7,8 +7,9 @@ use talaria_cert::{Address, Cert, Summary, UserIdContent, Verification, verdicts
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::{Config, Policy};
-use crate::engine::Reading;
+use crate::engine::{Preparation, Reading};
 use crate::intake::Lanes;
+use crate::limiter::Network;
 use crate::report::Named;
 
 /// The certificates of an upload that the server takes, and a report on the others.
@@ -20,13 +21,14 @@ use crate::report::Named;
 /// [`Refusal::TooCostly`], [`Refusal::Busy`], [`Refusal::Store`].
 pub(crate) async fn choose(
     lanes: &Lanes,
+    from: Network,
     config: Arc<Config>,
     certs: Vec<Cert>,
 ) -> Result<(Vec<Cert>, Vec<Named>), Refusal> {
     if config.policy.upload_domains.is_empty() {
         return Ok((certs, Vec::new()));
     }
-    let work = move |store: &Reading, certs: Vec<Cert>| {
+    let work = move |store: &Reading, certs: Vec<Cert>, _: &Preparation| {
         let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
         for cert in certs {
             if is_known(store, &cert)? || has_address(&cert, &config.policy) {
@@ -42,7 +44,7 @@ pub(crate) async fn choose(
         }
         Ok((taken, turned_away))
     };
-    lanes.work_on(certs, work).await
+    lanes.work_on(from, certs, work).await
 }
 
 fn is_known(store: &Reading, cert: &Cert) -> Result<bool, Refusal> {

@@ -1,9 +1,9 @@
 //! The way of certificates into the store. Their cost is counted before any work is done (`Cert::cost`). They are verified
 //! and joined side by side on a few threads. The one thread that writes only commits them.
 //!
-//! Cheap uploads have threads of their own, so they wait neither for costly ones nor for gossip. An upload that another one
-//! has overtaken is prepared again. So a cheap upload overtakes a costly one of the same certificate, and not the other way
-//! round.
+//! Cheap uploads have threads of their own, so they wait neither for costly ones nor for gossip. Costly uploads share the
+//! cores that are left, and each network has one at a time. An upload that another one has overtaken is prepared again. So a
+//! cheap upload overtakes a costly one of the same certificate, and not the other way round.
 
 use std::io;
 use std::sync::Arc;
@@ -15,11 +15,19 @@ use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
+use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
-use crate::turns::Turns;
+use crate::turns::{OneEach, Turns};
 
 /// The CPU time up to which an upload is cheap. Real certificates need a few milliseconds.
 const CHEAP: Duration = Duration::from_millis(50);
+
+/// The least number of threads for costly uploads. Each of these can take seconds, so that they share the cores instead of
+/// waiting for each other.
+const COSTLY_THREADS: usize = 8;
+
+/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
+const BEHIND: i32 = 10;
 
 /// Times that an upload is prepared again because another one was faster. After that, a cheap one is prepared in its turn
 /// by the thread that writes, and a costly one is refused for now.
@@ -36,13 +44,16 @@ pub(crate) struct Lanes {
     metrics: Arc<Metrics>,
     cheap: Turns,
     costly: Turns,
+    /// The networks that have a costly upload, or wait for one.
+    networks: OneEach<Network>,
     peers: Turns,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Lane {
     Cheap,
-    Costly,
+    /// For uploads from this network.
+    Costly(Network),
     Peers,
 }
 
@@ -62,36 +73,75 @@ impl Lanes {
             engine,
             metrics,
             cheap: Turns::start("cheap")?,
-            costly: Turns::start_half("costly")?,
-            peers: Turns::start_half("peers")?,
+            costly: Turns::start_behind("costly", COSTLY_THREADS, BEHIND)?,
+            networks: OneEach::default(),
+            peers: Turns::start_behind("peers", 1, BEHIND)?,
         })
     }
 
-    fn of(&self, lane: Lane) -> &Turns {
+    /// Runs work on a thread of a lane.
+    async fn run<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
         match lane {
-            Lane::Cheap => &self.cheap,
-            Lane::Costly => &self.costly,
-            Lane::Peers => &self.peers,
+            Lane::Cheap => self.cheap.run(work).await,
+            Lane::Peers => self.peers.run(work).await,
+            Lane::Costly(network) => {
+                let turn = self.networks.turn(network).await?;
+                // The turn ends with the work, even if the client has gone.
+                self.costly
+                    .run(move || {
+                        let result = work();
+                        drop(turn);
+                        result
+                    })
+                    .await
+            }
         }
     }
 
-    /// Runs work on certificates of a client, with a view of the store, on a thread for work of their cost.
+    /// Runs work on certificates that came from a network, with a view of the store and with the settings for preparing
+    /// them, on a thread for work of their cost. It runs twice if it turns out to be costly.
     ///
     /// # Errors
     ///
-    /// [`Refusal::TooCostly`] without any work, [`Refusal::Busy`], and the errors of `work`.
+    /// [`Refusal::TooCostly`], [`Refusal::Busy`], and the errors of `work`.
     pub(crate) async fn work_on<T: Send + 'static>(
         &self,
+        from: Network,
         certs: Vec<Cert>,
-        work: impl FnOnce(&Reading, Vec<Cert>) -> Result<T, Refusal> + Send + 'static,
+        work: impl Fn(&Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal> + Clone + Send + 'static,
     ) -> Result<T, Refusal> {
-        let (needed, allowed) = (cost(&certs), self.settings.load().policy.upload_cpu());
+        self.work_in_lane(from, certs, work).await.map(|(result, _)| result)
+    }
+
+    /// Like [`Self::work_on`]; returns the lane, too.
+    async fn work_in_lane<T: Send + 'static>(
+        &self,
+        from: Network,
+        certs: Vec<Cert>,
+        work: impl Fn(&Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal> + Clone + Send + 'static,
+    ) -> Result<(T, Lane), Refusal> {
+        let preparation = self.preparation();
+        let (needed, allowed) = (cost(&certs), preparation.allowed);
         if needed > allowed {
             return Err(Refusal::TooCostly { needed, allowed });
         }
-        let lane = if needed <= CHEAP { Lane::Cheap } else { Lane::Costly };
-        let engine = self.engine.clone();
-        self.of(lane).run(move || work(&engine.reading()?, certs)).await
+        if needed <= CHEAP {
+            let preparation = Preparation { allowed: CHEAP.min(allowed), ..preparation.clone() };
+            let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
+            let work = move || work(&engine.reading()?, certs, &preparation);
+            match self.run(Lane::Cheap, work).await {
+                // The store may know keys that have to be tried, too. So an upload can turn out to be costly.
+                Err(Refusal::TooCostly { .. }) if allowed > CHEAP => {}
+                result => return Ok((result?, Lane::Cheap)),
+            }
+        }
+        let (engine, lane) = (self.engine.clone(), Lane::Costly(from));
+        let work = move || work(&engine.reading()?, certs, &preparation);
+        Ok((self.run(lane, work).await?, lane))
     }
 
     /// Adds certificates that a client uploaded. What is acknowledged is on disk. If the upload is refused, nothing of it is
@@ -100,21 +150,16 @@ impl Lanes {
     /// # Errors
     ///
     /// [`Refusal::TooCostly`], [`Refusal::Busy`], [`Refusal::Store`].
-    pub(crate) async fn add(&self, certs: Vec<Cert>) -> Result<Vec<Ingested>, Refusal> {
-        let allowed = self.settings.load().policy.upload_cpu();
-        let needed = cost(&certs);
-        // The store may know keys that have to be tried, too. So an upload can turn out to be costly.
-        if needed <= CHEAP {
-            match self.prepare(Lane::Cheap, certs.clone(), CHEAP.min(allowed)).await {
-                Err(Refusal::TooCostly { .. }) => {}
-                intake => return self.write(Lane::Cheap, intake?).await,
-            }
-        }
-        if needed > allowed {
-            return Err(Refusal::TooCostly { needed, allowed });
-        }
-        let intake = self.prepare(Lane::Costly, certs, allowed).await?;
-        self.write(Lane::Costly, intake).await
+    pub(crate) async fn add(
+        &self,
+        from: Network,
+        certs: Vec<Cert>,
+    ) -> Result<Vec<Ingested>, Refusal> {
+        let prepare = |store: &Reading, certs: Vec<Cert>, preparation: &Preparation| {
+            Ok(store.prepare(certs, preparation)?)
+        };
+        let (intake, lane) = self.work_in_lane(from, certs, prepare).await?;
+        self.write(lane, intake).await
     }
 
     /// Adds certificates that a gossip peer delivered, as they are. Those that cost more than an upload may cost are left out.
@@ -127,7 +172,7 @@ impl Lanes {
         let mut ingested = Vec::with_capacity(certs.len());
         let mut groups = grouped(certs, allowed);
         while let Some(group) = groups.pop() {
-            match self.prepare(Lane::Peers, group.clone(), allowed).await {
+            match self.prepare_for_peer(group.clone()).await {
                 Ok(intake) => ingested.extend(self.write(Lane::Peers, intake).await?),
                 Err(Refusal::TooCostly { needed, .. }) => match group.as_slice() {
                     [cert] => {
@@ -154,40 +199,38 @@ impl Lanes {
         }
     }
 
-    async fn prepare(
-        &self,
-        lane: Lane,
-        certs: Vec<Cert>,
-        allowed: Duration,
-    ) -> Result<Intake, Refusal> {
-        let engine = self.engine.clone();
-        let preparation = Preparation { allowed, ..self.preparation() };
-        let work = move || Ok(engine.reading()?.prepare(certs, &preparation)?);
-        self.of(lane).run(work).await
+    async fn prepare_for_peer(&self, certs: Vec<Cert>) -> Result<Intake, Refusal> {
+        let (engine, preparation) = (self.engine.clone(), self.preparation());
+        self.run(Lane::Peers, move || Ok(engine.reading()?.prepare(certs, &preparation)?)).await
     }
 
-    /// Writes prepared certificates, a transaction at a time, and prepares those again that others have changed first.
+    /// Writes prepared certificates, a transaction at a time, and prepares those again that others have changed first. What
+    /// is cheap stays so, each time that it is prepared.
     async fn write(&self, lane: Lane, mut intake: Intake) -> Result<Vec<Ingested>, Refusal> {
+        let busy = |refusal: Refusal| match refusal {
+            Refusal::TooCostly { .. } => Refusal::Busy,
+            other => other,
+        };
         let mut again = 0;
         while !intake.is_written() {
             if intake.is_overtaken() {
                 again += 1;
-                let preparation = self.preparation();
-                if again <= AGAIN_MAX {
+                let mut preparation = self.preparation();
+                if lane == Lane::Cheap || again > AGAIN_MAX {
+                    let cheap = intake.cost().saturating_add(CHEAP);
+                    preparation.allowed = preparation.allowed.min(cheap);
+                }
+                let prepared = if again <= AGAIN_MAX {
                     let engine = self.engine.clone();
                     let work = move || {
                         engine.reading()?.prepare_again(&mut intake, &preparation)?;
-                        Ok::<_, Refusal>(intake)
+                        Ok(intake)
                     };
-                    intake = self.of(lane).run(work).await.map_err(|refusal| match refusal {
-                        Refusal::TooCostly { .. } => Refusal::Busy,
-                        other => other,
-                    })?;
-                } else if lane == Lane::Costly {
-                    return Err(Refusal::Busy);
+                    self.run(lane, work).await
                 } else {
-                    intake = self.engine.prepare_in_turn(intake, preparation).await?;
-                }
+                    self.engine.prepare_in_turn(intake, preparation).await.map_err(Into::into)
+                };
+                intake = prepared.map_err(busy)?;
             }
             intake = self.engine.write(intake).await?;
         }

@@ -31,6 +31,7 @@ use crate::engine::{
     Replacement, Stored, Wish,
 };
 use crate::intake::Lanes;
+use crate::limiter::Network;
 use crate::report::{Named, Report};
 use crate::request::Request;
 use crate::submission;
@@ -136,7 +137,8 @@ impl Owners {
             let order = |signed: Signed| signed.order(Wish::Withdraw);
             signed.into_iter().map(order).collect()
         } else {
-            self.prepare(signed).await?
+            let from = self.settings.load().rates.payer(request.client, request.via);
+            self.prepare(from, signed).await?
         };
         let named: Vec<Named> = orders.iter().map(|order| Named::new(order.fingerprint)).collect();
         match self.engine.carry_out(orders).await? {
@@ -149,19 +151,20 @@ impl Owners {
     }
 
     /// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
-    async fn prepare(&self, signed: Vec<Signed>) -> Result<Vec<Order>, Refusal> {
+    async fn prepare(&self, from: Network, signed: Vec<Signed>) -> Result<Vec<Order>, Refusal> {
         let (certs, times): (Vec<Cert>, Vec<u32>) =
             signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
-        let preparation = self.lanes.preparation();
-        let work = move |store: &Reading, certs: Vec<Cert>| {
-            let all = certs.into_iter().zip(times).map(|(cert, time)| {
-                let replacement = replacement(store, &cert, &preparation)?;
+        let work = move |store: &Reading, certs: Vec<Cert>, preparation: &Preparation| {
+            let mut left = preparation.clone();
+            let all = certs.into_iter().zip(&times).map(|(cert, &time)| {
+                let replacement = replacement(store, &cert, &left)?;
                 let replacement = replacement.ok_or_else(|| missing(cert.fingerprint()))?;
+                left.allowed = left.allowed.saturating_sub(replacement.intake.cost());
                 Ok(Signed { cert, time }.order(Wish::Replace(Box::new(replacement))))
             });
             all.collect()
         };
-        self.lanes.work_on(certs, work).await
+        self.lanes.work_on(from, certs, work).await
     }
 }
 
@@ -326,6 +329,10 @@ fn replacement(
     let Some(row) = store.row(cert.fingerprint())? else { return Ok(None) };
     let Some(mut stored) = store.stored(row.place)? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
+        let (needed, allowed) = (stored.cert.cost(), preparation.allowed);
+        if needed > allowed {
+            return Err(EngineError::TooCostly { needed, allowed });
+        }
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);

@@ -3,13 +3,15 @@
 //! The threads are few, and they stay: each thread keeps some of the memory that it has needed. Work that is parallel
 //! elsewhere (rayon) stays on its thread here, so that nobody's work fills the threads that others need.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The greatest number of threads.
 const THREADS_MAX: usize = 16;
@@ -39,21 +41,22 @@ impl Turns {
     /// Starts a thread for each core, and one more for work that waits for the disk. They end when the last clone of this
     /// value is dropped and the queue is empty.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
-        Self::start_some(name, cores() + 1)
+        Self::start_some(name, cores() + 1, 0)
     }
 
-    /// Starts one thread for every two cores, so that such work leaves the others free.
-    pub(crate) fn start_half(name: &str) -> io::Result<Self> {
-        Self::start_some(name, (cores() / 2).max(1))
+    /// Starts one thread for every two cores, and `least` of them in any case. The other threads of the server go first: the
+    /// more so, the larger `nice` is.
+    pub(crate) fn start_behind(name: &str, least: usize, nice: i32) -> io::Result<Self> {
+        Self::start_some(name, (cores() / 2).max(least), nice)
     }
 
-    fn start_some(name: &str, count: usize) -> io::Result<Self> {
+    fn start_some(name: &str, count: usize, nice: i32) -> io::Result<Self> {
         let count = count.min(THREADS_MAX);
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..count {
             let queue = Arc::clone(&queue);
-            thread::Builder::new().name(name.into()).spawn(move || work_off(&queue))?;
+            thread::Builder::new().name(name.into()).spawn(move || work_off(&queue, nice))?;
         }
         Ok(Self { free: Arc::new(Semaphore::new(count)), jobs })
     }
@@ -87,6 +90,34 @@ impl Turns {
     }
 }
 
+/// One turn at a time for each of many: who has one waits for it to end before the next.
+#[derive(Debug)]
+pub(crate) struct OneEach<K>(Mutex<HashMap<K, Arc<Semaphore>>>);
+
+impl<K> Default for OneEach<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> OneEach<K> {
+    /// The turn of `key`, which ends when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::Busy`] if the one before does not end for a long time.
+    pub(crate) async fn turn(&self, key: K) -> Result<OwnedSemaphorePermit, TurnError> {
+        let turns = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody has or waits for are not needed.
+            all.retain(|_, turns| Arc::strong_count(turns) > 1);
+            Arc::clone(all.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))))
+        };
+        let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await;
+        turn.map_err(|_| TurnError::Busy)?.map_err(|_| TurnError::Failed)
+    }
+}
+
 /// Runs work that may take milliseconds off the threads that answer requests, on a thread that is not one of a few.
 pub(crate) async fn blocking<T, E>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
@@ -102,7 +133,14 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn work_off(queue: &Mutex<Receiver<Job>>) {
+fn work_off(queue: &Mutex<Receiver<Job>>, nice: i32) {
+    // Elsewhere, this would be the priority of the whole process.
+    if cfg!(target_os = "linux")
+        && nice > 0
+        && let Err(error) = rustix::process::setpriority_process(None, nice)
+    {
+        tracing::warn!(%error, "long work has the priority of other work");
+    }
     let own = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
     if let Err(error) = &own {
         tracing::warn!(%error, "long work may use the threads of other work");
@@ -126,6 +164,19 @@ mod tests {
             assert_eq!(panicked, Err(TurnError::Failed));
         }
         assert_eq!(turns.run(|| Ok::<_, TurnError>(7)).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn each_has_one_turn_and_nobody_waits_for_others() {
+        let all = OneEach::default();
+        let first = all.turn(1).await.unwrap();
+        let _other = all.turn(2).await.unwrap();
+        let wait = tokio::time::timeout(Duration::from_millis(10), all.turn(1)).await;
+        assert!(wait.is_err());
+        drop(first);
+        drop(all.turn(1).await.unwrap());
+        drop(all.turn(3).await.unwrap());
+        assert_eq!(all.0.lock().unwrap().len(), 2, "2, and 3, which is forgotten next");
     }
 
     #[tokio::test]

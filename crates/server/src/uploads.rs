@@ -9,6 +9,7 @@ use crate::answer::Refusal;
 use crate::config::Settings;
 use crate::engine::{IngestOutcome, Ingested};
 use crate::intake::Lanes;
+use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;
 use crate::report::{NOTHING_NEW, Named, Report, left_out};
@@ -24,24 +25,28 @@ pub(crate) struct Uploads {
 }
 
 impl Uploads {
-    /// Stores the submitted certificates durably, and returns a report.
-    pub(crate) async fn submit(&self, submission: Submission) -> Result<Report, Refusal> {
+    /// Stores the certificates that were submitted from a network durably, and returns a report.
+    pub(crate) async fn submit(
+        &self,
+        from: Network,
+        submission: Submission,
+    ) -> Result<Report, Refusal> {
         if !self.settings.load().policy.uploads {
             return Err(Refusal::Forbidden("this server does not accept uploads".into()));
         }
-        let submitted = self.submit_open(submission).await;
+        let submitted = self.submit_open(from, submission).await;
         if let Err(Refusal::TooCostly { .. }) = submitted {
             count(&self.metrics.uploads_too_costly, 1);
         }
         submitted
     }
 
-    async fn submit_open(&self, submission: Submission) -> Result<Report, Refusal> {
+    async fn submit_open(&self, from: Network, submission: Submission) -> Result<Report, Refusal> {
         let Submission { certs, rejected, via } = submission;
         let (certs, turned_away) =
-            admission::choose(&self.lanes, self.settings.load_full(), certs).await?;
+            admission::choose(&self.lanes, from, self.settings.load_full(), certs).await?;
         let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
-        let outcomes = self.add(certs, via).await?;
+        let outcomes = self.add(from, certs, via).await?;
         let mut report = Report::default();
         for (mut name, ingested) in names.into_iter().zip(outcomes) {
             if !ingested.left_out.is_none() {
@@ -73,10 +78,15 @@ impl Uploads {
 
     /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
     /// which they came. Signatures that are marked as local are not taken.
-    async fn add(&self, certs: Vec<Cert>, via: Option<String>) -> Result<Vec<Ingested>, Refusal> {
+    async fn add(
+        &self,
+        from: Network,
+        certs: Vec<Cert>,
+        via: Option<String>,
+    ) -> Result<Vec<Ingested>, Refusal> {
         let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
-        let outcomes = self.lanes.add(certs).await?;
+        let outcomes = self.lanes.add(from, certs).await?;
         let news = fingerprints.into_iter().zip(&outcomes);
         let news = news
             .filter(|(_, new)| matches!(new.outcome, IngestOutcome::New | IngestOutcome::Updated));

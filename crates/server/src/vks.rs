@@ -185,7 +185,10 @@ impl Vks {
             ));
         };
         let fingerprint = cert.fingerprint();
-        let report = self.uploads.submit(submission).await?;
+        let report = self
+            .uploads
+            .submit(self.settings.load().rates.payer(request.client, request.via), submission)
+            .await?;
         // The answer of the protocol has no place for a part that was not kept.
         if report.taken() == 0 {
             let why = report.invalid.into_iter().find_map(|named| named.comment);

@@ -98,6 +98,12 @@ impl Intake {
         self.pending.is_empty() && !self.overtaken.is_empty()
     }
 
+    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`], if it has a limit.
+    #[must_use]
+    pub fn cost(&self) -> Duration {
+        self.cost
+    }
+
     /// One outcome for each given certificate, in their order. Copies of one certificate share their count of parts that
     /// were not kept.
     ///
@@ -273,6 +279,13 @@ impl Store {
             };
             let offer = Offer::new(cert, intake.joining, redacted);
             let (seen, before) = self.before(offer.cert())?;
+            // What nobody has verified yet is verified now.
+            if *allowed < Duration::MAX
+                && let Before::Present { stored, verifier } = &before
+                && (*verifier < VERIFIER || stored.verdicts.contains(&Verdict::Unchecked))
+            {
+                charge(&mut intake.cost, stored.cert.cost(), *allowed)?;
+            }
             places.push((place, seen));
             offers.push((offer, before));
         }

@@ -34,7 +34,10 @@ impl Adds {
         let (keytext, options) = keytext(request).await?;
         let submission = read(request, keytext).await?;
         let nothing = submission.certs.is_empty();
-        let report = self.uploads.submit(submission).await?;
+        let report = self
+            .uploads
+            .submit(self.settings.load().rates.payer(request.client, request.via), submission)
+            .await?;
         let as_json = options.option("json")
             || request.header(header::ACCEPT).is_some_and(|accept| accept.contains(media::JSON));
         let answer = if as_json {

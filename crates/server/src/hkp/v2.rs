@@ -81,7 +81,10 @@ impl Version2 {
     async fn add(&self, request: &Request) -> Result<Answer, Refusal> {
         let (keytext, _) = keytext::keytext(request).await?;
         let submission = keytext::read(request, keytext).await?;
-        let report = self.uploads.submit(submission).await?;
+        let report = self
+            .uploads
+            .submit(self.settings.load().rates.payer(request.client, request.via), submission)
+            .await?;
         let mut answer = json(&report);
         if report.taken() == 0 {
             *answer.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
