@@ -53,8 +53,8 @@ fn is_mailable(address: &Address) -> bool {
 /// The certificate that is found by an address: the one that was confirmed for it, as long as the
 /// user ID is not revoked. Strangers may put the address into certificates of theirs; these are
 /// passed over, however many there are.
-pub(crate) fn holder(store: &Reading, email: &Address) -> Result<Option<Row>, Refusal> {
-    let Some(row) = store.confirmed(email)? else { return Ok(None) };
+pub(crate) async fn holder(store: &mut Reading, email: &Address) -> Result<Option<Row>, Refusal> {
+    let Some(row) = store.confirmed(email).await? else { return Ok(None) };
     let now = clock::now();
     let valid = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
         UserIdContent::Text(text) => user_id.validity(now) == Validity::Valid && email.is_of(text),
@@ -87,17 +87,17 @@ pub(crate) fn statuses(summary: &Summary, published: &[Address], now: u32) -> St
 }
 
 /// [`statuses`] of a certificate in the store; `None` if it is not there.
-pub(crate) fn statuses_in(
-    store: &Reading,
+pub(crate) async fn statuses_in(
+    store: &mut Reading,
     fingerprint: Fingerprint,
 ) -> Result<Option<Statuses>, EngineError> {
-    let Some(row) = store.row(fingerprint)? else { return Ok(None) };
-    Ok(Some(statuses(&row.summary, &store.published(fingerprint)?, clock::now())))
+    let Some(row) = store.row(fingerprint).await? else { return Ok(None) };
+    Ok(Some(statuses(&row.summary, &store.published(fingerprint).await?, clock::now())))
 }
 
 /// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.
-pub(crate) fn confirmable(
-    store: &Reading,
+pub(crate) async fn confirmable(
+    store: &mut Reading,
     tokens: &Tokens,
     config: &Config,
     fingerprint: Fingerprint,
@@ -105,7 +105,7 @@ pub(crate) fn confirmable(
     if !config.vks.enabled {
         return Ok(None);
     }
-    let all = statuses_in(store, fingerprint)?.unwrap_or_default();
+    let all = statuses_in(store, fingerprint).await?.unwrap_or_default();
     let all = all.into_iter().filter(|(_, status)| *status == Status::Unpublished);
     let emails: Vec<Address> = all.map(|(email, _)| email).take(ADDRESSES_MAX).collect();
     if emails.is_empty() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use talaria_cert::View;
+use talaria_recon::PrefixTree;
 
 use crate::answer::{Answer, Refusal, media, ok};
 use crate::config::Settings;
@@ -29,14 +30,14 @@ pub(crate) struct Admin {
 
 impl Admin {
     /// Answers `/ready`: whether the store is at its place and can be read, and somebody writes to it.
-    pub(crate) fn ready(&self) -> Result<Answer, Refusal> {
-        if self.engine.has_ended() {
+    pub(crate) async fn ready(&self) -> Result<Answer, Refusal> {
+        if self.engine.progress().has_ended {
             return Err(Refusal::Unavailable(
                 "the server has stopped writing to its store; see its log".into(),
             ));
         }
         self.engine.check().map_err(EngineError::from)?;
-        self.engine.reading()?.position()?;
+        self.engine.reading().await?.position().await?;
         Ok(ok(media::TEXT, "ready\n"))
     }
 
@@ -44,8 +45,8 @@ impl Admin {
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Answer, Refusal> {
         operators_only(&self.settings.load(), request)?;
         let admin = self.clone();
-        let body = move || {
-            let text = admin.metrics.text(&admin.gauges()?);
+        let body = async move || {
+            let text = admin.metrics.text(&admin.gauges().await?);
             text.map_err(|error| Refusal::Unavailable(format!("the metrics are wrong: {error}")))
         };
         let body = self.engine.long(body).await?;
@@ -54,17 +55,18 @@ impl Admin {
 
     /// The figures of the moment: name, help, value.
     #[expect(clippy::cast_precision_loss, reason = "figures for plots")]
-    fn gauges(&self) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
-        let store = self.engine.reading()?;
+    async fn gauges(&self) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
+        let certs = self.figures.certs_now().await?;
+        let (mut store, progress) = (self.engine.reading().await?, self.engine.progress());
         let mut gauges = vec![
-            ("certs", "Certificates in the store.", self.figures.certs_now()? as f64),
-            ("last_change", "Number of the last change.", store.position()?.number() as f64),
-            ("writes_waiting", "Uploads waiting for the disk.", self.engine.waiting() as f64),
-            ("commits", "Transactions since the start.", self.engine.commits() as f64),
+            ("certs", "Certificates in the store.", certs as f64),
+            ("last_change", "Number of the last change.", store.position().await?.number() as f64),
+            ("writes_waiting", "Uploads waiting for the disk.", progress.waiting as f64),
+            ("commits", "Transactions since the start.", progress.commits as f64),
             (
                 "gossip_unobtainable",
                 "Certificates that a peer announced and did not deliver.",
-                store.in_vain_count()? as f64,
+                store.in_vain_count().await? as f64,
             ),
             ("uptime_seconds", "Seconds since the start.", self.started.elapsed().as_secs_f64()),
             ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
@@ -79,13 +81,13 @@ impl Admin {
                 (self.memory.answers.taken() + self.memory.small_answers.taken()) as f64,
             ),
         ];
-        for view in self.engine.views() {
+        for view in View::ALL {
+            let Some(len) = self.engine.with_tree(view, PrefixTree::len) else { continue };
             let name = match view {
                 View::Sks => "digests_sks",
                 View::Hockeypuck21 => "digests_hockeypuck21",
                 View::Hockeypuck23 => "digests_hockeypuck23",
             };
-            let len = self.engine.with_tree(view, talaria_recon::PrefixTree::len).unwrap_or(0);
             gauges.push((name, "Digests in the prefix tree of a view.", len as f64));
         }
         Ok(gauges)

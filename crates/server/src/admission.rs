@@ -28,10 +28,10 @@ pub(crate) async fn choose(
     if config.policy.upload_domains.is_empty() {
         return Ok((certs, Vec::new()));
     }
-    let work = move |store: &Reading, certs: Vec<Cert>, _: &Preparation| {
+    let work = async move |store: &mut Reading, certs: Vec<Cert>, _: &Preparation| {
         let (mut taken, mut turned_away) = (Vec::new(), Vec::new());
         for cert in certs {
-            if is_known(store, &cert)? || has_address(&cert, &config.policy) {
+            if is_known(store, &cert).await? || has_address(&cert, &config.policy) {
                 taken.push(cert);
                 continue;
             }
@@ -47,8 +47,8 @@ pub(crate) async fn choose(
     lanes.work_on(from, certs, work).await
 }
 
-fn is_known(store: &Reading, cert: &Cert) -> Result<bool, Refusal> {
-    Ok(store.row(cert.fingerprint())?.is_some())
+async fn is_known(store: &mut Reading, cert: &Cert) -> Result<bool, Refusal> {
+    Ok(store.row(cert.fingerprint()).await?.is_some())
 }
 
 /// Whether the owner of a certificate has signed a user ID with an address of one of the domains.

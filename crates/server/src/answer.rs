@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
@@ -36,25 +37,25 @@ impl<T: Into<Bytes>> From<T> for Content {
     }
 }
 
-/// Makes the pieces of a body one after the other, each from a snapshot of the store of its own: none
-/// is held while a client takes its time.
+/// The pieces of a body, made one after the other, each from a snapshot of the store of its own: none is held while a
+/// client takes its time.
 pub(crate) struct Pieces {
-    make: Box<dyn FnMut() -> Result<Option<Bytes>, Refusal> + Send>,
+    made: BoxStream<'static, Result<Bytes, Refusal>>,
     /// Octets of the largest piece.
     largest: usize,
 }
 
 impl Pieces {
-    /// `make` returns a piece each time, and `None` at the end.
     pub(crate) fn new(
         largest: usize,
-        make: impl FnMut() -> Result<Option<Bytes>, Refusal> + Send + 'static,
+        made: impl Stream<Item = Result<Bytes, Refusal>> + Send + 'static,
     ) -> Self {
-        Self { make: Box::new(make), largest }
+        Self { made: made.boxed(), largest }
     }
 
-    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        (self.make)()
+    /// The next piece, `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        self.made.try_next().await
     }
 
     pub(crate) fn largest(&self) -> usize {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::answer::Refusal;
 use crate::clock;
-use crate::engine::{Changes, Counting, Engine, Reading, Tally};
+use crate::engine::{Changes, Counting, Days, Engine, Reading, Tally};
 use crate::metrics::{Metrics, count};
 
 /// The maximum age of the contents.
@@ -125,8 +125,8 @@ impl Figures {
     }
 
     /// The number of certificates at this moment.
-    pub(crate) fn certs_now(&self) -> Result<u64, Refusal> {
-        self.engine.follow()?;
+    pub(crate) async fn certs_now(&self) -> Result<u64, Refusal> {
+        self.engine.follow().await?;
         Ok(self.certs())
     }
 }
@@ -136,25 +136,21 @@ async fn contents(engine: Engine, metrics: Arc<Metrics>) -> Result<Contents, Ref
     count(&metrics.counted, 1);
     let mut counting = Counting::default();
     loop {
-        let counted = engine.clone();
-        let piece = move || Ok::<_, Refusal>(counted.count_on(counting)?);
-        counting = engine.long(piece).await?;
+        counting = engine.count_on::<Refusal>(counting).await?;
         if !counting.goes_on() {
             break;
         }
     }
     let since = clock::today().saturating_sub(DAYS - 1);
-    let rest = move |store: &Reading| -> Result<_, Refusal> {
-        Ok((store.changes(since)?, store.tally(since)?))
-    };
-    let (changes, tally) = engine.read(rest).await?;
+    let days = async move |store: &mut Reading| Ok::<_, Refusal>(store.days(since).await?);
+    let Days { changes, tally } = engine.read(days).await?;
     Ok(Contents { holds: counting.holds, changes, tally })
 }
 
 async fn changes(engine: Engine, metrics: Arc<Metrics>) -> Result<Changes, Refusal> {
     count(&metrics.counted, 1);
     let since = clock::today().saturating_sub(DAYS);
-    engine.read(move |store| Ok(store.changes(since)?)).await
+    engine.read(async move |store: &mut Reading| Ok(store.days(since).await?.changes)).await
 }
 
 #[cfg(test)]

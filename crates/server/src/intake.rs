@@ -14,7 +14,7 @@ use talaria_cert::{Cert, Verification};
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::{Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
+use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
 use crate::turns::{OneEach, Turns};
@@ -83,7 +83,7 @@ impl Lanes {
     async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
-        work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+        work: impl AsyncFnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         match lane {
             Lane::Cheap => self.cheap.run(work).await,
@@ -92,8 +92,8 @@ impl Lanes {
                 let turn = self.networks.turn(network).await?;
                 // The turn ends with the work, even if the client has gone.
                 self.costly
-                    .run(move || {
-                        let result = work();
+                    .run(async move || {
+                        let result = work().await;
                         drop(turn);
                         result
                     })
@@ -112,7 +112,10 @@ impl Lanes {
         &self,
         from: Network,
         certs: Vec<Cert>,
-        work: impl Fn(&Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal> + Clone + Send + 'static,
+        work: impl AsyncFn(&mut Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal>
+        + Clone
+        + Send
+        + 'static,
     ) -> Result<T, Refusal> {
         self.work_in_lane(from, certs, work).await.map(|(result, _)| result)
     }
@@ -122,7 +125,10 @@ impl Lanes {
         &self,
         from: Network,
         certs: Vec<Cert>,
-        work: impl Fn(&Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal> + Clone + Send + 'static,
+        work: impl AsyncFn(&mut Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal>
+        + Clone
+        + Send
+        + 'static,
     ) -> Result<(T, Lane), Refusal> {
         let preparation = self.preparation();
         let (needed, allowed) = (cost(&certs), preparation.allowed);
@@ -132,7 +138,7 @@ impl Lanes {
         if needed <= CHEAP {
             let preparation = Preparation { allowed: CHEAP.min(allowed), ..preparation.clone() };
             let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
-            let work = move || work(&engine.reading()?, certs, &preparation);
+            let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
             match self.run(Lane::Cheap, work).await {
                 // The store may know keys that have to be tried, too. So an upload can turn out to be costly.
                 Err(Refusal::TooCostly { .. }) if allowed > CHEAP => {}
@@ -140,7 +146,7 @@ impl Lanes {
             }
         }
         let (engine, lane) = (self.engine.clone(), Lane::Costly(from));
-        let work = move || work(&engine.reading()?, certs, &preparation);
+        let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
         Ok((self.run(lane, work).await?, lane))
     }
 
@@ -155,8 +161,8 @@ impl Lanes {
         from: Network,
         certs: Vec<Cert>,
     ) -> Result<Vec<Ingested>, Refusal> {
-        let prepare = |store: &Reading, certs: Vec<Cert>, preparation: &Preparation| {
-            Ok(store.prepare(certs, preparation)?)
+        let prepare = async |store: &mut Reading, certs: Vec<Cert>, preparation: &Preparation| {
+            Ok(store.prepare(Arrival::Copies(certs), preparation).await?)
         };
         let (intake, lane) = self.work_in_lane(from, certs, prepare).await?;
         self.write(lane, intake).await
@@ -201,7 +207,10 @@ impl Lanes {
 
     async fn prepare_for_peer(&self, certs: Vec<Cert>) -> Result<Intake, Refusal> {
         let (engine, preparation) = (self.engine.clone(), self.preparation());
-        self.run(Lane::Peers, move || Ok(engine.reading()?.prepare(certs, &preparation)?)).await
+        let work = async move || {
+            Ok(engine.reading().await?.prepare(Arrival::Copies(certs), &preparation).await?)
+        };
+        self.run(Lane::Peers, work).await
     }
 
     /// Writes prepared certificates, a transaction at a time, and prepares those again that others have changed first. What
@@ -213,6 +222,7 @@ impl Lanes {
         };
         let mut again = 0;
         while !intake.is_written() {
+            let mut in_turn = None;
             if intake.is_overtaken() {
                 again += 1;
                 let mut preparation = self.preparation();
@@ -222,17 +232,19 @@ impl Lanes {
                 }
                 let prepared = if again <= AGAIN_MAX {
                     let engine = self.engine.clone();
-                    let work = move || {
-                        engine.reading()?.prepare_again(&mut intake, &preparation)?;
+                    let work = async move || {
+                        let mut store = engine.reading().await?;
+                        store.prepare_again(&mut intake, &preparation).await?;
                         Ok(intake)
                     };
                     self.run(lane, work).await
                 } else {
-                    self.engine.prepare_in_turn(intake, preparation).await.map_err(Into::into)
+                    in_turn = Some(preparation);
+                    Ok(intake)
                 };
                 intake = prepared.map_err(busy)?;
             }
-            intake = self.engine.write(intake).await?;
+            intake = self.engine.write(intake, in_turn).await.map_err(Into::into).map_err(busy)?;
         }
         let ingested = intake.into_ingested();
         for Ingested { outcome, .. } in &ingested {

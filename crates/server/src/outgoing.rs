@@ -89,8 +89,8 @@ impl Outgoing {
 /// Makes one piece after the other, each in its turn, while somebody takes them.
 async fn make(engine: Engine, mut pieces: Pieces, parts: mpsc::Sender<Result<Bytes, io::Error>>) {
     loop {
-        let made = engine.long(move || {
-            let piece = pieces.next();
+        let made = engine.long(async move || {
+            let piece = pieces.next().await;
             Ok::<_, Refusal>((pieces, piece))
         });
         let piece = match made.await {

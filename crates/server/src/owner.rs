@@ -27,8 +27,8 @@ use crate::answer::{Answer, Refusal, json, open_to_all, options, with};
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{
-    Conflict, Done, Engine, EngineError, IngestOutcome, Order, Preparation, Reading, Redaction,
-    Replacement, Stored, Wish,
+    Arrival, Conflict, Done, Engine, EngineError, IngestOutcome, Order, Preparation, Reading,
+    Redaction, Replacement, Stored, Wish,
 };
 use crate::intake::Lanes;
 use crate::limiter::Network;
@@ -132,7 +132,10 @@ impl Owners {
         if keytext.lines().next().map(str::trim_end) != Some(&path) {
             return Err(Refusal::BadRequest(format!("the first line of keytext must be {path}")));
         }
-        let signed = self.engine.read(move |store| read(store, &keytext, &keysig)).await?;
+        let signed = self
+            .engine
+            .read(async move |store: &mut Reading| read(store, &keytext, &keysig).await)
+            .await?;
         let orders = if path == "/pks/delete" {
             let order = |signed: Signed| signed.order(Wish::Withdraw);
             signed.into_iter().map(order).collect()
@@ -154,22 +157,23 @@ impl Owners {
     async fn prepare(&self, from: Network, signed: Vec<Signed>) -> Result<Vec<Order>, Refusal> {
         let (certs, times): (Vec<Cert>, Vec<u32>) =
             signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
-        let work = move |store: &Reading, certs: Vec<Cert>, preparation: &Preparation| {
+        let work = async move |store: &mut Reading, certs: Vec<Cert>, preparation: &Preparation| {
             let mut left = preparation.clone();
-            let all = certs.into_iter().zip(&times).map(|(cert, &time)| {
-                let replacement = replacement(store, &cert, &left)?;
+            let mut orders = Vec::with_capacity(certs.len());
+            for (cert, &time) in certs.into_iter().zip(&times) {
+                let replacement = replacement(store, &cert, &left).await?;
                 let replacement = replacement.ok_or_else(|| missing(cert.fingerprint()))?;
                 left.allowed = left.allowed.saturating_sub(replacement.intake.cost());
-                Ok(Signed { cert, time }.order(Wish::Replace(Box::new(replacement))))
-            });
-            all.collect()
+                orders.push(Signed { cert, time }.order(Wish::Replace(Box::new(replacement))));
+            }
+            Ok(orders)
         };
         self.lanes.work_on(from, certs, work).await
     }
 }
 
 /// Reads a request: every certificate in it must have signed it.
-fn read(store: &Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
+async fn read(store: &mut Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
     let certs = submission::read(keytext.as_bytes())?;
     if let Some(why) = certs.rejected.first() {
         return Err(Refusal::Malformed(why.clone()));
@@ -186,8 +190,8 @@ fn read(store: &Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Ref
     for cert in certs.certs {
         let fingerprint = cert.fingerprint();
         let missing = || missing(fingerprint);
-        let row = store.row(fingerprint)?.ok_or_else(missing)?;
-        let ours = store.stored(row.place)?.ok_or_else(missing)?.cert;
+        let row = store.row(fingerprint).await?.ok_or_else(missing)?;
+        let ours = store.stored(row.place).await?.ok_or_else(missing)?.cert;
         if ours.packets().next() != cert.packets().next() {
             return Err(Refusal::Malformed(format!(
                 "{fingerprint} has a primary key other than the one on this server"
@@ -321,13 +325,13 @@ impl Readings {
 
 /// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there
 /// is no such certificate any more.
-fn replacement(
-    store: &Reading,
+async fn replacement(
+    store: &mut Reading,
     cert: &Cert,
     preparation: &Preparation,
 ) -> Result<Option<Replacement>, EngineError> {
-    let Some(row) = store.row(cert.fingerprint())? else { return Ok(None) };
-    let Some(mut stored) = store.stored(row.place)? else { return Ok(None) };
+    let Some(row) = store.row(cert.fingerprint()).await? else { return Ok(None) };
+    let Some(mut stored) = store.stored(row.place).await? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
         let (needed, allowed) = (stored.cert.cost(), preparation.allowed);
         if needed > allowed {
@@ -336,7 +340,7 @@ fn replacement(
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
-    let intake = store.prepare_replacement(cert.union(&lasting), preparation)?;
+    let intake = store.prepare(Arrival::Replacement(cert.union(&lasting)), preparation).await?;
     Ok(Some(Replacement { intake, gone }))
 }
 

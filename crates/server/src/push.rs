@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use talaria_cert::{Fingerprint, ThirdParty, enarmor};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -197,8 +198,16 @@ impl Pusher {
                     if let Some(fingerprint) = target.start(Instant::now()) {
                         let (agent, engine) = (agent.clone(), self.engine.clone());
                         let (name, config) = (name.clone(), self.settings.load_full());
+                        let runtime = Handle::current();
                         posts.spawn_blocking(move || {
-                            let delivery = deliver(&agent, &engine, &config, &name, fingerprint);
+                            let keytext = runtime.block_on(keytext(&engine, &config, fingerprint));
+                            let delivery = match keytext {
+                                Ok(Some(keytext)) => {
+                                    deliver(&agent, &config, &name, fingerprint, &keytext)
+                                }
+                                Ok(None) => Delivery::Nothing,
+                                Err(refusal) => Delivery::Unreachable(refusal.to_string()),
+                            };
                             (name, delivery)
                         });
                     }
@@ -238,20 +247,15 @@ fn agent() -> ureq::Agent {
 /// Gives one certificate to a target.
 fn deliver(
     agent: &ureq::Agent,
-    engine: &Engine,
     config: &Config,
     target: &str,
     fingerprint: Fingerprint,
+    keytext: &str,
 ) -> Delivery {
-    let keytext = match keytext(engine, config, fingerprint) {
-        Ok(Some(keytext)) => keytext,
-        Ok(None) => return Delivery::Nothing,
-        Err(refusal) => return Delivery::Unreachable(refusal.to_string()),
-    };
     let answer = agent
         .post(format!("{}/pks/add", target.trim_end_matches('/')))
         .header("Via", format!("1.1 {} (talaria)", config.server.hostname))
-        .send_form([("keytext", keytext.as_str())]);
+        .send_form([("keytext", keytext)]);
     match answer {
         Err(error) => Delivery::Unreachable(error.to_string()),
         Ok(answer) => match answer.status().as_u16() {
@@ -267,16 +271,16 @@ fn deliver(
 
 /// A certificate as this server gives it out, in armor, but with all signatures of other keys: the other keyserver may know
 /// their issuers.
-fn keytext(
+async fn keytext(
     engine: &Engine,
     config: &Config,
     fingerprint: Fingerprint,
 ) -> Result<Option<String>, Refusal> {
     let mut config = config.clone();
     config.policy.third_party = ThirdParty::All;
-    let store = engine.reading()?;
-    let Some(row) = store.row(fingerprint)? else { return Ok(None) };
-    let cert = search::served(&store, &row, &config)?;
+    let mut store = engine.reading().await?;
+    let Some(row) = store.row(fingerprint).await? else { return Ok(None) };
+    let cert = search::served(&mut store, &row, &config).await?;
     Ok(cert.map(|cert| enarmor(cert.as_bytes())))
 }
 

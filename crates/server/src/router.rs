@@ -253,7 +253,7 @@ impl Router {
             Handler::HashQuery => self.hash_queries.answer(request).await,
             Handler::Owner => self.owners.handle(request).await,
             Handler::Health => Ok(ok(media::TEXT, "ok\n")),
-            Handler::Ready => self.admin.ready(),
+            Handler::Ready => self.admin.ready().await,
             Handler::Metrics => self.admin.metrics(request).await,
             Handler::Stats => self.statistics.answer().await.map(open_to_all),
             Handler::Admin => self.orders.handle(request).await,

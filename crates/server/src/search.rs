@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _};
 use talaria_cert::{
     Address, Cert, Serving, Summary, ThirdParty, Verdict, Verification, complete, kind, user_id,
 };
@@ -98,12 +99,12 @@ impl Search {
     ///
     /// A certificate whose address was confirmed comes first, and so does the one whose primary key has the fingerprint or key
     /// ID.
-    pub(crate) fn rows(&self, store: &Reading, config: &Config) -> Result<Page, Refusal> {
+    pub(crate) async fn rows(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
         let limit = config.policy.results;
         let bounds = Bounds { results: limit, looks: LOOKS_MAX };
         let mut found = match self {
-            Self::Exact(query) => store.owners(query, bounds)?,
-            Self::Address(email, _) => store.find(&Query::Email(email.clone()), bounds)?,
+            Self::Exact(query) => store.find(query, bounds).await?,
+            Self::Address(email, _) => store.find(&Query::Email(email.clone()), bounds).await?,
             Self::Words(_) => Page::default(),
         };
         if let Self::Address(_, text) | Self::Words(text) = self
@@ -113,11 +114,11 @@ impl Search {
             if words.is_empty() || !config.policy.word_search {
                 return Ok(Page::default());
             }
-            found = store.find(&Query::Words(words), bounds)?;
+            found = store.find(&Query::Words(words), bounds).await?;
         }
         let first = match self {
             Self::Exact(Query::Email(email)) | Self::Address(email, _) => {
-                confirmed_holder(store, email, config)?
+                confirmed_holder(store, email, config).await?
             }
             Self::Exact(_) | Self::Words(_) => None,
         };
@@ -131,15 +132,15 @@ impl Search {
 }
 
 /// The certificate whose owner confirmed an address here.
-fn confirmed_holder(
-    store: &Reading,
+async fn confirmed_holder(
+    store: &mut Reading,
     email: &Address,
     config: &Config,
 ) -> Result<Option<Row>, Refusal> {
     if !config.vks.enabled {
         return Ok(None);
     }
-    Ok(store.confirmed(email)?)
+    Ok(store.confirmed(email).await?)
 }
 
 /// A fingerprint or key ID as people copy it: without `0x`, in groups. No name is so many digits.
@@ -174,14 +175,14 @@ fn shortened(text: &str) -> String {
 }
 
 /// The certificates of `rows` as they are given out. What has nothing to give is left out.
-pub(crate) fn found(
-    store: &Reading,
+pub(crate) async fn found(
+    store: &mut Reading,
     rows: Vec<Row>,
     config: &Config,
 ) -> Result<Vec<Found>, Refusal> {
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(cert) = served(store, &row, config)? {
+        if let Some(cert) = served(store, &row, config).await? {
             all.push(Found { cert, row });
         }
     }
@@ -192,10 +193,10 @@ pub(crate) fn found(
 pub(crate) const WHOLE_BYTES: u64 = 256 << 10;
 
 /// The bytes of the stored certificates together, and of the largest one.
-pub(crate) fn lengths(store: &Reading, rows: &[Row]) -> Result<(u64, u64), Refusal> {
+pub(crate) async fn lengths(store: &mut Reading, rows: &[Row]) -> Result<(u64, u64), Refusal> {
     let (mut all, mut largest) = (0, 0);
     for row in rows {
-        let length = store.length(row.place)?;
+        let length = store.length(row.place).await?;
         all += length;
         largest = length.max(largest);
     }
@@ -208,70 +209,88 @@ pub(crate) fn lengths(store: &Reading, rows: &[Row]) -> Result<(u64, u64), Refus
 /// # Errors
 ///
 /// [`Refusal::NotFound`] if none is served.
-pub(crate) fn pieces(
+pub(crate) async fn pieces(
     engine: &Engine,
     rows: &[Row],
     largest: u64,
     config: &Arc<Config>,
     mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
 ) -> Result<Pieces, Refusal> {
-    let (engine, config) = (engine.clone(), Arc::clone(config));
-    let mut places: Vec<Place> = rows.iter().rev().map(|row| row.place).collect();
-    let mut next = move || -> Result<Option<Cert>, Refusal> {
-        while let Some(place) = places.pop() {
-            let store = engine.reading()?;
-            let Some(row) = store.row_at(place)? else { continue };
-            if let Some(cert) = served(&store, &row, &config)? {
+    let places: Vec<Place> = rows.iter().rev().map(|row| row.place).collect();
+    let mut left = Left { engine: engine.clone(), config: Arc::clone(config), places };
+    let first = left.next().await?;
+    let first = first.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))?;
+    let first = write(Some(&first));
+    let rest = stream::try_unfold(Some((left, write)), async |rest| -> Result<_, Refusal> {
+        let Some((mut left, mut write)) = rest else { return Ok(None) };
+        Ok(Some(match left.next().await? {
+            Some(cert) => (write(Some(&cert)), Some((left, write))),
+            None => (write(None), None),
+        }))
+    });
+    let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+    Ok(Pieces::new(largest, stream::iter([Ok(first)]).chain(rest)))
+}
+
+/// The certificates of an answer that are yet to be read.
+struct Left {
+    engine: Engine,
+    config: Arc<Config>,
+    /// The next one is the last of them.
+    places: Vec<Place>,
+}
+
+impl Left {
+    /// The next certificate that is served.
+    async fn next(&mut self) -> Result<Option<Cert>, Refusal> {
+        while let Some(place) = self.places.pop() {
+            let mut store = self.engine.reading().await?;
+            let Some(row) = store.row(place).await? else { continue };
+            if let Some(cert) = served(&mut store, &row, &self.config).await? {
                 return Ok(Some(cert));
             }
         }
         Ok(None)
-    };
-    let first = next()?.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))?;
-    let (mut first, mut ended) = (Some(first), false);
-    let largest = usize::try_from(largest).unwrap_or(usize::MAX);
-    Ok(Pieces::new(largest, move || {
-        if ended {
-            return Ok(None);
-        }
-        let cert = match first.take() {
-            Some(first) => Some(first),
-            None => next()?,
-        };
-        ended = cert.is_none();
-        Ok(Some(write(cert.as_ref())))
-    }))
+    }
 }
 
 /// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
 /// it is revoked either, unless an operator or its owner removed the names.
-pub(crate) fn served(store: &Reading, row: &Row, config: &Config) -> Result<Option<Cert>, Refusal> {
+pub(crate) async fn served(
+    store: &mut Reading,
+    row: &Row,
+    config: &Config,
+) -> Result<Option<Cert>, Refusal> {
     let cert = if config.vks.only_confirmed {
-        confirmed(store, row.place)?
+        confirmed(store, row.place).await?
     } else {
-        selected(store, row, config.policy.serving())?
+        selected(store, row, config.policy.serving()).await?
     };
     let Some(cert) = cert else { return Ok(None) };
     // Whoever has a certificate whose user IDs were removed still gets its subkeys and revocations.
-    let is_served = is_useful(&cert, &row.summary) || store.is_redacted(row.fingerprint())?;
+    let is_served = is_useful(&cert, &row.summary) || store.is_redacted(row.fingerprint()).await?;
     Ok(is_served.then_some(cert))
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
-fn selected(store: &Reading, row: &Row, serving: Serving) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, row.place)? else { return Ok(None) };
+async fn selected(
+    store: &mut Reading,
+    row: &Row,
+    serving: Serving,
+) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, row.place).await? else { return Ok(None) };
     let is_unverified = |verdict| matches!(verdict, Verdict::Foreign | Verdict::Other);
     let must_verify =
         serving.third_party == ThirdParty::Verified && verdicts.iter().copied().any(is_unverified);
-    let known = if must_verify { store.certified(row, &cert, &verdicts)? } else { None };
+    let known = if must_verify { store.certified(row, &cert, &verdicts).await? } else { None };
     let served = cert.served(known.as_deref().unwrap_or(&verdicts), serving);
     Ok(Some(served.unwrap_or(cert)))
 }
 
 /// A stored certificate with the verdicts on all signatures that its own key may have made. `None` if other programs cannot
 /// read its primary key.
-fn checked(store: &Reading, place: Place) -> Result<Option<Stored>, Refusal> {
-    let Some(mut stored) = store.stored(place)? else { return Ok(None) };
+async fn checked(store: &mut Reading, place: Place) -> Result<Option<Stored>, Refusal> {
+    let Some(mut stored) = store.stored(place).await? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
@@ -283,10 +302,10 @@ const OWN: Serving =
     Serving { third_party: ThirdParty::All, foreign_signatures: 0, attributes: false };
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
-pub(crate) fn confirmed(store: &Reading, place: Place) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, place)? else { return Ok(None) };
+pub(crate) async fn confirmed(store: &mut Reading, place: Place) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = checked(store, place).await? else { return Ok(None) };
     let cert = cert.served(&verdicts, OWN).unwrap_or(cert);
-    let published = store.published(cert.fingerprint())?;
+    let published = store.published(cert.fingerprint()).await?;
     Ok(Some(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
             Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))

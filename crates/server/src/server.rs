@@ -466,9 +466,7 @@ async fn follow(engine: Engine, mut down: watch::Receiver<bool>) {
             () = tokio::time::sleep(FOLLOW) => {}
             _ = down.wait_for(|down| *down) => return,
         }
-        let engine = engine.clone();
-        let followed = tokio::task::spawn_blocking(move || engine.follow());
-        if let Ok(Err(error)) = followed.await {
+        if let Err(error) = engine.follow().await {
             tracing::error!(%error, "cannot follow the change log");
         }
     }
@@ -502,10 +500,11 @@ async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
             () = tokio::time::sleep(QUIET) => {}
             _ = down.wait_for(|down| *down) => return,
         }
-        let commits = engine.commits();
+        let commits = engine.progress().commits;
         let quiet = std::mem::replace(&mut seen, commits) == commits;
         // A step at a time, so that an upload waits for one at most.
-        while quiet && tidied != commits && engine.commits() == commits && !*down.borrow() {
+        let goes_on = || engine.progress().commits == commits && !*down.borrow();
+        while quiet && tidied != commits && goes_on() {
             match engine.tidy_step().await {
                 Ok(true) => {}
                 Ok(false) => tidied = commits,
@@ -536,6 +535,9 @@ mod tests {
         let answered = runtime.block_on(engine.panic());
         assert!(matches!(answered, Err(EngineError::Closed)));
         assert!(matches!(running.join().unwrap(), Err(ServeError::WriterPanicked)));
-        assert!(matches!(front.router.admin.ready(), Err(Refusal::Unavailable(_))));
+        assert!(matches!(
+            runtime.block_on(front.router.admin.ready()),
+            Err(Refusal::Unavailable(_))
+        ));
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// The greatest number of threads.
@@ -61,14 +62,15 @@ impl Turns {
         Ok(Self { free: Arc::new(Semaphore::new(count)), jobs })
     }
 
-    /// Runs `work` when a thread is free. It ends even if nobody waits for the result any more.
+    /// Runs `work` when a thread is free, which waits where the work waits. It ends even if nobody waits for the result any
+    /// more.
     ///
     /// # Errors
     ///
     /// [`TurnError`], and the errors of `work`.
     pub(crate) async fn run<T, E>(
         &self,
-        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+        work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -77,8 +79,9 @@ impl Turns {
         let free = tokio::time::timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
         let Ok(Ok(free)) = free else { return Err(TurnError::Busy.into()) };
         let (sender, result) = oneshot::channel();
+        let runtime = Handle::current();
         let job: Job = Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(work));
+            let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work())));
             drop(free);
             if let Ok(result) = result {
                 // The client may have gone.
@@ -160,10 +163,11 @@ mod tests {
     async fn work_that_panics_fails_alone() {
         let turns = Turns::start("test").unwrap();
         for _ in 0..2 * THREADS_MAX {
-            let panicked = turns.run(|| -> Result<(), TurnError> { panic!("on purpose") }).await;
+            let panicked =
+                turns.run(async || -> Result<(), TurnError> { panic!("on purpose") }).await;
             assert_eq!(panicked, Err(TurnError::Failed));
         }
-        assert_eq!(turns.run(|| Ok::<_, TurnError>(7)).await, Ok(7));
+        assert_eq!(turns.run(async || Ok::<_, TurnError>(7)).await, Ok(7));
     }
 
     #[tokio::test]
@@ -183,7 +187,7 @@ mod tests {
     async fn work_ends_if_nobody_waits() {
         let turns = Turns::start("test").unwrap();
         let (sender, done) = oneshot::channel();
-        let work = turns.run(move || {
+        let work = turns.run(async move || {
             thread::sleep(Duration::from_millis(100));
             let _ = sender.send(());
             Ok::<_, TurnError>(())

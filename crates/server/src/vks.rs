@@ -132,15 +132,16 @@ impl Vks {
             "by-email" => Some(Query::Email(address(&argument)?)),
             _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
         };
-        let read = move |store: &Reading| {
+        let read = async move |store: &mut Reading| {
             let nothing = || Refusal::NotFound("no certificate was found".into());
             let query = query.ok_or_else(nothing)?;
             let row = match &query {
-                Query::Email(email) => holder(store, email)?,
-                _ => store.owners(&query, BOUNDS)?.rows.into_iter().next(),
+                Query::Email(email) => holder(store, email).await?,
+                _ => store.find(&query, BOUNDS).await?.rows.into_iter().next(),
             };
-            let cert =
-                search::confirmed(store, row.ok_or_else(nothing)?.place)?.ok_or_else(nothing)?;
+            let cert = search::confirmed(store, row.ok_or_else(nothing)?.place)
+                .await?
+                .ok_or_else(nothing)?;
             let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
             let name = format!("attachment; filename={}.asc", cert.fingerprint());
             let answer = with(answer, header::CONTENT_DISPOSITION, &name);
@@ -150,7 +151,8 @@ impl Vks {
     }
 
     async fn read_statuses(&self, fingerprint: Fingerprint) -> Result<Option<Statuses>, Refusal> {
-        self.engine.read(move |store| Ok(statuses_in(store, fingerprint)?)).await
+        let read = async move |store: &mut Reading| Ok(statuses_in(store, fingerprint).await?);
+        self.engine.read(read).await
     }
 
     /// The answer to an upload or a request for mails.
@@ -277,13 +279,12 @@ impl Vks {
         fingerprint: Fingerprint,
     ) -> Result<(), Failure> {
         let config = self.settings.load_full();
-        let generation = self
-            .engine
-            .reading()
-            .map_err(Refusal::from)
-            .and_then(|store| store.link_generation(fingerprint, email).map_err(Refusal::from));
-        let generation = generation.map_err(Failure::Refused)?;
-        let link = Link { fingerprint, email: email.clone(), generation };
+        let facts = async {
+            let mut store = self.engine.reading().await?;
+            store.facts(fingerprint, email).await
+        };
+        let facts = facts.await.map_err(|error: EngineError| Failure::Refused(error.into()))?;
+        let link = Link { fingerprint, email: email.clone(), generation: facts.generation };
         let (path, token) = match purpose {
             Purpose::Confirm => ("confirm", Token::Confirm(link)),
             Purpose::Manage => ("manage", Token::Manage(link)),
@@ -330,7 +331,7 @@ impl Vks {
                     Ok(_) => return Err(bad_link(TokenError::Unknown)),
                     Err(error) => return Err(bad_link(error)),
                 };
-                if !is_current(&self.engine.reading()?, &link)? {
+                if !is_current(&mut self.engine.reading().await?, &link).await? {
                     return Err(bad_link(TokenError::Ended));
                 }
                 let fingerprint = link.fingerprint;
@@ -346,9 +347,10 @@ impl Vks {
 
     /// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
     async fn open_link(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
-        let read = move |store: &Reading| {
-            let is_published = store.published(link.fingerprint)?.contains(&link.email);
-            Ok::<_, Refusal>((is_published, is_current(store, &link)?, link))
+        let read = async move |store: &mut Reading| {
+            let facts = store.facts(link.fingerprint, &link.email).await?;
+            let is_published = facts.published.contains(&link.email);
+            Ok::<_, Refusal>((is_published, facts.generation == link.generation, link))
         };
         let (is_published, is_current, link) = self.engine.read(read).await?;
         match (is_published, is_current) {
@@ -382,9 +384,9 @@ impl Vks {
     /// Makes a certificate be found by an address whose mail the client reads.
     async fn confirm(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
         let wanted = link.clone();
-        let decide = move |facts: Option<&Facts>| {
-            let Some(facts) = facts else { return Err(Unconfirmed::Missing) };
-            let statuses = statuses(&facts.summary, &facts.published, clock::now());
+        let decide = move |facts: &Facts| {
+            let Some(summary) = &facts.summary else { return Err(Unconfirmed::Missing) };
+            let statuses = statuses(summary, &facts.published, clock::now());
             match statuses.get(&wanted.email) {
                 Some(Status::Unpublished) if facts.generation != wanted.generation => {
                     Err(Unconfirmed::Ended)
@@ -420,7 +422,7 @@ impl Vks {
         let email = address(request.form().get("address").unwrap_or_default())?;
         let found = {
             let email = email.clone();
-            self.engine.read(move |store| holder(store, &email)).await?
+            self.engine.read(async move |store: &mut Reading| holder(store, &email).await).await?
         };
         let Some(row) = found else {
             return Ok(page::verify::unknown(&self.visit(request), &email));
@@ -497,8 +499,8 @@ impl From<Failure> for Refusal {
 }
 
 /// Whether no link to the address was used since this one was made, and the address was not taken back.
-fn is_current(store: &Reading, link: &Link) -> Result<bool, EngineError> {
-    Ok(store.link_generation(link.fingerprint, &link.email)? == link.generation)
+async fn is_current(store: &mut Reading, link: &Link) -> Result<bool, EngineError> {
+    Ok(store.facts(link.fingerprint, &link.email).await?.generation == link.generation)
 }
 
 fn bad_link(error: TokenError) -> Refusal {

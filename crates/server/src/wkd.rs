@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Summary, Tag, UserIdContent, Validity, user_id};
+use tokio::sync::Mutex;
 
 use crate::addresses;
 use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
@@ -103,13 +104,13 @@ impl WebKeys {
                 let hash = hash.to_ascii_lowercase();
                 let local = local_part(request.parts.uri.query().unwrap_or_default());
                 let directories = Arc::clone(&self.directories);
-                let read = move |store: &Reading| {
+                let read = async move |store: &mut Reading| {
                     let address = match local {
                         Some(local) if user_id::web_key_hash(&local) != hash => None,
                         Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
-                        None => directories.address(store, &domain, &hash)?,
+                        None => directories.address(store, &domain, &hash).await?,
                     };
-                    find(store, &address.ok_or_else(nothing)?, &config)
+                    find(store, &address.ok_or_else(nothing)?, &config).await
                 };
                 self.engine.read(read).await
             }
@@ -125,15 +126,16 @@ fn local_part(query: &str) -> Option<String> {
 }
 
 /// The certificates of an address, cut down to it.
-fn find(store: &Reading, address: &Address, config: &Config) -> Result<Answer, Refusal> {
+async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result<Answer, Refusal> {
     let now = clock::now();
     let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
-    let confirmed = if config.vks.enabled { addresses::holder(store, address)? } else { None };
+    let confirmed =
+        if config.vks.enabled { addresses::holder(store, address).await? } else { None };
     let mut rows = if let Some(row) = confirmed {
         vec![row]
     } else {
         let query = Query::Email(address.clone());
-        store.find(&query, Bounds { results: LOOKS_MAX, looks: LOOKS_MAX })?.rows
+        store.find(&query, Bounds { results: LOOKS_MAX, looks: LOOKS_MAX }).await?.rows
     };
     // The best first; of equal ones the newest.
     rows.sort_by_cached_key(|row| {
@@ -145,7 +147,7 @@ fn find(store: &Reading, address: &Address, config: &Config) -> Result<Answer, R
         if count == CERTS_MAX || name_validity(&row, address, now) == Validity::Invalid {
             continue;
         }
-        let Some(cert) = search::served(store, &row, config)? else { continue };
+        let Some(cert) = search::served(store, &row, config).await? else { continue };
         let cert = only(&cert, address);
         if cert.user_ids().next().is_some() {
             bytes.extend(cert.into_bytes());
@@ -191,22 +193,22 @@ struct Directory {
 
 impl Directories {
     /// The address that a hash names. It may be one that is in no certificate any more.
-    fn address(
+    async fn address(
         &self,
-        store: &Reading,
+        store: &mut Reading,
         domain: &str,
         hash: &str,
     ) -> Result<Option<Address>, EngineError> {
         // Without the index, all certificates would have to be looked at.
-        if !store.finds_parts()? {
+        if !store.finds_parts().await? {
             return Ok(None);
         }
-        let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directories = self.0.lock().await;
         let directory = if let Some(directory) = directories.get_mut(domain) {
-            directory.follow(store, domain)?;
+            directory.follow(store, domain).await?;
             directory
         } else {
-            let directory = Directory::build(store, domain)?;
+            let directory = Directory::build(store, domain).await?;
             directories.entry(domain.to_owned()).or_insert(directory)
         };
         Ok(directory.addresses.get(hash).cloned())
@@ -214,29 +216,31 @@ impl Directories {
 }
 
 impl Directory {
-    fn build(store: &Reading, domain: &str) -> Result<Self, EngineError> {
-        let reached = store.position()?;
+    async fn build(store: &mut Reading, domain: &str) -> Result<Self, EngineError> {
+        let reached = store.position().await?;
         let mut directory = Self { addresses: HashMap::new(), reached };
         // User IDs have the domain in either form.
         for written in std::iter::once(domain.to_owned()).chain(unicode_domain(domain)) {
-            store.for_each(&Query::EmailEnd(format!("@{written}")), |summary| {
-                directory.add(summary, domain);
-                if directory.addresses.len() < ADDRESSES_MAX {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
+            store
+                .for_each(&Query::EmailEnd(format!("@{written}")), |summary| {
+                    directory.add(summary, domain);
+                    if directory.addresses.len() < ADDRESSES_MAX {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                })
+                .await?;
         }
         Ok(directory)
     }
 
-    fn follow(&mut self, store: &Reading, domain: &str) -> Result<(), EngineError> {
-        if store.position()? == self.reached {
+    async fn follow(&mut self, store: &mut Reading, domain: &str) -> Result<(), EngineError> {
+        if store.position().await? == self.reached {
             return Ok(());
         }
-        let Some((changed, reached)) = store.changed_since(self.reached, CHANGES_MAX)? else {
-            *self = Self::build(store, domain)?;
+        let Some((changed, reached)) = store.changed_since(self.reached, CHANGES_MAX).await? else {
+            *self = Self::build(store, domain).await?;
             return Ok(());
         };
         for row in &changed {

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use talaria_log::{
-    DraftError, Edit, Evidence, Log, LogError, LogFolder, Maker, Recovered, Signed, Signing,
-    Update, Value, read_export,
+    DraftError, Edit, Evidence, Imported, Log, LogError, LogFolder, Maker, Recovered, Signed,
+    Signing, Update, Value, read_export,
 };
 
 use talaria_message::openpgp;

@@ -10,7 +10,7 @@ use talaria_cert::Fingerprint;
 
 use crate::answer::{Answer, Refusal, json, media};
 use crate::config::Settings;
-use crate::engine::{Done, Engine, KeptOut, Order, Query, Redaction, Wish};
+use crate::engine::{Command, Done, Engine, KeptOut, Order, Query, Reading, Redaction, Wish};
 use crate::operators::operators_only;
 use crate::request::Request;
 
@@ -64,7 +64,8 @@ impl Orders {
         let action = request.path().strip_prefix("/admin/").unwrap_or_default().to_owned();
         let posts = *request.method() == Method::POST;
         if action == "list" && !posts {
-            return self.engine.read(|store| Ok(json(&entries(store.kept_out()?)))).await;
+            let list = async |store: &mut Reading| Ok(json(&entries(store.kept_out().await?)));
+            return self.engine.read(list).await;
         }
         if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
             return Err(Refusal::NotFound("there is no such command".into()));
@@ -91,27 +92,28 @@ impl Orders {
             all.push(fingerprint(text)?);
         }
         tracing::info!(%action, certificates = all.len(), "an operator sent a command");
-        let wish = || match action.as_str() {
-            "delete" => Wish::Delete,
-            "block" => Wish::Block,
-            "unblock" => Wish::Unblock,
-            "redact" if order.all => Wish::Redact(vec![Redaction::All]),
-            "redact" => Wish::Redact(
+        let command = match action.as_str() {
+            "delete" => Command::Delete,
+            "block" => Command::Block,
+            "unblock" => Command::Unblock,
+            "redact" if order.all => Command::Redact(vec![Redaction::All]),
+            "redact" => Command::Redact(
                 order.user_ids.iter().map(|text| Redaction::of(text.as_bytes())).collect(),
             ),
-            _ => Wish::Unredact,
+            _ => Command::Unredact,
         };
         let orders = all.iter().map(|&fingerprint| Order {
             fingerprint,
-            wish: wish(),
+            wish: Wish::Command(command.clone()),
             unless_changed_since: None,
         });
         // An order without a condition meets no conflict.
         let done = self.engine.carry_out(orders.collect()).await?.unwrap_or_default();
-        let blocks = action == "block";
-        let outcomes = all.iter().zip(done).map(|(fingerprint, done)| Outcome {
-            fingerprint: fingerprint.to_string(),
-            outcome: said(&done, blocks),
+        let outcomes = all.iter().zip(done).filter_map(|(fingerprint, done)| match done {
+            Done::Command(outcome) => {
+                Some(Outcome { fingerprint: fingerprint.to_string(), outcome: outcome.words() })
+            }
+            Done::Withdrawn | Done::Bared | Done::Replaced(_) => None,
         });
         Ok(json(&outcomes.collect::<Vec<_>>()))
     }
@@ -132,30 +134,13 @@ fn fingerprint(text: &str) -> Result<Fingerprint, Refusal> {
         .ok_or_else(|| Refusal::BadRequest("a fingerprint has 40 or 64 hexadecimal digits".into()))
 }
 
-/// The result of an order in words.
-fn said(done: &Done, blocks: bool) -> &'static str {
-    match done {
-        Done::Deleted { was_here: true } if blocks => "deleted and blocked",
-        Done::Deleted { .. } if blocks => "blocked",
-        Done::Deleted { was_here: true } => "deleted",
-        Done::Deleted { was_here: false } => "not here",
-        Done::Unblocked { was_blocked: true } => "unblocked",
-        Done::Unblocked { was_blocked: false } => "not blocked",
-        Done::Redacted { is_here: true } | Done::Bared => "redacted",
-        Done::Redacted { is_here: false } => "redacted before it is there",
-        Done::Unredacted { was_redacted: true } => "unredacted",
-        Done::Unredacted { was_redacted: false } => "not redacted",
-        Done::Replaced(_) => "replaced",
-    }
-}
-
 /// All blocked certificates, and all redactions.
 fn entries(kept_out: Vec<KeptOut>) -> Vec<Entry> {
     let entry = |kept_out| match kept_out {
         KeptOut::Blocked { fingerprint, since } => Entry {
             fingerprint: fingerprint.to_string(),
             what: "blocked",
-            since: since.map(talaria_cert::timestamp),
+            since: since.map(|time| talaria_cert::timestamp(time.seconds())),
             user_id_sha256: None,
         },
         KeptOut::Redacted { fingerprint, redaction } => Entry {

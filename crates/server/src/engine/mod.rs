@@ -1,13 +1,15 @@
 //! The engine: the one interface of the server to what it keeps. Behind it is SQLite.
 //!
 //! Certificates are named by fingerprint; a [`Place`] from an earlier answer saves the look-up. A [`Reading`] is one state of
-//! the store. Its operations end at once, except those that look at many certificates. Whoever needs these, or some
-//! milliseconds of computation, gives the work to [`Engine::read`], which runs it where nobody waits for it. Changes are
+//! the store. Its operations may wait for another machine; those of SQLite end at once, except those that look at many
+//! certificates. Whoever needs these, or some milliseconds of computation, gives the work to [`Engine::read`], which runs
+//! it where nobody waits for it. No reading is held while octets go to a client or come from one. Changes are
 //! conditional where somebody else could have been faster: an [`Order`] can hold only if its certificate has not changed
 //! since, [`Engine::publish`] decides by what is there at that moment, and [`Engine::write`] leaves out what was overtaken.
 //! A [`Position`] in the log of changes says nothing but what came before.
 
 pub(crate) mod error;
+pub(crate) mod facts;
 pub(crate) mod order;
 pub(crate) mod row;
 mod sqlite;
@@ -24,9 +26,11 @@ use talaria_recon::PrefixTree;
 use crate::turns::TurnError;
 
 pub(crate) use error::EngineError;
-pub(crate) use order::{Conflict, Done, KeptOut, Order, Replacement, Wish};
-pub(crate) use row::{Bounds, Page, Place, Position, Row};
-pub(crate) use sqlite::{Changes, Counting, Ended, Facts, OpenError, Tally};
+pub(crate) use facts::{Changes, Days, Facts, Progress, Tally};
+pub(crate) use order::{Arrival, Conflict, Done, Order, Replacement, Wish};
+pub(crate) use row::{Bounds, Name, Page, Place, Position, Row};
+pub(crate) use sqlite::{Counting, Ended, OpenError};
+pub(crate) use talaria::operator::{Command, KeptOut};
 pub(crate) use talaria_store::{
     IngestOutcome, Ingested, Intake, LINK_SECONDS_MAX, LeftOut, Peer, Preparation, Query,
     Redaction, Store, StoreError, Stored, Unobtainable,
@@ -68,7 +72,8 @@ impl Engine {
     }
 
     /// The state of the store at this moment, for reads that end at once.
-    pub(crate) fn reading(&self) -> Result<Reading, EngineError> {
+    #[expect(clippy::unused_async, reason = "SQLite answers on the spot; other engines wait")]
+    pub(crate) async fn reading(&self) -> Result<Reading, EngineError> {
         match self {
             Self::Sqlite(sqlite) => Ok(Reading::Sqlite(sqlite.reading()?)),
         }
@@ -81,14 +86,14 @@ impl Engine {
     /// Those of `work` and of [`Self::reading`], and [`TurnError`] if others have all turns.
     pub(crate) async fn read<T, E>(
         &self,
-        work: impl FnOnce(&Reading) -> Result<T, E> + Send + 'static,
+        work: impl AsyncFnOnce(&mut Reading) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<EngineError> + From<TurnError> + Send + 'static,
     {
         let engine = self.clone();
-        self.long(move || work(&engine.reading()?)).await
+        self.long(async move || work(&mut engine.reading().await?).await).await
     }
 
     /// Runs work where it may take milliseconds.
@@ -98,7 +103,7 @@ impl Engine {
     /// Those of `work`, and [`TurnError`] if others have all turns.
     pub(crate) async fn long<T, E>(
         &self,
-        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+        work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -110,21 +115,15 @@ impl Engine {
     }
 
     /// Writes prepared certificates, some at a time. Those that somebody else has changed since are left out, and are to be
-    /// prepared again.
-    pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.write(intake).await,
-        }
-    }
-
-    /// Prepares overtaken certificates again while nobody else can write.
-    pub(crate) async fn prepare_in_turn(
+    /// prepared again. With a preparation, those that were left out before are prepared again first, while nobody else can
+    /// write.
+    pub(crate) async fn write(
         &self,
         intake: Intake,
-        preparation: Preparation,
+        again: Option<Preparation>,
     ) -> Result<Intake, EngineError> {
         match self {
-            Self::Sqlite(sqlite) => sqlite.prepare_in_turn(intake, preparation).await,
+            Self::Sqlite(sqlite) => sqlite.write(intake, again).await,
         }
     }
 
@@ -138,13 +137,12 @@ impl Engine {
         }
     }
 
-    /// Makes a certificate be found by an address if `decide` says so, from the facts at the moment of the change (`None`
-    /// if the certificate is not here).
+    /// Makes a certificate be found by an address if `decide` says so, from the facts at the moment of the change.
     pub(crate) async fn publish<D: Send + 'static>(
         &self,
         fingerprint: Fingerprint,
         email: Address,
-        decide: impl FnOnce(Option<&Facts>) -> Result<(), D> + Send + 'static,
+        decide: impl FnOnce(&Facts) -> Result<(), D> + Send + 'static,
     ) -> Result<Result<(), D>, EngineError> {
         match self {
             Self::Sqlite(sqlite) => sqlite.publish(fingerprint, email, decide).await,
@@ -196,14 +194,7 @@ impl Engine {
         }
     }
 
-    /// The views that there are prefix trees for.
-    pub(crate) fn views(&self) -> Vec<View> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.views(),
-        }
-    }
-
-    /// Looks at the prefix tree of a view; `None` if there is none.
+    /// Looks at the prefix tree of a view; `None` if the view is not kept.
     pub(crate) fn with_tree<T>(
         &self,
         view: View,
@@ -215,15 +206,20 @@ impl Engine {
     }
 
     /// Brings the trees to the state of the store, whoever changed it.
-    pub(crate) fn follow(&self) -> Result<(), EngineError> {
+    pub(crate) async fn follow(&self) -> Result<(), EngineError> {
         match self {
-            Self::Sqlite(sqlite) => Ok(sqlite.follow()?),
+            Self::Sqlite(sqlite) => {
+                let sqlite = Arc::clone(sqlite);
+                let followed = tokio::task::spawn_blocking(move || sqlite.follow());
+                Ok(followed.await.map_err(|_| EngineError::Closed)??)
+            }
         }
     }
 
-    /// Keeps the digests of a view from now on, and a tree of them.
+    /// Keeps the digests of a view from now on, and a tree of them, if it does not do so already.
     pub(crate) async fn keep_view(&self, view: View) -> Result<(), EngineError> {
         match self {
+            Self::Sqlite(sqlite) if sqlite.has_tree(view) => Ok(()),
             Self::Sqlite(sqlite) => {
                 while sqlite.add_view_step(view).await? {}
                 let sqlite = Arc::clone(sqlite);
@@ -233,10 +229,18 @@ impl Engine {
         }
     }
 
-    /// Counts the next certificates. Takes some 50 ms.
-    pub(crate) fn count_on(&self, counting: Counting) -> Result<Counting, EngineError> {
+    /// Counts the next certificates, some 50 ms of them, when it is the turn of such work.
+    pub(crate) async fn count_on<E>(&self, counting: Counting) -> Result<Counting, E>
+    where
+        E: From<EngineError> + From<TurnError> + Send + 'static,
+    {
         match self {
-            Self::Sqlite(sqlite) => Ok(sqlite.count_on(counting)?),
+            Self::Sqlite(sqlite) => {
+                let counter = Arc::clone(sqlite);
+                let count =
+                    async move || Ok(counter.count_on(counting).map_err(EngineError::from)?);
+                sqlite.long(count).await
+            }
         }
     }
 
@@ -254,24 +258,10 @@ impl Engine {
         }
     }
 
-    /// Whether nothing can be written any more.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// How writing goes.
+    pub(crate) fn progress(&self) -> Progress {
         match self {
-            Self::Sqlite(sqlite) => sqlite.has_ended(),
-        }
-    }
-
-    /// Changes that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.waiting(),
-        }
-    }
-
-    /// Transactions so far.
-    pub(crate) fn commits(&self) -> u64 {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.commits(),
+            Self::Sqlite(sqlite) => sqlite.progress(),
         }
     }
 
@@ -284,52 +274,43 @@ impl Engine {
     }
 }
 
+#[expect(clippy::unused_async, reason = "SQLite answers on the spot; other engines wait")]
 impl Reading {
-    /// The certificates that own what `query` names: those with a key as their primary key first, then those with it as a
-    /// subkey that has signed the primary key.
-    pub(crate) fn owners(&self, query: &Query, bounds: Bounds) -> Result<Page, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.owners(query, bounds)?),
-        }
-    }
-
-    /// The certificates that match `query`. May look at many.
-    pub(crate) fn find(&self, query: &Query, bounds: Bounds) -> Result<Page, EngineError> {
+    /// The certificates that match `query`; of those that have a key, the ones with it as their primary key first, then those
+    /// with it as a subkey that has signed the primary key. May look at many if `query` is for a part of a text.
+    pub(crate) async fn find(
+        &mut self,
+        query: &Query,
+        bounds: Bounds,
+    ) -> Result<Page, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.find(query, bounds)?),
         }
     }
 
     /// Whether parts of texts are found without looking at every certificate.
-    pub(crate) fn finds_parts(&self) -> Result<bool, EngineError> {
+    pub(crate) async fn finds_parts(&mut self) -> Result<bool, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.finds_parts()?),
         }
     }
 
-    /// A certificate by the fingerprint of its primary key.
-    pub(crate) fn row(&self, fingerprint: Fingerprint) -> Result<Option<Row>, EngineError> {
+    /// A certificate by its name.
+    pub(crate) async fn row(&mut self, name: impl Into<Name>) -> Result<Option<Row>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.row(fingerprint)?),
-        }
-    }
-
-    /// A certificate at a place.
-    pub(crate) fn row_at(&self, place: Place) -> Result<Option<Row>, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.row_at(place)?),
+            Self::Sqlite(reader) => Ok(reader.row(name.into())?),
         }
     }
 
     /// A certificate with the verdicts on its signatures.
-    pub(crate) fn stored(&self, place: Place) -> Result<Option<Stored>, EngineError> {
+    pub(crate) async fn stored(&mut self, place: Place) -> Result<Option<Stored>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.stored(place)?),
         }
     }
 
     /// Octets of a certificate.
-    pub(crate) fn length(&self, place: Place) -> Result<u64, EngineError> {
+    pub(crate) async fn length(&mut self, place: Place) -> Result<u64, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.length(place)?),
         }
@@ -337,8 +318,8 @@ impl Reading {
 
     /// The verdicts on the signatures of a certificate, those by other keys included, a few minutes old at most. `None` if it is
     /// not here any more.
-    pub(crate) fn certified(
-        &self,
+    pub(crate) async fn certified(
+        &mut self,
         row: &Row,
         cert: &Cert,
         verdicts: &[Verdict],
@@ -349,89 +330,91 @@ impl Reading {
     }
 
     /// A certificate by its digest in some view.
-    pub(crate) fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, Place)>, EngineError> {
+    pub(crate) async fn by_digest(
+        &mut self,
+        digest: [u8; 16],
+    ) -> Result<Option<(View, Place)>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.by_digest(digest)?),
         }
     }
 
     /// The certificate that has a key with this ID, for the name of a signer.
-    pub(crate) fn signer(&self, id: KeyId) -> Result<Option<Summary>, EngineError> {
+    pub(crate) async fn signer(&mut self, id: KeyId) -> Result<Option<Summary>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.signer(id)?),
         }
     }
 
     /// The certificate whose owner confirmed an address.
-    pub(crate) fn confirmed(&self, email: &Address) -> Result<Option<Row>, EngineError> {
+    pub(crate) async fn confirmed(&mut self, email: &Address) -> Result<Option<Row>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.confirmed(email)?),
         }
     }
 
     /// The addresses of a certificate that its owner confirmed.
-    pub(crate) fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, EngineError> {
+    pub(crate) async fn published(
+        &mut self,
+        fingerprint: Fingerprint,
+    ) -> Result<Vec<Address>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.published(fingerprint)?),
         }
     }
 
     /// Whether a part of the certificate was removed for good.
-    pub(crate) fn is_redacted(&self, fingerprint: Fingerprint) -> Result<bool, EngineError> {
+    pub(crate) async fn is_redacted(
+        &mut self,
+        fingerprint: Fingerprint,
+    ) -> Result<bool, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.is_redacted(fingerprint)?),
         }
     }
 
-    /// The generation of links to an address in a certificate.
-    pub(crate) fn link_generation(
-        &self,
+    /// Facts about an address in a certificate.
+    pub(crate) async fn facts(
+        &mut self,
         fingerprint: Fingerprint,
         email: &Address,
-    ) -> Result<u32, EngineError> {
+    ) -> Result<Facts, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.link_generation(fingerprint, email)?),
+            Self::Sqlite(reader) => Ok(reader.facts(fingerprint, email)?),
         }
     }
 
-    /// New, updated and deleted certificates of each day from `since` on (days since 1970).
-    pub(crate) fn changes(&self, since: u32) -> Result<Changes, EngineError> {
+    /// The changes and counts of each day from `since` on (days since 1970).
+    pub(crate) async fn days(&mut self, since: u32) -> Result<Days, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.changes(since)?),
-        }
-    }
-
-    /// The counts of each day from `since` on.
-    pub(crate) fn tally(&self, since: u32) -> Result<Tally, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.tally(since)?),
+            Self::Sqlite(reader) => Ok(reader.days(since)?),
         }
     }
 
     /// The certificates that changed on a day.
-    pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, EngineError> {
+    pub(crate) async fn changed_on(&mut self, day: u32) -> Result<Vec<Fingerprint>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.changed_on(day)?),
         }
     }
 
     /// All that is kept out.
-    pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, EngineError> {
+    pub(crate) async fn kept_out(&mut self) -> Result<Vec<KeptOut>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.kept_out()?),
         }
     }
 
     /// The gossip peers that operators have added.
-    pub(crate) fn peers(&self) -> Result<Vec<Peer>, EngineError> {
+    pub(crate) async fn peers(&mut self) -> Result<Vec<Peer>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.peers()?),
         }
     }
 
     /// How often a peer was asked in vain for a certificate.
-    pub(crate) fn in_vain(
-        &self,
+    pub(crate) async fn in_vain(
+        &mut self,
         peer: &str,
         view: View,
         digest: [u8; 16],
@@ -442,22 +425,22 @@ impl Reading {
     }
 
     /// The number of certificates that peers were asked for in vain.
-    pub(crate) fn in_vain_count(&self) -> Result<u64, EngineError> {
+    pub(crate) async fn in_vain_count(&mut self) -> Result<u64, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.in_vain_count()?),
         }
     }
 
     /// The end of the log of changes.
-    pub(crate) fn position(&self) -> Result<Position, EngineError> {
+    pub(crate) async fn position(&mut self) -> Result<Position, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.position()?),
         }
     }
 
     /// The certificates that changed after a position, and the end of the log. `None` if they are more than `max`.
-    pub(crate) fn changed_since(
-        &self,
+    pub(crate) async fn changed_since(
+        &mut self,
         position: Position,
         max: usize,
     ) -> Result<Option<(Vec<Row>, Position)>, EngineError> {
@@ -474,8 +457,8 @@ impl Reading {
     }
 
     /// Calls `visit` with the summary of each certificate that matches `query`.
-    pub(crate) fn for_each(
-        &self,
+    pub(crate) async fn for_each(
+        &mut self,
         query: &Query,
         visit: impl FnMut(&Summary) -> ControlFlow<()>,
     ) -> Result<(), EngineError> {
@@ -484,31 +467,20 @@ impl Reading {
         }
     }
 
-    /// Verifies certificates and joins them with the stored ones, so that they only have to be written.
-    pub(crate) fn prepare(
-        &self,
-        certs: Vec<Cert>,
+    /// Verifies certificates and joins them with the stored ones, or replaces these, so that they only have to be written.
+    pub(crate) async fn prepare(
+        &mut self,
+        arrival: Arrival,
         preparation: &Preparation,
     ) -> Result<Intake, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.prepare(certs, preparation)?),
-        }
-    }
-
-    /// The same for a certificate that replaces the stored one.
-    pub(crate) fn prepare_replacement(
-        &self,
-        cert: Cert,
-        preparation: &Preparation,
-    ) -> Result<Intake, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.prepare_replacement(cert, preparation)?),
+            Self::Sqlite(reader) => Ok(reader.prepare(arrival, preparation)?),
         }
     }
 
     /// Prepares overtaken certificates again.
-    pub(crate) fn prepare_again(
-        &self,
+    pub(crate) async fn prepare_again(
+        &mut self,
         intake: &mut Intake,
         preparation: &Preparation,
     ) -> Result<(), EngineError> {

@@ -1,7 +1,17 @@
 //! Changes that operators and owners order, and what came of them.
 
-use talaria_cert::Fingerprint;
+use talaria::operator::{Command, Outcome};
+use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{IngestOutcome, Intake, Redaction};
+
+/// Certificates that are to be written.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    /// Joined with the stored ones.
+    Copies(Vec<Cert>),
+    /// Instead of the stored one.
+    Replacement(Cert),
+}
 
 /// An order about one certificate.
 #[derive(Debug)]
@@ -15,13 +25,8 @@ pub(crate) struct Order {
 /// What is ordered.
 #[derive(Debug)]
 pub(crate) enum Wish {
-    /// Deleted, and may come back.
-    Delete,
-    /// Deleted, and kept out.
-    Block,
-    Unblock,
-    Redact(Vec<Redaction>),
-    Unredact,
+    /// What an operator says.
+    Command(Command),
     /// Deleted by its owner, and kept out. One that is revoked stays with its revocation and loses its names.
     Withdraw,
     /// Replaced by its owner's copy.
@@ -39,21 +44,10 @@ pub(crate) struct Replacement {
 /// What an order has done.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// Whether the certificate was here before.
-    Deleted {
-        was_here: bool,
-    },
-    /// Whether it was blocked before.
-    Unblocked {
-        was_blocked: bool,
-    },
-    Redacted {
-        is_here: bool,
-    },
-    /// Whether anything of it was redacted before.
-    Unredacted {
-        was_redacted: bool,
-    },
+    /// What the operator's command has done.
+    Command(Outcome),
+    /// The certificate was here, and is deleted and kept out.
+    Withdrawn,
     /// Its names are gone, and its revocation stays.
     Bared,
     Replaced(IngestOutcome),
@@ -66,18 +60,4 @@ pub(crate) enum Conflict {
     Missing(Fingerprint),
     /// It has changed since.
     Changed(Fingerprint),
-}
-
-/// Something that is kept out.
-#[derive(Debug)]
-pub(crate) enum KeptOut {
-    /// A certificate, and since when (seconds since 1970), if the log still has it.
-    Blocked {
-        fingerprint: Fingerprint,
-        since: Option<u32>,
-    },
-    Redacted {
-        fingerprint: Fingerprint,
-        redaction: Redaction,
-    },
 }

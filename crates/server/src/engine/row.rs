@@ -9,6 +9,25 @@ use talaria_store::{CertId, ChangeNumber};
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Place(pub(super) CertId);
 
+/// The name of a certificate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name {
+    Fingerprint(Fingerprint),
+    Place(Place),
+}
+
+impl From<Fingerprint> for Name {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self::Fingerprint(fingerprint)
+    }
+}
+
+impl From<Place> for Name {
+    fn from(place: Place) -> Self {
+        Self::Place(place)
+    }
+}
+
 /// A certificate in a listing.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {

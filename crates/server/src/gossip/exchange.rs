@@ -119,7 +119,7 @@ pub(crate) async fn connect(
     config: &Config,
     peer: &Peer,
 ) -> Result<(SocketAddr, ExchangeOutcome), ExchangeFailure> {
-    ensure_view(engine, peer.view).await.map_err(ExchangeFailure::View)?;
+    keep_view(engine, peer.view).await?;
     let wire = open(config, peer).await?;
     let address = wire.stream.peer_addr()?;
     let settings = settings(config, peer);
@@ -153,7 +153,7 @@ pub(crate) async fn accept(
     };
     let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
     let talked = async {
-        ensure_view(engine, peer.view).await.map_err(ExchangeFailure::View)?;
+        keep_view(engine, peer.view).await?;
         let settings = settings(config, &peer);
         let talk = talk(engine, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
         bounded(config, talk).await
@@ -243,10 +243,7 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
     }
 }
 
-/// Makes sure that the store keeps the view of a peer, and that there is a tree for it.
-async fn ensure_view(engine: &Engine, view: View) -> Result<(), Refusal> {
-    if !engine.views().contains(&view) {
-        engine.keep_view(view).await?;
-    }
-    Ok(())
+/// Makes sure that there is a tree for the view of a peer.
+async fn keep_view(engine: &Engine, view: View) -> Result<(), ExchangeFailure> {
+    engine.keep_view(view).await.map_err(|error| ExchangeFailure::View(error.into()))
 }

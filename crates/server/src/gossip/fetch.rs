@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use talaria_cert::{Cert, View};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
+use tokio::runtime::Handle;
 
 use super::error::GossipError;
 use super::peers::name;
@@ -61,7 +62,8 @@ impl Fetcher {
         let count_all = wanted.len();
         let wanted = {
             let (engine, peer, view) = (self.engine.clone(), name(peer), peer.view);
-            blocking(move || promising(&engine, &peer, view, wanted)).await?
+            let runtime = Handle::current();
+            blocking(move || runtime.block_on(promising(&engine, &peer, view, wanted))).await?
         };
         let given_up = count_all - wanted.len();
         let (chunk, patience) = {
@@ -156,16 +158,11 @@ impl Fetcher {
         let came = certs.len();
         count(&self.metrics.certs_fetched, came);
         let outcomes = self.lanes.add_from_peer(certs).await?;
-        let engine = self.engine.clone();
-        let missing = blocking(move || -> Result<Vec<Digest>, Refusal> {
-            engine.follow()?;
-            let mut missing = digests;
-            missing.retain(|digest| {
-                !engine.with_tree(view, |tree| tree.contains(digest)).unwrap_or(false)
-            });
-            Ok(missing)
+        self.engine.follow().await.map_err(Refusal::from)?;
+        let mut missing = digests;
+        missing.retain(|digest| {
+            !self.engine.with_tree(view, |tree| tree.contains(digest)).unwrap_or(false)
         });
-        let missing = missing.await?;
         let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
         let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
         Ok((Fetched { certs: came, new, updated }, missing))
@@ -173,17 +170,17 @@ impl Fetcher {
 }
 
 /// The digests that are worth asking this peer for.
-fn promising(
+async fn promising(
     engine: &Engine,
     peer: &str,
     view: View,
     wanted: Vec<Digest>,
 ) -> Result<Vec<Digest>, Refusal> {
-    let store = engine.reading()?;
+    let mut store = engine.reading().await?;
     let now = clock::now();
     let mut promising = Vec::with_capacity(wanted.len());
     for digest in wanted {
-        let in_vain = store.in_vain(peer, view, digest.0)?.is_some_and(|before| {
+        let in_vain = store.in_vain(peer, view, digest.0).await?.is_some_and(|before| {
             before.tries >= TRIES
                 || now.saturating_sub(before.time.seconds()) < before.tries * PAUSE_S
         });

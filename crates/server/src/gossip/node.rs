@@ -138,7 +138,7 @@ impl Gossip {
                 _ = down.wait_for(|down| *down) => return,
             }
             while running.try_join_next().is_some() {}
-            let peers = match self.peers.all() {
+            let peers = match self.peers.all().await {
                 Ok(peers) => peers,
                 Err(error) => {
                     tracing::error!(%error, "cannot read the list of peers");

@@ -83,16 +83,16 @@ impl Peers {
     }
 
     /// All peers.
-    pub(crate) fn all(&self) -> Result<Vec<Peer>, Refusal> {
+    pub(crate) async fn all(&self) -> Result<Vec<Peer>, Refusal> {
         let config = self.settings.load();
-        let peers = known(&config, self.engine.reading()?.peers()?)
+        let peers = known(&config, self.engine.reading().await?.peers().await?)
             .map_err(|error| Refusal::Unavailable(talaria::describe(&error)))?;
         Ok(peers.into_iter().map(|(peer, _)| peer).collect())
     }
 
     /// The peers at an address.
     pub(crate) async fn at(&self, address: IpAddr) -> Vec<Peer> {
-        let peers = match self.all() {
+        let peers = match self.all().await {
             Ok(peers) => peers,
             Err(error) => {
                 tracing::error!(%error, "cannot read the list of peers");
@@ -125,9 +125,9 @@ impl Peers {
     }
 
     /// The status of all peers: those that were talked to, and those that are configured only.
-    pub(crate) fn statuses(&self) -> Result<Vec<PeerStatus>, Refusal> {
+    pub(crate) async fn statuses(&self) -> Result<Vec<PeerStatus>, Refusal> {
         let mut all = self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for peer in self.all()? {
+        for peer in self.all().await? {
             let name = name(&peer);
             if all.iter().all(|known| known.name != name) {
                 let view = peer.view.name().into();

@@ -44,7 +44,8 @@ impl Adds {
             json(&report)
         } else if request.wants_page() && !options.option("mr") {
             let visit = Visit::new(request, self.settings.load_full());
-            page::uploaded(&visit, &self.engine.reading()?, &self.tokens, &report)?
+            let mut store = self.engine.reading().await?;
+            page::uploaded(&visit, &mut store, &self.tokens, &report).await?
         } else {
             ok(media::TEXT, said(&report))
         };

@@ -1,14 +1,16 @@
 //! `/pks/hashquery`: certificates by digest, for gossip peers.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
 use talaria_cert::View;
 use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 
 use crate::answer::{Answer, Pieces, Refusal, ok, streamed};
-use crate::engine::Engine;
+use crate::engine::{Engine, Place};
 use crate::metrics::{Metrics, count};
 use crate::request::Request;
 use crate::search;
@@ -35,18 +37,18 @@ impl HashQueries {
             ))
         })?;
         let (engine, metrics) = (self.engine.clone(), Arc::clone(&self.metrics));
-        self.engine.long(move || reply(&engine, &metrics, &digests)).await
+        self.engine.long(async move || reply(engine, &metrics, &digests).await).await
     }
 }
 
 /// The certificates are found first, then read and sent one after the other. One that has changed since
 /// is sent as it is; if one is gone, the answer is cut off, and the peer asks again.
-fn reply(engine: &Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answer, Refusal> {
+async fn reply(engine: Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answer, Refusal> {
     let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
-    let store = engine.reading()?;
+    let mut store = engine.reading().await?;
     for digest in digests {
-        let Some((view, place)) = store.by_digest(digest.0)? else { continue };
-        let length = store.length(place)?;
+        let Some((view, place)) = store.by_digest(digest.0).await? else { continue };
+        let length = store.length(place).await?;
         all += length;
         if all > HASHQUERY_BYTES && !found.is_empty() {
             break;
@@ -56,37 +58,37 @@ fn reply(engine: &Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answe
     }
     drop(store);
     count(&metrics.certs_given, found.len());
-    let mut start = Some(u32::try_from(found.len()).unwrap_or(u32::MAX));
-    let (engine, mut found) = (engine.clone(), found.into_iter());
-    let mut ended = false;
-    let mut next = move || -> Result<Option<Bytes>, Refusal> {
-        if let Some(count) = start.take() {
-            return Ok(Some(count.to_be_bytes().to_vec().into()));
-        }
-        let Some((view, place)) = found.next() else {
-            let is_last = !std::mem::replace(&mut ended, true);
-            return Ok(is_last.then(|| Bytes::from_static(b"\r\n")));
-        };
-        let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
-        let stored = engine.reading()?.stored(place)?.ok_or_else(gone)?;
-        let cert = match view {
-            View::Sks => stored.cert,
-            View::Hockeypuck21 | View::Hockeypuck23 => {
-                view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?
-            }
-        };
-        let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
-        let mut bytes = length.to_be_bytes().to_vec();
-        bytes.extend_from_slice(cert.as_bytes());
-        Ok(Some(bytes.into()))
-    };
+    let start = u32::try_from(found.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+    let certs = stream::iter(found).then(move |(view, place)| {
+        let engine = engine.clone();
+        async move { as_in_view(&engine, view, place).await }
+    });
+    let end = Ok(Bytes::from_static(b"\r\n"));
+    let pieces = stream::iter([Ok(start.into())]).chain(certs).chain(stream::iter([end]));
     if all > search::WHOLE_BYTES {
         let largest = usize::try_from(largest).unwrap_or(usize::MAX);
-        return Ok(streamed("pgp/keys", Pieces::new(largest, next)));
+        return Ok(streamed("pgp/keys", Pieces::new(largest, pieces)));
     }
+    let mut pieces = pin!(pieces);
     let mut body = Vec::new();
-    while let Some(piece) = next()? {
+    while let Some(piece) = pieces.try_next().await? {
         body.extend_from_slice(&piece);
     }
     Ok(ok("pgp/keys", body))
+}
+
+/// A certificate as a view has it, after its length.
+async fn as_in_view(engine: &Engine, view: View, place: Place) -> Result<Bytes, Refusal> {
+    let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
+    let stored = engine.reading().await?.stored(place).await?.ok_or_else(gone)?;
+    let cert = match view {
+        View::Sks => stored.cert,
+        View::Hockeypuck21 | View::Hockeypuck23 => {
+            view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?
+        }
+    };
+    let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
+    let mut bytes = length.to_be_bytes().to_vec();
+    bytes.extend_from_slice(cert.as_bytes());
+    Ok(bytes.into())
 }

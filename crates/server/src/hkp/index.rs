@@ -64,8 +64,8 @@ struct Subkey {
 }
 
 /// The JSON index of certificates.
-pub(crate) fn entries(
-    store: &Reading,
+pub(crate) async fn entries(
+    store: &mut Reading,
     rows: &[Row],
     config: &Config,
 ) -> Result<Vec<Entry>, Refusal> {
@@ -73,7 +73,7 @@ pub(crate) fn entries(
     let mut entries = Vec::with_capacity(rows.len());
     for Row { summary, .. } in rows {
         let fingerprint = summary.fingerprint();
-        let confirmed = store.published(fingerprint)?;
+        let confirmed = store.published(fingerprint).await?;
         let user_ids = summary.user_ids.iter().filter(|user_id| user_id.created > 0);
         let user_ids = user_ids.filter_map(|user_id| {
             let UserIdContent::Text(text) = &user_id.content else { return None };

@@ -109,7 +109,10 @@ impl Lookups {
             let digest = digest(text).ok_or_else(|| {
                 Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
             })?;
-            return self.engine.read(move |store| hash_get(store, digest, &config)).await;
+            return self
+                .engine
+                .read(async move |store: &mut Reading| hash_get(store, digest, &config).await)
+                .await;
         }
         let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
         let machine = machine || !request.wants_page();
@@ -117,21 +120,22 @@ impl Lookups {
         let ask = Ask { config, form, text: text.to_owned() };
         if search.is_wide() {
             let (engine, request) = (self.engine.clone(), request.clone());
-            let find = move |store: &Reading| {
-                let page = search.rows(store, &ask.config)?;
-                ask.answer(&engine, &request, store, page)
+            let find = async move |store: &mut Reading| {
+                let page = search.rows(store, &ask.config).await?;
+                ask.answer(&engine, &request, store, page).await
             };
             return self.engine.read(find).await;
         }
-        let store = self.engine.reading()?;
-        let page = search.rows(&store, &ask.config)?;
+        let mut store = self.engine.reading().await?;
+        let page = search.rows(&mut store, &ask.config).await?;
         if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &ask.config.policy) {
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
-            let answer = move |store: &Reading| ask.answer(&engine, &request, store, page);
+            let answer =
+                async move |store: &mut Reading| ask.answer(&engine, &request, store, page).await;
             return self.engine.read(answer).await;
         }
-        ask.answer(&self.engine, request, &store, page)
+        ask.answer(&self.engine, request, &mut store, page).await
     }
 }
 
@@ -152,11 +156,11 @@ struct Ask {
 }
 
 impl Ask {
-    fn answer(
+    async fn answer(
         &self,
         engine: &Engine,
         request: &Request,
-        store: &Reading,
+        store: &mut Reading,
         page: Page,
     ) -> Result<Answer, Refusal> {
         let Page { rows, more } = page;
@@ -165,47 +169,53 @@ impl Ask {
         }
         let visit = || Visit::new(request, Arc::clone(&self.config));
         let answer = match self.form {
-            Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows)?,
+            Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows).await?,
             Form { op: Op::Get, .. } if rows.len() > 1 => {
-                page::list(&visit(), store, rows, &self.text, false)?
+                page::list(&visit(), store, rows, &self.text, false).await?
             }
             Form { op: Op::Get, .. } => {
-                page::armored(&visit(), store, &self.found(store, rows)?[0])?
+                let found = self.found(store, rows).await?;
+                page::armored(&visit(), store, &found[0]).await?
             }
-            Form { json: true, .. } => json(&entries(store, &rows, &self.config)?),
-            Form { machine: true, .. } => machine_index(store, &rows, &self.config)?,
+            Form { json: true, .. } => json(&entries(store, &rows, &self.config).await?),
+            Form { machine: true, .. } => machine_index(store, &rows, &self.config).await?,
             Form { op: Op::VerboseIndex, .. } if rows.len() == 1 => {
-                match page::certificate(&visit(), store, &rows[0], None)? {
+                match page::certificate(&visit(), store, &rows[0], None).await? {
                     Some(answer) => answer,
-                    None => page::list(&visit(), store, rows, &self.text, more)?,
+                    None => page::list(&visit(), store, rows, &self.text, more).await?,
                 }
             }
-            _ => page::list(&visit(), store, rows, &self.text, more)?,
+            _ => page::list(&visit(), store, rows, &self.text, more).await?,
         };
         Ok(marked(answer, more))
     }
 
     /// Certificates in armor.
-    fn keyring(&self, engine: &Engine, store: &Reading, rows: Vec<Row>) -> Result<Answer, Refusal> {
+    async fn keyring(
+        &self,
+        engine: &Engine,
+        store: &mut Reading,
+        rows: Vec<Row>,
+    ) -> Result<Answer, Refusal> {
         if rows.len() > 1 {
-            let (all, largest) = search::lengths(store, &rows)?;
+            let (all, largest) = search::lengths(store, &rows).await?;
             if all > search::WHOLE_BYTES {
-                return armored_pieces(engine, &rows, largest, &self.config);
+                return armored_pieces(engine, &rows, largest, &self.config).await;
             }
         }
-        Ok(armored(&self.found(store, rows)?))
+        Ok(armored(&self.found(store, rows).await?))
     }
 
     /// The certificates as they are given out, at least one.
-    fn found(&self, store: &Reading, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
-        let found = search::found(store, rows, &self.config)?;
+    async fn found(&self, store: &mut Reading, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
+        let found = search::found(store, rows, &self.config).await?;
         let nothing = || Refusal::NotFound("no certificate was found".into());
         if found.is_empty() { Err(nothing()) } else { Ok(found) }
     }
 }
 
 /// Many certificates in one armor, read and sent one after the other.
-fn armored_pieces(
+async fn armored_pieces(
     engine: &Engine,
     rows: &[Row],
     largest: u64,
@@ -219,18 +229,23 @@ fn armored_pieces(
             None => armor.finish(&mut text),
         }
         text.into()
-    })?;
+    })
+    .await?;
     let answer = streamed(media::ARMORED, pieces);
     let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn machine_index(store: &Reading, rows: &[Row], config: &Config) -> Result<Answer, Refusal> {
+async fn machine_index(
+    store: &mut Reading,
+    rows: &[Row],
+    config: &Config,
+) -> Result<Answer, Refusal> {
     let mut confirmed = std::collections::HashMap::new();
     if config.vks.only_confirmed {
         for row in rows {
             let fingerprint = row.fingerprint();
-            confirmed.insert(fingerprint, store.published(fingerprint)?);
+            confirmed.insert(fingerprint, store.published(fingerprint).await?);
         }
     }
     let body =
@@ -243,11 +258,15 @@ fn machine_index(store: &Reading, rows: &[Row], config: &Config) -> Result<Answe
     Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
 }
 
-fn hash_get(store: &Reading, digest: [u8; 16], config: &Config) -> Result<Answer, Refusal> {
+async fn hash_get(
+    store: &mut Reading,
+    digest: [u8; 16],
+    config: &Config,
+) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
-    let (_, place) = store.by_digest(digest)?.ok_or_else(nothing)?;
-    let row = store.row_at(place)?.ok_or_else(nothing)?;
-    let found = search::found(store, vec![row], config)?;
+    let (_, place) = store.by_digest(digest).await?.ok_or_else(nothing)?;
+    let row = store.row(place).await?.ok_or_else(nothing)?;
+    let found = search::found(store, vec![row], config).await?;
     if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
 }
 

@@ -28,13 +28,13 @@ impl Statistics {
     pub(crate) async fn answer(&self) -> Result<Answer, Refusal> {
         let changes = self.figures.changes().await;
         let this = self.clone();
-        let answer = move || {
+        let answer = async move || {
             let config = this.settings.load();
-            let certs = this.figures.certs_now()?;
-            let store = this.engine.reading()?;
+            let certs = this.figures.certs_now().await?;
+            let last_change = this.engine.reading().await?.position().await?;
             // Beside our own names, those of Hockeypuck.
             let mut peers = Vec::new();
-            for peer in this.peers.statuses()? {
+            for peer in this.peers.statuses().await? {
                 let mut entry = serde_json::to_value(&peer).unwrap_or_default();
                 if let Some(entry) = entry.as_object_mut() {
                     entry.insert("Name".into(), peer.name.clone().into());
@@ -69,7 +69,7 @@ impl Statistics {
                 "contact": config.server.contact,
                 "operator": config.server.operator,
                 "numkeys": certs,
-                "last_change": store.position()?.number(),
+                "last_change": last_change.number(),
                 "uptime_s": this.started.elapsed().as_secs(),
                 "days": days,
                 "days_counted": changes.map(|changes| talaria_cert::timestamp(changes.time)),

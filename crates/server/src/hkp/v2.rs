@@ -62,7 +62,8 @@ impl Version2 {
                 Method::GET | Method::HEAD => {
                     let (engine, config) = (self.engine.clone(), self.settings.load_full());
                     let action = action.to_owned();
-                    self.engine.long(move || read(&engine, &config, &action, &argument)).await
+                    let read = async move || read(&engine, &config, &action, &argument).await;
+                    self.engine.long(read).await
                 }
                 Method::PUT if action == "canonical" => Err(Refusal::Closed {
                     allow: READ,
@@ -129,48 +130,48 @@ fn method(request: &Request, allow: &'static str) -> Result<Answer, Refusal> {
     Err(Refusal::Method { method: request.method().to_string(), allow })
 }
 
-fn read(
+async fn read(
     engine: &Engine,
     config: &Arc<Config>,
     action: &str,
     argument: &str,
 ) -> Result<Answer, Refusal> {
-    let store = engine.reading()?;
+    let mut store = engine.reading().await?;
     let nothing = || Refusal::NotFound("no certificate was found".into());
     let mut more = false;
     let rows = match action {
-        "by-vfingerprint" => by_vfingerprint(&store, argument)?,
-        "by-keyid" => by_key_id(&store, argument)?,
+        "by-vfingerprint" => by_vfingerprint(&mut store, argument).await?,
+        "by-keyid" => by_key_id(&mut store, argument).await?,
         "by-identity" => {
-            let page = by_identity(&store, argument, config)?;
+            let page = by_identity(&mut store, argument, config).await?;
             more = page.more;
             page.rows
         }
         "index" => {
-            let page = by_identity(&store, argument, config)?;
-            let entries = entries(&store, &page.rows, config)?;
+            let page = by_identity(&mut store, argument, config).await?;
+            let entries = entries(&mut store, &page.rows, config).await?;
             if entries.is_empty() {
                 return Err(nothing());
             }
             return Ok(marked(json(&entries), page.more));
         }
-        "canonical" => canonical(&store, argument)?,
-        _ => return prefix_log(&store, argument),
+        "canonical" => canonical(&mut store, argument).await?,
+        _ => return prefix_log(&mut store, argument).await,
     };
     if rows.len() > 1 {
-        let (all, largest) = search::lengths(&store, &rows)?;
+        let (all, largest) = search::lengths(&mut store, &rows).await?;
         if all > search::WHOLE_BYTES {
             drop(store);
             let write = |cert: Option<&Cert>| {
                 cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
             };
-            let pieces = search::pieces(engine, &rows, largest, config, write)?;
+            let pieces = search::pieces(engine, &rows, largest, config, write).await?;
             let answer = streamed(media::BINARY, pieces);
             let answer = with(answer, header::CACHE_CONTROL, "no-cache");
             return Ok(marked(answer, more));
         }
     }
-    let found = search::found(&store, rows, config)?;
+    let found = search::found(&mut store, rows, config).await?;
     if found.is_empty() {
         return Err(nothing());
     }
@@ -179,7 +180,7 @@ fn read(
 }
 
 /// A version octet and a fingerprint, with or without a slash between them.
-fn by_vfingerprint(store: &Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
+async fn by_vfingerprint(store: &mut Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     let digits: String = argument.chars().filter(|&c| c != '/').collect();
     let Some((version, fingerprint)) = digits.split_at_checked(2) else { return Ok(Vec::new()) };
     let length = match version {
@@ -193,7 +194,7 @@ fn by_vfingerprint(store: &Reading, argument: &str) -> Result<Vec<Row>, Refusal>
     }
     let Ok(query) = fingerprint.parse::<Query>() else { return Ok(Vec::new()) };
     let version = version.parse::<u8>().unwrap_or(0);
-    let mut rows = store.owners(&query, bounds(10))?.rows;
+    let mut rows = store.find(&query, bounds(10)).await?.rows;
     rows.retain(|row| {
         row.summary.keys().any(|key| {
             key.fingerprint.version() == version
@@ -208,29 +209,33 @@ fn bounds(results: usize) -> Bounds {
 }
 
 /// By key ID; certificates of a later version than 4 are not found by it.
-fn by_key_id(store: &Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
+async fn by_key_id(store: &mut Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     if argument.len() != 16 {
         return Ok(Vec::new());
     }
     let Ok(id) = u64::from_str_radix(argument, 16) else { return Ok(Vec::new()) };
-    let mut rows = store.owners(&Query::KeyId(KeyId(id)), bounds(100))?.rows;
+    let mut rows = store.find(&Query::KeyId(KeyId(id)), bounds(100)).await?.rows;
     rows.retain(|row| row.fingerprint().version() <= 4);
     Ok(rows)
 }
 
 /// By a whole address or a whole user ID, in any case. An address within another text is not looked for.
-fn by_identity(store: &Reading, identity: &str, config: &Config) -> Result<Page, Refusal> {
+async fn by_identity(
+    store: &mut Reading,
+    identity: &str,
+    config: &Config,
+) -> Result<Page, Refusal> {
     let whole: Option<Address> = identity.parse().ok();
     let lower = identity.to_lowercase();
     // Candidates: a user ID with an address has the same address in any case.
     let email = whole.clone().or_else(|| Address::of_user_id(identity.as_bytes()));
     let page = if let Some(email) = email {
-        Search::Exact(Query::Email(email)).rows(store, config)?
+        Search::Exact(Query::Email(email)).rows(store, config).await?
     } else {
-        let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config)?;
-        if page.rows.is_empty() && store.finds_parts()? {
+        let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config).await?;
+        if page.rows.is_empty() && store.finds_parts().await? {
             let part = Query::Substring(user_id::folded(identity));
-            store.find(&part, bounds(config.policy.results))?
+            store.find(&part, bounds(config.policy.results)).await?
         } else {
             page
         }
@@ -256,17 +261,17 @@ fn by_identity(store: &Reading, identity: &str, config: &Config) -> Result<Page,
 }
 
 /// The certificate whose owner confirmed the address.
-fn canonical(store: &Reading, identity: &str) -> Result<Vec<Row>, Refusal> {
+async fn canonical(store: &mut Reading, identity: &str) -> Result<Vec<Row>, Refusal> {
     let Ok(email) = identity.parse::<Address>() else { return Ok(Vec::new()) };
-    Ok(store.confirmed(&email)?.into_iter().collect())
+    Ok(store.confirmed(&email).await?.into_iter().collect())
 }
 
 /// The leading octets of the certificates that changed on a day.
-fn prefix_log(store: &Reading, day: &str) -> Result<Answer, Refusal> {
+async fn prefix_log(store: &mut Reading, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
         .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;
     let mut prefixes = BTreeSet::new();
-    for fingerprint in store.changed_on(day)? {
+    for fingerprint in store.changed_on(day).await? {
         let bytes = fingerprint.as_bytes();
         prefixes.insert(bytes[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     }

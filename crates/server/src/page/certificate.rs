@@ -34,11 +34,11 @@ const TRACKS_MAX: usize = 6;
 const ARMOR_BYTES_MAX: usize = 256 << 10;
 
 /// Looks up `/certificate/FINGERPRINT`, of a primary key or a subkey.
-pub(crate) fn lookup(store: &Reading, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
+pub(crate) async fn lookup(store: &mut Reading, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
     let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
         return Ok(Vec::new());
     };
-    let mut rows = store.owners(&query, Bounds { results: 10, looks: LOOKS_MAX })?.rows;
+    let mut rows = store.find(&query, Bounds { results: 10, looks: LOOKS_MAX }).await?.rows;
     let own = |row: &Row| row.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
     if let Some(at) = rows.iter().position(own) {
         rows = vec![rows.swap_remove(at)];
@@ -47,8 +47,12 @@ pub(crate) fn lookup(store: &Reading, fingerprint: &str) -> Result<Vec<Row>, Ref
 }
 
 /// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.
-pub(crate) fn armored(visit: &Visit<'_>, store: &Reading, one: &Found) -> Result<Answer, Refusal> {
-    let answer = page(visit, store, &one.row, Some(&one.cert))?;
+pub(crate) async fn armored(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    one: &Found,
+) -> Result<Answer, Refusal> {
+    let answer = page(visit, store, &one.row, Some(&one.cert)).await?;
     answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
 }
 
@@ -95,16 +99,16 @@ fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
 
 /// The page of a certificate, `None` if no part of it is served. `cert` is the served certificate, if
 /// the caller has it already; its armor is shown.
-pub(crate) fn page(
+pub(crate) async fn page(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     row: &Row,
     cert: Option<&Cert>,
 ) -> Result<Option<Answer>, Refusal> {
     let (texts, now) = (visit.texts, clock::now());
     let known = match cert {
         Some(_) => None,
-        None => served(store, row, &visit.config)?,
+        None => served(store, row, &visit.config).await?,
     };
     let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
     let (components, verdicts) = components(shown);
@@ -112,7 +116,7 @@ pub(crate) fn page(
     // The validity of the primary key can follow from packets that the page does not show.
     summary.primary = row.summary.primary.clone();
     let signatures = components.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
-    let signers = signers::resolve(visit, store, signatures)?;
+    let signers = signers::resolve(visit, store, signatures).await?;
     let is_user_id =
         |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
     let is_subkey =
@@ -123,9 +127,9 @@ pub(crate) fn page(
     user_ids
         .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
     let subkeys: Vec<_> = summary.subkeys.iter().zip(components.iter().filter(is_subkey)).collect();
-    let published = store.published(summary.fingerprint())?;
+    let published = store.published(summary.fingerprint()).await?;
     let view = View { visit, summary: &summary, signers: &signers, published, now };
-    let names = parts::names(visit, store, &summary)?;
+    let names = parts::names(visit, store, &summary).await?;
     let first = names.first().map(parts::name);
     let fingerprint = summary.fingerprint();
     let primary = components.first();

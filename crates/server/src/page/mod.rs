@@ -28,11 +28,12 @@ pub(crate) mod verify;
 use std::sync::Arc;
 use std::time::Instant;
 
+use talaria_cert::View;
 use talaria_recon::PrefixTree;
 
 use crate::answer::{Answer, Refusal};
 use crate::config::Settings;
-use crate::engine::{Bounds, Engine, Query};
+use crate::engine::{Bounds, Engine, Query, Reading};
 use crate::figures::Figures;
 use crate::gossip::Peers;
 use crate::metrics::Metrics;
@@ -65,8 +66,10 @@ impl Pages {
             "/suggest" => self.suggest(request).await,
             "/upload" => Ok(upload_form(&self.visit(request))),
             "/statistics" => self.statistics(request).await,
-            "/peers" => self.peers.statuses().map(|all| peers::page(&self.visit(request), &all)),
-            "/operator" => self.operator(request),
+            "/peers" => {
+                self.peers.statuses().await.map(|all| peers::page(&self.visit(request), &all))
+            }
+            "/operator" => self.operator(request).await,
             _ => match path.strip_prefix("/certificate/") {
                 Some(fingerprint) => self.certificate(request, fingerprint).await,
                 None => return asset::answer(request),
@@ -84,9 +87,9 @@ impl Pages {
             return Ok(suggest::answer(&[]));
         };
         let request = request.clone();
-        let read = self
-            .engine
-            .read(move |store| suggest::suggestions(&Visit::new(&request, config), store, &typed));
+        let read = self.engine.read(async move |store: &mut Reading| {
+            suggest::suggestions(&Visit::new(&request, config), store, &typed).await
+        });
         Ok(suggest::answer(&read.await?))
     }
 
@@ -97,7 +100,8 @@ impl Pages {
         let operator = match visit.config.server.operator.parse::<Query>() {
             Ok(query) => {
                 let bounds = Bounds { results: 1, looks: LOOKS_MAX };
-                self.engine.reading()?.owners(&query, bounds)?.rows.into_iter().next()
+                let mut store = self.engine.reading().await?;
+                store.find(&query, bounds).await?.rows.into_iter().next()
             }
             Err(_) => None,
         };
@@ -105,27 +109,27 @@ impl Pages {
             counted,
             certs: self.figures.certs(),
             requests: self.metrics.requests(),
-            peers: self.peers.statuses()?,
+            peers: self.peers.statuses().await?,
             operator: operator.map(|row| row.fingerprint()),
         };
         Ok(statistics::page(&visit, &shown))
     }
 
-    fn operator(&self, request: &Request) -> Result<Answer, Refusal> {
+    async fn operator(&self, request: &Request) -> Result<Answer, Refusal> {
         let visit = self.visit(request);
         operators_only(&visit.config, request)?;
-        let store = self.engine.reading()?;
-        let engine = &self.engine;
-        let digests = |view| engine.with_tree(view, PrefixTree::len).unwrap_or(0) as u64;
+        let mut store = self.engine.reading().await?;
+        let (engine, progress) = (&self.engine, self.engine.progress());
+        let digests = |view| Some((view, engine.with_tree(view, PrefixTree::len)? as u64));
         let shown = operator::Health {
             certs: self.figures.certs(),
-            last_change: store.position()?.number().unsigned_abs(),
+            last_change: store.position().await?.number().unsigned_abs(),
             uptime_s: self.started.elapsed().as_secs(),
-            commits: engine.commits(),
-            writes_waiting: engine.waiting() as u64,
-            unobtainable: store.in_vain_count()?,
-            views: engine.views().into_iter().map(|view| (view, digests(view))).collect(),
-            peers: self.peers.statuses()?,
+            commits: progress.commits,
+            writes_waiting: progress.waiting as u64,
+            unobtainable: store.in_vain_count().await?,
+            views: View::ALL.into_iter().filter_map(digests).collect(),
+            peers: self.peers.statuses().await?,
             counters: self.metrics.counters(),
         };
         Ok(operator::page(&visit, &shown))
@@ -134,15 +138,15 @@ impl Pages {
     /// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
     async fn certificate(&self, request: &Request, fingerprint: &str) -> Result<Answer, Refusal> {
         let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
-        let rows = certificate::lookup(&self.engine.reading()?, fingerprint)?;
+        let rows = certificate::lookup(&mut self.engine.reading().await?, fingerprint).await?;
         let (config, request) = (self.settings.load_full(), request.clone());
         let text = fingerprint.to_owned();
-        let read = self.engine.read(move |store| {
+        let read = self.engine.read(async move |store: &mut Reading| {
             let visit = Visit::new(&request, config);
             match &rows[..] {
                 [] => Err(nothing()),
-                [row] => certificate(&visit, store, row, None)?.ok_or_else(nothing),
-                _ => search::list(&visit, store, rows, &text, false),
+                [row] => certificate(&visit, store, row, None).await?.ok_or_else(nothing),
+                _ => search::list(&visit, store, rows, &text, false).await,
             }
         });
         read.await

@@ -11,13 +11,13 @@ use crate::engine::Reading;
 
 /// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
 /// that is asked for; the primary one first.
-pub(crate) fn names(
+pub(crate) async fn names(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     summary: &Summary,
 ) -> Result<Vec<UserIdSummary>, Refusal> {
     let confirmed = if visit.config.vks.only_confirmed {
-        Some(store.published(summary.fingerprint())?)
+        Some(store.published(summary.fingerprint()).await?)
     } else {
         None
     };

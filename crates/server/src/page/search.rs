@@ -76,9 +76,9 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
 }
 
 /// A list of certificates: the first ones, if there are `more`.
-pub(crate) fn list(
+pub(crate) async fn list(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     mut rows: Vec<Row>,
     text: &str,
     more: bool,
@@ -94,15 +94,15 @@ pub(crate) fn list(
     let mut domains: BTreeMap<String, usize> = BTreeMap::new();
     let mut cards = Vec::with_capacity(PAGE.min(count));
     for (at, row) in rows.iter().enumerate() {
-        let names = names(visit, store, &row.summary)?;
+        let names = names(visit, store, &row.summary).await?;
         for domain in domains_of(&names) {
             *domains.entry(domain).or_default() += 1;
         }
         if at / PAGE + 1 == page {
-            cards.push(card(visit, store, &names, &row.summary, now)?);
+            cards.push(card(visit, store, &names, &row.summary, now).await?);
         }
     }
-    let other_spelling = useful_spelling(visit, store, text)?;
+    let other_spelling = useful_spelling(visit, store, text).await?;
     let title = (texts.results_title)(&super::text::plain(text, 60));
     let body = html! {
         h1 { (texts.results_for) " " q { (foreign(text)) } }
@@ -192,10 +192,14 @@ const LOOKS_MAX: usize = 50;
 
 /// A link to the search with the other common spelling of umlauts, if it finds anything: ö and oe are not folded to
 /// one.
-fn useful_spelling(visit: &Visit<'_>, store: &Reading, text: &str) -> Result<Markup, Refusal> {
+async fn useful_spelling(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    text: &str,
+) -> Result<Markup, Refusal> {
     let Some(other) = other_spelling(visit, text) else { return Ok(html! {}) };
     let query = Query::Words(user_id::words(&other).collect());
-    let finds = !store.find(&query, Bounds { results: 1, looks: LOOKS_MAX })?.rows.is_empty();
+    let finds = !store.find(&query, Bounds { results: 1, looks: LOOKS_MAX }).await?.rows.is_empty();
     Ok(if finds {
         spelling(visit, &other)
     } else {
@@ -235,9 +239,9 @@ fn respelled(text: &str) -> Option<String> {
     (other != lower).then_some(other)
 }
 
-fn card(
+async fn card(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     names: &[UserIdSummary],
     summary: &Summary,
     now: u32,
@@ -247,7 +251,7 @@ fn card(
     let first = names.first().map(name);
     let validity = summary.validity(now);
     let confirmed = if visit.config.vks.enabled && validity == Validity::Valid {
-        store.published(summary.fingerprint())?
+        store.published(summary.fingerprint()).await?
     } else {
         Vec::new()
     };

@@ -23,9 +23,9 @@ pub(crate) struct Signer {
 
 /// Looks up the makers of signatures, each once, by the key ID that they name. A signature that names
 /// a whole fingerprint is not attributed to another key with the same ID.
-pub(crate) fn resolve<'a>(
+pub(crate) async fn resolve<'a>(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     signatures: impl Iterator<Item = &'a Signature<'a>>,
 ) -> Result<HashMap<KeyId, Signer>, Refusal> {
     let mut wanted: HashMap<KeyId, Option<Fingerprint>> = HashMap::new();
@@ -40,11 +40,12 @@ pub(crate) fn resolve<'a>(
     }
     let mut signers = HashMap::with_capacity(wanted.len());
     for (id, fingerprint) in wanted {
-        let Some(summary) = store.signer(id)? else { continue };
+        let Some(summary) = store.signer(id).await? else { continue };
         let is_it =
             fingerprint.is_none_or(|wanted| summary.keys().any(|key| key.fingerprint == wanted));
         if is_it {
-            let name = names(visit, store, &summary)?.first().map(|first| name(first).into_owned());
+            let name =
+                names(visit, store, &summary).await?.first().map(|first| name(first).into_owned());
             signers.insert(id, Signer { fingerprint: summary.fingerprint(), name });
         }
     }

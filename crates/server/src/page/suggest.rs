@@ -55,22 +55,22 @@ pub(crate) fn answer(found: &[Suggestion]) -> Answer {
 }
 
 /// The suggestions for a text.
-pub(crate) fn suggestions(
+pub(crate) async fn suggestions(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     typed: &str,
 ) -> Result<Vec<Suggestion>, Refusal> {
-    if !store.finds_parts()? {
+    if !store.finds_parts().await? {
         return Ok(Vec::new());
     }
     let now = clock::now();
     let query = Query::Substring(typed.to_owned());
-    let mut rows = store.find(&query, Bounds { results: ROWS_MAX, looks: LOOKS_MAX })?.rows;
+    let mut rows = store.find(&query, Bounds { results: ROWS_MAX, looks: LOOKS_MAX }).await?.rows;
     rows.sort_by_key(|row| std::cmp::Reverse(row.summary.validity(now)));
     let mut found = Vec::new();
     for row in rows {
         let summary = row.summary;
-        let shown = names(visit, store, &summary)?;
+        let shown = names(visit, store, &summary).await?;
         // A text that stands only in a user ID without a self-signature is not suggested.
         let Some(user_id) =
             shown.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))

@@ -63,9 +63,9 @@ pub(crate) fn form(visit: &Visit<'_>) -> Answer {
 }
 
 /// The result of an upload.
-pub(crate) fn report(
+pub(crate) async fn report(
     visit: &Visit<'_>,
-    store: &Reading,
+    store: &mut Reading,
     tokens: &Tokens,
     report: &Report,
 ) -> Result<Answer, Refusal> {
@@ -80,9 +80,9 @@ pub(crate) fn report(
     let mut offers = Vec::new();
     let kept = report.inserted.iter().chain(&report.updated).chain(&report.ignored);
     for named in kept.take(OFFERS_MAX) {
-        if let Some(row) = row_of(store, named)?
+        if let Some(row) = row_of(store, named).await?
             && let Some((token, emails)) =
-                confirmable(store, tokens, &visit.config, row.fingerprint())?
+                confirmable(store, tokens, &visit.config, row.fingerprint()).await?
         {
             offers.push((row.fingerprint(), token, emails));
         }
@@ -91,7 +91,7 @@ pub(crate) fn report(
     for (heading, says, list) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
         let mut items = Vec::new();
         for named in list.iter().take(SHOWN_MAX) {
-            items.push(item(visit, store, named)?);
+            items.push(item(visit, store, named).await?);
         }
         let left = list.len().saturating_sub(SHOWN_MAX) as u64;
         let count = grouped(list.len() as u64, texts.thousands);
@@ -141,25 +141,28 @@ fn confirmation(texts: &Texts, offers: &[(Fingerprint, String, Vec<Address>)]) -
 }
 
 /// The certificate that a report names, if it is here.
-fn row_of(store: &Reading, named: &Named) -> Result<Option<Row>, Refusal> {
+async fn row_of(store: &mut Reading, named: &Named) -> Result<Option<Row>, Refusal> {
     Ok(match named.fingerprint.parse::<Query>() {
-        Ok(query @ Query::Fingerprint(_)) => {
-            store.owners(&query, Bounds { results: 1, looks: LOOKS_MAX })?.rows.into_iter().next()
-        }
+        Ok(query @ Query::Fingerprint(_)) => store
+            .find(&query, Bounds { results: 1, looks: LOOKS_MAX })
+            .await?
+            .rows
+            .into_iter()
+            .next(),
         _ => None,
     })
 }
 
-fn item(visit: &Visit<'_>, store: &Reading, named: &Named) -> Result<Markup, Refusal> {
+async fn item(visit: &Visit<'_>, store: &mut Reading, named: &Named) -> Result<Markup, Refusal> {
     // The heading says that there was nothing new.
     let reason = named.comment.as_deref().filter(|comment| *comment != NOTHING_NEW);
-    let Some(row) = row_of(store, named)? else {
+    let Some(row) = row_of(store, named).await? else {
         return Ok(html! {
             @if !named.fingerprint.is_empty() { code { (named.fingerprint.to_uppercase()) } " " }
             @if let Some(reason) = reason { span lang="en" { (foreign(reason)) } }
         });
     };
-    let shown = names(visit, store, &row.summary)?;
+    let shown = names(visit, store, &row.summary).await?;
     let fingerprint = row.fingerprint();
     Ok(html! {
         a href=(text::path(fingerprint)) {

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use talaria::store::{Access, Return};
+use talaria::operator::Command;
+use talaria::store::Access;
 
-use super::{Digits, Outcomes, announced};
+use super::{Digits, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -26,15 +27,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let mut outcomes = Vec::new();
-    for digits in &args.fingerprints {
-        let fingerprint = digits.known(store)?;
-        let is_here = store.row(fingerprint)?.is_some();
-        outcomes.push((fingerprint, true, if is_here { "deleted and blocked" } else { "blocked" }));
-    }
-    let all: Vec<_> = outcomes.iter().map(|(fingerprint, ..)| *fingerprint).collect();
+    let all = known(&args.fingerprints, store)?;
     let what = announced(store, &all, "deletes and blocks")?;
     confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
-    store.delete(&all, Return::Blocked, cx.now.into())?;
-    Outcomes(outcomes).print(cx, "block")
+    carry_out(store, cx, "block", &all, &Command::Block)
 }

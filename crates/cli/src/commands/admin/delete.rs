@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use talaria::store::{Access, Return};
+use talaria::operator::Command;
+use talaria::store::Access;
 
-use super::{Digits, Outcomes, announced};
+use super::{Digits, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -25,14 +26,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let mut outcomes = Vec::new();
-    for digits in &args.fingerprints {
-        let fingerprint = digits.known(store)?;
-        let is_here = store.row(fingerprint)?.is_some();
-        outcomes.push((fingerprint, is_here, if is_here { "deleted" } else { "not here" }));
+    let all = known(&args.fingerprints, store)?;
+    let mut here = Vec::new();
+    for &fingerprint in &all {
+        here.extend(store.row(fingerprint)?.map(|_| fingerprint));
     }
-    let here: Vec<_> = outcomes.iter().filter(|(_, here, _)| *here).map(|(f, ..)| *f).collect();
     confirm(cx, args.yes, &announced(store, &here, "deletes")?, "Continue?", Unasked::Proceed)?;
-    store.delete(&here, Return::Allowed, cx.now.into())?;
-    Outcomes(outcomes).print(cx, "delete")
+    carry_out(store, cx, "delete", &all, &Command::Delete)
 }

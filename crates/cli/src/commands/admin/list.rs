@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::timestamp;
-use talaria::store::{Access, Return, Store};
+use talaria::operator::{KeptOut, kept_out};
+use talaria::store::{Access, Store};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -18,36 +19,33 @@ pub(super) struct Args {}
 pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let store = Store::open(cx.path()?, Access::Read)?;
     let mut out = cx.stdout();
-    for tombstone in store.log().all_tombstones()? {
-        if tombstone.returning != Return::Blocked {
-            continue;
-        }
-        let fingerprint = tombstone.fingerprint.to_string();
-        let since = store.log().time_of(tombstone.change)?;
-        let since = since.map(|time| timestamp(time.seconds()));
-        if cx.json {
-            let json = serde_json::json!({
-                "fingerprint": fingerprint, "what": "blocked", "since": since,
-            });
-            writeln!(out, "{json}")?;
-        } else {
-            let since = since.map(|since| format!(" since {}", &since[..10]));
-            writeln!(out, "{fingerprint} blocked{}", since.unwrap_or_default())?;
-        }
-    }
-    for (fingerprint, redaction) in store.operator().redactions()? {
-        let (fingerprint, digest) = (fingerprint.to_string(), redaction.digest_text());
-        if cx.json {
-            let json = serde_json::json!({
-                "fingerprint": fingerprint, "what": "redacted", "user_id_sha256": digest,
-            });
-            writeln!(out, "{json}")?;
-        } else {
-            match digest {
-                Some(digest) => {
-                    writeln!(out, "{fingerprint} redacted the user ID with SHA-256 {digest}")?;
+    for kept_out in kept_out(&store)? {
+        match kept_out {
+            KeptOut::Blocked { fingerprint, since } => {
+                let fingerprint = fingerprint.to_string();
+                let since = since.map(|time| timestamp(time.seconds()));
+                if cx.json {
+                    let json = serde_json::json!({
+                        "fingerprint": fingerprint, "what": "blocked", "since": since,
+                    });
+                    writeln!(out, "{json}")?;
+                } else {
+                    let since = since.map(|since| format!(" since {}", &since[..10]));
+                    writeln!(out, "{fingerprint} blocked{}", since.unwrap_or_default())?;
                 }
-                None => writeln!(out, "{fingerprint} redacted all user IDs")?,
+            }
+            KeptOut::Redacted { fingerprint, redaction } => {
+                let (fingerprint, digest) = (fingerprint.to_string(), redaction.digest_text());
+                if cx.json {
+                    let json = serde_json::json!({
+                        "fingerprint": fingerprint, "what": "redacted", "user_id_sha256": digest,
+                    });
+                    writeln!(out, "{json}")?;
+                } else if let Some(digest) = digest {
+                    writeln!(out, "{fingerprint} redacted the user ID with SHA-256 {digest}")?;
+                } else {
+                    writeln!(out, "{fingerprint} redacted all user IDs")?;
+                }
             }
         }
     }

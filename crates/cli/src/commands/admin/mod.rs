@@ -16,7 +16,8 @@ use std::str::FromStr;
 
 use clap::Subcommand;
 use talaria::cert::Fingerprint;
-use talaria::store::{Query, Store};
+use talaria::operator;
+use talaria::store::{Query, Store, StoreError};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -118,28 +119,39 @@ fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, C
     Ok(text)
 }
 
-/// The results for the named certificates.
-struct Outcomes(Vec<(Fingerprint, bool, &'static str)>);
+/// The fingerprints of the named certificates.
+fn known(all: &[Digits], store: &Store) -> Result<Vec<Fingerprint>, CliError> {
+    all.iter().map(|digits| digits.known(store)).collect()
+}
 
-impl Outcomes {
-    /// Prints the results; exit status 1 if there was nothing to do for any certificate.
-    fn print(&self, cx: &Context, action: &'static str) -> Result<ExitCode, CliError> {
-        use std::io::Write as _;
-        let mut out = cx.report_stdout();
-        for (fingerprint, _, outcome) in &self.0 {
-            let fingerprint = fingerprint.to_string();
-            if cx.json {
-                let json = serde_json::json!({
-                    "action": action, "fingerprint": fingerprint, "outcome": outcome,
-                });
-                writeln!(out, "{json}")?;
-            } else {
-                writeln!(out, "{fingerprint} {outcome}")?;
-            }
+/// Carries out a command about all of the certificates, or none, and prints the results. The exit status is 1 if there was
+/// nothing to do for one of them.
+fn carry_out(
+    store: &mut Store,
+    cx: &Context,
+    action: &'static str,
+    fingerprints: &[Fingerprint],
+    command: &operator::Command,
+) -> Result<ExitCode, CliError> {
+    use std::io::Write as _;
+    let outcomes = store.atomically(|store| -> Result<Vec<operator::Outcome>, StoreError> {
+        let all = fingerprints.iter();
+        all.map(|&fingerprint| command.carry_out(store, fingerprint, cx.now.into())).collect()
+    })?;
+    let mut out = cx.report_stdout();
+    for (fingerprint, outcome) in fingerprints.iter().zip(&outcomes) {
+        let (fingerprint, outcome) = (fingerprint.to_string(), outcome.words());
+        if cx.json {
+            let json = serde_json::json!({
+                "action": action, "fingerprint": fingerprint, "outcome": outcome,
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            writeln!(out, "{fingerprint} {outcome}")?;
         }
-        let all = self.0.iter().all(|(_, done, _)| *done);
-        Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
+    let all = outcomes.iter().all(|outcome| outcome.did_something());
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
+use talaria::operator::Command;
 use talaria::store::{Access, Redaction};
 
-use super::{Digits, Outcomes};
+use super::{Digits, carry_out};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -50,7 +51,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         redactions.push(Redaction::of(body));
     }
-    store.operator_mut().redact(fingerprint, &redactions, cx.now.into())?;
-    let outcome = if here.is_some() { "redacted" } else { "redacted before it is there" };
-    Outcomes(vec![(fingerprint, true, outcome)]).print(cx, "redact")
+    carry_out(store, cx, "redact", &[fingerprint], &Command::Redact(redactions))
 }

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use talaria::operator::Command;
 use talaria::store::Access;
 
-use super::{Digits, Outcomes};
+use super::{Digits, carry_out, known};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -21,13 +22,6 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let mut outcomes = Vec::new();
-    for digits in &args.fingerprints {
-        let fingerprint = digits.known(store)?;
-        let was = store.operator().is_blocked(fingerprint)?;
-        outcomes.push((fingerprint, was, if was { "unblocked" } else { "not blocked" }));
-    }
-    let all: Vec<_> = outcomes.iter().map(|(fingerprint, ..)| *fingerprint).collect();
-    store.operator_mut().unblock(&all)?;
-    Outcomes(outcomes).print(cx, "unblock")
+    let all = known(&args.fingerprints, store)?;
+    carry_out(store, cx, "unblock", &all, &Command::Unblock)
 }

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
+use talaria::operator::Command;
 use talaria::store::Access;
 
-use super::{Digits, Outcomes};
+use super::{Digits, carry_out, known};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -21,11 +22,6 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
     let store = stores.writable()?;
-    let mut outcomes = Vec::new();
-    for digits in &args.fingerprints {
-        let fingerprint = digits.known(store)?;
-        let was = store.operator_mut().unredact(fingerprint)? > 0;
-        outcomes.push((fingerprint, was, if was { "unredacted" } else { "not redacted" }));
-    }
-    Outcomes(outcomes).print(cx, "unredact")
+    let all = known(&args.fingerprints, store)?;
+    carry_out(store, cx, "unredact", &all, &Command::Unredact)
 }

@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use talaria_cert::{Address, Fingerprint, Limits, Summary, View};
+use talaria_cert::{Address, Fingerprint, Limits, Timestamp, View};
 use talaria_recon::PrefixTree;
-use talaria_store::{Access, CertId, Cursor, Intake, Store, StoreError};
+use talaria_store::{Access, CertId, Cursor, Intake, Preparation, Store, StoreError};
 
 use super::error::EngineError;
+use super::facts::{Facts, Progress};
 use super::order::{Conflict, Done, Order};
 use crate::clock;
 use crate::turns::{TurnError, Turns};
 
-pub(crate) use reader::{Changes, Reader, Tally};
+pub(crate) use reader::Reader;
 pub(crate) use writer::Ended;
 
 use reader::Readers;
@@ -41,16 +42,6 @@ pub(crate) struct Sqlite {
     writer: Writer,
     trees: Trees,
     turns: Turns,
-}
-
-/// Facts about an address in a certificate, at the moment of a change.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    pub(crate) summary: Summary,
-    /// The addresses of the certificate that were confirmed.
-    pub(crate) published: Vec<Address>,
-    /// The generation of links to the address.
-    pub(crate) generation: u32,
 }
 
 /// A count over all certificates, as far as it has come.
@@ -105,7 +96,7 @@ impl Sqlite {
 
     pub(crate) async fn long<T, E>(
         &self,
-        work: impl FnOnce() -> Result<T, E> + Send + 'static,
+        work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -121,20 +112,19 @@ impl Sqlite {
         self.writer.run(work).await
     }
 
-    pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
-        self.writer.write(intake).await
-    }
-
-    pub(crate) async fn prepare_in_turn(
+    pub(crate) async fn write(
         &self,
         mut intake: Intake,
-        preparation: talaria_store::Preparation,
+        again: Option<Preparation>,
     ) -> Result<Intake, EngineError> {
-        let work = move |store: &mut Store| {
-            store.prepare_again(&mut intake, &preparation)?;
-            Ok(intake)
-        };
-        self.change(work).await
+        if let Some(preparation) = again {
+            let work = move |store: &mut Store| {
+                store.prepare_again(&mut intake, &preparation)?;
+                Ok(intake)
+            };
+            intake = self.change(work).await?;
+        }
+        self.writer.write(intake).await
     }
 
     pub(crate) async fn carry_out(
@@ -148,19 +138,11 @@ impl Sqlite {
         &self,
         fingerprint: Fingerprint,
         email: Address,
-        decide: impl FnOnce(Option<&Facts>) -> Result<(), D> + Send + 'static,
+        decide: impl FnOnce(&Facts) -> Result<(), D> + Send + 'static,
     ) -> Result<Result<(), D>, EngineError> {
         let work = move |store: &mut Store| {
             let now = clock::now().into();
-            let facts = match store.row(fingerprint)? {
-                Some(row) => Some(Facts {
-                    summary: store.current(row, now)?.summary,
-                    published: store.keyserver().published(fingerprint)?,
-                    generation: store.keyserver().link_generation(fingerprint, &email)?,
-                }),
-                None => None,
-            };
-            if let Err(decision) = decide(facts.as_ref()) {
+            if let Err(decision) = decide(&facts(store, fingerprint, &email, now)?) {
                 return Ok(Err(decision));
             }
             store.keyserver_mut().publish(fingerprint, &email, now)?;
@@ -218,8 +200,8 @@ impl Sqlite {
         self.change(work).await
     }
 
-    pub(crate) fn views(&self) -> Vec<View> {
-        self.trees.views()
+    pub(crate) fn has_tree(&self, view: View) -> bool {
+        self.trees.with(view, |_| ()).is_some()
     }
 
     pub(crate) fn with_tree<T>(
@@ -275,16 +257,12 @@ impl Sqlite {
         self.writer.close().await;
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.writer.has_ended()
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.writer.waiting()
-    }
-
-    pub(crate) fn commits(&self) -> u64 {
-        self.writer.commits()
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            commits: self.writer.commits(),
+            waiting: self.writer.waiting(),
+            has_ended: self.writer.has_ended(),
+        }
     }
 
     /// A defect in the thread that writes.
@@ -292,6 +270,21 @@ impl Sqlite {
     pub(crate) async fn panic(&self) -> Result<(), EngineError> {
         self.change(|_| -> Result<(), StoreError> { panic!("a defect") }).await
     }
+}
+
+/// Facts about an address in a certificate at `now`.
+fn facts(
+    store: &Store,
+    fingerprint: Fingerprint,
+    email: &Address,
+    now: Timestamp,
+) -> Result<Facts, StoreError> {
+    let row = store.row(fingerprint)?.map(|row| store.current(row, now)).transpose()?;
+    Ok(Facts {
+        summary: row.map(|row| row.summary),
+        published: store.keyserver().published(fingerprint)?,
+        generation: store.keyserver().link_generation(fingerprint, email)?,
+    })
 }
 
 /// Why a store was not opened.

@@ -1,10 +1,10 @@
 //! Orders of operators and owners, carried out by the thread that writes.
 
 use talaria_cert::Fingerprint;
-use talaria_store::{ChangeNumber, IngestOutcome, Redaction, Return, Store, StoreError};
+use talaria_store::{IngestOutcome, Redaction, Return, Store, StoreError};
 
 use crate::clock;
-use crate::engine::order::{Conflict, Done, KeptOut, Order, Replacement, Wish};
+use crate::engine::order::{Conflict, Done, Order, Replacement, Wish};
 
 /// Carries out all orders, or none if one of them does not hold.
 pub(crate) fn carry_out(
@@ -63,31 +63,12 @@ fn one(
     wish: Wish,
 ) -> Result<Result<Done, Conflict>, StoreError> {
     let now = clock::now().into();
-    let row = store.row(fingerprint)?;
-    let is_here = row.is_some();
     Ok(Ok(match wish {
-        Wish::Delete => {
-            if is_here {
-                store.delete(&[fingerprint], Return::Allowed, now)?;
-            }
-            Done::Deleted { was_here: is_here }
-        }
-        Wish::Block => {
-            store.delete(&[fingerprint], Return::Blocked, now)?;
-            Done::Deleted { was_here: is_here }
-        }
-        Wish::Unblock => {
-            Done::Unblocked { was_blocked: store.operator_mut().unblock(&[fingerprint])? > 0 }
-        }
-        Wish::Redact(redactions) => {
-            store.operator_mut().redact(fingerprint, &redactions, now)?;
-            Done::Redacted { is_here }
-        }
-        Wish::Unredact => {
-            Done::Unredacted { was_redacted: store.operator_mut().unredact(fingerprint)? > 0 }
-        }
+        Wish::Command(command) => Done::Command(command.carry_out(store, fingerprint, now)?),
         Wish::Withdraw => {
-            let Some(row) = row else { return Ok(Err(Conflict::Missing(fingerprint))) };
+            let Some(row) = store.row(fingerprint)? else {
+                return Ok(Err(Conflict::Missing(fingerprint)));
+            };
             if store.current(row, now)?.summary.primary.revoked {
                 store.operator_mut().redact(fingerprint, &[Redaction::All], now)?;
                 return Ok(Ok(Done::Bared));
@@ -96,7 +77,7 @@ fn one(
                 store.keyserver_mut().unpublish(fingerprint, &email, now)?;
             }
             store.delete(&[fingerprint], Return::Blocked, now)?;
-            Done::Deleted { was_here: true }
+            Done::Withdrawn
         }
         Wish::Replace(replacement) => match replace(store, fingerprint, *replacement)? {
             Some(outcome) => Done::Replaced(outcome),
@@ -122,23 +103,4 @@ fn replace(
         store.operator_mut().redact(fingerprint, &gone, now)?;
     }
     Ok(outcome)
-}
-
-/// All blocked certificates, and all redactions.
-pub(crate) fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
-    let mut all = Vec::new();
-    for tombstone in store.log().all_tombstones()? {
-        if tombstone.returning == Return::Blocked {
-            let since = time_of(store, tombstone.change)?;
-            all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
-        }
-    }
-    for (fingerprint, redaction) in store.operator().redactions()? {
-        all.push(KeptOut::Redacted { fingerprint, redaction });
-    }
-    Ok(all)
-}
-
-fn time_of(store: &Store, change: ChangeNumber) -> Result<Option<u32>, StoreError> {
-    Ok(store.log().time_of(change)?.map(talaria_cert::Timestamp::seconds))
 }

@@ -1,21 +1,22 @@
 //! Connections to the store for reading: as many as there are threads that read at once.
 
-use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use talaria::operator::{self, KeptOut};
 use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Verdict, View};
 use talaria_store::{
-    Access, OpenFiles, Query, Snapshot, Store, StoreError, Stored, TextIndex, Unobtainable,
+    Access, Intake, OpenFiles, Preparation, Query, Snapshot, Store, StoreError, Stored, TextIndex,
+    Unobtainable,
 };
 
 use super::certified::Certified;
-use super::orders;
 use crate::clock;
-use crate::engine::order::KeptOut;
-use crate::engine::row::{Bounds, Page, Place, Position, Row};
+use crate::engine::facts::{Days, Facts};
+use crate::engine::order::Arrival;
+use crate::engine::row::{Bounds, Name, Page, Place, Position, Row};
 
 /// Page cache of one connection: 4 MiB. The system caches the file for all of them.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -82,12 +83,6 @@ pub(crate) struct Reader {
     number: u64,
 }
 
-/// New, updated and deleted certificates by day (days since 1970).
-pub(crate) type Changes = Vec<(u32, [u64; 3])>;
-
-/// Counts by day and name.
-pub(crate) type Tally = BTreeMap<(u32, String), u64>;
-
 impl Reader {
     fn store(&self) -> &Store {
         self.snapshot.as_ref().expect("there until it is dropped")
@@ -108,24 +103,20 @@ impl Reader {
         Ok(Page { rows, more: found.more })
     }
 
-    pub(crate) fn owners(&self, query: &Query, bounds: Bounds) -> Result<Page, StoreError> {
-        self.page(self.store().owners(query, bounds.results, bounds.looks)?)
-    }
-
     pub(crate) fn find(&self, query: &Query, bounds: Bounds) -> Result<Page, StoreError> {
-        self.page(self.store().select_within(query, bounds.results, bounds.looks)?)
+        self.page(self.store().owners(query, bounds.results, bounds.looks)?)
     }
 
     pub(crate) fn finds_parts(&self) -> Result<bool, StoreError> {
         self.store().has_index(TextIndex::Trigrams)
     }
 
-    pub(crate) fn row(&self, fingerprint: Fingerprint) -> Result<Option<Row>, StoreError> {
-        self.store().row(fingerprint)?.map(|row| self.current(row)).transpose()
-    }
-
-    pub(crate) fn row_at(&self, place: Place) -> Result<Option<Row>, StoreError> {
-        self.store().row_by_id(place.0)?.map(|row| self.current(row)).transpose()
+    pub(crate) fn row(&self, name: Name) -> Result<Option<Row>, StoreError> {
+        let row = match name {
+            Name::Fingerprint(fingerprint) => self.store().row(fingerprint)?,
+            Name::Place(place) => self.store().row_by_id(place.0)?,
+        };
+        row.map(|row| self.current(row)).transpose()
     }
 
     pub(crate) fn stored(&self, place: Place) -> Result<Option<Stored>, StoreError> {
@@ -177,20 +168,17 @@ impl Reader {
         self.store().operator().is_redacted(fingerprint)
     }
 
-    pub(crate) fn link_generation(
+    pub(crate) fn facts(
         &self,
         fingerprint: Fingerprint,
         email: &Address,
-    ) -> Result<u32, StoreError> {
-        self.store().keyserver().link_generation(fingerprint, email)
+    ) -> Result<Facts, StoreError> {
+        super::facts(self.store(), fingerprint, email, clock::now().into())
     }
 
-    pub(crate) fn changes(&self, since: u32) -> Result<Changes, StoreError> {
-        self.store().log().by_day(since)
-    }
-
-    pub(crate) fn tally(&self, since: u32) -> Result<Tally, StoreError> {
-        self.store().keyserver().tally(since)
+    pub(crate) fn days(&self, since: u32) -> Result<Days, StoreError> {
+        let store = self.store();
+        Ok(Days { changes: store.log().by_day(since)?, tally: store.keyserver().tally(since)? })
     }
 
     pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
@@ -198,7 +186,7 @@ impl Reader {
     }
 
     pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
-        orders::kept_out(self.store())
+        operator::kept_out(self.store())
     }
 
     pub(crate) fn peers(&self) -> Result<Vec<talaria_store::Peer>, StoreError> {
@@ -241,7 +229,7 @@ impl Reader {
         changed.dedup();
         let mut rows = Vec::with_capacity(changed.len());
         for id in changed {
-            rows.extend(self.row_at(Place(id))?);
+            rows.extend(self.row(Place(id).into())?);
         }
         Ok(Some((rows, Position(last))))
     }
@@ -252,6 +240,17 @@ impl Reader {
         mut visit: impl FnMut(&Summary) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.store().for_each_match(query, |row| visit(&row.summary)).map(drop)
+    }
+
+    pub(crate) fn prepare(
+        &self,
+        arrival: Arrival,
+        preparation: &Preparation,
+    ) -> Result<Intake, StoreError> {
+        match arrival {
+            Arrival::Copies(certs) => self.store().prepare(certs, preparation),
+            Arrival::Replacement(cert) => self.store().prepare_replacement(cert, preparation),
+        }
     }
 }
 

@@ -106,12 +106,6 @@ impl Trees {
         Some(look(&followed.tree))
     }
 
-    /// The views that there are trees for.
-    pub(crate) fn views(&self) -> Vec<View> {
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
-        views.iter().map(|(view, _)| *view).collect()
-    }
-
     /// Brings the trees to the end of the change log, or reads them again if the store made its tables
     /// again. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
