@@ -16,7 +16,8 @@ const PACE_BYTES_PER_S: u64 = 4096;
 /// The time that a client gets for any answer.
 const PACE_GRACE: Duration = Duration::from_secs(60);
 
-/// The most octets, and the longest time, that the server reads and discards after the last answer. If a
+/// The most octets that the server reads and discards when it closes a connection, and the time since the last answer until
+/// it does so. If a
 /// socket is closed with unread octets, the client's system discards the answer.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
@@ -129,8 +130,9 @@ impl<S> Patient<S> {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             let next = now + self.idle;
-            // Setting a timer costs; a second's precision is enough.
-            if next.duration_since(self.deadline.deadline()) > Duration::from_secs(1) {
+            // Setting a timer costs; a second's precision is enough. The time to linger does not start again.
+            let is_late = next.duration_since(self.deadline.deadline()) > Duration::from_secs(1);
+            if is_late && self.lingers.is_none() {
                 self.deadline.as_mut().reset(next);
             }
             return poll;
@@ -205,8 +207,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         } else {
             let poll = Pin::new(&mut self.stream).poll_shutdown(cx);
             std::task::ready!(self.watched(cx, poll))?;
-            let linger = LINGER.min(self.idle);
-            self.deadline.as_mut().reset(Instant::now() + linger);
+            let end = self.activity.lock().idle_since + LINGER.min(self.idle);
+            self.deadline.as_mut().reset(end);
             self.lingers = Some(LINGER_BYTES);
             LINGER_BYTES
         };

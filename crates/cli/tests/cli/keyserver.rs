@@ -237,6 +237,24 @@ fn shutdown_finishes_open_requests() {
     program.assert_clean();
 }
 
+/// A client that keeps its connection open does not keep the server from ending.
+#[test]
+fn idle_clients_do_not_delay_the_end() {
+    let program = Program::new();
+    let mut server = Serving::start(&program, &[]);
+    let mut idle = TcpStream::connect(server.address).unwrap();
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut begun = [0; 12];
+    idle.read_exact(&mut begun).unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    server.signal("TERM");
+    let started = Instant::now();
+    assert!(server.wait().success());
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(idle);
+    program.assert_clean();
+}
+
 #[test]
 fn a_server_that_cannot_start_names_the_cause() {
     let program = Program::new();

@@ -10,10 +10,11 @@ use super::html::Page;
 use crate::site::{self, Site};
 
 pub(crate) struct Visitor {
+    /// Closes its connections before the server ends.
+    agent: ureq::Agent,
     site: Site,
     /// The certificates at the start of the server.
     pub(crate) fingerprints: Vec<String>,
-    agent: ureq::Agent,
 }
 
 /// A keyring of generated certificates.
