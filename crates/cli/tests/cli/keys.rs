@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::program::{Program, corpus, prepared};
+use crate::program::{Program, corpus, make_gnupg_home, prepared};
 
 /// The passphrase of most keys here.
 const PASSPHRASE: &str = "correct horse";
@@ -22,8 +22,7 @@ pub(crate) struct User {
 impl User {
     pub(crate) fn new() -> Self {
         let user = Self { program: Program::new() };
-        fs::create_dir(user.gnupg()).unwrap();
-        fs::set_permissions(user.gnupg(), fs::Permissions::from_mode(0o700)).unwrap();
+        make_gnupg_home(&user.gnupg());
         user.write("pw", PASSPHRASE.as_bytes());
         user.write("other-pw", b"battery staple\n");
         user.write("plain", b"attack at dawn\n");

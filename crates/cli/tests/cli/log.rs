@@ -16,6 +16,7 @@ use talaria_log::{
 
 use crate::crash::{Moments, kills};
 use crate::json::assert_documented;
+use crate::program::make_gnupg_home;
 
 /// Nodes in one folder. Each has keys, a store and a copy of the log of its own.
 struct Site(tempfile::TempDir);
@@ -430,8 +431,7 @@ fn other_programs_verify_what_is_exported_for_them() {
     alice.fails("log export --pgp proof", 1);
     let proof = site.at("proof");
     let gnupg = site.at("gnupg");
-    fs::create_dir(&gnupg).unwrap();
-    fs::set_permissions(&gnupg, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    make_gnupg_home(&gnupg);
     let gpg = |words: &[&str]| {
         let mut command = Command::new("gpg");
         command.args(["--batch", "--status-fd", "1", "--no-auto-check-trustdb"]).args(words);
@@ -1050,8 +1050,7 @@ fn encrypted_fields_are_for_their_readers() {
     // The key of the epoch is an OpenPGP message, and gpg decrypts it for its readers.
     fs::write(site.at("epoch.pgp"), message).unwrap();
     let gnupg = site.at("gnupg");
-    fs::create_dir(&gnupg).unwrap();
-    fs::set_permissions(&gnupg, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    make_gnupg_home(&gnupg);
     let gpg = |words: &[&str]| {
         let mut command = Command::new("gpg");
         command.args(["--batch", "--pinentry-mode", "loopback", "--passphrase", ""]).args(words);

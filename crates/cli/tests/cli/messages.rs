@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::program::make_gnupg_home;
+
 /// A folder with a GnuPG home, a key in it, and a store with that key's certificate.
 struct Site {
     folder: tempfile::TempDir,
@@ -17,9 +19,7 @@ impl Site {
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("m").tempdir().unwrap();
         let site = Self { folder };
-        fs::create_dir(site.at("gpg")).unwrap();
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(site.at("gpg"), fs::Permissions::from_mode(0o700)).unwrap();
+        make_gnupg_home(&site.at("gpg"));
         fs::write(site.at("pw"), format!("{PASSPHRASE}\n")).unwrap();
         site
     }

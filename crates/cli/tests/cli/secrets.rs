@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::program::Program;
+use crate::program::{Program, make_gnupg_home};
 
 const PLAIN: &str = "attack at dawn\n";
 
@@ -19,8 +18,7 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let site = Self { program: Program::new() };
-        fs::create_dir(site.home()).unwrap();
-        fs::set_permissions(site.home(), fs::Permissions::from_mode(0o700)).unwrap();
+        make_gnupg_home(&site.home());
         site.write("plain", PLAIN.as_bytes());
         site.write("pw", b"correct horse\n");
         site

@@ -1,10 +1,9 @@
 //! The lines of `--status-fd`, compared with those that gpg writes about the same files.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::program::Program;
+use crate::program::{Program, make_gnupg_home};
 
 /// The creation time of all test data, in seconds since 1970.
 const THEN: u32 = 1_750_000_000;
@@ -33,9 +32,7 @@ impl Site {
     fn new() -> Self {
         let site = Self { program: Program::new() };
         for home in ["own", "other"] {
-            fs::create_dir(site.program.path(home)).unwrap();
-            let mode = fs::Permissions::from_mode(0o700);
-            fs::set_permissions(site.program.path(home), mode).unwrap();
+            make_gnupg_home(&site.program.path(home));
         }
         for (name, content) in
             [("text", "attack at dawn\n"), ("another", "attack at noon\n"), ("empty", "")]

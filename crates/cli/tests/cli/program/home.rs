@@ -1,8 +1,9 @@
 //! A user's home with the program in the path, for command lines as people type them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use super::make_gnupg_home;
 
 /// A folder, and the program with its files in the usual places of that folder.
 pub(crate) struct Home(pub(crate) PathBuf);
@@ -39,9 +40,7 @@ impl Home {
 pub(crate) fn prepared(root: &Path) -> Home {
     let home = |name: &str| {
         let folder = root.join(name);
-        let gnupg = folder.join("home/.gnupg");
-        fs::create_dir_all(&gnupg).unwrap();
-        fs::set_permissions(&gnupg, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        make_gnupg_home(&folder.join("home/.gnupg"));
         Home(folder)
     };
     let (alice, bob) = (home("a"), home("b"));
