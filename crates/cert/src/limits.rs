@@ -288,25 +288,43 @@ impl Cert {
     }
 
     /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components that the owner has
-    /// signed, that were verified by a key which `look_up` returned for a key ID.
+    /// signed, that were verified by a key which `look_up` returned for a key ID. One that has this verdict already, and
+    /// names its issuer in the octets that are signed, keeps it if `is_known` says that there is such a key.
     ///
-    /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature.
+    /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature that does
+    /// not have the verdict.
     #[must_use]
     pub fn certified(
         &self,
         verdicts: &[Verdict],
+        is_known: &mut dyn FnMut(KeyId) -> bool,
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
     ) -> Vec<Verdict> {
         let mut parts = self.parts(verdicts, &Limits::default());
         parts.retain(|part| part.is_bound);
+        let mut places: BTreeSet<usize> = BTreeSet::new();
+        let mut add = |candidate: &Candidate<'_>| {
+            places.extend(candidate.variants.0.iter().map(|variant| variant.at));
+        };
+        for part in &mut parts {
+            part.candidates.retain(|candidate| {
+                let issuer = candidate.variants.signature().and_then(|s| s.signed_issuer);
+                let stays =
+                    candidate.verdict == Verdict::Certified && issuer.is_some_and(&mut *is_known);
+                if stays {
+                    add(candidate);
+                }
+                !stays
+            });
+        }
         self.verify_others(&mut parts, look_up);
         let candidates = parts.iter().flat_map(|part| &part.candidates);
-        let certified = candidates.filter(|candidate| candidate.verdict == Verdict::Certified);
-        let places: BTreeSet<usize> =
-            certified.flat_map(|candidate| candidate.variants.0.iter().map(|v| v.at)).collect();
+        candidates.filter(|candidate| candidate.verdict == Verdict::Certified).for_each(add);
         let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
-        let judge = |((at, _), &verdict)| {
-            if places.contains(&at) { Verdict::Certified } else { verdict }
+        let judge = |((at, _), &verdict)| match verdict {
+            _ if places.contains(&at) => Verdict::Certified,
+            Verdict::Certified => Verdict::Foreign,
+            other => other,
         };
         signatures.zip(verdicts).map(judge).collect()
     }

@@ -46,7 +46,8 @@ pub enum Verdict {
     /// Its type does not belong on this component.
     Misplaced = 7,
     /// Made by another key over this component, as was verified with the certificate of that key
-    /// ([`crate::Cert::within`]). Signatures that nobody had to rank stay [`Self::Foreign`].
+    /// ([`crate::Cert::within`], [`crate::Cert::certified`]). Signatures that nobody had to rank or to serve stay
+    /// [`Self::Foreign`]. The other key may have left the store since.
     Certified = 8,
     /// All its packets name other keys as its issuer, in octets that anybody can change, so the primary key was not
     /// tried. It is tried as soon as a packet names it, and before a limit drops a signature

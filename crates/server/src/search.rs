@@ -279,9 +279,8 @@ async fn selected(
     serving: Serving,
 ) -> Result<Option<Cert>, Refusal> {
     let Some(Stored { cert, verdicts }) = checked(store, row.place).await? else { return Ok(None) };
-    let is_unverified = |verdict| matches!(verdict, Verdict::Foreign | Verdict::Other);
-    let must_verify =
-        serving.third_party == ThirdParty::Verified && verdicts.iter().copied().any(is_unverified);
+    let must_verify = serving.third_party == ThirdParty::Verified
+        && verdicts.iter().any(|verdict| verdict.is_by_others());
     let known = if must_verify { store.certified(row, &cert, &verdicts).await? } else { None };
     let served = cert.served(known.as_deref().unwrap_or(&verdicts), serving);
     Ok(Some(served.unwrap_or(cert)))

@@ -492,7 +492,8 @@ async fn write_tally(engine: Engine, tally: Arc<Tally>, mut down: watch::Receive
     }
 }
 
-/// Merges the pieces of the word index that additions left, once nothing has been added for a moment.
+/// Merges the pieces of the word index that additions left, once nothing has been added for a moment, and writes the verdicts
+/// that look-ups have found.
 async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
     let (mut seen, mut tidied) = (0, 0);
     loop {
@@ -504,12 +505,13 @@ async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
         let quiet = std::mem::replace(&mut seen, commits) == commits;
         // A step at a time, so that an upload waits for one at most.
         let goes_on = || engine.progress().commits == commits && !*down.borrow();
-        while quiet && tidied != commits && goes_on() {
+        let is_due = |tidied| tidied != commits || engine.progress().has_verdicts;
+        while quiet && is_due(tidied) && goes_on() {
             match engine.tidy_step().await {
                 Ok(true) => {}
                 Ok(false) => tidied = commits,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot merge the word index");
+                    tracing::warn!(%error, "cannot merge the word index, or write verdicts");
                     tidied = commits;
                 }
             }

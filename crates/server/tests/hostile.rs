@@ -694,6 +694,41 @@ fn a_costly_upload_delays_no_other_and_its_owner_overtakes_it() {
     assert!(line.ends_with(":r"), "{text}");
 }
 
+/// Three uploads of seconds from one network run one after the other. A costly one from another network runs beside them.
+#[test]
+fn costly_uploads_of_one_network_do_not_delay_those_of_others() {
+    let _alone = alone();
+    let certs = generated(1);
+    let mut config = config();
+    config.http.proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    let server = Site::with(&certs, config);
+    let address = server.http;
+    let upload = move |from: &str, raw: &[u8]| {
+        let head = format!("content-type: application/pgp-keys\r\nx-forwarded-for: {from}\r\n");
+        let began = std::time::Instant::now();
+        let reply = request(address, "POST", "/pks/v2/certs", &head, raw);
+        assert!(matches!(reply.status, 200 | 422), "{}: {}", reply.status, reply.text());
+        began.elapsed()
+    };
+    // Above the 50 ms up to which an upload is cheap.
+    let other = |number: u8| {
+        let raw = forged_by_owner(&slow_owner().0, 150);
+        upload(&format!("198.51.100.{number}"), &raw)
+    };
+    let usual = (1..=5).map(other).max().unwrap();
+    let hostile: Vec<_> = (0..3)
+        .map(|_| {
+            let raw = forged_by_owner(&slow_owner().0, 4000);
+            thread::spawn(move || upload("192.0.2.1", &raw))
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(500));
+    let slowest = (6..=10).map(other).max().unwrap();
+    let took: Vec<Duration> = hostile.into_iter().map(|one| one.join().unwrap()).collect();
+    eprintln!("{slowest:?} beside uploads of {took:?}, {usual:?} before");
+    assert!(slowest < usual + DELAY, "{slowest:?}, {usual:?} before");
+}
+
 #[test]
 fn an_upload_above_its_budget_is_refused_whole_before_any_work() {
     let _alone = alone();

@@ -2,7 +2,9 @@
 //! it, and only then the store is locked and written.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::OptionalExtension as _;
@@ -17,7 +19,9 @@ use crate::ledger::Ledger;
 use crate::merge::{Before, Joining, Offer, Record, Rules, decide};
 use crate::operator::redaction;
 use crate::redaction::Redacted;
-use crate::{CertId, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema};
+use crate::{
+    CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
+};
 
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]
@@ -397,21 +401,71 @@ impl Store {
     }
 
     /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
-    /// made. The cost is that of verifying each signature.
+    /// made. The cost is that of verifying each signature that does not have this verdict already, and a look-up for each
+    /// that has it.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn certified(&self, cert: &Cert, verdicts: &[Verdict]) -> Result<Vec<Verdict>, StoreError> {
-        let mut failure = None;
+        let failure = Cell::new(None);
+        let mut is_known = |id: KeyId| match self.primary_keys(id) {
+            Ok(found) => !found.is_empty(),
+            Err(error) => {
+                failure.set(Some(error));
+                false
+            }
+        };
         let mut look_up = |id: KeyId| {
             self.issuers(id, None).unwrap_or_else(|error| {
-                failure = Some(error);
+                failure.set(Some(error));
                 Vec::new()
             })
         };
-        let certified = cert.certified(verdicts, &mut look_up);
-        failure.map_or(Ok(certified), Err)
+        let certified = cert.certified(verdicts, &mut is_known, &mut look_up);
+        failure.into_inner().map_or(Ok(certified), Err)
+    }
+
+    /// Remembers what [`Self::certified`] has found, so that it is not verified again: the certificate, its last change then,
+    /// and the verdicts. Certificates that have changed since are left out. Nothing else follows from the verdicts, so
+    /// this is no change of a certificate.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ingest`].
+    pub fn keep_certified(
+        &mut self,
+        found: &[(CertId, ChangeNumber, Arc<[Verdict]>)],
+    ) -> Result<(), StoreError> {
+        self.writable()?;
+        self.transaction(|connection, _| {
+            let mut current = connection.prepare_cached(
+                "SELECT 1 FROM cert WHERE id = ?1 AND change = ?2 AND verifier = ?3",
+            )?;
+            for (id, change, verdicts) in found {
+                let row = (id.get(), change.get(), VERIFIER);
+                if !current.exists(row)? {
+                    continue;
+                }
+                let Some(blob) = blob::intact(connection, id.get())? else { continue };
+                let Some(digest) = blob.written_digest() else { continue };
+                if blob.verdicts.len() != verdicts.len() {
+                    continue;
+                }
+                let others = [Verdict::Foreign as u8, Verdict::Other as u8];
+                let both = blob.verdicts.iter().zip(verdicts.iter());
+                let now: Vec<u8> = both
+                    .map(|(&old, &new)| {
+                        let learned = new == Verdict::Certified && others.contains(&old);
+                        if learned { new as u8 } else { old }
+                    })
+                    .collect();
+                if now != blob.verdicts {
+                    blob::update_verdicts(connection, id.get(), &now, &digest)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The keys in the store with a key ID that may have made signatures on a certificate. Whether its owner has certified

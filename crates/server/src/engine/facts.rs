@@ -37,4 +37,6 @@ pub(crate) struct Progress {
     pub(crate) waiting: usize,
     /// Whether nothing can be written any more.
     pub(crate) has_ended: bool,
+    /// Whether verdicts that were found while reading are to be written.
+    pub(crate) has_verdicts: bool,
 }

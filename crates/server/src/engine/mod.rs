@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// One step of the work that additions left for later. Returns whether there is more.
+    /// One step of the work that additions and readings left for later. Returns whether there may be more.
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
         match self {
             Self::Sqlite(sqlite) => sqlite.tidy_step().await,

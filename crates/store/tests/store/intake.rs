@@ -1,12 +1,13 @@
 //! Writing in two steps: certificates are prepared without a lock, and then only written.
 
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sequoia_openpgp::cert::{CertBuilder, CipherSuite};
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::RevocationKey;
-use talaria_cert::{Cert, Limits, Tag, Verification};
+use sequoia_openpgp::types::{RevocationKey, SignatureType};
+use talaria_cert::{Cert, Limits, Tag, Verdict, Verification};
 use talaria_store::{Access, IngestOutcome, IngestRefusal, Preparation, Return, Store, StoreError};
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus, part};
@@ -157,4 +158,60 @@ fn designated_revocations_count() {
     assert!(is_too_costly(&store.prepare(vec![flooded.clone()], &within(1))));
     assert!(store.prepare(vec![flooded], &within(2)).is_ok());
     assert_eq!(store.count().unwrap(), 1);
+}
+
+/// Alice, with certifications by three friends, and the friends.
+fn certified() -> (Cert, Vec<Cert>) {
+    let make = |user_id: &str| {
+        let builder = CertBuilder::new().set_cipher_suite(CipherSuite::Cv25519);
+        builder.add_userid(user_id).generate().unwrap().0
+    };
+    let alice = make("Alice <alice@example.org>");
+    let friends: Vec<_> = (0..3).map(|n| make(&format!("Friend {n} <f{n}@example.org>"))).collect();
+    let user_id = alice.userids().next().unwrap().userid().clone();
+    let made: Vec<_> = friends
+        .iter()
+        .map(|friend| {
+            let key = friend.primary_key().key().clone().parts_into_secret().unwrap();
+            let mut signer = key.into_keypair().unwrap();
+            let kind = SignatureType::GenericCertification;
+            user_id.certify(&mut signer, &alice, kind, None, None).unwrap()
+        })
+        .collect();
+    let alice = alice.insert_packets(made).unwrap().0;
+    let public = |cert: &sequoia_openpgp::Cert| Cert::parse(&cert.to_vec().unwrap()).unwrap();
+    (public(&alice), friends.iter().map(public).collect())
+}
+
+#[test]
+fn certifications_that_were_verified_stay_so_while_their_issuers_are_here() {
+    let folder = Folder::new();
+    let (alice, friends) = certified();
+    let mut store = folder.filled(&[friends.clone(), vec![alice.clone()]].concat());
+    let count = |verdicts: &[Verdict]| {
+        verdicts.iter().filter(|&&verdict| verdict == Verdict::Certified).count()
+    };
+    let row = store.row(alice.fingerprint()).unwrap().unwrap();
+    let verdicts = |store: &Store| store.stored(row.id).unwrap().unwrap().verdicts;
+    let before = verdicts(&store);
+    assert_eq!(count(&before), 0);
+    let found: Arc<[Verdict]> = store.certified(&alice, &before).unwrap().into();
+    assert_eq!(count(&found), 3);
+    // Of another state, or of another certificate.
+    let other = store.row(friends[0].fingerprint()).unwrap().unwrap();
+    let wrong =
+        [(row.id, row.change.next(), found.clone()), (other.id, other.change, found.clone())];
+    store.keep_certified(&wrong).unwrap();
+    assert_eq!(verdicts(&store), before);
+    store.keep_certified(&[(row.id, row.change, found.clone())]).unwrap();
+    assert_eq!(verdicts(&store), *found);
+    assert_eq!(store.row(alice.fingerprint()).unwrap().unwrap().change, row.change);
+    assert_clean(&store);
+    assert_eq!(store.certified(&alice, &found).unwrap(), *found);
+    // An operator takes an issuer away.
+    store.delete(&[friends[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
+    let now = store.certified(&alice, &found).unwrap();
+    assert_eq!((count(&found), count(&now)), (3, 2));
+    assert_eq!(now.iter().filter(|&&verdict| verdict == Verdict::Foreign).count(), 1);
+    assert_clean(&store);
 }

@@ -1,4 +1,5 @@
-//! The verdicts on signatures of other keys, remembered for a while: verifying them costs more than a look-up.
+//! The verdicts on signatures of other keys: verifying them costs more than a look-up. They are remembered for a while here,
+//! and what a key has made is written to the store, when there is enough of it or some time has passed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,13 @@ const FRESH: Duration = Duration::from_secs(600);
 /// Verdicts of all certificates together, of one octet each: 8 MiB. If there are more, all are forgotten.
 const VERDICTS_MAX: usize = 8 << 20;
 
+/// Certificates whose verdicts are written to the store at once, and the time after which fewer are.
+const WRITE: usize = 256;
+const WRITE_AFTER: Duration = Duration::from_secs(10);
+
+/// Certificates whose verdicts wait to be written. Those beyond are verified again later.
+const WAITING_MAX: usize = 8192;
+
 /// The verdicts that are remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Certified(Mutex<Known>);
@@ -22,7 +30,13 @@ struct Known {
     by_cert: HashMap<CertId, Entry>,
     /// Number of all verdicts.
     count: usize,
+    /// What the store does not have yet, and since when.
+    unwritten: Vec<Found>,
+    since: Option<Instant>,
 }
+
+/// A certificate, its last change, and the verdicts.
+pub(crate) type Found = (CertId, ChangeNumber, Arc<[Verdict]>);
 
 /// The verdicts on a certificate since its last change.
 #[derive(Clone, Debug)]
@@ -46,17 +60,42 @@ impl Certified {
         if let Some(known) = self.known((id, change)) {
             return Ok(known);
         }
-        let verdicts: Arc<[Verdict]> = store.certified(cert, verdicts)?.into();
+        let stored = verdicts;
+        let verdicts: Arc<[Verdict]> = store.certified(cert, stored)?.into();
         let entry = Entry { change, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = |(&old, &new)| old != new && new == Verdict::Certified;
+        if stored.iter().zip(&*verdicts).any(is_new) && known.unwritten.len() < WAITING_MAX {
+            known.unwritten.push((id, change, Arc::clone(&verdicts)));
+            known.since.get_or_insert_with(Instant::now);
+        }
         known.count += verdicts.len();
         if known.count > VERDICTS_MAX {
-            *known = Known { by_cert: HashMap::new(), count: verdicts.len() };
+            known.by_cert.clear();
+            known.count = verdicts.len();
         }
         if let Some(before) = known.by_cert.insert(id, entry) {
             known.count -= before.verdicts.len();
         }
         Ok(verdicts)
+    }
+
+    /// Whether verdicts are to be written to the store now.
+    pub(crate) fn is_due(&self) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_late = known.since.is_some_and(|since| since.elapsed() >= WRITE_AFTER);
+        known.unwritten.len() >= WRITE || is_late
+    }
+
+    /// Takes some of the verdicts that are to be written.
+    pub(crate) fn take(&self) -> Vec<Found> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = known.unwritten.len().saturating_sub(WRITE);
+        let taken = known.unwritten.split_off(left);
+        if left == 0 {
+            known.since = None;
+        }
+        taken
     }
 
     /// The remembered verdicts on a certificate.

@@ -189,7 +189,15 @@ impl Sqlite {
     }
 
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
-        self.change(|store| store.operator_mut().tidy()).await
+        let found = if self.readers.certified().is_due() {
+            self.readers.certified().take()
+        } else {
+            Vec::new()
+        };
+        if found.is_empty() {
+            return self.change(|store| store.operator_mut().tidy()).await;
+        }
+        self.change(move |store| store.keep_certified(&found)).await.map(|()| true)
     }
 
     pub(crate) async fn set_limits(&self, limits: Limits) -> Result<(), EngineError> {
@@ -262,6 +270,7 @@ impl Sqlite {
             commits: self.writer.commits(),
             waiting: self.writer.waiting(),
             has_ended: self.writer.has_ended(),
+            has_verdicts: self.readers.certified().is_due(),
         }
     }
 

@@ -47,6 +47,11 @@ impl Readers {
         }
     }
 
+    /// The verdicts that reading has found.
+    pub(crate) fn certified(&self) -> &Certified {
+        &self.certified
+    }
+
     /// Checks that the store has not been moved or replaced.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
