@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use talaria_cert::{Address, Fingerprint, Limits, Timestamp, View};
+use talaria_cert::{Address, Fingerprint, Limits, View};
 use talaria_recon::PrefixTree;
 use talaria_store::{Access, CertId, Cursor, Intake, Preparation, Store, StoreError};
 
@@ -28,7 +28,7 @@ use crate::turns::{TurnError, Turns};
 pub(crate) use reader::Reader;
 pub(crate) use writer::Ended;
 
-use reader::Readers;
+use reader::{Readers, facts};
 use trees::Trees;
 use writer::Writer;
 
@@ -279,21 +279,6 @@ impl Sqlite {
     pub(crate) async fn panic(&self) -> Result<(), EngineError> {
         self.change(|_| -> Result<(), StoreError> { panic!("a defect") }).await
     }
-}
-
-/// Facts about an address in a certificate at `now`.
-fn facts(
-    store: &Store,
-    fingerprint: Fingerprint,
-    email: &Address,
-    now: Timestamp,
-) -> Result<Facts, StoreError> {
-    let row = store.row(fingerprint)?.map(|row| store.current(row, now)).transpose()?;
-    Ok(Facts {
-        summary: row.map(|row| row.summary),
-        published: store.keyserver().published(fingerprint)?,
-        generation: store.keyserver().link_generation(fingerprint, email)?,
-    })
 }
 
 /// Why a store was not opened.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use talaria::operator::{self, KeptOut};
-use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Verdict, View};
+use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Timestamp, Verdict, View};
 use talaria_store::{
     Access, Intake, OpenFiles, Preparation, Query, Snapshot, Store, StoreError, Stored, TextIndex,
     Unobtainable,
@@ -178,7 +178,7 @@ impl Reader {
         fingerprint: Fingerprint,
         email: &Address,
     ) -> Result<Facts, StoreError> {
-        super::facts(self.store(), fingerprint, email, clock::now().into())
+        facts(self.store(), fingerprint, email, clock::now().into())
     }
 
     pub(crate) fn days(&self, since: u32) -> Result<Days, StoreError> {
@@ -257,6 +257,21 @@ impl Reader {
             Arrival::Replacement(cert) => self.store().prepare_replacement(cert, preparation),
         }
     }
+}
+
+/// Facts about an address in a certificate at `now`.
+pub(super) fn facts(
+    store: &Store,
+    fingerprint: Fingerprint,
+    email: &Address,
+    now: Timestamp,
+) -> Result<Facts, StoreError> {
+    let row = store.row(fingerprint)?.map(|row| store.current(row, now)).transpose()?;
+    Ok(Facts {
+        summary: row.map(|row| row.summary),
+        published: store.keyserver().published(fingerprint)?,
+        generation: store.keyserver().link_generation(fingerprint, email)?,
+    })
 }
 
 impl Deref for Reader {
