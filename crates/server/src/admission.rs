@@ -44,7 +44,7 @@ pub(crate) async fn choose(
         }
         Ok((taken, turned_away))
     };
-    lanes.work_on(from, certs, work).await
+    Ok(lanes.work_on(from, certs, work).await?.0)
 }
 
 async fn is_known(store: &mut Reading, cert: &Cert) -> Result<bool, Refusal> {

@@ -22,8 +22,8 @@ use crate::turns::{OneEach, Turns};
 /// The CPU time up to which an upload is cheap. Real certificates need a few milliseconds.
 const CHEAP: Duration = Duration::from_millis(50);
 
-/// The least number of threads for costly uploads. Each of these can take seconds, so that they share the cores instead of
-/// waiting for each other.
+/// The least number of threads for costly uploads. Each upload can take seconds, so they share the cores and do not wait
+/// for each other.
 const COSTLY_THREADS: usize = 8;
 
 /// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
@@ -49,8 +49,9 @@ pub(crate) struct Lanes {
     peers: Turns,
 }
 
+/// The threads that an upload goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Lane {
+pub(crate) enum Lane {
     Cheap,
     /// For uploads from this network.
     Costly(Network),
@@ -103,25 +104,12 @@ impl Lanes {
     }
 
     /// Runs work on certificates that came from a network, with a view of the store and with the settings for preparing
-    /// them, on a thread for work of their cost. It runs twice if it turns out to be costly.
+    /// them, on a thread for work of their cost. It runs twice if it turns out to be costly. Returns the lane, too.
     ///
     /// # Errors
     ///
     /// [`Refusal::TooCostly`], [`Refusal::Busy`], and the errors of `work`.
     pub(crate) async fn work_on<T: Send + 'static>(
-        &self,
-        from: Network,
-        certs: Vec<Cert>,
-        work: impl AsyncFn(&mut Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal>
-        + Clone
-        + Send
-        + 'static,
-    ) -> Result<T, Refusal> {
-        self.work_in_lane(from, certs, work).await.map(|(result, _)| result)
-    }
-
-    /// Like [`Self::work_on`]; returns the lane, too.
-    async fn work_in_lane<T: Send + 'static>(
         &self,
         from: Network,
         certs: Vec<Cert>,
@@ -164,7 +152,7 @@ impl Lanes {
         let prepare = async |store: &mut Reading, certs: Vec<Cert>, preparation: &Preparation| {
             Ok(store.prepare(Arrival::Copies(certs), preparation).await?)
         };
-        let (intake, lane) = self.work_in_lane(from, certs, prepare).await?;
+        let (intake, lane) = self.work_on(from, certs, prepare).await?;
         self.write(lane, intake).await
     }
 

@@ -73,7 +73,7 @@ struct Requests {
 pub(crate) struct Metrics {
     registry: Registry,
     requests: [Requests; RequestKind::ALL.len()],
-    /// The counters below, and that of the log.
+    /// The counters below.
     plain: Vec<IntCounter>,
     pub(crate) connections: IntCounter,
     pub(crate) connections_refused: IntCounter,
@@ -123,6 +123,7 @@ impl Metrics {
         registry.register(Box::new(answered.clone()))?;
         registry.register(Box::new(took.clone()))?;
         let status = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        registry.register(Box::new(log::LOST.clone()))?;
         let mut plain = Vec::new();
         let mut listed = |counter: IntCounter| {
             registry.register(Box::new(counter.clone()))?;
@@ -130,7 +131,7 @@ impl Metrics {
             prometheus::Result::Ok(counter)
         };
         let mut counter = |name, help| listed(IntCounter::new(name, help)?);
-        let mut metrics = Self {
+        Ok(Self {
             requests: RequestKind::ALL.map(|kind| Requests {
                 status: status.map(|status| answered.with_label_values(&[kind.name(), status])),
                 duration: took.with_label_values(&[kind.name()]),
@@ -174,12 +175,9 @@ impl Metrics {
             mails: counter("mails_total", "Mails sent.")?,
             counted: counter("counted_total", "Counts over the whole store, for statistics.")?,
             tallied: Mutex::default(),
-            plain: Vec::new(),
-            registry: Registry::default(),
-        };
-        listed(log::LOST.clone())?;
-        (metrics.plain, metrics.registry) = (plain, registry);
-        Ok(metrics)
+            plain,
+            registry,
+        })
     }
 
     pub(crate) fn answered(&self, kind: RequestKind, status: u16, took: Duration) {
@@ -226,7 +224,11 @@ impl Metrics {
 
     /// The plain counters: name, help, value.
     pub(crate) fn counters(&self) -> Vec<(String, String, u64)> {
-        let descriptions = self.plain.iter().map(|counter| (counter.desc()[0], counter.get()));
+        let descriptions = self
+            .plain
+            .iter()
+            .chain([&*log::LOST])
+            .map(|counter| (counter.desc()[0], counter.get()));
         descriptions.map(|(desc, n)| (desc.fq_name.clone(), desc.help.clone(), n)).collect()
     }
 }

@@ -168,7 +168,7 @@ impl Owners {
             }
             Ok(orders)
         };
-        self.lanes.work_on(from, certs, work).await
+        Ok(self.lanes.work_on(from, certs, work).await?.0)
     }
 }
 

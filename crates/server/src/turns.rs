@@ -93,7 +93,7 @@ impl Turns {
     }
 }
 
-/// One turn at a time for each of many: who has one waits for it to end before the next.
+/// One turn at a time for each key. Whoever has a turn gets the next one when it ends.
 #[derive(Debug)]
 pub(crate) struct OneEach<K>(Mutex<HashMap<K, Arc<Semaphore>>>);
 

@@ -87,8 +87,11 @@ impl Certified {
         known.unwritten.len() >= WRITE || is_late
     }
 
-    /// Takes some of the verdicts that are to be written.
-    pub(crate) fn take(&self) -> Vec<Found> {
+    /// Takes some of the verdicts that are to be written now.
+    pub(crate) fn take_due(&self) -> Vec<Found> {
+        if !self.is_due() {
+            return Vec::new();
+        }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let left = known.unwritten.len().saturating_sub(WRITE);
         let taken = known.unwritten.split_off(left);

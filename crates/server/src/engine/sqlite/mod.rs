@@ -189,11 +189,7 @@ impl Sqlite {
     }
 
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
-        let found = if self.readers.certified().is_due() {
-            self.readers.certified().take()
-        } else {
-            Vec::new()
-        };
+        let found = self.readers.certified().take_due();
         if found.is_empty() {
             return self.change(|store| store.operator_mut().tidy()).await;
         }
