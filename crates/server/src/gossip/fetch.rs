@@ -77,10 +77,12 @@ impl Fetcher {
                 break;
             }
             let fetching = self.turns.fetch(digests);
-            if fetching.digests().is_empty() {
+            // Another exchange may have fetched some of them since this one compared.
+            let lacking = self.lacking(peer.view, fetching.digests());
+            if lacking.is_empty() {
                 continue;
             }
-            match self.some(peer, url, fetching.digests().to_vec()).await {
+            match self.some(peer, url, lacking).await {
                 Ok(more) => {
                     failures = 0;
                     fetched.certs += more.certs;
@@ -159,13 +161,18 @@ impl Fetcher {
         count(&self.metrics.certs_fetched, came);
         let outcomes = self.lanes.add_from_peer(certs).await?;
         self.engine.follow().await.map_err(Refusal::from)?;
-        let mut missing = digests;
-        missing.retain(|digest| {
-            !self.engine.with_tree(view, |tree| tree.contains(digest)).unwrap_or(false)
-        });
+        let missing = self.lacking(view, &digests);
         let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
         let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
         Ok((Fetched { certs: came, new, updated }, missing))
+    }
+
+    /// Those of `digests` that the tree of the view does not have.
+    fn lacking(&self, view: View, digests: &[Digest]) -> Vec<Digest> {
+        let lacking = self.engine.with_tree(view, |tree| {
+            digests.iter().filter(|digest| !tree.contains(digest)).copied().collect()
+        });
+        lacking.unwrap_or_else(|| digests.to_vec())
     }
 }
 

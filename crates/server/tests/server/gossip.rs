@@ -402,13 +402,15 @@ fn dripping_peers_hold_up_nobody_and_end() {
 fn a_certificate_that_two_peers_announce_is_fetched_from_one() {
     let certs = generated(230);
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
-    let slow = || {
+    let slow = |pause_ms| {
         let peer = Peer::start(&announced, certs[200..].to_vec());
-        peer.with_pause(Duration::from_secs(2))
+        peer.with_pause(Duration::from_millis(pause_ms))
     };
-    let peers = [slow(), slow(), slow()];
+    // In three requests each. The slowest one ends its first when another one has had the rest.
+    let peers = [slow(2000), slow(2000), slow(200)];
     let mut config = gossiping();
     config.gossip.interval_s = 0.1;
+    config.gossip.fetch_certs = 10;
     let server = Site::with(&certs[..200], config);
     for peer in &peers {
         server.add_peer(peer.gossip, View::Sks);
