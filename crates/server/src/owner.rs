@@ -45,8 +45,9 @@ const SIGNATURES_MAX: usize = 4;
 /// Bytes of the signatures in one request.
 const SIGNATURE_BYTES_MAX: usize = 64 << 10;
 
-/// The accepted difference of a clock that is ahead.
-const AHEAD: Duration = Duration::from_secs(120);
+/// The accepted difference of a clock that is ahead. A request waits until its time has come: afterwards a copy of it is
+/// older than the change that it made.
+const AHEAD: Duration = Duration::from_secs(5);
 
 /// A certificate whose owner signed the request.
 struct Signed {
@@ -136,6 +137,8 @@ impl Owners {
             .engine
             .read(async move |store: &mut Reading| read(store, &keytext, &keysig).await)
             .await?;
+        let time = signed.iter().map(|signed| signed.time).max().unwrap_or(0);
+        tokio::time::sleep(Duration::from_secs(time.saturating_sub(clock::now()).into())).await;
         let orders = if path == "/pks/delete" {
             let order = |signed: Signed| signed.order(Wish::Withdraw);
             signed.into_iter().map(order).collect()
@@ -161,9 +164,8 @@ impl Owners {
             let mut left = preparation.clone();
             let mut orders = Vec::with_capacity(certs.len());
             for (cert, &time) in certs.into_iter().zip(&times) {
-                let replacement = replacement(store, &cert, &left).await?;
+                let replacement = replacement(store, &cert, &mut left).await?;
                 let replacement = replacement.ok_or_else(|| missing(cert.fingerprint()))?;
-                left.allowed = left.allowed.saturating_sub(replacement.intake.cost());
                 orders.push(Signed { cert, time }.order(Wish::Replace(Box::new(replacement))));
             }
             Ok(orders)
@@ -324,23 +326,25 @@ impl Readings {
 }
 
 /// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there
-/// is no such certificate any more.
+/// is no such certificate any more. What it costs is taken from what `left` allows.
 async fn replacement(
     store: &mut Reading,
     cert: &Cert,
-    preparation: &Preparation,
+    left: &mut Preparation,
 ) -> Result<Option<Replacement>, EngineError> {
     let Some(row) = store.row(cert.fingerprint()).await? else { return Ok(None) };
     let Some(mut stored) = store.stored(row.place).await? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
-        let (needed, allowed) = (stored.cert.cost(), preparation.allowed);
+        let (needed, allowed) = (stored.cert.cost(), left.allowed);
         if needed > allowed {
             return Err(EngineError::TooCostly { needed, allowed });
         }
+        left.allowed -= needed;
         stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
     }
     let (lasting, gone) = compare(&stored, cert);
-    let intake = store.prepare(Arrival::Replacement(cert.union(&lasting)), preparation).await?;
+    let intake = store.prepare(Arrival::Replacement(cert.union(&lasting)), left).await?;
+    left.allowed = left.allowed.saturating_sub(intake.cost());
     Ok(Some(Replacement { intake, gone }))
 }
 

@@ -1,5 +1,7 @@
 //! Requests signed by owners with GnuPG, and attacks by thieves.
 
+use std::time::SystemTime;
+
 use crate::site::{Got, Gpg, Site, armored, make, next_second, user_ids};
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::packet::signature::SignatureBuilder;
@@ -194,6 +196,32 @@ fn a_replayed_request_changes_nothing() {
     assert_eq!(user_ids(&site.cert(&owner.fingerprint).unwrap()).len(), 2);
     let (keytext, keysig) = owner.request("/pks/delete", &[]);
     assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 200);
+}
+
+/// Dated by a clock that is so many seconds ahead.
+fn ahead(owner: &Owner, path: &str, seconds: u64) -> (String, String) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    owner.request(path, &["--faked-system-time", &(now + seconds).to_string()])
+}
+
+#[test]
+fn a_request_by_a_clock_that_is_ahead_waits_so_that_its_copy_is_old() {
+    let site = Site::start(Config::default());
+    let owner = Owner::new(&["Olga <olga@example.org>"]);
+    site.upload(&owner.cert());
+    let (keytext, keysig) = ahead(&owner, "/pks/replace", 60);
+    let got = send(&site, "/pks/replace", &keytext, &keysig);
+    assert_eq!(got.status, 422, "{}", got.text());
+    let (keytext, keysig) = ahead(&owner, "/pks/replace", 4);
+    let got = send(&site, "/pks/replace", &keytext, &keysig);
+    assert_eq!(got.status, 200, "{}", got.text());
+    next_second();
+    owner.gpg.run(&["--quick-add-uid", &owner.fingerprint, "Olga <new@example.org>"]);
+    assert_eq!(site.upload(&owner.cert()).status, 200);
+    let copy = send(&site, "/pks/replace", &keytext, &keysig);
+    assert_eq!(copy.status, 422, "{}", copy.text());
+    assert!(copy.text().contains("sign it again"), "{}", copy.text());
+    assert_eq!(user_ids(&site.cert(&owner.fingerprint).unwrap()).len(), 2);
 }
 
 #[test]
