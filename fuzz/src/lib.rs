@@ -105,6 +105,7 @@ pub fn kept(bytes: &[u8]) {
         attributes: choice[7] & 1 == 0,
         signatures: usize::MAX,
         variants: count(0, 1),
+        hint_bytes: count(0, 4),
         own_signatures: count(4, 1),
         bad_signatures: count(5, 1),
         signatures_per_signer: count(6, 1),

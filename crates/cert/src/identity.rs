@@ -113,6 +113,9 @@ pub(crate) enum Claim {
     SignedOther,
 }
 
+/// Octets of an Ed448 signature of algorithm 22, with the octet before it.
+const ED448_PREFIXED: usize = 1 + 114;
+
 impl<'a> Signature<'a> {
     /// The name of the signature: SHA-256 over its identity.
     #[must_use]
@@ -172,6 +175,11 @@ impl<'a> Signature<'a> {
             rest = behind;
             let reduced: [u8; 32];
             let mut number = stripped(number);
+            if self.algorithm == 22 && at == 0 && number.len() == ED448_PREFIXED {
+                // Ed448: both halves follow a prefix, and the second number says nothing.
+                let bits = u16::try_from(ED448_PREFIXED * 8 - 1).ok()?;
+                return Some([&bits.to_be_bytes()[..], &[0x40], &number[1..], &[0, 0]].concat());
+            }
             if self.algorithm == 22 && at == 1 && !number.is_empty() && number.len() <= 32 {
                 let mut padded = [0; 32];
                 padded[32 - number.len()..].copy_from_slice(number);
@@ -246,6 +254,19 @@ mod tests {
         body.extend(octets);
         body.extend(numbers);
         body
+    }
+
+    #[test]
+    fn the_prefix_and_the_second_number_of_ed448_are_no_part_of_a_signature() {
+        let of = |prefix: u8, bits: [u8; 2], rest: &[u8]| {
+            let numbers = [&bits[..], &[prefix], &[7; 114], rest].concat();
+            Signature::parse(&signature(&[5, 2, 0, 0, 0, 9], &[], [1, 2], &numbers)).unwrap().id()
+        };
+        let usual = of(0x40, [3, 0x97], &[0, 0]);
+        for rest in [&[0, 0][..], &[0, 1, 1], &[0, 9, 1, 2], &[]] {
+            assert_eq!(of(0x40, [3, 0x97], rest), usual);
+            assert_eq!(of(0x80, [3, 0x98], rest), usual);
+        }
     }
 
     #[test]

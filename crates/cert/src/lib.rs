@@ -68,7 +68,7 @@ pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
-pub use limits::{Limits, PossibleIssuer};
+pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use revoker::{DesignatedRevocation, RevokerState};
 pub use served::{Serving, ThirdParty};

@@ -45,6 +45,9 @@ pub struct Limits {
     pub signatures: usize,
     /// Maximum number of packets of one signature.
     pub variants: usize,
+    /// Maximum bytes that a packet has beside the identity of its signature, if the owner did not make it: hints, which
+    /// nobody has signed.
+    pub hint_bytes: usize,
     /// Maximum number of signatures that the primary key made.
     pub own_signatures: usize,
     /// Maximum number of signatures in the name of the primary key that turn out not to be made by it, or cannot be
@@ -67,6 +70,7 @@ impl Default for Limits {
             components: usize::MAX,
             signatures: usize::MAX,
             variants: usize::MAX,
+            hint_bytes: usize::MAX,
             own_signatures: usize::MAX,
             bad_signatures: usize::MAX,
             signatures_per_signer: usize::MAX,
@@ -104,8 +108,8 @@ pub struct PossibleIssuer {
     pub is_certified: bool,
 }
 
-/// The revocations by each named revoker that are kept in any case.
-const DESIGNATED_MAX: usize = 4;
+/// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
+pub const DESIGNATED_MAX: usize = 4;
 
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
@@ -248,6 +252,7 @@ impl Cert {
             }
             parts = self.parts(&try_all(self, verdicts), limits);
         }
+        drop_long_hints(&mut parts, limits, self.fingerprint().key_id());
         let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
             self.verify_others(&mut parts, look_up);
@@ -261,7 +266,7 @@ impl Cert {
         // A component may have lost all that bound it.
         parts.iter_mut().for_each(Part::attest);
         assign_pools(&mut parts, &revokers, tomorrow);
-        choose_others(&mut parts, limits);
+        choose_others(&mut parts, &revokers, limits);
 
         let id = self.fingerprint().key_id();
         let mut kept: BTreeMap<usize, Verdict> = BTreeMap::new();
@@ -273,7 +278,9 @@ impl Cert {
                 let is_hidden = candidate.verdict == Verdict::Good
                     && candidate.variants.claim(id) == Claim::Other;
                 let verdict = if is_hidden { Verdict::Other } else { candidate.verdict };
-                kept.extend(candidate.variants.0.iter().map(|v| (v.at, verdict)));
+                kept.extend(
+                    candidate.variants.0.iter().map(|v| (v.at, candidate.verdict_on(v, verdict))),
+                );
             }
         }
         let cert = self.retain(|at, packet| {
@@ -304,7 +311,10 @@ impl Cert {
         parts.retain(|part| part.is_bound);
         let mut places: BTreeSet<usize> = BTreeSet::new();
         let mut add = |candidate: &Candidate<'_>| {
-            places.extend(candidate.variants.0.iter().map(|variant| variant.at));
+            let variants = candidate.variants.0.iter();
+            let right = variants
+                .filter(|v| candidate.verdict_on(v, Verdict::Certified) == Verdict::Certified);
+            places.extend(right.map(|variant| variant.at));
         };
         for part in &mut parts {
             part.candidates.retain(|candidate| {
@@ -386,6 +396,12 @@ impl Cert {
                 counts[0][class_of(bytes.max(component))] += 1;
             }
             counts[pool][class_of(bytes.max(component))] += 1;
+            if verdict != Verdict::Good && bytes > limits.hint_bytes {
+                let hints = Signature::parse(packet.body).map_or(0, |s| hint_bytes(&s, bytes));
+                if hints > limits.hint_bytes {
+                    return false;
+                }
+            }
             // A signature that may have another packet is looked at.
             if limits.variants < usize::MAX && !hashed.is_empty() && packet.body.starts_with(hashed)
             {
@@ -447,6 +463,7 @@ impl Cert {
             // Signatures on components that the owner has not bound share one limit, whoever made them.
             && (unbound == [0; CLASSES]
                 || fits(limits.bad_signatures, &|verdict| verdict != Verdict::Good))
+            && candidates().all(|c| c.verdict == Verdict::Good || c.has_short_hints(limits))
             && candidates().all(|candidate| {
                 let essential = candidate.variants.signature().map_or(0, |s| essential_bytes(&s));
                 let mut left = further_variants(limits);
@@ -610,6 +627,25 @@ impl<'a> Candidate<'a> {
         Self { variants, verdict, by, by_class, is_attested, pool, rank, size_class }
     }
 
+    /// The verdict on a packet of the signature: packets that do not name the key that made it are not verified.
+    fn verdict_on(&self, variant: &Variant<'_>, verdict: Verdict) -> Verdict {
+        match (verdict, self.by) {
+            (Verdict::Certified, Some(by)) if !variant.names(by) => Verdict::Foreign,
+            _ => verdict,
+        }
+    }
+
+    /// Whether no packet has longer hints than `limits` admit.
+    fn has_short_hints(&self, limits: &Limits) -> bool {
+        self.variants.0.iter().all(|variant| variant.has_short_hints(limits))
+    }
+
+    /// The named revokers in whose name the signature may be, if it is a revocation by one.
+    fn designated<'r>(&self, revokers: &'r Revokers) -> impl Iterator<Item = KeyId> + use<'r> {
+        let named = if revokers.is_empty() { BTreeSet::new() } else { named(&self.variants) };
+        named.into_iter().filter(|id| revokers.contains_key(id))
+    }
+
     fn is_attestation(&self) -> bool {
         self.variants.signature().is_some_and(|signature| signature.kind == kind::ATTESTATION)
     }
@@ -652,26 +688,47 @@ fn revokers(parts: &[Part<'_>], which: impl Fn(Verdict) -> bool) -> Revokers {
 fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
     let mut count = [0; CLASSES];
     for part in parts {
-        let mut by: HashMap<Option<KeyId>, usize> = HashMap::new();
+        let mut by: HashMap<KeyId, usize> = HashMap::new();
         for candidate in part.candidates.iter().filter(|c| c.verdict.is_by_others()) {
             count[candidate.size_class] += 1;
             if candidate.variants.0.len() > limits.variants {
                 return true;
             }
-            let issuer = candidate.variants.signature().and_then(|signature| signature.issuer);
-            let of_issuer = by.entry(issuer).or_default();
-            *of_issuer += 1;
-            if *of_issuer > limits.signatures_per_signer
-                || *of_issuer > DESIGNATED_MAX
-                    && issuer.is_some_and(|id| revokers.contains_key(&id))
-            {
-                return true;
+            for issuer in named(&candidate.variants) {
+                let of_issuer = by.entry(issuer).or_default();
+                *of_issuer += 1;
+                let is_revoker = revokers.contains_key(&issuer);
+                if *of_issuer > limits.signatures_per_signer
+                    || is_revoker && *of_issuer > DESIGNATED_MAX
+                {
+                    return true;
+                }
             }
         }
     }
     count.iter().enumerate().any(|(class, &count)| {
         count > admitted(limits.foreign_signatures.min(limits.foreign_unranked), class)
     })
+}
+
+/// Drops packets with long hints of signatures that the owner did not make, so that the number of signatures bounds the
+/// bytes.
+fn drop_long_hints(parts: &mut [Part<'_>], limits: &Limits, id: KeyId) {
+    for part in parts {
+        for candidate in part.candidates.iter_mut().filter(|c| c.verdict != Verdict::Good) {
+            let before = candidate.variants.0.len();
+            candidate.variants.0.retain(|variant| variant.has_short_hints(limits));
+            let left = candidate.variants.0.len();
+            // Only a packet that is gone said that another key may have made it.
+            if (1..before).contains(&left)
+                && candidate.verdict.is_by_others()
+                && candidate.variants.claim(id) == Claim::Own
+            {
+                candidate.verdict = Verdict::Bad;
+            }
+        }
+        part.candidates.retain(|candidate| !candidate.variants.0.is_empty());
+    }
 }
 
 /// Drops components that the owner has not bound, above their limit: the smallest SHA-256 stay.
@@ -723,13 +780,11 @@ fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
                 }
                 verdict if verdict.is_by_others() => {
                     candidate.pool = Pool::Foreign;
-                    let named = named(&candidate.variants);
-                    let is_designated = part.at == 0
-                        && signature.kind == kind::KEY_REVOCATION
-                        && named.iter().any(|id| revokers.contains_key(id));
-                    if is_designated {
+                    let is_key_revocation = part.at == 0 && signature.kind == kind::KEY_REVOCATION;
+                    if is_key_revocation && candidate.designated(revokers).next().is_some() {
                         candidate.pool = Pool::Designated;
                     }
+                    let rank = &mut candidate.rank;
                     if candidate.by.is_some() {
                         (rank.is_soft, rank.created) = (!is_hard, Reverse(created));
                     }
@@ -746,7 +801,7 @@ fn assign_pools(parts: &mut [Part<'_>], revokers: &Revokers, tomorrow: u32) {
 
 /// Chooses the signatures of the owner that stay, and with them the components that the owner has bound.
 fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
-    count_better(parts);
+    count_better(parts, &Revokers::new());
     let mut gone = BTreeSet::new();
     drop_above(parts, Pool::Own, limits.own_signatures, &mut gone);
     drop_all(parts, &gone);
@@ -756,8 +811,8 @@ fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
 }
 
 /// Chooses the signatures that stay in the other pools.
-fn choose_others(parts: &mut [Part<'_>], limits: &Limits) {
-    count_better(parts);
+fn choose_others(parts: &mut [Part<'_>], revokers: &Revokers, limits: &Limits) {
+    count_better(parts, revokers);
     let mut gone = BTreeSet::new();
     // The first revocations of each named revoker stay. The others compete with all other signatures.
     for (at, part) in parts.iter_mut().enumerate() {
@@ -816,31 +871,46 @@ fn drop_all(parts: &mut [Part<'_>], gone: &Places) {
 }
 
 /// Counts for each verified signature those that are better, of the same kind and size, on the same component and by the
-/// same key.
-fn count_better(parts: &mut [Part<'_>]) {
+/// same key; and for each revocation by a named revoker those in the same name, where that number is the smallest.
+fn count_better(parts: &mut [Part<'_>], revokers: &Revokers) {
     for part in parts {
         let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-        for (number, candidate) in part.candidates.iter().enumerate() {
+        for (number, candidate) in part.candidates.iter_mut().enumerate() {
+            candidate.rank.behind = 0;
             let Some(signature) = candidate.variants.signature() else { continue };
             let kind = match signature.kind {
                 kind if kind::CERTIFICATION.contains(&kind) => *kind::CERTIFICATION.start(),
                 kind => kind,
             };
-            let by = match candidate.pool {
-                Pool::Own => None,
-                Pool::Designated => named(&candidate.variants).into_iter().next(),
-                Pool::Foreign if candidate.by.is_some() => None,
-                Pool::Foreign | Pool::Bad | Pool::Stray => continue,
-            };
-            let rank = &candidate.rank;
-            let group = (candidate.size_class, rank.class, rank.component, kind, by);
-            groups.entry(group).or_default().push(number);
+            let Rank { class, component, .. } = candidate.rank;
+            let size = candidate.size_class;
+            match candidate.pool {
+                Pool::Designated => {
+                    for by in candidate.designated(revokers) {
+                        let group = (size, 0, [0; 32], kind, Some(by));
+                        groups.entry(group).or_default().push(number);
+                    }
+                }
+                Pool::Foreign if candidate.by.is_none() => {}
+                Pool::Own | Pool::Foreign => {
+                    let group = (size, class, component, kind, None);
+                    groups.entry(group).or_default().push(number);
+                }
+                Pool::Bad | Pool::Stray => {}
+            }
         }
+        let mut behind: HashMap<usize, usize> = HashMap::new();
         for mut group in groups.into_values() {
             group.sort_unstable_by_key(|&number| part.candidates[number].rank);
-            for (behind, number) in group.into_iter().enumerate() {
-                part.candidates[number].rank.behind = behind;
+            for (place, number) in group.into_iter().enumerate() {
+                behind
+                    .entry(number)
+                    .and_modify(|least| *least = place.min(*least))
+                    .or_insert(place);
             }
+        }
+        for (number, behind) in behind {
+            part.candidates[number].rank.behind = behind;
         }
     }
 }
@@ -857,6 +927,25 @@ fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
 /// The bytes of a signature that are its identity.
 fn essential_bytes(signature: &Signature<'_>) -> usize {
     signature.hashed.len() + signature.salt.len() + signature.value().len()
+}
+
+/// The bytes of a packet beside the identity of its signature.
+fn hint_bytes(signature: &Signature<'_>, packet_bytes: usize) -> usize {
+    packet_bytes.saturating_sub(essential_bytes(signature))
+}
+
+impl Variant<'_> {
+    /// Whether the packet names a key as the issuer, alone or beside others.
+    fn names(&self, id: KeyId) -> bool {
+        self.signature.is_some_and(|signature| match signature.signed_issuer {
+            Some(issuer) => issuer == id,
+            None => signature.issuers().iter().any(|&(issuer, _)| issuer == id),
+        })
+    }
+
+    fn has_short_hints(&self, limits: &Limits) -> bool {
+        self.signature.is_none_or(|s| hint_bytes(&s, self.body.len()) <= limits.hint_bytes)
+    }
 }
 
 /// The hashed part of a signature from version 4 on, or the octets that variants of a version 3 signature share.
@@ -1034,6 +1123,42 @@ pub(crate) mod tests {
         }
     }
 
+    /// A direct-key signature of the owner that names a revoker.
+    pub(crate) fn naming(revoker: [u8; 20]) -> Vec<u8> {
+        let mut body = signature(0x1f, 1, OWN, b"good");
+        body.splice(22..22, [&[23, 12, 0x80, 1][..], &revoker].concat());
+        body[5] += 24;
+        body
+    }
+
+    #[test]
+    fn revocations_in_the_name_of_a_revoker_have_a_limit_whatever_else_they_name() {
+        let naming = naming([3; 20]);
+        let revoker = u64::from_be_bytes([3; 8]);
+        let flood = (1..=200u8).map(|n| hinted(0x20, &[n], &[u64::from(n), revoker]));
+        let flood = cert(&[(Tag::PUBLIC_KEY, b"", flood.collect())]);
+        let whole = cert(&[(Tag::PUBLIC_KEY, b"", vec![naming.clone()])]).union(&flood);
+        let limits = Limits { foreign_signatures: 3, ..Limits::default() };
+        let kept = keep(&whole, &judged(&whole, &[naming]), &limits);
+        assert_eq!(bodies(&kept).count(), 1 + DESIGNATED_MAX + 3);
+    }
+
+    #[test]
+    fn long_hints_are_kept_in_signatures_of_the_owner_only() {
+        let long = [&[200, 100][..], &[7; 199]].concat();
+        let own = variant(0x13, 1, OWN, b"good", &long);
+        let others = [7, OWN].map(|signer| variant(0x13, 1, signer, b"other", &long));
+        let short = signature(0x13, 2, 7, b"short");
+        let all = [&others[..], &[own.clone(), short.clone()]].concat();
+        let whole = cert(&[user_id(b"one", all)]);
+        let verdicts = judged(&whole, std::slice::from_ref(&own));
+        let limits = Limits { hint_bytes: 200, ..Limits::default() };
+        let kept = keep(&whole, &verdicts, &limits);
+        assert_eq!(kept, cert(&[user_id(b"one", vec![own, short])]));
+        let enough = Limits { hint_bytes: 220, ..Limits::default() };
+        assert_eq!(keep(&whole, &verdicts, &enough), whole);
+    }
+
     #[test]
     fn limits_are_those_of_a_size_class() {
         let sizes = [100, 2000, 20_000];
@@ -1132,7 +1257,7 @@ pub(crate) mod tests {
     }
 
     /// A signature whose issuers are only in octets that anybody can change.
-    fn hinted(kind: u8, text: &[u8], issuers: &[u64]) -> Vec<u8> {
+    pub(crate) fn hinted(kind: u8, text: &[u8], issuers: &[u64]) -> Vec<u8> {
         let own = cert(&[]).fingerprint().key_id().0;
         let hints = issuers.iter().flat_map(|&issuer| {
             let issuer = if issuer == OWN { own } else { issuer };
@@ -1273,7 +1398,8 @@ pub(crate) mod tests {
     }
 
     fn any_limits() -> impl Strategy<Value = Limits> {
-        let counts = (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4);
+        let counts =
+            (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4, 0usize..24);
         (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
             |(packet_bytes, user_id_bytes, attributes, counts)| Limits {
                 packet_bytes,
@@ -1285,6 +1411,7 @@ pub(crate) mod tests {
                 signatures_per_signer: counts.3,
                 foreign_signatures: counts.4,
                 variants: counts.5,
+                hint_bytes: counts.6,
                 ..Limits::default()
             },
         )

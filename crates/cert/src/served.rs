@@ -7,12 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::arithmetic;
 use crate::attestation::Attested;
 use crate::fields::Fields;
 use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
-use crate::limits::is_revocation;
+use crate::limits::{DESIGNATED_MAX, is_revocation};
 use crate::packet;
 use crate::signature::{Subpacket, Subpackets};
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
@@ -56,7 +57,8 @@ pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
     /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
-    /// named, then signatures that the owner has attested, then those that were verified, then others by their SHA-256.
+    /// named, at most [`DESIGNATED_MAX`] in the name of each, then signatures that the owner has attested, then those that
+    /// were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
     pub attributes: bool,
@@ -67,20 +69,36 @@ const AREA_BYTES_MAX: usize = 10_000;
 const USER_ID_BYTES_MAX: usize = 2048;
 const KEY_BYTES_MAX: usize = 256 << 10;
 
-/// Maximum number of back signatures that are tried for one signature.
-pub(crate) const BACK_SIGNATURES_MAX: usize = 64;
+/// Maximum number of back signatures that are tried in one area of subpackets. Real ones have one, seldom two.
+pub(crate) const BACK_SIGNATURES_MAX: usize = 4;
+
+/// CPU time for the back signatures of one certificate, by the model of [`Cert::cost`], in nanoseconds. A certificate that
+/// needs more is served without the rest of those that are not signed.
+const BACK_SIGNATURES_NS: u64 = 50_000_000;
 
 /// Maximum number of issuers in a signature that is written anew.
 const ISSUERS_MAX: usize = 4;
 
-/// The class of third-party signatures that nobody here has verified, and the owner has not attested.
-const UNVERIFIED: u8 = 3;
+/// The worth of a third-party signature, the best first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Class {
+    /// A revocation by a revoker whom the owner named.
+    Revocation,
+    /// The same in the name of a revoker, who may be unknown.
+    RevocationInTheName,
+    /// Attested by the owner.
+    Attested,
+    /// Made by a key in the store.
+    Verified,
+    Unverified,
+}
 
 /// A third-party signature that may be served.
 struct Foreign<'a> {
-    component: usize,
-    /// 0: a revocation by a revoker whom the owner named. 1: attested by the owner. 2: verified.
-    class: u8,
+    /// The place of the component, and the component.
+    at: usize,
+    component: PacketRef<'a>,
+    class: Class,
     variants: Variants<'a>,
     signature: Signature<'a>,
 }
@@ -92,7 +110,7 @@ impl Cert {
     /// `None` if nothing changes. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
-        let mut hints = Hints::new(self)?;
+        let mut hints = Hints::within(self, BACK_SIGNATURES_NS)?;
         let mut verdicts = verdicts.iter().copied();
         let mut packets = self.packets().enumerate().peekable();
         let mut kept: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
@@ -118,7 +136,7 @@ impl Cert {
             let mut is_bound = at == 0;
             let before = foreign.len();
             let mut own = Vec::new();
-            for variants in Variants::of(bodies.iter().copied()) {
+            for mut variants in Variants::of(bodies.iter().copied()) {
                 let Some(signature) = variants.signature() else { continue };
                 let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
                 let is_good = variants.0.iter().any(|v| verdict(v) == Verdict::Good);
@@ -136,18 +154,23 @@ impl Cert {
                     let (at, written) = hints.own(component, &variants, &signature);
                     kept.insert(at, written);
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
+                    let is_certified = |v: &Variant<'_>| verdict(v) == Verdict::Certified;
                     let class = match verdict(&variants.0[0]) {
-                        Verdict::Certified => 2,
-                        Verdict::Foreign | Verdict::Other => UNVERIFIED,
+                        _ if variants.0.iter().any(is_certified) => Class::Verified,
+                        Verdict::Foreign | Verdict::Other => Class::Unverified,
                         _ => continue,
                     };
+                    if class == Class::Verified {
+                        // The others name another key.
+                        variants.0.retain(is_certified);
+                    }
                     let names_owner = signature.issuer_fingerprint == Some(self.fingerprint());
                     if names_owner
                         || signature.version > 3 && !has_readable_subpackets(signature.hashed_area)
                     {
                         continue;
                     }
-                    foreign.push(Foreign { component: at, class, variants, signature });
+                    foreign.push(Foreign { at, component, class, variants, signature });
                 }
             }
             if is_bound {
@@ -160,22 +183,15 @@ impl Cert {
             let attested = Attested::by(own);
             for one in foreign.iter_mut().skip(before) {
                 if !attested.is_empty() && attested.names_one(&one.variants) {
-                    one.class = one.class.min(1);
+                    one.class = Class::Attested;
                     // Clients compare the digests of what they get.
                     one.variants.0.retain(|variant| attested.names(variant));
                 }
             }
         }
-        for one in &mut foreign {
-            let is_key_revocation =
-                one.component == 0 && one.signature.kind == kind::KEY_REVOCATION;
-            let named = || one.signature.issuers().into_iter().map(|(issuer, _)| issuer);
-            if is_key_revocation && named().any(|issuer| revokers.contains(&issuer)) {
-                one.class = 0;
-            }
-        }
+        put_designated_first(&mut foreign, &revokers);
         if serving.third_party == ThirdParty::Verified {
-            foreign.retain(|one| one.class < UNVERIFIED);
+            foreign.retain(|one| one.class < Class::Unverified);
         }
         // Of others with the same numbers, the best is served.
         let mut seen = HashSet::new();
@@ -186,7 +202,7 @@ impl Cert {
         foreign.retain(|one| values.insert(one.signature.value().into_owned()));
         foreign.truncate(serving.foreign_signatures);
         for one in &foreign {
-            if let Some((at, written)) = hints.of_other(&one.variants, &one.signature) {
+            if let Some((at, written)) = hints.of_other(one) {
                 kept.insert(at, written);
             }
         }
@@ -208,29 +224,20 @@ impl Cert {
         Self::parse(&raw).ok()
     }
 
-    /// Whether a subkey that `which` chooses is bound to the primary key and has signed it.
+    /// Whether a subkey that `which` chooses is bound to the primary key and has signed it. The cost, by the model of
+    /// [`Self::cost`], is taken from `left`; when nothing is left, the answer is no.
     #[must_use]
-    pub fn has_signed_back(&self, verdicts: &[Verdict], which: impl Fn(&Key<'_>) -> bool) -> bool {
-        let Some(mut hints) = Hints::new(self) else { return false };
-        let mut verdicts = verdicts.iter().copied();
-        let mut component: Option<PacketRef<'_>> = None;
-        for packet in self.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                let is_chosen = packet.tag == Tag::PUBLIC_SUBKEY
-                    && Key::parse(packet).is_ok_and(|key| which(&key));
-                component = is_chosen.then_some(packet);
-                continue;
-            }
-            let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
-            let Some(subkey) = component.filter(|_| verdict == Verdict::Good) else { continue };
-            let Some(signature) = Signature::parse(packet.body) else { continue };
-            let areas = [signature.hashed_area, signature.unhashed_area];
-            let mut back = areas.into_iter().flat_map(embedded).take(BACK_SIGNATURES_MAX);
-            if back.any(|body| hints.verifies_back(subkey, body).is_some()) {
-                return true;
-            }
-        }
-        false
+    pub fn has_signed_back(
+        &self,
+        verdicts: &[Verdict],
+        which: impl Fn(&Key<'_>) -> bool,
+        left: &mut Duration,
+    ) -> bool {
+        let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let Some(mut hints) = Hints::within(self, left_ns) else { return false };
+        let found = hints.has_signed_back(self, verdicts, which);
+        *left = Duration::from_nanos(hints.left_ns);
+        found
     }
 
     /// Whether other programs can read the primary key. If not, no part of the certificate can be served.
@@ -269,19 +276,56 @@ pub(crate) struct Hints<'a> {
     fingerprint: Fingerprint,
     id: KeyId,
     version: u8,
+    /// Nanoseconds that are left for back signatures.
+    left_ns: u64,
 }
 
 impl<'a> Hints<'a> {
     /// `None` if the primary key cannot be read.
     pub(crate) fn new(cert: &'a Cert) -> Option<Self> {
+        Self::within(cert, u64::MAX)
+    }
+
+    /// As [`Self::new`]. Back signatures above this cost count as not made by the subkey.
+    fn within(cert: &'a Cert, left_ns: u64) -> Option<Self> {
         let primary = Key::parse(cert.packets().next()?).ok()?;
         let fingerprint = cert.fingerprint();
         Some(Self {
+            left_ns,
             version: primary.version,
             verifier: PrimaryKeyVerifier::new(primary),
             fingerprint,
             id: fingerprint.key_id(),
         })
+    }
+
+    /// As [`Cert::has_signed_back`].
+    fn has_signed_back(
+        &mut self,
+        cert: &'a Cert,
+        verdicts: &[Verdict],
+        which: impl Fn(&Key<'_>) -> bool,
+    ) -> bool {
+        let mut verdicts = verdicts.iter().copied();
+        let mut component: Option<PacketRef<'_>> = None;
+        for packet in cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                let is_chosen = packet.tag == Tag::PUBLIC_SUBKEY
+                    && Key::parse(packet).is_ok_and(|key| which(&key));
+                component = is_chosen.then_some(packet);
+                continue;
+            }
+            let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
+            let Some(subkey) = component.filter(|_| verdict == Verdict::Good) else { continue };
+            let Some(signature) = Signature::parse(packet.body) else { continue };
+            let areas = [signature.hashed_area, signature.unhashed_area];
+            let tried = |area| embedded(area).take(BACK_SIGNATURES_MAX);
+            let mut back = areas.into_iter().flat_map(tried);
+            if back.any(|body| self.verifies_back(subkey, body).is_some()) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The first 16 bits of the digest that a signature on `component` signs.
@@ -320,6 +364,10 @@ impl<'a> Hints<'a> {
             return None;
         }
         let subkey = Key::parse(component).ok()?;
+        if self.left_ns == 0 {
+            return None;
+        }
+        self.left_ns = self.left_ns.saturating_sub(subkey.verification_ns());
         let digest = self.verifier.digest_of(component, &signature)?;
         let value = signature.value();
         let exact = Signature { numbers: &value, ..signature };
@@ -371,6 +419,7 @@ impl<'a> Hints<'a> {
         if let [one] = variants.0[..]
             && let Some(area) = self.own_area(component, signature)
             && area.back <= 1
+            && (area.back == 0 || self.may_be_signed_back(component, signature))
             && signature.has_exact_value()
         {
             return (one.at, None);
@@ -378,8 +427,7 @@ impl<'a> Hints<'a> {
         // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
         let signed = hashed.filter_map(|body| self.verifies_back(component, body)).max();
-        let mut tries = variants.0.iter().take(BACK_SIGNATURES_MAX);
-        let back = tries.by_ref().filter_map(|v| self.back_signature(component, v)).max();
+        let back = variants.0.iter().filter_map(|v| self.back_signature(component, v)).max();
         let back = back.filter(|&(created, _)| signed.is_none_or(|signed| created > signed));
         let octets = self.digest_octets(component, signature).unwrap_or(signature.digest_prefix);
         for variant in &variants.0 {
@@ -409,6 +457,17 @@ impl<'a> Hints<'a> {
             }
         }
         (first.at, Some(exact(signature, self.id, &area, octets)))
+    }
+
+    /// Whether the unhashed area has the only back signature, which looks as if the subkey has made it. GnuPG takes the newest
+    /// of several, whether it is genuine or not, and fails at one that the subkey cannot have made.
+    fn may_be_signed_back(&mut self, component: PacketRef<'a>, signature: &Signature<'_>) -> bool {
+        let mut back = embedded(signature.unhashed_area).filter_map(Signature::parse);
+        let Some(back) = back.next() else { return false };
+        embedded(signature.hashed_area).next().is_none()
+            && Key::parse(component).is_ok_and(|subkey| subkey.algorithm == back.algorithm)
+            && self.can_be_read(&back)
+            && self.digest_octets(component, &back) == Some(back.digest_prefix)
     }
 
     /// A back signature with nothing in it that is not signed.
@@ -449,13 +508,21 @@ impl<'a> Hints<'a> {
         named.then_some(Area { back })
     }
 
-    /// The packet of a third-party signature that is served, as [`Self::own`].
-    fn of_other(
-        &self,
-        variants: &Variants<'a>,
-        signature: &Signature<'a>,
-    ) -> Option<(usize, Option<Vec<u8>>)> {
-        for variant in &variants.0 {
+    /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the right octets of the digest
+    /// and the fewest issuers.
+    fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Option<Vec<u8>>)> {
+        let Foreign { component, variants, signature, .. } = one;
+        let mut octets = signature.digest_prefix;
+        let mut sorted: Vec<&Variant<'a>> = variants.0.iter().collect();
+        if sorted.len() > 1 {
+            octets = self.digest_octets(*component, signature).unwrap_or(octets);
+            let fields =
+                |v: &Variant<'a>| v.signature.map(|s| (s.digest_prefix, s.issuers().len()));
+            sorted.sort_by_key(|variant| {
+                fields(variant).map(|(prefix, issuers)| (prefix != octets, issuers))
+            });
+        }
+        for variant in sorted {
             let Some(fields) = variant.signature.filter(|s| !s.names(self.id)) else { continue };
             let mut area = Subpackets(fields.unhashed_area);
             let is_plain = fields.unhashed_area.len() <= AREA_BYTES_MAX
@@ -492,7 +559,32 @@ impl<'a> Hints<'a> {
         } else if signature.signed_issuer.is_none() {
             write(&mut area, ISSUER_FINGERPRINT, &signature.issuer_fingerprint?.to_stored());
         }
-        Some((variants.0[0].at, Some(exact(signature, first, &area, signature.digest_prefix))))
+        Some((variants.0[0].at, Some(exact(signature, first, &area, octets))))
+    }
+}
+
+/// Gives the class of the first to the best revocations in the name of each revoker whom the owner named: those that were
+/// verified, then others by their SHA-256.
+fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>) {
+    let mut by: BTreeMap<KeyId, Vec<(bool, [u8; 32], usize)>> = BTreeMap::new();
+    for (number, one) in foreign.iter().enumerate() {
+        if one.at > 0 || one.signature.kind != kind::KEY_REVOCATION {
+            continue;
+        }
+        let is_verified = one.class == Class::Verified;
+        let variants = one.variants.0.iter().filter_map(|variant| variant.signature);
+        let named: BTreeSet<KeyId> =
+            variants.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect();
+        for &issuer in named.intersection(revokers) {
+            by.entry(issuer).or_default().push((!is_verified, one.signature.id(), number));
+        }
+    }
+    for mut revocations in by.into_values() {
+        revocations.sort_unstable();
+        for (is_unverified, _, number) in revocations.into_iter().take(DESIGNATED_MAX) {
+            let class = if is_unverified { Class::RevocationInTheName } else { Class::Revocation };
+            foreign[number].class = foreign[number].class.min(class);
+        }
     }
 }
 
@@ -565,7 +657,9 @@ fn certifies(kind: u8) -> bool {
 mod tests {
     use super::*;
     use crate::attestation::tests::attestation;
-    use crate::limits::tests::{OWN, any_cert, any_verdicts, bodies, cert, signature};
+    use crate::limits::tests::{
+        OWN, any_cert, any_verdicts, bodies, cert, hinted, naming, signature,
+    };
     use proptest::prelude::*;
 
     const ALL: Serving =
@@ -623,6 +717,52 @@ mod tests {
         assert_eq!(whole.served(&[Verdict::Good], ALL), None);
         let none = Serving { attributes: false, ..ALL };
         assert_eq!(whole.served(&[Verdict::Good], none), Some(cert(&[])));
+    }
+
+    #[test]
+    fn a_verified_revocation_by_a_revoker_is_served_before_forged_ones() {
+        let naming = naming([3; 20]);
+        let revoker = u64::from_be_bytes([3; 8]);
+        let real = hinted(0x20, b"real", &[revoker]);
+        let forged = (1..=200u8).map(|n| hinted(0x20, &[n], &[u64::from(n), revoker]));
+        let certified = signature(0x13, 1, 9, b"friend");
+        let all = forged.chain([naming.clone(), real.clone()]).collect();
+        let good = signature(0x13, 1, OWN, b"good");
+        let whole = cert(&[
+            (Tag::PUBLIC_KEY, b"", all),
+            (Tag::USER_ID, b"mine", vec![good.clone(), certified.clone()]),
+        ]);
+        let judge = |body: &[u8]| match body {
+            body if body == naming || body == good => Verdict::Good,
+            body if body == real || body == certified => Verdict::Certified,
+            _ => Verdict::Foreign,
+        };
+        for (foreign_signatures, count) in [(1, 1), (4, 4), (5, 5), (100, 100)] {
+            let served = with(judge, &whole, Serving { foreign_signatures, ..ALL }).unwrap();
+            let has = |body: &Vec<u8>| bodies(&served).any(|there| there == body);
+            assert!(has(&real));
+            assert_eq!(has(&certified), foreign_signatures > DESIGNATED_MAX);
+            assert_eq!(bodies(&served).count(), 2 + count);
+        }
+        // Of those that nobody verified, the first four are served, since their issuer may be unknown here.
+        let verified = Serving { third_party: ThirdParty::Verified, ..ALL };
+        assert_eq!(bodies(&with(judge, &whole, verified).unwrap()).count(), 2 + 4 + 1);
+    }
+
+    #[test]
+    fn a_verified_signature_is_served_in_a_packet_that_names_its_issuer() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let right = hinted(0x10, b"text", &[9]);
+        let copies = [hinted(0x10, b"text", &[1]), hinted(0x10, b"text", &[1, 9])];
+        let all = [&copies[..], &[good.clone(), right.clone()]].concat();
+        let whole = cert(&[(Tag::USER_ID, b"mine", all)]);
+        let judge = |body: &[u8]| match body {
+            body if body == good => Verdict::Good,
+            body if body == copies[0] => Verdict::Foreign,
+            _ => Verdict::Certified,
+        };
+        let expected = cert(&[(Tag::USER_ID, b"mine", vec![good.clone(), right])]);
+        assert_eq!(with(judge, &whole, ALL), Some(expected));
     }
 
     #[test]

@@ -209,6 +209,10 @@ impl Default for Policy {
     }
 }
 
+/// Bytes of a signature that its maker has not signed, such as issuers, beyond which it is not kept if the owner of the
+/// certificate did not make it.
+const HINT_BYTES: usize = 1 << 10;
+
 impl Policy {
     /// The limits for the stored part of a certificate.
     #[must_use]
@@ -219,6 +223,7 @@ impl Policy {
             components: self.components,
             signatures: self.signatures,
             variants: self.variants,
+            hint_bytes: HINT_BYTES,
             attributes: true,
             own_signatures: self.own_signatures,
             bad_signatures: self.bad_signatures,

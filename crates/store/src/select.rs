@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::time::Duration;
 
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, Summary, user_id};
@@ -39,13 +40,18 @@ pub const HOLDERS_MAX: usize = 8;
 /// Number of certificates that are looked at because they have the primary key of another one as a subkey.
 const OTHERS_MAX: usize = 64;
 
+/// CPU time for finding out who has signed back, by the model of [`talaria_cert::Cert::cost`]. A few hundred signatures of a
+/// usual key take it.
+const SIGNED_BACK: Duration = Duration::from_millis(20);
+
 /// The certificates whose primary key has a key ID. The stored fingerprint ends with the key ID up to version 4, and has it
-/// behind the version from 5 on.
+/// behind the version from 5 on. Those of version 3 come last: anybody can make one with any key ID.
 const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
     (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
     JOIN cert ON cert.id = named.cert \
     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
-    ELSE substr(fingerprint, 2, 8) END = ?3 ORDER BY cert.id LIMIT ?4";
+    ELSE substr(fingerprint, 2, 8) END = ?3 \
+    ORDER BY substr(fingerprint, 1, 1) < x'04', cert.id LIMIT ?4";
 
 /// The first two certificates with a key.
 const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
@@ -254,6 +260,7 @@ impl Store {
             ControlFlow::Continue(())
         })?;
         let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
+        let mut left = SIGNED_BACK;
         for row in others {
             let is_subkey = |key: &talaria_cert::Key<'_>| match query {
                 Query::KeyId(id) => key.fingerprint().key_id() == *id,
@@ -266,7 +273,7 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let Some(stored) = stored else { continue };
-            if stored.cert.has_signed_back(&stored.verdicts, is_subkey) {
+            if stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut left) {
                 signed_back.push(row);
             } else {
                 unsigned.push(row);
