@@ -171,7 +171,7 @@ impl Ask {
         let answer = match self.form {
             Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows).await?,
             Form { op: Op::Get, .. } if rows.len() > 1 => {
-                page::list(&visit(), store, rows, &self.text, false).await?
+                page::list(&visit(), store, rows, &self.text, more).await?
             }
             Form { op: Op::Get, .. } => {
                 let found = self.found(store, rows).await?;

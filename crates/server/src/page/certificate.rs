@@ -320,10 +320,7 @@ impl View<'_> {
 
     /// Whether somebody who reads mail to the address of a user ID confirmed it on this server.
     fn is_confirmed(&self, user_id: &UserIdSummary) -> bool {
-        let UserIdContent::Text(text) = &user_id.content else { return false };
-        self.visit.config.vks.enabled
-            && user_id.validity(self.now) == Validity::Valid
-            && Address::of_user_id(text).is_some_and(|email| self.published.contains(&email))
+        self.visit.config.vks.enabled && parts::is_confirmed(user_id, &self.published, self.now)
     }
 
     /// User IDs: the first ones, then those behind a click.
@@ -333,8 +330,10 @@ impl View<'_> {
         let is_current = |user_id: &UserIdSummary| {
             all_are_old || matches!(self.validity(user_id), Validity::Valid)
         };
-        let (current, old): (Vec<_>, Vec<_>) =
-            all.iter().take(COMPONENTS_MAX).partition(|(user_id, _)| is_current(user_id));
+        let (mut current, mut old): (Vec<_>, Vec<_>) =
+            all.iter().partition(|(user_id, _)| is_current(user_id));
+        current.truncate(COMPONENTS_MAX);
+        old.truncate(COMPONENTS_MAX - current.len());
         let show = |(user_id, part): &(&UserIdSummary, &Part<'_>)| self.user_id(user_id, part);
         html! {
             (self.folded(&current, &old, show))
@@ -347,11 +346,10 @@ impl View<'_> {
         let texts = self.visit.texts;
         let is_current =
             |key: &KeySummary| self.summary.key_validity(key, self.now) == Validity::Valid;
-        let (current, old): (Vec<_>, Vec<_>) = subkeys
-            .iter()
-            .take(COMPONENTS_MAX)
-            .map(|&(key, part)| (key, Some(part)))
-            .partition(|(key, _)| is_current(key));
+        let all = subkeys.iter().map(|&(key, part)| (key, Some(part)));
+        let (mut current, mut old): (Vec<_>, Vec<_>) = all.partition(|(key, _)| is_current(key));
+        current.truncate(COMPONENTS_MAX);
+        old.truncate(COMPONENTS_MAX - current.len());
         let mut first = vec![(&self.summary.primary, None)];
         first.extend(current);
         let show = |(key, part): &(&KeySummary, Option<&Part<'_>>)| {

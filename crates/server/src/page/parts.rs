@@ -92,6 +92,14 @@ pub(crate) fn confirmed(texts: &Texts) -> Markup {
     }
 }
 
+/// Whether somebody who reads mail to the address of a user ID confirmed it on this server: it is one of the `published`
+/// addresses of the certificate.
+pub(crate) fn is_confirmed(user_id: &UserIdSummary, published: &[Address], now: u32) -> bool {
+    let UserIdContent::Text(text) = &user_id.content else { return false };
+    user_id.validity(now) == Validity::Valid
+        && Address::of_user_id(text).is_some_and(|email| published.contains(&email))
+}
+
 /// The name of this server as GnuPG takes it.
 pub(crate) fn keyserver(visit: &Visit<'_>) -> String {
     let plain = |host: &&str| {

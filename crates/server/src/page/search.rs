@@ -12,6 +12,7 @@ use super::text::{encoded, fingerprint, foreign, path, rest};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
 use crate::engine::{Bounds, Query, Reading, Row};
+use crate::search::Search;
 
 /// User IDs beside the primary one that a card shows.
 const OTHERS_MAX: usize = 4;
@@ -85,7 +86,10 @@ pub(crate) async fn list(
 ) -> Result<Answer, Refusal> {
     let (texts, now) = (visit.texts, clock::now());
     let rank = |row: &Row| (row.summary.validity(now), row.summary.primary.created);
-    rows.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+    // The search has put the owner first. Dates say nothing: anybody can choose them.
+    if is_for_words(visit, text) {
+        rows.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+    }
     let valid = rows.iter().filter(|row| row.summary.validity(now) == Validity::Valid).count();
     let count = rows.len();
     let pages = count.div_ceil(PAGE).max(1);
@@ -124,6 +128,13 @@ pub(crate) async fn list(
         @if pages > 1 { (pager(visit, text, page, pages)) }
     };
     Ok(visit.page(&title, &body))
+}
+
+/// Whether a search is for words, and not for a key or an address.
+fn is_for_words(visit: &Visit<'_>, text: &str) -> bool {
+    let is_exact = visit.request.query().is_on("exact");
+    Search::parse(text, is_exact, &visit.config.policy)
+        .is_ok_and(|search| matches!(search, Search::Words(_)))
 }
 
 /// The address of a search.
@@ -220,8 +231,8 @@ fn spelling(visit: &Visit<'_>, other: &str) -> Markup {
 
 /// The other spelling of a search for words.
 fn other_spelling(visit: &Visit<'_>, text: &str) -> Option<String> {
-    let is_exact = text.contains('@') || text.starts_with("0x");
-    if is_exact || !visit.config.policy.word_search { None } else { respelled(text) }
+    let is_for_words = visit.config.policy.word_search && is_for_words(visit, text);
+    if is_for_words { respelled(text) } else { None }
 }
 
 /// Umlauts as two letters, or two letters as one; `None` if the text has neither.
@@ -250,11 +261,12 @@ async fn card(
     let key = &summary.primary;
     let first = names.first().map(name);
     let validity = summary.validity(now);
-    let confirmed = if visit.config.vks.enabled && validity == Validity::Valid {
+    let published = if visit.config.vks.enabled && validity == Validity::Valid {
         store.published(summary.fingerprint()).await?
     } else {
         Vec::new()
     };
+    let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, &published, now);
     Ok(html! {
         article.card.old[validity != Validity::Valid] {
             header {
@@ -267,7 +279,7 @@ async fn card(
                     }
                 }
                 span.badges {
-                    @if !confirmed.is_empty() { (parts::confirmed(texts)) " " }
+                    @if names.first().is_some_and(confirmed) { (parts::confirmed(texts)) " " }
                     (parts::badge(visit, validity))
                 }
             }
@@ -278,7 +290,10 @@ async fn card(
                 @let shown = if others <= OTHERS_MAX + 1 { others } else { OTHERS_MAX };
                 ul.names aria-label=(texts.other_names) {
                     @for user_id in names.iter().skip(1).take(shown) {
-                        li { (foreign(&name(user_id))) (rest(&name(user_id), texts)) }
+                        li {
+                            (foreign(&name(user_id))) (rest(&name(user_id), texts))
+                            @if confirmed(user_id) { " " (parts::confirmed(texts)) }
+                        }
                     }
                     @if others > shown { li { ((texts.more)((others - shown) as u64)) } }
                 }

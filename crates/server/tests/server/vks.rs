@@ -550,6 +550,24 @@ fn the_page_after_an_upload_offers_to_confirm_the_addresses() {
     assert_eq!(mails.mails().len(), 2);
 }
 
+#[test]
+fn a_list_marks_the_confirmed_address_and_no_other_name() {
+    let mails = MailServer::start(&[]);
+    let site = site(&mails);
+    let eve = make(&["Angela <angela@bund.example>", "Eve <eve@example.org>"]);
+    publish(&site, &mails, &eve, "eve@example.org");
+    // A stranger has the same address in a certificate that says it is newer.
+    let stranger = make(&["Eve <eve@example.org>"]);
+    upload(&site, &stranger);
+    let list = site.open("/pks/lookup?op=index&search=eve%40example.org").text();
+    assert_eq!(list.matches("badge confirmed").count(), 1, "{list}");
+    let at = |what: &str| list.find(what).unwrap_or_else(|| panic!("no {what}: {list}"));
+    let (heading, item) = (at("Angela"), at("<ul class=\"names\""));
+    assert!(heading < item && item < at("badge confirmed"), "{list}");
+    let page = |cert: &openpgp::Cert| at(&format!("/certificate/{}", cert.fingerprint().to_hex()));
+    assert!(page(&eve) < page(&stranger), "{list}");
+}
+
 /// A certificate with some addresses, and these.
 fn with_addresses(name: &str, count: usize) -> (openpgp::Cert, Vec<String>) {
     let emails: Vec<String> = (0..count).map(|n| format!("{name}{n}@example.org")).collect();
