@@ -49,18 +49,27 @@ impl Report {
 /// The comment on a certificate that was ignored.
 pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";
 
-/// Says how much of a certificate was not kept, and why.
-pub(crate) fn left_out(left_out: LeftOut) -> String {
+/// The comment on one that had nothing else new than signatures that are marked as local.
+pub(crate) const NOTHING_ELSE_NEW: &str = "the server already had every other part of it";
+
+/// Says how much of a certificate was not kept, and why. `local` is the number of signatures that are marked as local.
+pub(crate) fn left_out(left_out: LeftOut, local: usize) -> String {
     let LeftOut { components, signatures } = left_out;
     let number = |n: usize, what: &str| match n {
         0 => None,
         1 => Some(format!("1 {what}")),
         n => Some(format!("{n} {what}s")),
     };
+    let local = number(local, "signature")
+        .map(|local| format!("{local} that should not leave the computer it was made on (local)"));
     let parts = [number(components, "component"), number(signatures, "signature")];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!(
-        "not kept: {}, which exceed the limits of this server for a certificate or were removed from it for good",
-        parts.join(" and ")
-    )
+    let others = (!parts.is_empty()).then(|| {
+        format!(
+            "{}, which exceed the limits of this server for a certificate or were removed from it for good",
+            parts.join(" and ")
+        )
+    });
+    let all: Vec<String> = [local, others].into_iter().flatten().collect();
+    format!("not kept: {}", all.join("; "))
 }

@@ -12,7 +12,7 @@ use crate::intake::Lanes;
 use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;
-use crate::report::{NOTHING_NEW, Named, Report, left_out};
+use crate::report::{NOTHING_ELSE_NEW, NOTHING_NEW, Named, Report, left_out};
 use crate::submission::Submission;
 
 /// The way of uploads into the store.
@@ -46,15 +46,25 @@ impl Uploads {
         let (certs, turned_away) =
             admission::choose(&self.lanes, from, self.settings.load_full(), certs).await?;
         let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
-        let outcomes = self.add(from, certs, via).await?;
+        let shared: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
+        let packets = |cert: &Cert| cert.packets().len();
+        let local: Vec<usize> =
+            certs.iter().zip(&shared).map(|(all, shared)| packets(all) - packets(shared)).collect();
+        let outcomes = self.add(from, shared, via).await?;
         let mut report = Report::default();
-        for (mut name, ingested) in names.into_iter().zip(outcomes) {
-            if !ingested.left_out.is_none() {
-                name.comment = Some(left_out(ingested.left_out));
+        for ((mut name, local), ingested) in names.into_iter().zip(local).zip(outcomes) {
+            let is_whole = ingested.left_out.is_none();
+            if !is_whole || local > 0 {
+                name.comment = Some(left_out(ingested.left_out, local));
             }
             match ingested.outcome {
                 IngestOutcome::New => report.inserted.push(name),
                 IngestOutcome::Updated => report.updated.push(name),
+                IngestOutcome::Unchanged if is_whole && local > 0 => {
+                    let comment = left_out(ingested.left_out, local);
+                    name.comment = Some(format!("{NOTHING_ELSE_NEW}; {comment}"));
+                    report.ignored.push(name);
+                }
                 // No new part was kept.
                 IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
                 IngestOutcome::Unchanged => {
@@ -77,14 +87,13 @@ impl Uploads {
     }
 
     /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
-    /// which they came. Signatures that are marked as local are not taken.
+    /// which they came.
     async fn add(
         &self,
         from: Network,
         certs: Vec<Cert>,
         via: Option<String>,
     ) -> Result<Vec<Ingested>, Refusal> {
-        let certs: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
         let outcomes = self.lanes.add(from, certs).await?;
         let news = fingerprints.into_iter().zip(&outcomes);

@@ -71,6 +71,8 @@ pub struct Intake {
 struct Pending {
     place: usize,
     record: Record,
+    /// The certificate as it was given, if something else is written.
+    given: Option<Cert>,
     /// The stored copy that the record replaces.
     before: Option<(Seen, Stored)>,
     outcome: IngestOutcome,
@@ -258,8 +260,12 @@ impl Store {
     ) -> Result<(), StoreError> {
         charge(&mut intake.cost, intake.own_cost, preparation.allowed)?;
         let overtaken = std::mem::take(&mut intake.overtaken);
-        // The parts that were left out are those of the certificates as they were given.
-        self.prepare_unique(intake, overtaken, preparation).map(drop)
+        let places: Vec<usize> = overtaken.iter().map(|&(place, _)| place).collect();
+        let left_out = self.prepare_unique(intake, overtaken, preparation)?;
+        for (place, left_out) in places.into_iter().zip(left_out) {
+            intake.left_out[place] = left_out;
+        }
+        Ok(())
     }
 
     /// Prepares certificates with their places, no two of them with the same fingerprint. Returns the parts of each that
@@ -281,6 +287,7 @@ impl Store {
             } else {
                 Redacted::default()
             };
+            let given = cert.clone();
             let offer = Offer::new(cert, intake.joining, redacted);
             let (seen, before) = self.before(offer.cert())?;
             // What nobody has verified yet is verified now.
@@ -290,7 +297,7 @@ impl Store {
             {
                 charge(&mut intake.cost, stored.cert.cost(), *allowed)?;
             }
-            places.push((place, seen));
+            places.push((place, seen, given));
             offers.push((offer, before));
         }
         let rules = Rules { limits, verification: *verification, now: *now, views: &views };
@@ -304,13 +311,14 @@ impl Store {
             Ok::<_, StoreError>(issuers)
         })?;
         let mut left_out = Vec::with_capacity(decided.len());
-        for ((place, seen), decided) in places.into_iter().zip(decided) {
+        for ((place, seen, given), decided) in places.into_iter().zip(decided) {
             left_out.push(decided.left_out);
             let outcome = decided.outcome;
             match decided.record {
                 Some(record) => {
                     let before = seen.zip(decided.before);
-                    intake.pending.push_back(Pending { place, record, before, outcome });
+                    let given = (given != record.cert).then_some(given);
+                    intake.pending.push_back(Pending { place, record, given, before, outcome });
                 }
                 None => intake.outcomes[place] = Some(outcome),
             }
@@ -388,12 +396,12 @@ impl Store {
         drop(ledger);
         let mut written = written.into_iter();
         for (intake, portion) in intakes.iter_mut().zip(portions) {
-            for (Pending { place, record, .. }, outcome) in
+            for (Pending { place, record, given, .. }, outcome) in
                 intake.pending.drain(..portion).zip(written.by_ref())
             {
                 intake.outcomes[place] = outcome;
                 if outcome.is_none() {
-                    intake.overtaken.push((place, record.cert));
+                    intake.overtaken.push((place, given.unwrap_or(record.cert)));
                 }
             }
         }

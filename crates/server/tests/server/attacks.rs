@@ -15,7 +15,7 @@ use openpgp::packet::{Signature, key};
 use openpgp::parse::Parse as _;
 use openpgp::policy::StandardPolicy;
 use openpgp::serialize::MarshalInto;
-use openpgp::types::{KeyFlags, ReasonForRevocation, SignatureType};
+use openpgp::types::{KeyFlags, ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{Cert, PacketRef, Tag};
 
 use super::site::{Got, Site, config};
@@ -303,15 +303,140 @@ fn a_back_signature_that_does_not_verify_displaces_none_that_does() {
             if is_binding { with_unhashed(packet.body, &subpacket) } else { packet.body.to_vec() };
         raw.extend(packets([(packet.tag, &body[..])]));
     }
-    assert_eq!(upload(&server, &raw).status, 200);
-    assert_eq!(upload(&server, cert.as_bytes()).status, 200);
-    let served = fetched(&server, &cert);
-    let policy = &StandardPolicy::new();
-    assert_eq!(read(&served).with_policy(policy, None).unwrap().keys().for_signing().count(), 1);
+    // At first, the server has nothing but the poisoned copy.
+    for copy in [&raw[..], cert.as_bytes()] {
+        assert_eq!(upload(&server, copy).status, 200);
+        let served = fetched(&server, &cert);
+        let policy = &StandardPolicy::new();
+        let read = read(&served);
+        assert_eq!(read.with_policy(policy, None).unwrap().keys().for_signing().count(), 1);
+        let home = home();
+        let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
+        let usable = listing.lines().filter(|line| line.starts_with("sub:"));
+        let signing = usable.filter(|line| line.split(':').nth(11) == Some("s"));
+        assert_eq!(signing.count(), 1, "{listing}");
+    }
+}
+
+#[test]
+fn forged_revocations_in_the_name_of_a_revoker() {
+    let revoker = owner("Revoker <revoker@example.org>");
+    let named =
+        RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
+    let past = SystemTime::now() - Duration::from_secs(7200);
+    let alice = CertBuilder::new().set_creation_time(past).add_userid("Alice <alice@example.org>");
+    let alice = alice.set_revocation_keys(vec![named]).generate().unwrap().0;
+    let real = CertRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
+        .unwrap()
+        .build(&mut signer(&revoker), &alice, None)
+        .unwrap();
+    let revoked = public(&alice.clone().insert_packets(real.clone()).unwrap().0);
+    let mut settings = config();
+    settings.policy.signatures = 6000;
+    let server = Site::with(&[public(&revoker), revoked.clone()], settings);
+
+    // More than the server reads of one certificate, with the revoker as one of two issuers, or alone and signed.
+    let id = public(&revoker).fingerprint().key_id().0;
+    let beside = |n: u32| {
+        let mut body = forged(0x20, n, u64::from(n) + 1);
+        let issuer = [&[9, 16][..], &id.to_be_bytes()].concat();
+        body.splice(14..24, [&[9, 16][..], &(u64::from(n) + 1).to_be_bytes(), &issuer].concat());
+        body[13] = 20;
+        body
+    };
+    let alone = |n: u32| {
+        let issuer = [&[9, 16][..], &id.to_be_bytes()].concat();
+        let mut body = forged(0x20, n, u64::from(n) + 1);
+        body.splice(12..24, [&issuer[..], &[0, 0]].concat());
+        body[5] = 16;
+        body
+    };
+    let key = revoked.packets().next().unwrap();
+    for round in 0..3u32 {
+        let numbers = 2000 * round..2000 * (round + 1);
+        let flood: Vec<Vec<u8>> = numbers.flat_map(|n| [beside(n), alone(n)]).collect();
+        let all = flood.iter().map(|body| (Tag::SIGNATURE, &body[..]));
+        let raw = packets([(Tag::PUBLIC_KEY, key.body)].into_iter().chain(all));
+        let reply = upload(&server, &raw);
+        assert_eq!(reply.status, if round == 0 { 200 } else { 422 }, "{}", reply.text());
+        assert_eq!(reply.text().contains("not kept"), round > 0, "{}", reply.text());
+    }
+    let served = fetched(&server, &revoked);
+    let real = MarshalInto::to_vec(&real).unwrap();
+    let id_of = |body: &[u8]| talaria_cert::Signature::parse(body).map(|signature| signature.id());
+    assert!(bodies(&served).any(|body| id_of(body) == id_of(&real)));
     let home = home();
-    let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
-    let usable = listing.lines().filter(|line| line.starts_with("sub:"));
-    assert!(usable.filter(|line| line.split(':').nth(11) == Some("s")).count() == 1, "{listing}");
+    if gpg(home.path(), public(&revoker).as_bytes()).is_some() {
+        let listing = gpg(home.path(), served.as_bytes()).unwrap();
+        let of_alice = listing.find("pub:r:");
+        assert!(of_alice.is_some(), "{listing}");
+    }
+
+    // The owner's own revocation is taken, too.
+    let by_owner = alice.clone().insert_packets(revocation(&alice)).unwrap().0;
+    let reply = upload(&server, public(&by_owner).as_bytes());
+    assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+    let served = read(&fetched(&server, &revoked));
+    assert_eq!(served.primary_key().self_revocations().count(), 1);
+}
+
+#[test]
+fn long_hints_of_forged_signatures_do_not_fill_a_certificate() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let server = Site::with(std::slice::from_ref(&cert), config());
+    let long = [vec![255, 0, 0, 0xea, 0x60, 100], vec![7; 59_999]].concat();
+    let flood: Vec<_> =
+        (0..100).map(|n| with_unhashed(&forged(0x10, n, u64::from(n) + 1), &long)).collect();
+    let reply = upload(&server, &with_signatures(&cert, &flood));
+    assert_eq!(reply.status, 422, "{}", reply.text());
+    assert!(reply.text().contains("not kept: 100 signatures"), "{}", reply.text());
+}
+
+/// A key of version 3 with this key ID, and nothing else. Anybody can make one.
+fn version_3(id: u64, number: u8) -> Cert {
+    let mut body = vec![3, 0x30, 0, 0, number, 0, 0, 1, 4, 0, 0xc0];
+    body.extend([number; 119]);
+    body.extend(id.to_be_bytes());
+    body.extend([0, 17, 1, 0, 1]);
+    Cert::parse(&packets([(Tag::PUBLIC_KEY, &body[..])])).unwrap()
+}
+
+#[test]
+fn keys_of_version_3_with_the_key_id_of_a_newcomer() {
+    let alice = owner("Alice <alice@example.org>");
+    let bob = owner("Bob <bob@example.org>");
+    let by_alice = bob
+        .userids()
+        .next()
+        .unwrap()
+        .userid()
+        .certify(&mut signer(&alice), &bob, SignatureType::PositiveCertification, None, None)
+        .unwrap();
+    let [alice, bob] = [alice, bob.insert_packets(Packet::from(by_alice)).unwrap().0];
+    let id = public(&alice).fingerprint().key_id();
+    let strangers: Vec<Cert> = (1..=20).map(|number| version_3(id.0, number)).collect();
+    assert!(strangers.iter().all(|cert| cert.fingerprint().key_id() == id));
+    let mut settings = config();
+    settings.vks.enabled = true;
+    let server = Site::with(&strangers, settings);
+    for cert in [&alice, &bob] {
+        assert_eq!(upload(&server, public(cert).as_bytes()).status, 200);
+    }
+    for path in [
+        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
+        format!("/vks/v1/by-keyid/{id}"),
+        format!("/pks/v2/certs/by-keyid/{id}"),
+    ] {
+        let reply = server.get(&path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        let first = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap().next().unwrap();
+        assert_eq!(first.unwrap().fingerprint(), alice.fingerprint(), "{path}");
+    }
+    // The signature by Alice is verified, and so it is served.
+    let served = read(&fetched(&server, &public(&bob)));
+    assert_eq!(served.userids().next().unwrap().certifications().count(), 1);
 }
 
 /// A certificate that has the primary key of another one as its subkey for encryption.
@@ -459,11 +584,7 @@ fn mutated_uploads_leave_every_certificate_importable() {
         assert_sq_reads(served.as_bytes());
         let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
         let fingerprint = cert.fingerprint().to_string();
-        let at = listing.find(&format!("fpr:::::::::{fingerprint}:"));
-        if at.is_none() {
-            std::fs::write("/tmp/kept-served.pgp", served.as_bytes()).unwrap();
-        }
-        let at = at.unwrap();
+        let at = listing.find(&format!("fpr:::::::::{fingerprint}:")).unwrap();
         let line = listing[..at].lines().rfind(|line| line.starts_with("pub:")).unwrap();
         assert_eq!(line.split(':').nth(1), Some("r"), "{listing}");
     }
