@@ -375,16 +375,11 @@ pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
 /// Fills an empty full-text index from the summaries.
 pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(), Failure> {
     let table = index.table();
-    let set_automerge = |value: i64| {
-        connection.execute(
-            &format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', ?1)"),
-            [value],
-        )
-    };
     // Segments are merged once at the end instead of repeatedly. The engine keeps its default of one
     // megabyte of postings in memory: more no longer fit into the processor's caches, which doubles
     // the time.
-    set_automerge(0)?;
+    let command = format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', 0)");
+    connection.execute(&command, [])?;
     {
         let mut insert =
             connection.prepare(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
@@ -404,8 +399,7 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
         }
     }
     connection.execute(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), [])?;
-    set_automerge(4)?;
-    Ok(())
+    Ok(schema::merge_seldom(connection, table)?)
 }
 
 /// Merges the certificates that occurred a second time.

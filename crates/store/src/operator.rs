@@ -8,7 +8,7 @@ use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
 use crate::redaction::Redacted;
-use crate::schema::TextIndex;
+use crate::schema::{self, TextIndex};
 use crate::{Redaction, Store, StoreError, aside, log, sums};
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
@@ -227,8 +227,8 @@ impl Operator<&mut Store> {
         })
     }
 
-    /// Merges some segments of the word index. Each transaction adds a segment, and each search reads all
-    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages. It merges
+    /// Merges some segments of the full-text indexes. Each transaction adds a segment, and each search reads all
+    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages of each index. It merges
     /// segments of equal size, so that a small addition does not rewrite a large index.
     ///
     /// # Errors
@@ -236,18 +236,21 @@ impl Operator<&mut Store> {
     /// [`StoreError::Busy`] or any error of a write; no data are lost.
     pub fn tidy(&mut self) -> Result<bool, StoreError> {
         const PAGES: i64 = 64;
-        let table = TextIndex::Words.table();
         self.0.transaction(|connection, _| {
-            if !TextIndex::Words.exists(connection)? {
-                return Ok(false);
+            let mut goes_on = false;
+            for index in TextIndex::ALL {
+                if !index.exists(connection)? {
+                    continue;
+                }
+                let table = index.table();
+                schema::merge_seldom(connection, table)?;
+                let command = format!("INSERT INTO {table} ({table}, rank) VALUES ('merge', ?1)");
+                let before = connection.total_changes();
+                connection.prepare_cached(&command)?.execute([PAGES])?;
+                // The command itself counts as one change.
+                goes_on |= connection.total_changes() - before > 1;
             }
-            let command = format!("INSERT INTO {table} ({table}, rank) VALUES (?1, ?2)");
-            let mut command = connection.prepare_cached(&command)?;
-            command.execute(("usermerge", 2))?;
-            let before = connection.total_changes();
-            command.execute(("merge", PAGES))?;
-            // The command itself counts as one change.
-            Ok(connection.total_changes() - before > 1)
+            Ok(goes_on)
         })
     }
 }

@@ -32,6 +32,9 @@ use reader::{Readers, facts};
 use trees::Trees;
 use writer::Writer;
 
+/// Page cache of the connection that writes.
+const WRITER_CACHE_BYTES: u64 = 64 << 20;
+
 /// Certificates that are counted in one turn: some 50 ms.
 const PIECE: u64 = 10_000;
 
@@ -80,6 +83,8 @@ impl Sqlite {
         let trees = Trees::build(&store)?;
         let secret = store.keyserver_mut().secret()?;
         store.stop_waiting_when(stop)?;
+        // Mapped pages would count as this process's memory.
+        store.set_memory(WRITER_CACHE_BYTES, 0)?;
         let readers = Readers::new(path, store.open_files());
         let (writer, thread) = Writer::start(store, limits);
         let turns = Turns::start("read").map_err(OpenError::Threads)?;
