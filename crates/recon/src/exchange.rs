@@ -108,11 +108,11 @@ pub enum ExchangeError {
         /// As set for this peer.
         ours: String,
     },
-    /// The peer does not like our configuration, and why.
-    #[error("the peer refused: {0}")]
+    /// The peer does not like our configuration, and why, in its first words.
+    #[error("the peer refused: {0:?}")]
     Refused(String),
-    /// The peer gave up, and why.
-    #[error("the peer reported: {0}")]
+    /// The peer gave up, and why, in its first words.
+    #[error("the peer reported: {0:?}")]
     Peer(String),
     /// The message is known but makes no sense here.
     #[error("unexpected {found}, expected {due}")]
@@ -146,10 +146,12 @@ impl Exchange {
         out: &mut Outbox,
     ) -> Result<Self, ExchangeError> {
         match (self, got) {
-            (_, GossipMessage::Error(text)) => Err(ExchangeError::Peer(text)),
+            (_, GossipMessage::Error(text)) => Err(ExchangeError::Peer(shortened(&text))),
             (Self::Greet(state), GossipMessage::Config(theirs)) => state.config(theirs, out),
             (Self::Agree(state), GossipMessage::Passed) => Ok(state.passed(tree, out)),
-            (Self::Agree(_), GossipMessage::Failed(reason)) => Err(ExchangeError::Refused(reason)),
+            (Self::Agree(_), GossipMessage::Failed(reason)) => {
+                Err(ExchangeError::Refused(shortened(&reason)))
+            }
             (Self::Ask(state), GossipMessage::Elements(digests)) => {
                 state.elements(&digests, tree, out)
             }
@@ -245,4 +247,11 @@ impl Found {
 /// Our digests that are not in `theirs`, which is sorted; at most `max`.
 fn missing(ours: Subtree<'_>, theirs: &[Digest], max: usize) -> Vec<Digest> {
     ours.iter().filter(|digest| theirs.binary_search(digest).is_err()).take(max).collect()
+}
+
+/// Characters of a text of a peer that are kept.
+const TEXT_CHARS_MAX: usize = 200;
+
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
 }

@@ -49,14 +49,18 @@ pub fn encode_hashreply<T: AsRef<[u8]>>(certs: &[T]) -> Vec<u8> {
     body
 }
 
-/// The certificates in a reply, unread.
+/// The certificates in a reply to a query for `max` of them, unread.
 ///
 /// # Errors
 ///
 /// [`DecodeError`].
-pub fn decode_hashreply(body: &[u8]) -> Result<Vec<&[u8]>, DecodeError> {
+pub fn decode_hashreply(body: &[u8], max: usize) -> Result<Vec<&[u8]>, DecodeError> {
     let mut body = Reader::new(body);
-    let certs = (0..body.int()?).map(|_| body.string()).collect::<Result<_, _>>()?;
+    let count = body.int()?;
+    if count as usize > max {
+        return Err(DecodeError::TooMany { announced: u64::from(count), max });
+    }
+    let certs = (0..count).map(|_| body.string()).collect::<Result<_, _>>()?;
     end(&body, "end of a reply")?;
     Ok(certs)
 }
@@ -93,11 +97,13 @@ mod tests {
     fn a_reply_may_end_with_an_empty_line() {
         let reply = b"\0\0\0\x02\0\0\0\x01a\0\0\0\x02\r\n";
         let certs: [&[u8]; 2] = [b"a", b"\r\n"];
-        assert_eq!(decode_hashreply(reply), Ok(certs.to_vec()));
+        assert_eq!(decode_hashreply(reply, 2), Ok(certs.to_vec()));
+        let refusal = DecodeError::TooMany { announced: 2, max: 1 };
+        assert_eq!(decode_hashreply(reply, 1), Err(refusal));
         assert_eq!(encode_hashreply(&certs), [&reply[..], b"\r\n"].concat());
-        assert_eq!(decode_hashreply(b"\0\0\0\0\r\n"), Ok(vec![]));
-        assert!(decode_hashreply(b"\0\0\0\0\r\n\r\n").is_err());
-        assert!(decode_hashreply(b"\xff\xff\xff\xff\0\0\0\0").is_err());
+        assert_eq!(decode_hashreply(b"\0\0\0\0\r\n", 0), Ok(vec![]));
+        assert!(decode_hashreply(b"\0\0\0\0\r\n\r\n", 9).is_err());
+        assert!(decode_hashreply(b"\xff\xff\xff\xff\0\0\0\0", usize::MAX).is_err());
     }
 
     proptest! {
@@ -108,13 +114,13 @@ mod tests {
         ) {
             prop_assert_eq!(decode_hashquery(&encode_hashquery(&digests)), Ok(digests));
             let reply = encode_hashreply(&certs);
-            let read: Vec<_> = decode_hashreply(&reply).unwrap().iter().map(|c| c.to_vec()).collect();
+            let read: Vec<_> = decode_hashreply(&reply, certs.len()).unwrap().iter().map(|c| c.to_vec()).collect();
             prop_assert_eq!(read, certs);
         }
 
         #[test]
         fn any_bytes_are_a_body_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..99)) {
-            let _ = (decode_hashquery(&bytes), decode_hashreply(&bytes));
+            let _ = (decode_hashquery(&bytes), decode_hashreply(&bytes, usize::MAX));
         }
     }
 }

@@ -256,7 +256,7 @@ fn fetch(sks: &Sks, digests: &[Digest]) -> Vec<Digest> {
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).unwrap();
     let body = reply.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
-    let certs = decode_hashreply(&reply[body..]).unwrap();
+    let certs = decode_hashreply(&reply[body..], digests.len()).unwrap();
     let mut digests: Vec<_> =
         certs.iter().map(|raw| Digest(Cert::parse(raw).unwrap().sks_digest())).collect();
     digests.sort();

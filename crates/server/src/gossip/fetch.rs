@@ -82,7 +82,7 @@ impl Fetcher {
             if lacking.is_empty() {
                 continue;
             }
-            match self.some(peer, url, lacking).await {
+            match self.some(peer, url, lacking, deadline).await {
                 Ok(more) => {
                     failures = 0;
                     fetched.certs += more.certs;
@@ -100,12 +100,13 @@ impl Fetcher {
         Ok((fetched, given_up))
     }
 
-    /// Fetches one batch.
+    /// Fetches one batch, in requests that begin before the deadline.
     async fn some(
         &self,
         peer: &Peer,
         url: &str,
         mut digests: Vec<Digest>,
+        deadline: Instant,
     ) -> Result<Fetched, GossipError> {
         let mut fetched = Fetched::default();
         loop {
@@ -122,6 +123,7 @@ impl Fetcher {
             let tries = match more.certs {
                 came if came >= digests.len() => TRIES,
                 _ if missing.len() == digests.len() => 1,
+                _ if Instant::now() >= deadline => return Ok(fetched),
                 _ => {
                     digests = missing;
                     continue;
@@ -144,13 +146,14 @@ impl Fetcher {
     ) -> Result<(Fetched, Vec<Digest>), GossipError> {
         let gossip = self.settings.load().gossip.clone();
         let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
+        let asked_for = asked.len();
         let bytes = tokio::task::spawn_blocking(move || {
             post(&address, &encode_hashquery(&asked), gossip.timeout_s, gossip.fetch_bytes)
         });
         let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
         let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let certs = blocking(move || -> Result<Vec<Cert>, Refusal> {
-            let raw = decode_hashreply(&bytes).map_err(|error| {
+            let raw = decode_hashreply(&bytes, asked_for).map_err(|error| {
                 Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
             })?;
             // A certificate that cannot be read counts as missing from the reply.

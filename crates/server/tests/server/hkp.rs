@@ -337,7 +337,7 @@ fn hashquery_returns_known_digests_and_skips_unknown_ones() {
     let asked = [Digest(certs[1].sks_digest()), Digest([7; 16]), Digest(certs[3].sks_digest())];
     let answer = ask(&site, "POST", "/pks/hashquery", &[], &encode_hashquery(&asked));
     assert_eq!(answer.header("content-type"), Some("pgp/keys"));
-    let found = decode_hashreply(&answer.body).unwrap();
+    let found = decode_hashreply(&answer.body, 100).unwrap();
     assert_eq!(found, [certs[1].as_bytes(), certs[3].as_bytes()]);
 }
 
