@@ -39,7 +39,7 @@ fn search(text: &str) {
         for short_key_ids in [false, true] {
             let policy = Policy { short_key_ids, ..Policy::default() };
             match Search::parse(text, exact, &policy) {
-                Ok(search) => drop(search.is_wide()),
+                Ok(search) => drop(search.is_wide(true)),
                 // A refusal quotes a bounded part of the text.
                 Err(refusal) => assert!(refusal.to_string().len() < 1000, "{refusal}"),
             }

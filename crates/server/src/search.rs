@@ -90,9 +90,24 @@ impl Search {
         })
     }
 
-    /// Whether it may look at many certificates.
-    pub(crate) fn is_wide(&self) -> bool {
-        matches!(self, Self::Words(_))
+    /// The rows that have its words in their user IDs.
+    async fn rows_with_words(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
+        let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(Page::default()) };
+        let words: Vec<String> = user_id::words(text).collect();
+        if words.is_empty() || !config.policy.word_search {
+            return Ok(Page::default());
+        }
+        let bounds = Bounds { results: config.policy.results, looks: LOOKS_MAX };
+        Ok(store.find(&Query::Words(words), bounds).await?)
+    }
+
+    /// Whether it may look at many certificates, at once or after it has found none of the name.
+    pub(crate) fn is_wide(&self, has_found: bool) -> bool {
+        match self {
+            Self::Words(_) => true,
+            Self::Address(..) => !has_found,
+            Self::Exact(_) => false,
+        }
     }
 
     /// The rows that it names, none of which is hidden: the first ones, if there are more than the policy allows.
@@ -100,6 +115,16 @@ impl Search {
     /// A certificate whose address was confirmed comes first, and so does the one whose primary key has the fingerprint or key
     /// ID.
     pub(crate) async fn rows(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
+        let found = self.rows_of_name(store, config).await?;
+        if found.rows.is_empty() { self.rows_with_words(store, config).await } else { Ok(found) }
+    }
+
+    /// The rows without a search for words.
+    pub(crate) async fn rows_of_name(
+        &self,
+        store: &mut Reading,
+        config: &Config,
+    ) -> Result<Page, Refusal> {
         let limit = config.policy.results;
         let bounds = Bounds { results: limit, looks: LOOKS_MAX };
         let mut found = match self {
@@ -107,15 +132,6 @@ impl Search {
             Self::Address(email, _) => store.find(&Query::Email(email.clone()), bounds).await?,
             Self::Words(_) => Page::default(),
         };
-        if let Self::Address(_, text) | Self::Words(text) = self
-            && found.rows.is_empty()
-        {
-            let words: Vec<String> = user_id::words(text).collect();
-            if words.is_empty() || !config.policy.word_search {
-                return Ok(Page::default());
-            }
-            found = store.find(&Query::Words(words), bounds).await?;
-        }
         let first = match self {
             Self::Exact(Query::Email(email)) | Self::Address(email, _) => {
                 confirmed_holder(store, email, config).await?

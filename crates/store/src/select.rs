@@ -9,7 +9,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rusqlite::OptionalExtension as _;
-use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, Summary, user_id};
+use talaria_cert::{
+    Addressee, Fingerprint, Handle, KeyId, KeySummary, Summary, UserIdContent, UserIdSummary,
+    user_id,
+};
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
@@ -52,6 +55,20 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
     ELSE substr(fingerprint, 2, 8) END = ?3 \
     ORDER BY substr(fingerprint, 1, 1) < x'04', cert.id LIMIT ?4";
+
+/// Octets of the rows that a search with a bound returns. Owners can have thousands of user IDs.
+const ROWS_BYTES_MAX: usize = 16 << 20;
+
+/// The octets that a summary takes in memory.
+fn memory_of(summary: &Summary) -> usize {
+    let texts = summary.user_ids.iter().map(|user_id| match &user_id.content {
+        UserIdContent::Text(text) => text.len(),
+        UserIdContent::Attribute { .. } => 0,
+    });
+    texts.sum::<usize>()
+        + summary.user_ids.len() * size_of::<UserIdSummary>()
+        + (1 + summary.subkeys.len()) * size_of::<KeySummary>()
+}
 
 /// The first two certificates with a key.
 const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
@@ -183,8 +200,8 @@ impl Store {
     }
 
     /// The certificates that match `query`, at most `limit`. At most `looks` candidates from an index
-    /// are compared, which bounds the cost of searches by strangers. If that was not enough,
-    /// [`Selection::more`] is set.
+    /// are compared, and at most some 16 MiB of rows are returned, which bounds the cost of searches by strangers. If that
+    /// was not enough, [`Selection::more`] is set.
     ///
     /// # Errors
     ///
@@ -197,11 +214,13 @@ impl Store {
     ) -> Result<Selection, StoreError> {
         let mut rows = Vec::new();
         let mut more = false;
+        let mut left = if looks == usize::MAX { usize::MAX } else { ROWS_BYTES_MAX };
         let exhausted = self.visit(query, looks, |row| {
-            if rows.len() == limit {
+            if rows.len() == limit || left == 0 {
                 more = true;
                 return ControlFlow::Break(());
             }
+            left = left.saturating_sub(memory_of(&row.summary));
             rows.push(row);
             ControlFlow::Continue(())
         })?;

@@ -63,7 +63,7 @@ pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
         Ok(Op::Get) => {
             let text = query.get("search").unwrap_or_default();
             match Search::parse(text, query.is_on("exact"), policy) {
-                Ok(search) if search.is_wide() => Asks::Certificates,
+                Ok(search) if search.is_wide(true) => Asks::Certificates,
                 _ => Asks::Certificate,
             }
         }
@@ -118,7 +118,10 @@ impl Lookups {
         let machine = machine || !request.wants_page();
         let form = Form { op, json: query.option("json"), machine };
         let ask = Ask { config, form, text: text.to_owned() };
-        if search.is_wide() {
+        let mut store = self.engine.reading().await?;
+        let page = search.rows_of_name(&mut store, &ask.config).await?;
+        if search.is_wide(!page.rows.is_empty()) {
+            drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
             let find = async move |store: &mut Reading| {
                 let page = search.rows(store, &ask.config).await?;
@@ -126,8 +129,6 @@ impl Lookups {
             };
             return self.engine.read(find).await;
         }
-        let mut store = self.engine.reading().await?;
-        let page = search.rows(&mut store, &ask.config).await?;
         if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &ask.config.policy) {
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());

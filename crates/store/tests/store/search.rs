@@ -24,6 +24,22 @@ fn cert(number: u32, user_ids: &[Vec<u8>]) -> Cert {
     Cert::parse(&bytes).unwrap()
 }
 
+#[test]
+fn a_search_with_a_bound_returns_some_megabytes_at_most() {
+    let names =
+        |number: u32| (0..2000).map(move |n| format!("common {number} {n:01000}").into_bytes());
+    let certs: Vec<Cert> =
+        (0..30).map(|number| cert(number, &names(number).collect::<Vec<_>>())).collect();
+    let folder = Folder::new();
+    let mut store = folder.store();
+    store.ingest(certs, Verification::Full, NOW.into()).unwrap();
+    let query = Query::Words(vec!["common".into()]);
+    // 2 MB each.
+    let found = store.select_within(&query, 500, 5000).unwrap();
+    assert!((7..=9).contains(&found.rows.len()) && found.more, "{}", found.rows.len());
+    assert_eq!(store.select(&query, 500).unwrap().rows.len(), 30);
+}
+
 /// Two stores with the same certificates, the second without indexes.
 struct Stores(
     [Store; 2],
