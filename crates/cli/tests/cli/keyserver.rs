@@ -393,7 +393,8 @@ fn the_service_manager_is_told_the_state_of_the_server() {
 fn the_unit_file_is_valid_and_limits_the_service() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/talaria.service");
     let unit = fs::read_to_string(unit).unwrap();
-    for line in ["Type=notify", "MemoryMax=2G", "TasksMax=1024", "WatchdogSec=60"] {
+    let wanted = ["Type=notify", "MemoryMax=2G", "TasksMax=1024", "WatchdogSec=60"];
+    for line in wanted.into_iter().chain(["SystemCallFilter=setpriority"]) {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
