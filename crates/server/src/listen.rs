@@ -57,6 +57,9 @@ const BACKLOG: u32 = 4096;
 /// The memory of a request beside its octets: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 4096;
 
+/// Octets that a header takes in memory beside its own.
+const HEADER_ENTRY_BYTES: usize = 128;
+
 /// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
 const STREAMS: u32 = 16;
 const STREAM_WINDOW: u32 = 32 << 10;
@@ -359,9 +362,11 @@ impl Asker {
         let (parts, body) = request.into_parts();
         let client = client_of(&parts.headers, self.client, &config.http.proxies);
         let payer = config.rates.payer(client, self.via);
-        let heads: usize =
-            parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        let size = REQUEST_BYTES + heads + parts.uri.path().len();
+        let heads = parts.headers.iter();
+        let heads =
+            heads.map(|(name, value)| HEADER_ENTRY_BYTES + name.as_str().len() + value.len());
+        let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+        let size = REQUEST_BYTES + heads.sum::<usize>() + target;
         let room = self.front.memory.requests.take(config.http.requests_bytes, payer, size);
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request = Request::new(parts, self.via, self.secure, client);

@@ -34,6 +34,7 @@ use crate::intake::Lanes;
 use crate::limiter::Network;
 use crate::report::{Named, Report};
 use crate::request::Request;
+use crate::secret;
 use crate::submission;
 
 /// Certificates in one request.
@@ -176,6 +177,7 @@ impl Owners {
 
 /// Reads a request: every certificate in it must have signed it.
 async fn read(store: &mut Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
+    secret::refuse(keytext.as_bytes())?;
     let certs = submission::read(keytext.as_bytes())?;
     if let Some(why) = certs.rejected.first() {
         return Err(Refusal::Malformed(why.clone()));

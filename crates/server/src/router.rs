@@ -19,6 +19,7 @@ use crate::hkp::statistics::Statistics;
 use crate::hkp::v2::{self, Version2};
 use crate::limiter::{Class, Limiter};
 use crate::metrics::{Metrics, RequestKind, count};
+use crate::operators::operators_only;
 use crate::owner::Owners;
 use crate::page::{self, Pages, Visit};
 use crate::request::Request;
@@ -77,13 +78,13 @@ const ROUTES: [Route; 18] = [
     Route::new("/pks/health", READS, |_, _| FREE, Handler::Health),
     Route::new("/pks/stats", READS, |_, _| (RequestKind::Index, SEARCH), Handler::Stats),
     Route::new("/pks/v2", "GET, HEAD, POST, PUT, OPTIONS", version2_cost, Handler::Version2),
-    Route::below("/admin/", "GET, HEAD, POST", |_, _| FREE, Handler::Admin),
+    Route::below("/admin/", "GET, HEAD, POST", |c, r| for_operators(c, r, UPLOAD), Handler::Admin),
     Route::below("/pks/v2/", "GET, HEAD, POST, PUT, OPTIONS", version2_cost, Handler::Version2),
     Route::below("/vks/", BOTH, |_, r| by_method(r, RequestKind::Vks), Handler::Vks),
     Route::below(wkd::ROOT, READS, |_, _| (RequestKind::Wkd, LOOKUP), Handler::Wkd),
     Route::new("/health", READS, |_, _| FREE, Handler::Health),
     Route::new("/ready", READS, |_, _| FREE, Handler::Ready),
-    Route::new("/metrics", READS, |_, _| FREE, Handler::Metrics),
+    Route::new("/metrics", READS, |c, r| for_operators(c, r, LOOKUP), Handler::Metrics),
     Route::new("/suggest", READS, |_, _| (RequestKind::Page, SEARCH), Handler::Page),
     Route::new("/statistics", READS, |_, _| (RequestKind::Page, SEARCH), Handler::Page),
     Route::below("/", READS, |_, _| (RequestKind::Page, LOOKUP), Handler::Page),
@@ -131,6 +132,16 @@ impl Route {
 /// A POST counts as an upload, every other method as a lookup.
 fn by_method(request: &Request, kind: RequestKind) -> (RequestKind, Option<Class>) {
     (kind, if *request.method() == Method::POST { UPLOAD } else { LOOKUP })
+}
+
+/// Operators pay nothing. Others pay for the try, since they may guess a token.
+fn for_operators(
+    config: &Config,
+    request: &Request,
+    others: Option<Class>,
+) -> (RequestKind, Option<Class>) {
+    let is_one = operators_only(config, request).is_ok();
+    (RequestKind::Other, if is_one { None } else { others })
 }
 
 /// The cost of a lookup, from the same parameters, read in the same way, as its handler reads them.
@@ -225,6 +236,10 @@ impl Router {
         let target = request.parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
         if target > TARGET_BYTES_MAX {
             return Err(Refusal::LongTarget { max: TARGET_BYTES_MAX });
+        }
+        if route.handler == Handler::Admin {
+            // Before its body is read.
+            operators_only(&self.settings.load(), request)?;
         }
         if route.allows(request.method()) {
             return Ok(());

@@ -198,6 +198,18 @@ fn a_replayed_request_changes_nothing() {
     assert_eq!(send(&site, "/pks/delete", &keytext, &keysig).status, 200);
 }
 
+#[test]
+fn a_request_with_a_secret_key_is_refused_in_words() {
+    let site = Site::start(Config::default());
+    let cert = make(&["Olga <olga@example.org>"]);
+    site.upload(&cert);
+    let secret = String::from_utf8(cert.as_tsk().armored().to_vec().unwrap()).unwrap();
+    let keytext = format!("/pks/replace\n{secret}");
+    let got = send(&site, "/pks/replace", &keytext, &sign_by_primary(&cert, &keytext));
+    assert!((400..500).contains(&got.status), "{}", got.status);
+    assert!(got.text().contains("this is a secret key"), "{}", got.text());
+}
+
 /// Dated by a clock that is so many seconds ahead.
 fn ahead(owner: &Owner, path: &str, seconds: u64) -> (String, String) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
