@@ -255,3 +255,18 @@ const TEXT_CHARS_MAX: usize = 200;
 fn shortened(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_peer_is_one_short_line_in_an_error() {
+        let text = shortened(&"a\u{1b}[2J\n\u{202e}".repeat(1000));
+        for error in [ExchangeError::Peer(text.clone()), ExchangeError::Refused(text)] {
+            let shown = error.to_string();
+            assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{shown}");
+            assert!(shown.len() < 2000, "{shown}");
+        }
+    }
+}

@@ -347,7 +347,7 @@ pub struct Gossip {
     pub differences: usize,
     /// Maximum number of certificates per fetch request.
     pub fetch_certs: usize,
-    /// Maximum size of the answer to a fetch request in bytes.
+    /// Maximum size of the answer to a fetch request in bytes. Four times as much is for all peers together.
     pub fetch_bytes: usize,
     /// Seconds within which a peer must answer.
     pub timeout_s: u64,
@@ -365,7 +365,7 @@ impl Default for Gossip {
             http_port: None,
             differences: 15_000,
             fetch_certs: 100,
-            fetch_bytes: 256 << 20,
+            fetch_bytes: 64 << 20,
             timeout_s: 60,
             exchanges: 4,
         }

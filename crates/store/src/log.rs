@@ -115,31 +115,34 @@ impl Log<'_> {
         })
     }
 
-    /// The fingerprints of the certificates that changed on a day (days since 1970), including those deleted that
-    /// day.
+    /// The first four octets of the fingerprints of the certificates that changed on a day (days since 1970), including
+    /// those deleted that day. They are in order, each once.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn changed_on(self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
+    pub fn prefixes_changed_on(self, day: u32) -> Result<Vec<[u8; 4]>, StoreError> {
         let start = self.first_at(i64::from(day) * 86400)?;
         let end = self.first_at((i64::from(day) + 1) * 86400)?;
-        let rows: Vec<Vec<u8>> = self.0.run(|connection| {
+        let stored: Vec<Option<[u8; 4]>> = self.0.run(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT fingerprint FROM cert WHERE id IN \
-                     (SELECT cert FROM change WHERE number >= ?1 AND number < ?2) \
-                     UNION SELECT fingerprint FROM tombstone WHERE change >= ?1 AND change < ?2",
+                    "SELECT fingerprint FROM change CROSS JOIN cert ON cert.id = change.cert \
+                     WHERE change.number >= ?1 AND change.number < ?2 \
+                     UNION ALL SELECT fingerprint FROM tombstone WHERE change >= ?1 AND change < ?2",
                 )?
-                .query_map((start, end), |row| row.get(0))?
+                .query_map((start, end), |row| {
+                    let stored = Fingerprint::from_stored(row.get_ref(0)?.as_bytes()?);
+                    Ok(stored.and_then(|(fingerprint, _)| fingerprint.as_bytes().first_chunk().copied()))
+                })?
                 .collect()
         })?;
-        rows.into_iter()
-            .map(|stored| match Fingerprint::from_stored(&stored) {
-                Some((fingerprint, _)) => Ok(fingerprint),
-                None => Err(self.0.damaged("the fingerprint of a certificate")),
-            })
-            .collect()
+        let prefixes: Option<Vec<[u8; 4]>> = stored.into_iter().collect();
+        let mut prefixes =
+            prefixes.ok_or_else(|| self.0.damaged("the fingerprint of a certificate"))?;
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        Ok(prefixes)
     }
 
     /// The number of the first change at `time` or later, or one more than the last number if there is none. The

@@ -391,8 +391,8 @@ impl Reading {
         }
     }
 
-    /// The certificates that changed on a day.
-    pub(crate) async fn changed_on(&mut self, day: u32) -> Result<Vec<Fingerprint>, EngineError> {
+    /// The first octets of the fingerprints of the certificates that changed on a day, in order.
+    pub(crate) async fn changed_on(&mut self, day: u32) -> Result<Vec<[u8; 4]>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.changed_on(day)?),
         }

@@ -12,6 +12,8 @@ pub(crate) enum GossipError {
     Exchange(#[from] ExchangeFailure),
     #[error("cannot fetch from {url}: {what}")]
     Fetch { url: String, what: String },
+    #[error("the answer of {url} has more than {max} bytes")]
+    LargeReply { url: String, max: usize },
     #[error("{0}")]
     Store(Refusal),
 }

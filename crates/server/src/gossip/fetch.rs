@@ -1,6 +1,7 @@
 //! Fetching the certificates that an exchange found, by digest, in batches.
 
 use std::io::Read as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,12 @@ use super::error::GossipError;
 use super::peers::name;
 use super::turns::GossipTurns;
 use crate::answer::Refusal;
+use crate::budget::{Budget, Room};
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Engine, IngestOutcome, Peer};
 use crate::intake::Lanes;
+use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
 use crate::turns::blocking;
 
@@ -30,6 +33,12 @@ const FAILURES: usize = 2;
 
 /// The time in which all requests of one exchange must begin, as a multiple of that for one answer.
 const PATIENCE: u32 = 20;
+
+/// Replies of full size that all peers together may have in memory. The share of a network is one of them.
+const REPLIES: usize = 4;
+
+/// Octets of a reply that are read at a time.
+const PART_BYTES: usize = 64 << 10;
 
 /// The fetched certificates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +56,15 @@ pub(crate) struct Fetcher {
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) turns: Arc<GossipTurns>,
+    /// The memory of replies, until their certificates are added.
+    pub(crate) memory: Budget,
+}
+
+/// Where a peer answers requests for certificates.
+#[derive(Clone, Copy, Debug)]
+struct Source<'a> {
+    peer: &'a Peer,
+    address: SocketAddr,
 }
 
 impl Fetcher {
@@ -55,9 +73,10 @@ impl Fetcher {
     pub(crate) async fn all(
         &self,
         peer: &Peer,
-        url: &str,
+        address: SocketAddr,
         wanted: Vec<Digest>,
     ) -> Result<(Fetched, usize), GossipError> {
+        let source = Source { peer, address };
         let mut fetched = Fetched::default();
         let count_all = wanted.len();
         let wanted = {
@@ -82,7 +101,7 @@ impl Fetcher {
             if lacking.is_empty() {
                 continue;
             }
-            match self.some(peer, url, lacking, deadline).await {
+            match self.some(source, lacking, deadline).await {
                 Ok(more) => {
                     failures = 0;
                     fetched.certs += more.certs;
@@ -103,57 +122,74 @@ impl Fetcher {
     /// Fetches one batch, in requests that begin before the deadline.
     async fn some(
         &self,
-        peer: &Peer,
-        url: &str,
-        mut digests: Vec<Digest>,
+        source: Source<'_>,
+        digests: Vec<Digest>,
         deadline: Instant,
     ) -> Result<Fetched, GossipError> {
         let mut fetched = Fetched::default();
-        loop {
-            let (more, missing) = self.ask(peer.view, url, digests.clone()).await?;
-            fetched.certs += more.certs;
-            fetched.new += more.new;
-            fetched.updated += more.updated;
+        let mut batches = vec![digests];
+        while let Some(mut digests) = batches.pop()
+            && Instant::now() < deadline
+        {
+            let (came, missing) = match self.ask(source, &digests).await {
+                // It may be in halves what it is not as a whole.
+                Err(GossipError::LargeReply { .. }) if digests.len() > 1 => {
+                    let rest = digests.split_off(digests.len() / 2);
+                    batches.extend([rest, digests]);
+                    continue;
+                }
+                Err(GossipError::LargeReply { .. }) => (digests.len(), digests.clone()),
+                asked => {
+                    let (more, missing) = asked?;
+                    fetched.certs += more.certs;
+                    fetched.new += more.new;
+                    fetched.updated += more.updated;
+                    (more.certs, missing)
+                }
+            };
             if missing.is_empty() {
-                return Ok(fetched);
+                continue;
             }
             // If the peer sent everything, some certificates differ from their digests or are refused here, and
             // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
             // answers may have a limit.
-            let tries = match more.certs {
-                came if came >= digests.len() => TRIES,
-                _ if missing.len() == digests.len() => 1,
-                _ if Instant::now() >= deadline => return Ok(fetched),
-                _ => {
-                    digests = missing;
-                    continue;
-                }
+            let tries = if came >= digests.len() {
+                TRIES
+            } else if missing.len() == digests.len() {
+                1
+            } else {
+                batches.push(missing);
+                continue;
             };
             let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
-            let (peer, view) = (name(peer), peer.view);
+            let (peer, view) = (name(source.peer), source.peer.view);
             let marked = self.engine.mark_in_vain(peer, view, missing, tries).await;
             marked.map_err(Refusal::from)?;
-            return Ok(fetched);
         }
+        Ok(fetched)
     }
 
     /// Requests certificates once and adds those that come. Returns the digests that are still missing.
     async fn ask(
         &self,
-        view: View,
-        url: &str,
-        digests: Vec<Digest>,
+        source: Source<'_>,
+        digests: &[Digest],
     ) -> Result<(Fetched, Vec<Digest>), GossipError> {
-        let gossip = self.settings.load().gossip.clone();
-        let (address, asked) = (format!("{url}/pks/hashquery"), digests.clone());
-        let asked_for = asked.len();
-        let bytes = tokio::task::spawn_blocking(move || {
-            post(&address, &encode_hashquery(&asked), gossip.timeout_s, gossip.fetch_bytes)
+        let config = self.settings.load_full();
+        let url = format!("http://{}/pks/hashquery", source.address);
+        let payer = Network::Net(config.rates.net(source.address.ip()));
+        let total = config.gossip.fetch_bytes.saturating_mul(REPLIES);
+        let room = self.memory.take(total, payer, PART_BYTES)?;
+        let (asked, count_asked) = (encode_hashquery(digests), digests.len());
+        let address = url.clone();
+        let posted = tokio::task::spawn_blocking(move || {
+            let (timeout_s, max) = (config.gossip.timeout_s, config.gossip.fetch_bytes);
+            post(&address, &asked, timeout_s, Memory { room, total, max })
         });
-        let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
-        let bytes = bytes.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let failed = |what: String| GossipError::Fetch { url: url.clone(), what };
+        let (bytes, room) = posted.await.map_err(|error| failed(error.to_string()))??;
         let certs = blocking(move || -> Result<Vec<Cert>, Refusal> {
-            let raw = decode_hashreply(&bytes, asked_for).map_err(|error| {
+            let raw = decode_hashreply(&bytes, count_asked).map_err(|error| {
                 Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
             })?;
             // A certificate that cannot be read counts as missing from the reply.
@@ -163,8 +199,9 @@ impl Fetcher {
         let came = certs.len();
         count(&self.metrics.certs_fetched, came);
         let outcomes = self.lanes.add_from_peer(certs).await?;
+        drop(room);
         self.engine.follow().await.map_err(Refusal::from)?;
-        let missing = self.lacking(view, &digests);
+        let missing = self.lacking(source.peer.view, digests);
         let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
         let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
         Ok((Fetched { certs: came, new, updated }, missing))
@@ -201,28 +238,42 @@ async fn promising(
     Ok(promising)
 }
 
+/// The memory for a reply.
+struct Memory {
+    room: Room,
+    /// Octets for all replies.
+    total: usize,
+    /// Octets of this one, at most.
+    max: usize,
+}
+
 /// Posts a body and reads the answer, within bounds.
-fn post(url: &str, body: &[u8], timeout_s: u64, bytes_max: usize) -> Result<Vec<u8>, String> {
+fn post(
+    url: &str,
+    body: &[u8],
+    timeout_s: u64,
+    mut memory: Memory,
+) -> Result<(Vec<u8>, Room), GossipError> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(Duration::from_secs(timeout_s * 5)))
         .timeout_connect(Some(Duration::from_secs(timeout_s)))
         .max_redirects(0)
         .build()
         .into();
-    let answer = agent
-        .post(url)
-        .header("content-type", "sks/hashquery")
-        .send(body)
-        .map_err(|error| error.to_string())?;
+    let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
+    let answer = agent.post(url).header("content-type", "sks/hashquery").send(body);
+    let answer = answer.map_err(|error| failed(error.to_string()))?;
+    let mut answer = answer.into_body().into_reader();
     let mut bytes = Vec::new();
-    answer
-        .into_body()
-        .into_reader()
-        .take(bytes_max as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| error.to_string())?;
-    if bytes.len() > bytes_max {
-        return Err(format!("the answer has more than {bytes_max} bytes"));
+    loop {
+        let read = (&mut answer).take(PART_BYTES as u64).read_to_end(&mut bytes);
+        let read = read.map_err(|error| failed(error.to_string()))?;
+        if read == 0 {
+            return Ok((bytes, memory.room));
+        }
+        if bytes.len() > memory.max {
+            return Err(GossipError::LargeReply { url: url.to_owned(), max: memory.max });
+        }
+        memory.room.grow(memory.total, read)?;
     }
-    Ok(bytes)
 }

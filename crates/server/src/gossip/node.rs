@@ -15,6 +15,7 @@ use super::exchange;
 use super::fetch::{Fetched, Fetcher};
 use super::peers::{Peers, name};
 use super::turns::GossipTurns;
+use crate::budget::Budget;
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Engine, Peer};
@@ -67,6 +68,7 @@ impl Gossip {
             lanes,
             metrics: Arc::clone(&metrics),
             turns: Arc::clone(&turns),
+            memory: Budget::default(),
         };
         Self { settings, engine, metrics, peers, tally, turns, fetcher }
     }
@@ -196,14 +198,14 @@ impl Gossip {
         started: Instant,
     ) -> Result<Exchanged, GossipError> {
         let port = peer.http_port.unwrap_or(outcome.peer_http_port);
-        let url = format!("http://{}", SocketAddr::new(address.ip(), port));
+        let http = SocketAddr::new(address.ip(), port);
         let wanted = outcome.wanted.len();
-        let (fetched, given_up) = self.fetcher.all(peer, &url, outcome.wanted).await?;
+        let (fetched, given_up) = self.fetcher.all(peer, http, outcome.wanted).await?;
         count(&self.metrics.exchanges, 1);
         let seconds = started.elapsed().as_secs_f64();
         self.peers.note(&name(peer), |status| {
             status.view = peer.view.name().into();
-            status.http = Some(url.clone());
+            status.http = Some(format!("http://{http}"));
             status.version = Some(outcome.peer_version.clone());
             status.last_exchange = Some(clock::now());
             status.exchanges += 1;

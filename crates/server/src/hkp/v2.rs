@@ -1,10 +1,10 @@
 //! Version 2 of HKP (draft-ietf-openpgp-hkp): binary, exact matches only, open to programs in
 //! browsers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::stream;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
@@ -12,7 +12,7 @@ use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
 use super::answers::{marked, tagged};
 use super::index::entries;
 use super::keytext;
-use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, streamed, with};
+use crate::answer::{Answer, Pieces, Refusal, json, media, ok, open_to_all, options, streamed, with};
 use crate::config::{Config, Settings};
 use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
 use crate::request::Request;
@@ -266,15 +266,26 @@ async fn canonical(store: &mut Reading, identity: &str) -> Result<Vec<Row>, Refu
     Ok(store.confirmed(&email).await?.into_iter().collect())
 }
 
+/// Lines of a piece of a log.
+const LINES: usize = 4096;
+
 /// The leading octets of the certificates that changed on a day.
 async fn prefix_log(store: &mut Reading, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
         .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;
-    let mut prefixes = BTreeSet::new();
-    for fingerprint in store.changed_on(day).await? {
-        let bytes = fingerprint.as_bytes();
-        prefixes.insert(bytes[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let prefixes = store.changed_on(day).await?;
+    // The answer holds the prefixes, too, until all of it is sent.
+    let largest = size_of_val(&*prefixes) + LINES * "00000000\r\n".len();
+    let lines = |prefixes: &[[u8; 4]]| {
+        let lines = prefixes.iter().map(|&prefix| format!("{:08x}\r\n", u32::from_be_bytes(prefix)));
+        Bytes::from(lines.collect::<String>())
+    };
+    if prefixes.len() <= LINES {
+        return Ok(ok(media::TEXT, lines(&prefixes)));
     }
-    let body: String = prefixes.into_iter().map(|prefix| prefix + "\r\n").collect();
-    Ok(ok(media::TEXT, body))
+    let pieces = (0..prefixes.len().div_ceil(LINES)).map(move |number| {
+        let rest = &prefixes[number * LINES..];
+        Ok(lines(&rest[..rest.len().min(LINES)]))
+    });
+    Ok(streamed(media::TEXT, Pieces::new(largest, stream::iter(pieces))))
 }

@@ -267,6 +267,46 @@ fn partial_answers_are_completed_by_another_request() {
 }
 
 #[test]
+fn an_answer_above_the_limit_is_asked_for_in_parts() {
+    let certs = generated(20);
+    let largest = certs.iter().map(|cert| cert.as_bytes().len()).max().unwrap();
+    let all: usize = certs.iter().map(|cert| cert.as_bytes().len()).sum();
+    let mut config = gossiping();
+    // Room for three of them, but not for the large one.
+    config.gossip.fetch_bytes = 3 * largest;
+    let large = with_long_names(&certs[0], 4 * largest);
+    let mut announced: Vec<Cert> = certs[1..].to_vec();
+    announced.push(large);
+    let digests: Vec<Digest> = announced.iter().map(|cert| Digest(cert.sks_digest())).collect();
+    assert!(all > 2 * config.gossip.fetch_bytes);
+    let peer = Peer::start(&digests, announced);
+    let site = Site::start(config);
+    site.add_peer(peer.gossip, View::Sks);
+    wait_for("the small ones", || site.digests(View::Sks).len() == 19);
+    // The large one is not asked for again and again.
+    let large = digests[19];
+    let seen = peer.exchanges();
+    wait_for("two more exchanges", || peer.exchanges() >= seen + 2);
+    let times = || peer.asked().iter().filter(|digest| **digest == large).count();
+    let before = times();
+    let seen = peer.exchanges();
+    wait_for("two more exchanges", || peer.exchanges() >= seen + 2);
+    assert_eq!(times(), before);
+}
+
+/// The certificate with user IDs of so many octets that nobody has bound.
+fn with_long_names(cert: &Cert, octets: usize) -> Cert {
+    let mut raw = cert.as_bytes().to_vec();
+    for number in 0..octets.div_ceil(1000) {
+        let name = format!("{number:01000}");
+        raw.extend([0xc0 | Tag::USER_ID.0, 255]);
+        raw.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
+        raw.extend(name.bytes());
+    }
+    Cert::parse(&raw).unwrap()
+}
+
+#[test]
 fn a_blocked_certificate_does_not_return_by_gossip() {
     let certs = generated(203);
     let gone = [certs[0].fingerprint(), certs[1].fingerprint()];

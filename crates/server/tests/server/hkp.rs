@@ -1,5 +1,6 @@
 //! HKP in both versions, from the side of a client.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use crate::site::{Site, make, wait_for};
@@ -309,6 +310,30 @@ fn hkp_version_2_finds_exact_matches_only() {
     let log = get(&site, &format!("/pks/v2/prefixlog/{}", today.as_str().unwrap()));
     let prefix = fingerprint.to_string()[..8].to_lowercase();
     assert!(log.text().split("\r\n").any(|line| line == prefix));
+}
+
+/// A primary key, and nothing else.
+fn bare(number: u32) -> Cert {
+    let mut body = vec![4];
+    body.extend(number.to_be_bytes());
+    // RSA with a number of 32 bits.
+    body.extend([1, 0, 32, 0x80, 0, 0, 1, 0, 17, 1, 0, 1]);
+    Cert::parse(&[&[0xc6, u8::try_from(body.len()).unwrap()], &body[..]].concat()).unwrap()
+}
+
+#[test]
+fn the_changes_of_a_large_day_are_all_listed() {
+    let certs: Vec<Cert> = (0..10_000).map(bare).collect();
+    let site = Site::with(&certs, Config::default());
+    // The day of the store's first certificates.
+    let log = get(&site, "/pks/v2/prefixlog/2025-02-19");
+    let listed: Vec<&str> = log.text().lines().collect();
+    let prefixes: BTreeSet<String> =
+        certs.iter().map(|cert| cert.fingerprint().to_string()[..8].to_lowercase()).collect();
+    assert_eq!(listed, prefixes.iter().map(String::as_str).collect::<Vec<_>>());
+    // It is not made whole in memory.
+    assert_eq!(log.header("content-length"), None);
+    assert_eq!(get(&site, "/pks/v2/prefixlog/2025-02-18").text(), "");
 }
 
 #[test]

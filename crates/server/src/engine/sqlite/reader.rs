@@ -186,8 +186,8 @@ impl Reader {
         Ok(Days { changes: store.log().by_day(since)?, tally: store.keyserver().tally(since)? })
     }
 
-    pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<Fingerprint>, StoreError> {
-        self.store().log().changed_on(day)
+    pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<[u8; 4]>, StoreError> {
+        self.store().log().prefixes_changed_on(day)
     }
 
     pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
