@@ -209,7 +209,8 @@ impl Lanes {
             other => other,
         };
         let mut again = 0;
-        while !intake.is_written() {
+        // An intake that changes nothing goes there once, too: what it was compared with may not be on the disk yet.
+        loop {
             let mut in_turn = None;
             if intake.is_overtaken() {
                 again += 1;
@@ -233,6 +234,9 @@ impl Lanes {
                 intake = prepared.map_err(busy)?;
             }
             intake = self.engine.write(intake, in_turn).await.map_err(Into::into).map_err(busy)?;
+            if intake.is_written() {
+                break;
+            }
         }
         let ingested = intake.into_ingested();
         for Ingested { outcome, .. } in &ingested {

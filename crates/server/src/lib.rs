@@ -18,6 +18,7 @@ mod error;
 mod figures;
 #[doc(hidden)]
 pub mod fuzz;
+mod gate;
 mod gossip;
 mod hkp;
 mod intake;

@@ -12,13 +12,14 @@ use crate::admin::orders::Orders;
 use crate::answer::{Answer, Content, Refusal, media, ok, open_to_all, options, with};
 use crate::conditional::conditional;
 use crate::config::{Config, Settings};
+use crate::gate::Gate;
 use crate::hkp::add::Adds;
 use crate::hkp::hashquery::HashQueries;
 use crate::hkp::lookup::{self, Asks, Lookups};
 use crate::hkp::statistics::Statistics;
 use crate::hkp::v2::{self, Version2};
-use crate::limiter::{Class, Limiter};
-use crate::metrics::{Metrics, RequestKind, count};
+use crate::limiter::Class;
+use crate::metrics::{Metrics, RequestKind};
 use crate::operators::operators_only;
 use crate::owner::Owners;
 use crate::page::{self, Pages, Visit};
@@ -166,7 +167,7 @@ fn version2_cost(_: &Config, request: &Request) -> (RequestKind, Option<Class>) 
 /// The handlers of all requests, and what it takes to admit one.
 pub(crate) struct Router {
     pub(crate) settings: Settings,
-    pub(crate) limiter: Limiter,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) lookups: Lookups,
     pub(crate) adds: Adds,
@@ -224,14 +225,7 @@ impl Router {
     /// Checks the method and takes the request from the client's bucket.
     fn admit(&self, request: &Request, route: &Route, class: Option<Class>) -> Result<(), Refusal> {
         if let Some(class) = class {
-            let config = self.settings.load();
-            if let Some(network) = config.rates.network(request.client, request.via) {
-                let taken = self.limiter.take(&config.rates, network, class, Instant::now());
-                taken.map_err(|seconds| {
-                    count(&self.metrics.rate_limited, 1);
-                    Refusal::TooMany { seconds }
-                })?;
-            }
+            self.gate.charge(request, class)?;
         }
         let target = request.parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
         if target > TARGET_BYTES_MAX {

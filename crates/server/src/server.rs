@@ -16,6 +16,7 @@ use crate::config::{Config, Settings};
 use crate::engine::{Ended, Engine, OpenError, Opened, StoreError};
 use crate::error::ServeError;
 use crate::figures::Figures;
+use crate::gate::Gate;
 use crate::gossip::{Gossip, Peers};
 use crate::hkp::add::Adds;
 use crate::hkp::hashquery::HashQueries;
@@ -23,7 +24,6 @@ use crate::hkp::lookup::Lookups;
 use crate::hkp::statistics::Statistics;
 use crate::hkp::v2::Version2;
 use crate::intake::Lanes;
-use crate::limiter::Limiter;
 use crate::listen::{Front, Tls};
 use crate::mail::Mails;
 use crate::memory::Memory;
@@ -125,12 +125,14 @@ impl Parts {
             peers: Arc::clone(&peers),
             started,
         });
+        let gate = Arc::new(Gate::new(Arc::clone(&settings), Arc::clone(&metrics)));
         let router = Router {
             settings: Arc::clone(&settings),
-            limiter: Limiter::default(),
+            gate: Arc::clone(&gate),
             metrics: Arc::clone(&metrics),
             lookups: Lookups {
                 settings: Arc::clone(&settings),
+                gate,
                 engine: engine.clone(),
                 pages: Arc::clone(&pages),
                 statistics: Arc::clone(&statistics),

@@ -356,11 +356,15 @@ fn each_network_has_a_limit_of_connections() {
 #[test]
 fn the_rate_limit_answers_with_retry_after() {
     let certs = generated(3);
-    let mut config = config();
-    config.rates.exempt.clear();
-    config.rates.lookups = Rate { per_second: 0.01, burst: 5.0 };
-    config.rates.searches = Rate { per_second: 0.01, burst: 3.0 };
-    config.rates.uploads = Rate { per_second: 0.01, burst: 2.0 };
+    let config_of_rates = || {
+        let mut config = config();
+        config.rates.exempt.clear();
+        config.rates.lookups = Rate { per_second: 0.01, burst: 5.0 };
+        config.rates.searches = Rate { per_second: 0.01, burst: 3.0 };
+        config.rates.uploads = Rate { per_second: 0.01, burst: 2.0 };
+        config
+    };
+    let config = config_of_rates();
     let server = Site::with(&certs[..1], config);
     let get = format!("/pks/lookup?op=get&options=mr&search=0x{}", certs[0].fingerprint());
     for (path, burst) in [(get.as_str(), 5), ("/pks/lookup?op=index&options=mr&search=example", 3)]
@@ -377,6 +381,16 @@ fn the_rate_limit_answers_with_retry_after() {
     assert_eq!(server.put(&certs[2]).status, 200);
     assert_eq!(server.put(&certs[2]).status, 429);
     assert_eq!(server.metric("rate_limited_total"), 3);
+    server.stop();
+
+    // An address that nobody has is searched for as words, which costs a search as well.
+    let mut config = config_of_rates();
+    config.rates.lookups = Rate { per_second: 0.01, burst: 20.0 };
+    let server = Site::with(&certs[..1], config);
+    let none = "/pks/lookup?op=get&options=mr&search=nobody@example.org";
+    let statuses: Vec<u16> = (0..5).map(|_| server.get(none).status).collect();
+    assert_eq!(statuses, [404, 404, 404, 429, 429]);
+    assert_eq!(server.get(&get).status, 200);
     // Rate limits do not apply to health checks.
     assert_eq!(server.get("/health").status, 200);
 }

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use talaria_cert::Verification;
+use talaria_cert::{Cert, Limits, Verification};
 use talaria_store::{
-    Access, Binding, BuildOptions, Builder, Depth, Event as Observed, Layout, Observation,
-    Position, Redaction, Store, StoreError,
+    Access, Binding, BuildOptions, Builder, Depth, Event as Observed, IngestOutcome, Layout,
+    Observation, Position, Preparation, Redaction, Store, StoreError,
 };
 use talaria_trust::tofu::Policy;
 use tempfile::TempDir;
@@ -35,6 +35,9 @@ const OPERATIONS_MAX: usize = 16;
 /// Operations of a seed.
 const OPERATIONS: usize = 10;
 
+/// The connection that imports as a server does, which syncs its commits afterwards.
+const SERVER: usize = 1;
+
 /// Octets for one operation are at most so many.
 const OCTETS: usize = 16;
 
@@ -47,6 +50,20 @@ pub struct Script {
     /// The random numbers that decide which writes a crash loses.
     numbers: Numbers,
     has_cuts: bool,
+}
+
+/// Imports certificates: prepared first, committed without a sync, and then synced.
+fn as_a_server(store: &mut Store, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>, StoreError> {
+    let preparation = Preparation {
+        limits: Limits::default(),
+        verification: Verification::Full,
+        now: NOW.into(),
+        allowed: Duration::MAX,
+    };
+    let mut intake = store.prepare(certs, &preparation)?;
+    store.write_ahead(std::slice::from_mut(&mut intake), usize::MAX, NOW.into())?;
+    store.log_to_sync().sync()?;
+    Ok(intake.into_ingested().into_iter().map(|ingested| ingested.outcome).collect())
 }
 
 impl Script {
@@ -407,8 +424,12 @@ impl Simulation {
                 let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
                 self.connection(*by)?;
                 let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
-                let outcomes =
-                    self.connection(*by)?.ingest(certs, Verification::Full, NOW.into())?;
+                let store = self.connection(*by)?;
+                let outcomes = if *by == SERVER {
+                    as_a_server(store, certs)?
+                } else {
+                    store.ingest(certs, Verification::Full, NOW.into())?
+                };
                 let expected: Vec<_> =
                     copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
                 if outcomes != expected {

@@ -408,6 +408,21 @@ impl Store {
         Ok(())
     }
 
+    /// Like [`Self::write`], but the commit is not synced: what was written survives a power loss after the next
+    /// [`LogToSync::sync`](crate::LogToSync::sync), which another thread can do while this one goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn write_ahead(
+        &mut self,
+        intakes: &mut [Intake],
+        certs_max: usize,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.ahead_of_sync(|store| store.write(intakes, certs_max, now))
+    }
+
     /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
     /// made. The cost is that of verifying each signature that does not have this verdict already, and a look-up for each
     /// that has it.

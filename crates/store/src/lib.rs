@@ -101,7 +101,7 @@ pub use reindex::{ReindexProgress, ReindexStep};
 pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection};
 pub use snapshot::Snapshot;
-pub use store::{Access, Layout, Row, Store};
+pub use store::{Access, Layout, LogToSync, Row, Store};
 pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
 pub use web::Web;

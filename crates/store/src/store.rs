@@ -40,6 +40,10 @@ const SYNCHRONOUS: &str = "EXTRA";
 /// Page cache of a connection, in KiB: 64 MiB.
 const CACHE_KIB: i64 = 64 << 10;
 
+/// Octets of the write-ahead log from which on a commit copies it into the database. A page that changed in many commits is
+/// copied once.
+const LOG_BYTES: i64 = 16 << 20;
+
 /// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
@@ -177,6 +181,12 @@ impl Store {
         if access != Access::Read {
             store.keep_a_log()?;
             store.check_files()?;
+            store.run(|connection| {
+                let page: i64 =
+                    connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+                connection
+                    .execute_batch(&format!("PRAGMA wal_autocheckpoint = {}", LOG_BYTES / page))
+            })?;
         }
         if missing {
             // The first commit to a new log has a sync of its own for the header of the log, as a protection
@@ -577,16 +587,32 @@ impl Store {
         });
         if !is_copied.unwrap_or(false) {
             // A reader needs the old pages, or the disk is full. The log is enough.
-            let log = beside(&self.path, "-wal");
-            let sync = || std::fs::File::open(&log)?.sync_all();
-            witness::take(FileStep::Sync(&log), sync).map_err(|source| StoreError::Io {
-                action: "sync",
-                path: log.clone(),
-                source,
-            })?;
+            self.log_to_sync().sync()?;
         }
         self.check_files()?;
         Ok(result)
+    }
+
+    /// Runs `work`, which changes the store at most once, without a sync at its commit: others see the change at once, and
+    /// it survives a power loss after the next [`LogToSync::sync`].
+    pub(crate) fn ahead_of_sync<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        // The first change has syncs of its own, and so has a store without a log.
+        if self.is_in_transaction || !self.has_changed || !self.has_log()? {
+            return work(self);
+        }
+        self.synchronise("NORMAL")?;
+        let result = work(self);
+        self.synchronise(SYNCHRONOUS)?;
+        result
+    }
+
+    /// The log of this store, for a thread that syncs it while this one goes on.
+    #[must_use]
+    pub fn log_to_sync(&self) -> LogToSync {
+        LogToSync { path: beside(&self.path, "-wal") }
     }
 
     /// Sets which steps of a commit SQLite syncs.
@@ -640,6 +666,29 @@ impl Store {
 
     pub(crate) fn check_files(&self) -> Result<(), StoreError> {
         self.files.as_ref().map_or(Ok(()), OpenFiles::check)
+    }
+}
+
+/// The write-ahead log of a store, whose commits may wait for a sync by another thread ([`Store::write_ahead`]).
+#[derive(Clone, Debug)]
+pub struct LogToSync {
+    path: PathBuf,
+}
+
+impl LogToSync {
+    /// Syncs all commits that were made before, so that they survive a power loss.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`]. Then nobody knows which of the commits since the last sync are on the disk, and a later sync does
+    /// not tell: whoever writes must close the store.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let sync = || std::fs::File::open(&self.path)?.sync_data();
+        witness::take(FileStep::Sync(&self.path), sync).map_err(|source| StoreError::Io {
+            action: "sync",
+            path: self.path.clone(),
+            source,
+        })
     }
 }
 

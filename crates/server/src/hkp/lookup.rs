@@ -13,6 +13,8 @@ use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, streamed, wit
 use crate::clock;
 use crate::config::{Config, Policy, Settings};
 use crate::engine::{Engine, Page, Reading, Row};
+use crate::gate::Gate;
+use crate::limiter::Class;
 use crate::page::{self, Pages, Visit};
 use crate::request::{Parameters, Request};
 use crate::search::{self, Found, Search};
@@ -74,6 +76,7 @@ pub(crate) fn asks(query: &Parameters, policy: &Policy) -> Asks {
 /// Answers look-ups.
 pub(crate) struct Lookups {
     pub(crate) settings: Settings,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) engine: Engine,
     pub(crate) pages: Arc<Pages>,
     pub(crate) statistics: Arc<Statistics>,
@@ -122,6 +125,10 @@ impl Lookups {
         let page = search.rows_of_name(&mut store, &ask.config).await?;
         if search.is_wide(!page.rows.is_empty()) {
             drop(store);
+            if op == Op::Get && !search.is_wide(true) {
+                // It was charged as a look-up, and becomes a search.
+                self.gate.charge(request, Class::Search)?;
+            }
             let (engine, request) = (self.engine.clone(), request.clone());
             let find = async move |store: &mut Reading| {
                 let page = search.rows(store, &ask.config).await?;

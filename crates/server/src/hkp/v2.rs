@@ -12,7 +12,9 @@ use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
 use super::answers::{marked, tagged};
 use super::index::entries;
 use super::keytext;
-use crate::answer::{Answer, Pieces, Refusal, json, media, ok, open_to_all, options, streamed, with};
+use crate::answer::{
+    Answer, Pieces, Refusal, json, media, ok, open_to_all, options, streamed, with,
+};
 use crate::config::{Config, Settings};
 use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
 use crate::request::Request;
@@ -277,7 +279,8 @@ async fn prefix_log(store: &mut Reading, day: &str) -> Result<Answer, Refusal> {
     // The answer holds the prefixes, too, until all of it is sent.
     let largest = size_of_val(&*prefixes) + LINES * "00000000\r\n".len();
     let lines = |prefixes: &[[u8; 4]]| {
-        let lines = prefixes.iter().map(|&prefix| format!("{:08x}\r\n", u32::from_be_bytes(prefix)));
+        let lines =
+            prefixes.iter().map(|&prefix| format!("{:08x}\r\n", u32::from_be_bytes(prefix)));
         Bytes::from(lines.collect::<String>())
     };
     if prefixes.len() <= LINES {

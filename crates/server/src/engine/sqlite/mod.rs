@@ -6,6 +6,7 @@
 mod certified;
 mod orders;
 mod reader;
+mod syncer;
 mod trees;
 mod writer;
 

@@ -1,8 +1,6 @@
 //! The one place that writes to the store: a thread that takes whatever was prepared (`intake.rs`) and commits it as one
-//! transaction.
-//!
-//! While a commit waits for the disk, the next batch gathers. So the rate of durable uploads grows
-//! with the number of clients, and one that comes alone waits for one sync only.
+//! transaction. Another thread (`syncer.rs`) puts the commits on the disk and then answers, while the next batch is
+//! written. So the rate of durable uploads grows with the number of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +9,7 @@ use talaria_cert::Limits;
 use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
+use super::syncer::{Batch, Syncer};
 use crate::clock;
 use crate::engine::error::EngineError;
 
@@ -27,8 +26,11 @@ type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
 /// The end of the writing thread: the error because of which it cannot go on, or none after it was closed.
 pub(crate) type Ended = Result<(), Arc<StoreError>>;
 
+/// Where the outcome of a write goes.
+pub(super) type Done = oneshot::Sender<Result<Intake, Arc<StoreError>>>;
+
 enum Job {
-    Write { intake: Box<Intake>, done: oneshot::Sender<Result<Intake, Arc<StoreError>>> },
+    Write { intake: Box<Intake>, done: Done },
     Task(Task),
     Close,
 }
@@ -42,7 +44,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. The store is closed at the end of it.
+    /// Starts the thread. The store is closed at the end of it, after all answers.
     pub(crate) fn start(
         mut store: Store,
         limits: Limits,
@@ -50,15 +52,28 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
+        let handle = jobs.downgrade();
+        let wake = move || {
+            if let Some(jobs) = handle.upgrade() {
+                // If the queue is full, the writer does not sleep.
+                let _ = jobs.try_send(Job::Task(Box::new(|_| None)));
+            }
+        };
         store.operator_mut().set_limits(limits);
         let thread = std::thread::Builder::new()
             .name("talaria-writer".into())
-            .spawn(move || run(&mut store, queue, &counter))
+            .spawn(move || {
+                let syncer = Syncer::start(store.log_to_sync(), wake);
+                let ended = run(&mut store, queue, &syncer, &counter);
+                let synced = syncer.end();
+                ended.and(synced)
+            })
             .expect("a thread at start");
         (Self { jobs, commits }, thread)
     }
 
-    /// Writes prepared certificates, as many as fit into one transaction. What is written is on disk.
+    /// Writes prepared certificates, as many as fit into one transaction. What is written is on the disk, and so is what
+    /// the certificates were prepared against.
     pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
         let (done, outcome) = oneshot::channel();
         let intake = Box::new(intake);
@@ -109,9 +124,18 @@ fn is_last(error: &StoreError) -> bool {
     matches!(error, StoreError::Moved { .. } | StoreError::Format { .. })
 }
 
-fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -> Ended {
+fn run(
+    store: &mut Store,
+    mut queue: mpsc::Receiver<Job>,
+    syncer: &Syncer,
+    commits: &AtomicU64,
+) -> Ended {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| queue.blocking_recv()) {
+        if syncer.has_failed() {
+            // Its end says why.
+            return Ok(());
+        }
         let (mut intakes, mut askers) = match job {
             Job::Task(task) => match task(store) {
                 None => continue,
@@ -135,13 +159,10 @@ fn run(store: &mut Store, mut queue: mpsc::Receiver<Job>, commits: &AtomicU64) -
                 Err(_) => break,
             }
         }
-        commits.fetch_add(1, Ordering::Relaxed);
-        match store.write(&mut intakes, BATCH_CERTS, clock::now().into()) {
-            Ok(()) => {
-                for (intake, done) in intakes.into_iter().zip(askers) {
-                    let _ = done.send(Ok(intake));
-                }
-            }
+        let commit = u64::from(count > 0);
+        let number = commits.fetch_add(commit, Ordering::Relaxed) + commit;
+        match store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into()) {
+            Ok(()) => syncer.put(Batch { number, intakes, askers }),
             Err(error) => {
                 tracing::error!(%error, "cannot write to the store");
                 let error = Arc::new(error);

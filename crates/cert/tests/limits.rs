@@ -1,0 +1,195 @@
+//! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner named.
+
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use sequoia_openpgp as openpgp;
+
+use openpgp::Packet;
+use openpgp::cert::CertBuilder;
+use openpgp::crypto::KeyPair;
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::packet::{Signature, UserID};
+use openpgp::serialize::MarshalInto as _;
+use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
+use talaria_cert::{
+    Cert, DESIGNATED_MAX, KeyId, Limits, PossibleIssuer, Tag, Verification, verdicts,
+};
+
+/// When the certificates were made, in seconds since 1970, and a day later.
+const MADE: u32 = 1_700_000_000;
+const NOW: u32 = MADE + 86_400;
+
+/// What strangers and the owner may offer.
+struct Pool {
+    /// The primary key, which names the revoker, and two user IDs with a binding each.
+    base: Cert,
+    /// Each with one signature beside the components.
+    offers: Vec<Cert>,
+    /// The offers that have a genuine revocation by the revoker.
+    revocations: Vec<usize>,
+    issuers: Vec<(KeyId, PossibleIssuer)>,
+}
+
+fn at(seconds: u32) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
+}
+
+fn key(name: &str) -> openpgp::Cert {
+    CertBuilder::new().set_creation_time(at(MADE)).add_userid(name).generate().unwrap().0
+}
+
+fn signer(cert: &openpgp::Cert) -> KeyPair {
+    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
+}
+
+fn builder(kind: SignatureType, second: u32) -> SignatureBuilder {
+    SignatureBuilder::new(kind).set_signature_creation_time(at(MADE + second)).unwrap()
+}
+
+fn body(signature: &Signature) -> Vec<u8> {
+    signature.to_vec().unwrap()
+}
+
+/// The signature with another number, which does not verify.
+fn forged(body: &[u8], octet: u8) -> Vec<u8> {
+    let (last, rest) = body.split_last().unwrap();
+    [rest, &[last ^ octet]].concat()
+}
+
+/// The signature with a hint more.
+fn hinted(body: &[u8], hint: u8) -> Vec<u8> {
+    let hashed = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
+    let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
+    let end = hashed + 2 + unhashed;
+    let length = u16::try_from(unhashed + 3).unwrap().to_be_bytes();
+    [&body[..hashed], &length, &body[hashed + 2..end], &[2, 100, hint], &body[end..]].concat()
+}
+
+fn packet(tag: Tag, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    [&[0xc0 | tag.0, 255], &length[..], body].concat()
+}
+
+fn pool() -> Pool {
+    let [friend, known, stranger, revoker] = ["Friend", "Known", "Stranger", "Revoker"].map(key);
+    let named = revoker.primary_key().key();
+    let named = RevocationKey::new(named.pk_algo(), named.fingerprint(), false);
+    let owner = CertBuilder::new().set_creation_time(at(MADE)).set_revocation_keys(vec![named]);
+    let owner = owner.add_userid("Olga").add_userid("Olga O.").generate().unwrap().0;
+    let primary = owner.primary_key().key().clone();
+    let user_ids: Vec<UserID> = owner.userids().map(|user_id| user_id.userid().clone()).collect();
+    let base = Cert::parse(&owner.to_vec().unwrap()).unwrap();
+
+    // Signatures on the key, and on each user ID.
+    let on_key = |kind, by: &openpgp::Cert, second| {
+        let made = builder(kind, second);
+        let made = match kind {
+            SignatureType::KeyRevocation => {
+                made.set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"").unwrap()
+            }
+            _ => made,
+        };
+        body(&made.sign_direct_key(&mut signer(by), Some(&primary)).unwrap())
+    };
+    let on_user_id = |kind, by: &openpgp::Cert, user_id: &UserID, second| {
+        let made = builder(kind, second);
+        body(&made.sign_userid_binding(&mut signer(by), &primary, user_id).unwrap())
+    };
+    let mut direct = vec![on_key(SignatureType::KeyRevocation, &owner, 1)];
+    let genuine: Vec<Vec<u8>> =
+        (1..7).map(|n| on_key(SignatureType::KeyRevocation, &revoker, n)).collect();
+    direct.extend(genuine.iter().enumerate().map(|(n, real)| forged(real, 1 << n)));
+    direct.extend((1..5).map(|n| on_key(SignatureType::KeyRevocation, &known, n)));
+    direct.push(on_key(SignatureType::DirectKey, &owner, 7));
+    let mut offers = Vec::new();
+    let head = base.packets().next().unwrap().body.to_vec();
+    let mut offer = |component: Option<&UserID>, signature: &[u8]| {
+        let component = component.map_or(vec![], |id| packet(Tag::USER_ID, id.value()));
+        let signature = packet(Tag::SIGNATURE, signature);
+        let raw = [packet(Tag::PUBLIC_KEY, &head), component, signature].concat();
+        offers.push(Cert::parse(&raw).unwrap());
+        offers.len() - 1
+    };
+    let revocations = genuine.iter().map(|real| offer(None, real)).collect();
+    for signature in &direct {
+        offer(None, signature);
+    }
+    for user_id in &user_ids {
+        for second in 1..4 {
+            let kind = SignatureType::PositiveCertification;
+            offer(Some(user_id), &on_user_id(kind, &owner, user_id, second));
+            for by in [&friend, &known, &stranger] {
+                let made = on_user_id(kind, by, user_id, second);
+                offer(Some(user_id), &made);
+                offer(Some(user_id), &forged(&made, 1));
+                offer(Some(user_id), &hinted(&made, 1));
+                offer(Some(user_id), &hinted(&made, 2));
+            }
+        }
+        let kind = SignatureType::CertificationRevocation;
+        for by in [&owner, &friend, &stranger] {
+            offer(Some(user_id), &on_user_id(kind, by, user_id, 9));
+        }
+    }
+    let issuers = [(&friend, true), (&known, false), (&revoker, false)];
+    let issuers = issuers.map(|(cert, is_certified)| {
+        let cert = Cert::parse(&Packet::from(cert.primary_key().key().clone()).to_vec().unwrap());
+        let cert = cert.unwrap();
+        let key = cert.packets().next().unwrap().body.to_vec();
+        (cert.fingerprint().key_id(), PossibleIssuer { key, is_certified })
+    });
+    Pool { base, offers, revocations, issuers: issuers.to_vec() }
+}
+
+static POOL: LazyLock<Pool> = LazyLock::new(pool);
+
+fn keep(cert: &Cert, limits: &Limits) -> Cert {
+    let judged = verdicts(&[cert], Verification::Full).remove(0);
+    let mut look_up = |id| {
+        let found = POOL.issuers.iter().filter(|(known, _)| *known == id);
+        found.map(|(_, issuer)| issuer.clone()).collect()
+    };
+    cert.within(&judged, limits, NOW, &mut look_up).map_or_else(|| cert.clone(), |(kept, _)| kept)
+}
+
+fn any_limits() -> impl Strategy<Value = Limits> {
+    let counts = (8usize..14, 0usize..6, 0usize..4, 0usize..14, 1usize..4, 12usize..60);
+    counts.prop_map(|counts| Limits {
+        own_signatures: counts.0,
+        bad_signatures: counts.1,
+        signatures_per_signer: counts.2,
+        foreign_signatures: counts.3,
+        variants: counts.4,
+        hint_bytes: counts.5,
+        ..Limits::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_kept_is_a_function_of_what_was_offered(
+        parts in prop::collection::vec(prop::sample::select(vec![0u8, 0, 1, 2, 3, 4, 7]), POOL.offers.len()),
+        limits in any_limits(),
+    ) {
+        let offered = |bit: u8| {
+            let chosen = POOL.offers.iter().zip(&parts).filter(|(_, part)| **part & bit != 0);
+            chosen.fold(POOL.base.clone(), |all, (offer, _)| all.union(offer))
+        };
+        let [a, b, c] = [1, 2, 4].map(offered);
+        let keep = |cert: &Cert| keep(cert, &limits);
+        let all = keep(&a.union(&b).union(&c));
+        prop_assert_eq!(&keep(&keep(&keep(&a).union(&b)).union(&c)), &all);
+        prop_assert_eq!(&keep(&keep(&keep(&c).union(&a)).union(&b)), &all);
+        prop_assert_eq!(&keep(&a.union(&keep(&b.union(&keep(&c))))), &all);
+        // Forged revocations in the name of the revoker displace no genuine one.
+        let is_kept = |offer: &Cert| all.union(offer) == all;
+        let genuine = POOL.revocations.iter().filter(|at| parts[**at] != 0);
+        let (kept, lost): (Vec<usize>, Vec<usize>) =
+            genuine.partition(|at| is_kept(&POOL.offers[**at]));
+        prop_assert!(kept.len() >= DESIGNATED_MAX.min(kept.len() + lost.len()), "{kept:?} {lost:?}");
+    }
+}
