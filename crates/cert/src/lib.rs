@@ -48,6 +48,7 @@ mod revoker;
 mod salvage;
 mod served;
 mod signature;
+mod spelling;
 mod split;
 mod stored;
 mod summary;
@@ -57,6 +58,7 @@ mod unhashed;
 pub mod user_id;
 mod verify;
 mod view;
+mod visible;
 
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, Enarmor, enarmor};
