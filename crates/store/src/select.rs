@@ -435,7 +435,8 @@ impl Store {
                 let handle = Handle::of_addressee(&Addressee::of_user_id(text.as_bytes())).0;
                 each(self.postings("address", handle, handle)?)
             }
-            Query::EmailPart(part)
+            Query::Identity(part)
+            | Query::EmailPart(part)
             | Query::EmailEnd(part)
             | Query::Substring(part)
             | Query::Text(part) => match self.trigrams(&user_id::folded(part))? {
@@ -447,14 +448,22 @@ impl Store {
             // No user ID has a word that is none.
             Query::Words(words) if words.iter().any(|word| !is_word(word)) => Ok(()),
             Query::Words(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
-                let mut terms: Vec<String> =
-                    words.iter().map(|word| format!("\"{word}\"")).collect();
-                terms.sort_unstable();
-                terms.dedup();
-                let terms = self.rarest(TextIndex::Words, terms)?;
-                self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
+                let terms = words.iter().map(|word| format!("\"{word}\"")).collect();
+                self.word_candidates(terms, candidate)
             }
-            Query::Words(_) => self.filter_all(query, looks, &mut exhausted, found),
+            Query::Spelled(words)
+                if words.iter().any(|word| !word.iter().all(|one| is_word(one))) =>
+            {
+                Ok(())
+            }
+            Query::Spelled(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
+                let one_of =
+                    |spellings: &Vec<String>| format!("(\"{}\")", spellings.join("\" OR \""));
+                self.word_candidates(words.iter().map(one_of).collect(), candidate)
+            }
+            Query::Words(_) | Query::Spelled(_) => {
+                self.filter_all(query, looks, &mut exhausted, found)
+            }
         }?;
         Ok(exhausted)
     }
@@ -511,6 +520,18 @@ impl Store {
     /// other terms. The cost of the intersection does not depend on the order of the terms: it skips
     /// from each list to the next certificate of the others, so it costs about as much as the shortest
     /// list.
+    /// The certificates that have all of `terms`, which are expressions for the index of words.
+    fn word_candidates(
+        &self,
+        mut terms: Vec<String>,
+        candidate: impl FnMut(i64) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        terms.sort_unstable();
+        terms.dedup();
+        let terms = self.rarest(TextIndex::Words, terms)?;
+        self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
+    }
+
     ///
     /// Certificate numbers do not depend on names. The number of the [`SAMPLE_ROWS`]th certificate with
     /// a term therefore shows how rare the term is, without counting all of its certificates.

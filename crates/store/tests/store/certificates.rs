@@ -136,6 +136,12 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
         Query::Keygrip(grip) => cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip)),
         Query::Exact(exact) => text(&|text, _| text == exact),
         Query::Email(email) => text(&|_, found| found == email.to_str()),
+        Query::Identity(identity) => text(&|text, found| {
+            [Some(text), found]
+                .into_iter()
+                .flatten()
+                .any(|one| one.to_lowercase() == identity.to_lowercase())
+        }),
         Query::EmailPart(part) => text(&|_, found| found.is_some_and(|f| f.contains(part))),
         Query::EmailEnd(end) => text(&|_, found| found.is_some_and(|f| f.ends_with(end))),
         Query::Text(part) | Query::Substring(part) => {
@@ -144,6 +150,10 @@ fn named_by(query: &Query, cert: &Cert) -> bool {
         Query::Words(words) => text(&|text, _| {
             let all: Vec<_> = user_id::words(text).collect();
             words.iter().all(|word| all.contains(word))
+        }),
+        Query::Spelled(words) => text(&|text, _| {
+            let all: Vec<_> = user_id::words(text).collect();
+            words.iter().all(|word| word.iter().any(|spelling| all.contains(spelling)))
         }),
     }
 }
