@@ -225,7 +225,9 @@ async fn card(
                     }
                 }
                 span.badges {
-                    @if names.first().is_some_and(confirmed) { (parts::confirmed(texts)) " " }
+                    @if let Some(first) = names.first().filter(|first| confirmed(first)) {
+                        (parts::confirmed(texts, first)) " "
+                    }
                     (parts::badge(visit, validity))
                 }
             }
@@ -238,7 +240,7 @@ async fn card(
                     @for user_id in names.iter().skip(1).take(shown) {
                         li {
                             (foreign(&name(user_id))) (rest(&name(user_id), texts))
-                            @if confirmed(user_id) { " " (parts::confirmed(texts)) }
+                            @if confirmed(user_id) { " " (parts::confirmed(texts, user_id)) }
                         }
                     }
                     @if others > shown { li { ((texts.more)((others - shown) as u64)) } }

@@ -600,6 +600,45 @@ fn a_certificate_and_a_network_get_a_limited_number_of_mails() {
 
 #[test]
 fn all_mails_go_over_one_connection() {
+#[test]
+fn the_sign_of_a_confirmed_address_names_it_beside_a_misleading_user_id() {
+    let mut config = config(1);
+    config.vks.enabled = true;
+    let site = Site::start(config);
+    // Each user ID has the address of the other end: with two addresses in it, with letters of another script, and with a
+    // domain that only looks like one.
+    let misleading = [
+        ("security@bank.example <eve@evil.example>", Some("eve@evil.example")),
+        ("\u{430}lice <eve2@evil.example>", Some("eve2@evil.example")),
+        ("Alice <eve3@\u{440}\u{430}ypal.example>", Some("eve3@xn--ypal-43d9g.example")),
+        ("Eve <eve4@evil.example>", None),
+    ];
+    let cert = make(&misleading.map(|(user_id, _)| user_id));
+    assert_eq!(site.upload(&cert).status, 200);
+    let fingerprint =
+        talaria_cert::Fingerprint::V4(cert.fingerprint().as_bytes().try_into().unwrap());
+    for (user_id, _) in misleading {
+        let address = talaria_cert::Address::of_user_id(user_id.as_bytes()).unwrap();
+        let now = talaria_cert::Timestamp::from(crate::site::NOW);
+        site.store().keyserver_mut().publish(fingerprint, &address, now).unwrap();
+    }
+    for path in [
+        format!("/certificate/{}", cert.fingerprint().to_hex()),
+        format!("/pks/lookup?op=index&search=0x{}", cert.fingerprint().to_hex()),
+    ] {
+        let body = site.open(&path).text();
+        assert_eq!(body.matches("badge confirmed").count(), 4, "{path}: {body}");
+        for (_, address) in misleading {
+            let Some(address) = address else { continue };
+            assert!(
+                body.contains(&format!("Address confirmed: <bdi>{address}</bdi>")),
+                "{path} {address}: {body}"
+            );
+        }
+        assert_eq!(body.matches("Address confirmed:").count(), 3, "{path}");
+    }
+}
+
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
