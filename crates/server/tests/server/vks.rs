@@ -334,6 +334,38 @@ fn a_mail_server_with_a_valid_certificate_gets_mail_over_tls() {
 }
 
 #[test]
+fn an_upload_of_which_a_part_was_not_kept_says_so() {
+    let mails = MailServer::start(&[]);
+    let mut config = config(mails.port);
+    config.policy.user_id_bytes = 100;
+    let site = Site::start(config);
+    let whole = make(&["Alice <alice@example.org>"]);
+    assert!(upload(&site, &whole).get("comment").is_none());
+    assert!(upload(&site, &whole).get("comment").is_none(), "nothing new, and nothing left out");
+    let long = format!("{} <bob@example.net>", "Bob".repeat(40));
+    let cut = make(&["Bob <bob@example.org>", &long]);
+    for _ in 0..2 {
+        let answer = upload(&site, &cut);
+        let comment = answer["comment"].as_str().unwrap();
+        assert!(
+            comment.starts_with("not kept: 1 component and 1 signature, which exceed"),
+            "{comment}"
+        );
+        // An address that was not kept is not among those that can be confirmed.
+        assert_eq!(answer["status"], json!({ "bob@example.org": "unpublished" }));
+        assert_eq!(answer["key_fpr"], cut.fingerprint().to_hex());
+    }
+    // Octets behind a certificate that are none.
+    use base64::Engine as _;
+    let octets = [whole.to_vec().unwrap(), vec![0x99, 0x01, 0x00, 4, 1, 2]].concat();
+    let digits = base64::engine::general_purpose::STANDARD.encode(octets);
+    let got = site.json("/vks/v1/upload", &json!({ "keytext": digits }));
+    assert_eq!(got.status, 200, "{}", got.text());
+    let answer = got.value();
+    assert!(answer["comment"].as_str().unwrap().starts_with("at byte "), "{answer}");
+}
+
+#[test]
 fn malformed_requests_are_refused_in_json() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
@@ -568,38 +600,6 @@ fn a_list_marks_the_confirmed_address_and_no_other_name() {
     assert!(page(&eve) < page(&stranger), "{list}");
 }
 
-/// A certificate with some addresses, and these.
-fn with_addresses(name: &str, count: usize) -> (openpgp::Cert, Vec<String>) {
-    let emails: Vec<String> = (0..count).map(|n| format!("{name}{n}@example.org")).collect();
-    let user_ids: Vec<&str> = emails.iter().map(String::as_str).collect();
-    (make(&user_ids), emails)
-}
-
-#[test]
-fn a_certificate_and_a_network_get_a_limited_number_of_mails() {
-    let mails = MailServer::start(&[]);
-    let mut config = config(mails.port);
-    config.rates.exempt = Vec::new();
-    let site = Site::start(config);
-    let ask = |name: &str, count: usize| {
-        let (cert, emails) = with_addresses(name, count);
-        let token = upload(&site, &cert)["token"].clone();
-        let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
-        request_verify(&site, &token, &emails, &[])
-    };
-    let pending = |got: &Got| got.text().matches("\"pending\"").count();
-    // Of one certificate with many addresses, the first get a mail.
-    let first = ask("a", 30);
-    assert_eq!((first.status, pending(&first), mails.mails().len()), (200, 20, 20));
-    assert_eq!(pending(&ask("b", 20)), 20);
-    assert_eq!(pending(&ask("c", 20)), 20);
-    let over = ask("d", 5);
-    assert_eq!((over.status, mails.mails().len()), (429, 60), "{}", over.text());
-    assert!(over.header("retry-after").parse::<u64>().unwrap() > 3000);
-}
-
-#[test]
-fn all_mails_go_over_one_connection() {
 #[test]
 fn the_sign_of_a_confirmed_address_names_it_beside_a_misleading_user_id() {
     let mut config = config(1);
@@ -639,6 +639,38 @@ fn the_sign_of_a_confirmed_address_names_it_beside_a_misleading_user_id() {
     }
 }
 
+/// A certificate with some addresses, and these.
+fn with_addresses(name: &str, count: usize) -> (openpgp::Cert, Vec<String>) {
+    let emails: Vec<String> = (0..count).map(|n| format!("{name}{n}@example.org")).collect();
+    let user_ids: Vec<&str> = emails.iter().map(String::as_str).collect();
+    (make(&user_ids), emails)
+}
+
+#[test]
+fn a_certificate_and_a_network_get_a_limited_number_of_mails() {
+    let mails = MailServer::start(&[]);
+    let mut config = config(mails.port);
+    config.rates.exempt = Vec::new();
+    let site = Site::start(config);
+    let ask = |name: &str, count: usize| {
+        let (cert, emails) = with_addresses(name, count);
+        let token = upload(&site, &cert)["token"].clone();
+        let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+        request_verify(&site, &token, &emails, &[])
+    };
+    let pending = |got: &Got| got.text().matches("\"pending\"").count();
+    // Of one certificate with many addresses, the first get a mail.
+    let first = ask("a", 30);
+    assert_eq!((first.status, pending(&first), mails.mails().len()), (200, 20, 20));
+    assert_eq!(pending(&ask("b", 20)), 20);
+    assert_eq!(pending(&ask("c", 20)), 20);
+    let over = ask("d", 5);
+    assert_eq!((over.status, mails.mails().len()), (429, 60), "{}", over.text());
+    assert!(over.header("retry-after").parse::<u64>().unwrap() > 3000);
+}
+
+#[test]
+fn all_mails_go_over_one_connection() {
     use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
