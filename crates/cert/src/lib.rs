@@ -80,8 +80,8 @@ pub use summary::{
     Capabilities, Gnupg, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
     Validity,
 };
-pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
+pub use terms::{keys as key_handles, text as search_text};
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{
