@@ -14,7 +14,7 @@ use icu_properties::{
 };
 
 const CASES: CaseMapperBorrowed<'_> = CaseMapper::new();
-const COMPOSED: Composing<'_> = Composing::new_nfc();
+pub(crate) const COMPOSED: Composing<'_> = Composing::new_nfc();
 const DECOMPOSED: Decomposing<'_> = Decomposing::new_nfkd();
 const CATEGORY: CodePointMapDataBorrowed<'_, GeneralCategory> = CodePointMapData::new();
 const SCRIPT: CodePointMapDataBorrowed<'_, Script> = CodePointMapData::new();
@@ -107,6 +107,21 @@ fn is_diacritic(c: char) -> bool {
         Script::Syriac,
     ];
     is_mark && !VOICING.contains(&c) && scripts.contains(&SCRIPT.get(c))
+}
+
+/// The form for comparing whole texts without regard to case, in every script: simple case folding, letter by letter.
+///
+/// Nothing else becomes equal. ß stays one letter, because straße.example and strasse.example are two domains, and no other letter
+/// becomes an ASCII one.
+#[must_use]
+pub fn caseless(text: &str) -> String {
+    let fold = |c: char| match CASES.simple_fold(c) {
+        // A mark below a letter, whose capital is a letter.
+        _ if c == '\u{345}' => c,
+        folded if folded.is_ascii() => c.to_ascii_lowercase(),
+        folded => folded,
+    };
+    text.chars().map(fold).collect()
 }
 
 /// The words of a text, folded. See [`words_of_folded`].
@@ -210,6 +225,40 @@ mod tests {
         for [one, other] in [["か", "が"], ["हिन्दी", "हन्दी"], ["कि", "क"], ["ไท", "ไท้"]]
         {
             assert_ne!(folded(one), folded(other));
+        }
+    }
+
+    #[test]
+    fn nothing_but_case_is_without_regard() {
+        for [one, other] in [
+            ["MÜLLER@Example.ORG", "müller@example.org"],
+            ["ΟΔΥΣΣΕΎΣ", "οδυσσεύς"],
+            ["ЁЛКИН", "ёлкин"],
+            ["ᏣᎳᎩ", "ꮳꮃꭹ"],
+            ["STRAẞE", "straße"],
+            ["Ⅷ", "ⅷ"],
+        ] {
+            assert_eq!(caseless(one), caseless(other));
+        }
+        for [one, other] in [
+            ["Müller", "Muller"],
+            ["straße", "strasse"],
+            ["ban\u{212a}", "bank"],
+            ["\u{17f}upport", "support"],
+            ["İ", "i"],
+            ["x²", "x2"],
+            ["a\u{200d}", "a"],
+        ] {
+            assert_ne!(caseless(one), caseless(other));
+        }
+    }
+
+    /// So the indexes of folded texts find all that is equal without regard to case.
+    #[test]
+    fn characters_that_differ_in_case_only_fold_to_one() {
+        for c in characters() {
+            let this = c.to_string();
+            assert_eq!(folded(&caseless(&this)), folded(&this), "U+{:04X}", u32::from(c));
         }
     }
 

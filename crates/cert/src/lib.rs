@@ -48,6 +48,7 @@ mod revoker;
 mod salvage;
 mod served;
 mod signature;
+mod spelling;
 mod split;
 mod stored;
 mod summary;
@@ -57,6 +58,7 @@ mod unhashed;
 pub mod user_id;
 mod verify;
 mod view;
+mod visible;
 
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, Enarmor, enarmor};
@@ -78,8 +80,8 @@ pub use summary::{
     Capabilities, Gnupg, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
     Validity,
 };
-pub use terms::text as search_text;
 pub use terms::{Handle, Terms};
+pub use terms::{keys as key_handles, text as search_text};
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{

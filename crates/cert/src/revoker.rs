@@ -67,6 +67,18 @@ impl Cert {
     /// of any date are included. Empty if the packet is that of another key.
     #[must_use]
     pub fn revocations_by(&self, by: Fingerprint, body: &[u8]) -> Vec<DesignatedRevocation> {
+        let made = self.signatures_of_revoker(by, body).into_iter();
+        made.map(|signature| DesignatedRevocation {
+            by,
+            created: signature.created,
+            hard: signature.is_hard(),
+        })
+        .collect()
+    }
+
+    /// The signatures that are [`Self::revocations_by`] a key.
+    #[must_use]
+    pub fn signatures_of_revoker(&self, by: Fingerprint, body: &[u8]) -> Vec<Signature<'_>> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
         let (Some(mut certified), Ok(key)) = (CertificationVerifier::new(self), Key::parse(packet))
         else {
@@ -83,11 +95,7 @@ impl Cert {
                     && signature.hash != MD5
                     && certified.by(&key, &setup, primary, body) == Verdict::Good
             })
-            .map(|(signature, _)| DesignatedRevocation {
-                by,
-                created: signature.created,
-                hard: signature.is_hard(),
-            })
+            .map(|(signature, _)| signature)
             .collect()
     }
 

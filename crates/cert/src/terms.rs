@@ -2,9 +2,9 @@
 
 use crate::hash::sha256;
 use crate::summary::Summary;
-use crate::{Addressee, Cert, Fingerprint, user_id};
+use crate::{Addressee, Cert, Fingerprint, KeyId, user_id};
 
-/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, all 64 of a key ID. A
+/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint or of a key ID. A
 /// handle selects candidates and proves nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Handle(pub u64);
@@ -21,6 +21,19 @@ impl Handle {
     #[must_use]
     pub fn of_bytes(parts: &[&[u8]]) -> Self {
         Self::first_octets(&sha256(parts))
+    }
+
+    /// The handle of a key ID for the primary key of a certificate. It is the one before [`Self::of_subkey`], so that in an
+    /// index, certificates whose primary key has the ID stand before all that have it as a subkey.
+    #[must_use]
+    pub fn of_primary_key(id: KeyId) -> Self {
+        Self(id.rotated() & !1)
+    }
+
+    /// The handle of a key ID for a subkey, and for a primary key of version 3, which anybody can make with any key ID.
+    #[must_use]
+    pub fn of_subkey(id: KeyId) -> Self {
+        Self(id.rotated() | 1)
     }
 
     /// The leading bits of a fingerprint. Handles sort in the order of the fingerprints.
@@ -42,7 +55,7 @@ impl Handle {
 pub struct Terms {
     /// The fingerprint of the primary key.
     pub fingerprint: Vec<Handle>,
-    /// Key IDs of the primary key and the subkeys, halves swapped ([`crate::KeyId::rotated`]).
+    /// Key IDs of the primary key and the subkeys ([`Handle::of_primary_key`], [`Handle::of_subkey`]).
     pub keys: Vec<Handle>,
     /// First octets of the keygrips.
     pub keygrips: Vec<Handle>,
@@ -60,7 +73,7 @@ impl Terms {
     pub fn of(cert: &Cert, summary: &Summary) -> Self {
         let mut terms = Self {
             fingerprint: vec![Handle::of_fingerprint(cert.fingerprint())],
-            keys: summary.keys().map(|key| Handle(key.fingerprint.key_id().rotated())).collect(),
+            keys: keys(summary),
             keygrips: cert
                 .keys()
                 .filter_map(|key| key.keygrip())
@@ -73,13 +86,29 @@ impl Terms {
             revokers: cert.named_revokers().into_iter().map(Handle::of_fingerprint).collect(),
             text: text(summary),
         };
-        let Self { keys, keygrips, addresses, revokers, .. } = &mut terms;
-        for list in [keys, keygrips, addresses, revokers] {
+        let Self { keygrips, addresses, revokers, .. } = &mut terms;
+        for list in [keygrips, addresses, revokers] {
             list.sort_unstable();
             list.dedup();
         }
         terms
     }
+}
+
+/// The key IDs of a certificate, for [`Terms::keys`].
+#[must_use]
+pub fn keys(summary: &Summary) -> Vec<Handle> {
+    let (primary, id) = (summary.fingerprint(), summary.fingerprint().key_id());
+    let first = match primary {
+        Fingerprint::V3(..) => Handle::of_subkey(id),
+        _ => Handle::of_primary_key(id),
+    };
+    let others = summary.subkeys.iter().map(|key| Handle::of_subkey(key.fingerprint.key_id()));
+    let mut keys: Vec<Handle> =
+        others.filter(|other| *other != Handle::of_subkey(id)).chain([first]).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 /// The folded text of a certificate for the full-text indexes.

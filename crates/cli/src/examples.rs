@@ -1209,10 +1209,21 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "peer again",
+        &[
+            (
+                "Ask a peer again for certificates that it failed to deliver",
+                "talaria peer again sks.example.org",
+            ),
+            ("The same for a peer on another port", "talaria peer again keys.example.org:11372"),
+        ],
+    ),
+    (
         "peer list",
         &[
             ("List the peers in the store", "talaria peer list"),
-            ("Print them as JSON", "talaria peer list --json"),
+            ("List the certificates that they failed to deliver", "talaria peer list --given-up"),
+            ("Print the peers as JSON", "talaria peer list --json"),
         ],
     ),
     (

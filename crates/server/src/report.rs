@@ -32,6 +32,9 @@ pub(crate) struct Report {
     pub(crate) deleted: Vec<Named>,
     pub(crate) ignored: Vec<Named>,
     pub(crate) invalid: Vec<Named>,
+    /// The number of those in `invalid` of which a part is on the server, as it was before.
+    #[serde(skip)]
+    pub(crate) here_before: usize,
 }
 
 impl Report {
@@ -40,11 +43,23 @@ impl Report {
         self.inserted.len() + self.updated.len() + self.ignored.len()
     }
 
+    /// What was not kept, and why; `None` if all of it is on the server now.
+    pub(crate) fn not_kept(&self) -> Option<String> {
+        let named = [&self.inserted, &self.updated, &self.ignored, &self.invalid];
+        let comments = named.into_iter().flatten().filter_map(|named| named.comment.as_deref());
+        let comments = comments.filter(|comment| *comment != NOTHING_NEW).take(COMMENTS_MAX);
+        let comments: Vec<&str> = comments.collect();
+        (!comments.is_empty()).then(|| comments.join("; "))
+    }
+
     /// Whether a part of a certificate was not kept.
     pub(crate) fn is_cut(&self) -> bool {
         self.inserted.iter().chain(&self.updated).any(|named| named.comment.is_some())
     }
 }
+
+/// Comments in an answer that has one text for all of them. Octets that are no certificate can have any number.
+const COMMENTS_MAX: usize = 10;
 
 /// The comment on a certificate that was ignored.
 pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";

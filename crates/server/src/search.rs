@@ -1,6 +1,7 @@
 //! Searches: the one way from a request to certificates.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -90,15 +91,26 @@ impl Search {
         })
     }
 
-    /// The rows that have its words in their user IDs.
+    /// The rows that have its words in their user IDs, in any spelling. If there are too many, those with the words as they were
+    /// typed come first.
     async fn rows_with_words(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
         let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(Page::default()) };
-        let words: Vec<String> = user_id::words(text).collect();
-        if words.is_empty() || !config.policy.word_search {
+        let spellings = user_id::spellings(text);
+        if spellings.is_empty() || !config.policy.word_search {
             return Ok(Page::default());
         }
         let bounds = Bounds { results: config.policy.results, looks: LOOKS_MAX };
-        Ok(store.find(&Query::Words(words), bounds).await?)
+        let is_spelled_once = spellings.iter().all(|word| word.len() == 1);
+        let all = store.find(&Query::Spelled(spellings), bounds).await?;
+        if !all.more || is_spelled_once {
+            return Ok(all);
+        }
+        let typed = Query::Words(user_id::words(text).collect());
+        let mut rows = store.find(&typed, bounds).await?.rows;
+        let first: HashSet<Place> = rows.iter().map(|row| row.place).collect();
+        rows.extend(all.rows.into_iter().filter(|row| !first.contains(&row.place)));
+        rows.truncate(bounds.results);
+        Ok(Page { rows, more: true })
     }
 
     /// Whether it may look at many certificates, at once or after it has found none of the name.

@@ -66,7 +66,10 @@ impl Uploads {
                     report.ignored.push(name);
                 }
                 // No new part was kept.
-                IngestOutcome::Unchanged if name.comment.is_some() => report.invalid.push(name),
+                IngestOutcome::Unchanged if name.comment.is_some() => {
+                    report.here_before += 1;
+                    report.invalid.push(name);
+                }
                 IngestOutcome::Unchanged => {
                     name.comment = Some(NOTHING_NEW.into());
                     report.ignored.push(name);

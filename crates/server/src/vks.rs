@@ -42,6 +42,9 @@ struct Uploaded {
     token: String,
     key_fpr: String,
     status: BTreeMap<String, Status>,
+    /// What of the upload was not kept, and why. The protocol has no such field; clients skip fields that they do not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comment: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -156,11 +159,16 @@ impl Vks {
     }
 
     /// The answer to an upload or a request for mails.
-    fn uploaded(&self, fingerprint: Fingerprint, status: Statuses) -> Answer {
+    fn uploaded(
+        &self,
+        fingerprint: Fingerprint,
+        status: Statuses,
+        comment: Option<String>,
+    ) -> Answer {
         let token = self.tokens.seal(&Token::Upload(fingerprint));
         let status =
             status.into_iter().map(|(email, status)| (email.to_string(), status)).collect();
-        json(&Uploaded { token, key_fpr: fingerprint.to_string(), status })
+        json(&Uploaded { token, key_fpr: fingerprint.to_string(), status, comment })
     }
 
     /// Answers `upload`: one certificate, armored or in base64.
@@ -191,15 +199,14 @@ impl Vks {
             .uploads
             .submit(self.settings.load().rates.payer(request.client, request.via), submission)
             .await?;
-        // The answer of the protocol has no place for a part that was not kept.
-        if report.taken() == 0 {
-            let why = report.invalid.into_iter().find_map(|named| named.comment);
-            return Err(Refusal::BadRequest(
-                why.unwrap_or_else(|| "the certificate was refused".into()),
-            ));
+        let not_kept = report.not_kept();
+        // Owners may confirm the addresses that are here, whatever else they have sent again.
+        if report.taken() + report.here_before == 0 {
+            let why = not_kept.unwrap_or_else(|| "the certificate was refused".into());
+            return Err(Refusal::BadRequest(why));
         }
         let status = self.read_statuses(fingerprint).await?.unwrap_or_default();
-        Ok(self.uploaded(fingerprint, status))
+        Ok(self.uploaded(fingerprint, status, not_kept))
     }
 
     /// Answers `request-verify`: sends a mail with a link to each of the addresses.
@@ -207,7 +214,7 @@ impl Vks {
         let RequestVerify { token, addresses, locale } = parse(&request.body)?;
         let language = Language::first_of(locale.iter().map(String::as_str));
         let asked = self.ask_to_confirm(request, &token, &addresses, language).await?;
-        Ok(self.uploaded(asked.fingerprint, asked.status))
+        Ok(self.uploaded(asked.fingerprint, asked.status, None))
     }
 
     /// Sends a mail with a link to each of `addresses` that is not confirmed yet.

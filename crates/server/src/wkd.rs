@@ -6,13 +6,12 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use http::{Method, header};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Summary, Tag, UserIdContent, Validity, user_id};
-use tokio::sync::Mutex;
 
 use crate::addresses;
 use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
@@ -181,8 +180,18 @@ fn only(cert: &Cert, address: &Address) -> Cert {
 
 /// The addresses of the directories by their hash, for clients that do not say the address. They are
 /// looked up when the first such client comes, and follow the change log from then on.
+///
+/// No request waits for another one: locks are held for moments in memory only.
 #[derive(Debug, Default)]
-struct Directories(Mutex<HashMap<String, Directory>>);
+struct Directories(Mutex<HashMap<String, Arc<Addresses>>>);
+
+/// The addresses of one directory.
+#[derive(Debug, Default)]
+struct Addresses {
+    known: RwLock<Option<Directory>>,
+    /// Held by the request that brings them up to date.
+    update: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct Directory {
@@ -198,20 +207,64 @@ impl Directories {
         store: &mut Reading,
         domain: &str,
         hash: &str,
-    ) -> Result<Option<Address>, EngineError> {
+    ) -> Result<Option<Address>, Refusal> {
         // Without the index, all certificates would have to be looked at.
         if !store.finds_parts().await? {
             return Ok(None);
         }
-        let mut directories = self.0.lock().await;
-        let directory = if let Some(directory) = directories.get_mut(domain) {
-            directory.follow(store, domain).await?;
-            directory
+        let addresses = {
+            let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(directories.entry(domain.to_owned()).or_default())
+        };
+        addresses.address(store, domain, hash).await
+    }
+}
+
+impl Addresses {
+    /// The address that a hash names. While another request looks addresses up, the newest may be missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Busy`] while the first request looks all of them up.
+    async fn address(
+        &self,
+        store: &mut Reading,
+        domain: &str,
+        hash: &str,
+    ) -> Result<Option<Address>, Refusal> {
+        if let Some(address) = self.known(hash) {
+            return Ok(Some(address));
+        }
+        let Ok(_update) = self.update.try_lock() else {
+            return if self.reached().is_some() { Ok(None) } else { Err(Refusal::Busy) };
+        };
+        let changes = match self.reached() {
+            Some(reached) if store.position().await? <= reached => return Ok(None),
+            Some(reached) => store.changed_since(reached, CHANGES_MAX).await?,
+            None => None,
+        };
+        if let Some((changed, reached)) = changes {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let directory = known.get_or_insert_default();
+            for row in &changed {
+                directory.add(&row.summary, domain);
+            }
+            directory.reached = reached;
         } else {
             let directory = Directory::build(store, domain).await?;
-            directories.entry(domain.to_owned()).or_insert(directory)
-        };
-        Ok(directory.addresses.get(hash).cloned())
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(directory);
+        }
+        Ok(self.known(hash))
+    }
+
+    fn known(&self, hash: &str) -> Option<Address> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref()?.addresses.get(hash).cloned()
+    }
+
+    fn reached(&self) -> Option<Position> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        Some(known.as_ref()?.reached)
     }
 }
 
@@ -233,21 +286,6 @@ impl Directory {
                 .await?;
         }
         Ok(directory)
-    }
-
-    async fn follow(&mut self, store: &mut Reading, domain: &str) -> Result<(), EngineError> {
-        if store.position().await? == self.reached {
-            return Ok(());
-        }
-        let Some((changed, reached)) = store.changed_since(self.reached, CHANGES_MAX).await? else {
-            *self = Self::build(store, domain).await?;
-            return Ok(());
-        };
-        for row in &changed {
-            self.add(&row.summary, domain);
-        }
-        self.reached = reached;
-        Ok(())
     }
 
     fn add(&mut self, summary: &Summary, domain: &str) {
@@ -275,6 +313,33 @@ mod tests {
         for wrong in ["", "hu", "submission-address", "example.net/submission-address", "a/b/c/d"] {
             assert_eq!(Asked::parse(wrong, host), None, "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn no_request_waits_for_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let limits = Config::default().policy.limits();
+        let engine = Engine::open(&path, limits, Arc::default()).unwrap().engine;
+        let mut store = engine.reading().await.unwrap();
+        let addresses = Addresses::default();
+        // Somebody looks all addresses up for the first time.
+        let update = addresses.update.lock().await;
+        let got = addresses.address(&mut store, "example.org", "hash").await;
+        assert!(matches!(got, Err(Refusal::Busy)));
+        drop(update);
+        assert_eq!(addresses.address(&mut store, "example.org", "hash").await.unwrap(), None);
+        assert!(addresses.reached().is_some());
+        // Somebody looks new ones up.
+        let alice: Address = "alice@example.org".parse().unwrap();
+        let known = |known: &mut Option<Directory>| {
+            known.as_mut().unwrap().addresses.insert("alice".into(), alice.clone())
+        };
+        known(&mut addresses.known.write().unwrap());
+        let _update = addresses.update.lock().await;
+        let got = addresses.address(&mut store, "example.org", "alice").await.unwrap();
+        assert_eq!(got, Some(alice));
+        assert_eq!(addresses.address(&mut store, "example.org", "bob").await.unwrap(), None);
     }
 
     #[test]

@@ -453,9 +453,7 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
     }
     let fresh = Connection::open_in_memory()?;
     schema::create(&fresh, &indexes)?;
-    if schema::format(connection)? < schema::CHECKSUM_FORMAT {
-        schema::drop_checksums(&fresh)?;
-    }
+    schema::make_older(&fresh, schema::format(connection)?)?;
     let list = |connection: &Connection| -> rusqlite::Result<BTreeMap<String, String>> {
         connection
             .prepare(

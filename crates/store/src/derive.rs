@@ -99,7 +99,12 @@ impl Derived {
         part: Part,
         mut differs: impl FnMut(&'static str, i64),
     ) -> Result<(), Failure> {
+        let is_older = schema::format(connection)? < schema::OWNERS_FORMAT;
         for (table, sorter) in POSTINGS.iter().copied().zip(self.postings) {
+            // It has other handles there.
+            if table == "key" && is_older {
+                continue;
+            }
             let mut statement = connection.prepare(&format!(
                 "SELECT handle, cert FROM {table} WHERE {} ORDER BY 1, 2",
                 part.condition("cert")

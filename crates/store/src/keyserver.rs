@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Fingerprint, Timestamp, View, sha256};
 
-use crate::{Row, Store, StoreError, sums};
+use crate::{Row, Store, StoreError, schema, sums};
 
-/// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them.
-const UNOBTAINABLE_MAX: i64 = 1_000_000;
+/// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
+/// recorded last. They take up to 40 MB.
+pub const UNOBTAINABLE_MAX: i64 = 250_000;
 
 /// A gossip peer.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -23,6 +24,14 @@ pub struct Peer {
     pub http_port: Option<u16>,
     /// The view to reconcile with the peer.
     pub view: View,
+}
+
+impl Peer {
+    /// The name of a peer: its host and gossip port.
+    #[must_use]
+    pub fn name(host: &str, port: u16) -> String {
+        format!("{host}:{port}")
+    }
 }
 
 /// Seconds for which the store remembers that links in mails have ended. No link may live longer.
@@ -65,18 +74,26 @@ fn link_generation(connection: &Connection, entry: &str) -> rusqlite::Result<u32
     Ok(value.map_or(0, |value| u32::try_from(value >> 32).unwrap_or(0)))
 }
 
-/// The key of a record of an unobtainable digest: it belongs to the peer that did not deliver.
-fn of_peer(peer: &str, digest: [u8; 16]) -> [u8; 16] {
-    *sha256(&[b"unobtainable", peer.as_bytes(), &[0], &digest]).first_chunk().expect("32 octets")
-}
-
-/// A digest that peers announced but did not deliver.
+/// A digest that a peer announced but did not deliver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unobtainable {
     /// Number of attempts.
     pub tries: u32,
     /// Time of the last attempt.
     pub time: Timestamp,
+}
+
+/// The record of an [`Unobtainable`] digest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GivenUp {
+    /// [`Peer::name`] of the peer.
+    pub peer: String,
+    /// The view in which the peer announced the digest.
+    pub view: View,
+    /// The digest.
+    pub digest: [u8; 16],
+    /// The attempts.
+    pub attempts: Unobtainable,
 }
 
 /// Converts confirmed addresses to the form in which format 4 compares them. If two become equal, the one
@@ -117,6 +134,10 @@ pub(crate) fn rename_published(connection: &Connection) -> rusqlite::Result<()> 
         }
     }
     Ok(())
+}
+
+fn forget_unobtainable(connection: &Connection, peer: &str) -> rusqlite::Result<usize> {
+    connection.execute("DELETE FROM unobtainable WHERE peer = ?1", [peer])
 }
 
 /// What a keyserver keeps beside certificates.
@@ -235,14 +256,49 @@ impl<S: Borrow<Store>> Keyserver<S> {
         self.store().run(|connection| {
             connection
                 .prepare_cached(
-                    "SELECT tries, time FROM unobtainable WHERE view = ?1 AND digest = ?2",
+                    "SELECT tries, time FROM unobtainable \
+                     WHERE peer = ?1 AND view = ?2 AND digest = ?3",
                 )?
-                .query_row((view.number(), of_peer(peer, digest)), |row| {
+                .query_row((peer, view.number(), digest), |row| {
                     let time = Timestamp::new(row.get(1)?);
                     Ok(Unobtainable { tries: row.get(0)?, time })
                 })
                 .optional()
         })
+    }
+
+    /// Calls `visit` with each unobtainable digest, by peer. A store of an older format has none that it can name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`], and those of `visit`.
+    pub fn for_each_given_up<E: From<StoreError>>(
+        &self,
+        mut visit: impl FnMut(GivenUp) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let store = self.store();
+        let engine = |source| StoreError::engine(store.path(), source);
+        if store.run(schema::format)? < schema::OWNERS_FORMAT {
+            return Ok(());
+        }
+        let mut statement = store
+            .connection
+            .prepare_cached(
+                "SELECT peer, view, digest, tries, time FROM unobtainable ORDER BY peer, view, digest",
+            )
+            .map_err(engine)?;
+        let mut rows = statement.query([]).map_err(engine)?;
+        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Option<GivenUp>> {
+            let Some(view) = View::from_number(row.get(1)?) else { return Ok(None) };
+            let attempts = Unobtainable { tries: row.get(3)?, time: Timestamp::new(row.get(4)?) };
+            Ok(Some(GivenUp { peer: row.get(0)?, view, digest: row.get(2)?, attempts }))
+        };
+        while let Some(row) = rows.next().map_err(engine)? {
+            if let Some(given_up) = read(row).map_err(engine)? {
+                visit(given_up)?;
+            }
+        }
+        Ok(())
     }
 
     /// Number of unobtainable digests.
@@ -296,13 +352,14 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Removes a gossip peer. Returns whether there was one.
+    /// Removes a gossip peer, and the records of what it did not deliver. Returns whether there was one.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn remove_peer(&mut self, host: &str, port: u16) -> Result<bool, StoreError> {
         self.0.transaction(|connection, _| {
+            forget_unobtainable(connection, &Peer::name(host, port))?;
             connection
                 .execute("DELETE FROM peer WHERE host = ?1 AND port = ?2", (host, port))
                 .map(|rows| rows > 0)
@@ -359,9 +416,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Records digests that `peer` announced but did not deliver, or delivered as another certificate. Other peers may
-    /// have them. `tries` is added to the number of attempts for each digest. Beyond a million records, the oldest are
-    /// removed.
+    /// Records digests that `peer`, a [`Peer::name`], announced but did not deliver, or delivered as another certificate. Other
+    /// peers may have them. `tries` is added to the number of attempts for each digest. The last 250,000 records are kept.
     ///
     /// # Errors
     ///
@@ -374,40 +430,35 @@ impl Keyserver<&mut Store> {
         tries: u32,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let now = now.seconds();
+        let (view, now) = (view.number(), now.seconds());
         self.0.transaction(|connection, _| {
+            // Each record gets the next number, so that those with low numbers are old and the numbers bound their count.
             let mut insert = connection.prepare_cached(
-                "INSERT INTO unobtainable VALUES (?1, ?2, ?3, ?4) \
-                 ON CONFLICT DO UPDATE SET tries = tries + ?3, time = ?4",
+                "INSERT INTO unobtainable (peer, view, digest, tries, time) \
+                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (peer, view, digest) DO UPDATE SET \
+                 number = (SELECT max(number) + 1 FROM unobtainable), tries = tries + ?4, time = ?5",
             )?;
-            let view = view.number();
-            digests
-                .iter()
-                .map(|&digest| of_peer(peer, digest))
-                .try_for_each(|digest| insert.execute((view, digest, tries, now)).map(drop))?;
-            let count: i64 =
-                connection.query_row("SELECT count(*) FROM unobtainable", [], |row| row.get(0))?;
-            if count > UNOBTAINABLE_MAX {
-                connection.execute(
-                    "DELETE FROM unobtainable WHERE (view, digest) IN \
-                     (SELECT view, digest FROM unobtainable ORDER BY time LIMIT ?1)",
-                    [count - UNOBTAINABLE_MAX + UNOBTAINABLE_MAX / 10],
-                )?;
+            for digest in digests {
+                insert.execute((peer, view, digest, tries, now))?;
             }
-            Ok(())
+            connection
+                .prepare_cached(
+                    "DELETE FROM unobtainable \
+                     WHERE number <= (SELECT max(number) FROM unobtainable) - ?1",
+                )?
+                .execute([UNOBTAINABLE_MAX])
+                .map(drop)
         })
     }
 
-    /// Removes all records of unobtainable digests, so that they are requested again. Returns the number of
-    /// records.
+    /// Removes the records of the digests that `peer`, a [`Peer::name`], did not deliver, so that it is asked for them again.
+    /// Returns the number of records.
     ///
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`] or any error of a write.
-    pub fn forget_unobtainable(&mut self) -> Result<u64, StoreError> {
-        self.0.transaction(|connection, _| {
-            connection.execute("DELETE FROM unobtainable", []).map(|rows| rows as u64)
-        })
+    pub fn forget_unobtainable(&mut self, peer: &str) -> Result<usize, StoreError> {
+        self.0.transaction(|connection, _| forget_unobtainable(connection, peer))
     }
 
     /// Adds to the counts of a day (days since 1970).

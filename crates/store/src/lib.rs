@@ -85,7 +85,7 @@ pub use digests::Digests;
 pub use error::StoreError;
 pub use flow::Certifications;
 pub use intake::{Intake, Preparation};
-pub use keyserver::{Keyserver, LINK_SECONDS_MAX, Peer, Unobtainable};
+pub use keyserver::{GivenUp, Keyserver, LINK_SECONDS_MAX, Peer, UNOBTAINABLE_MAX, Unobtainable};
 pub use log::{ChangeKind, Log, Tombstone};
 pub use maintain::{Compacted, Pages, Return};
 pub use merge::{

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::build::fill_text;
 use crate::derive::Failure;
 use crate::ledger::Ledger;
-use crate::remake::{Verdicts, remake};
+use crate::remake::{Verdicts, remake, remake_keys};
 use crate::schema::{self, TextIndex};
 use crate::{blob, keyserver, tofu, trust};
 
@@ -17,9 +17,10 @@ const FORMAT_3_VERIFIER: u8 = 1;
 /// Migrates a store of an older format to the current format, within a transaction of the caller.
 ///
 /// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
-/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that
-/// cannot be read keeps its bytes and gets no rows; a check reports it. From format 4, only the full-text indexes are
-/// rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]).
+/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
+/// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
+/// indexes are rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]). From format
+/// 5, only the index of key IDs is rebuilt.
 ///
 /// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
 /// `folder`.
@@ -35,7 +36,12 @@ pub(crate) fn migrate(
     if from < 3 {
         connection.execute_batch(schema::TOFU)?;
     }
-    connection.execute_batch(schema::CHECKSUM)?;
+    if from < 5 {
+        connection.execute_batch(schema::CHECKSUM)?;
+    }
+    // Older formats name no peer. The peers will be asked again.
+    connection.execute_batch("DROP TABLE IF EXISTS unobtainable")?;
+    connection.execute_batch(schema::UNOBTAINABLE)?;
     if from < 4 {
         if from < 2 {
             connection
@@ -50,6 +56,9 @@ pub(crate) fn migrate(
             trust::renew(connection, now, &Ledger::default())?;
         }
     } else {
+        remake_keys(connection, folder)?;
+    }
+    if from == 4 {
         blob::set_sealed_until(connection, Some(0))?;
         for index in TextIndex::ALL {
             if index.has_table(connection)? {

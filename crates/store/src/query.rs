@@ -20,6 +20,8 @@ pub enum Query {
     Exact(String),
     /// `<mail@address>`: a whole e-mail address.
     Email(Address),
+    /// A whole user ID or a whole e-mail address, without regard to case in any script ([`user_id::caseless`]).
+    Identity(String),
     /// `@part`: a part of an e-mail address as written in the user ID, in lower case.
     ///
     /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`. A part that ends within a
@@ -34,6 +36,8 @@ pub enum Query {
     Text(String),
     /// `+words`: user IDs that contain all of the words, as [`user_id::words`] makes them.
     Words(Vec<String>),
+    /// User IDs that contain each of the words in one of its spellings, as [`user_id::spellings`] makes them.
+    Spelled(Vec<Vec<String>>),
 }
 
 /// Why a text is not a valid search.
@@ -56,6 +60,11 @@ impl Query {
         match self {
             Self::Exact(exact) => user_id::text(text) == exact.as_str(),
             Self::Email(email) => email.is_of(text),
+            Self::Identity(identity) => {
+                let wanted = user_id::caseless(identity);
+                let is_wanted = |text| user_id::caseless(&user_id::text(text)) == wanted;
+                is_wanted(text) || address::mailbox(text).is_some_and(is_wanted)
+            }
             Self::EmailPart(part) => mailbox(text).is_some_and(|mailbox| {
                 mailbox.windows(part.len().max(1)).any(|window| window == part.as_bytes())
                     && contains(part)
@@ -68,6 +77,12 @@ impl Query {
                 let text = folded();
                 let words: Vec<&str> = user_id::words_of_folded(&text).collect();
                 wanted.iter().all(|word| words.contains(&word.as_str()))
+            }
+            Self::Spelled(wanted) => {
+                let text = folded();
+                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
+                let has = |word: &String| words.contains(&word.as_str());
+                wanted.iter().all(|spellings| spellings.iter().any(has))
             }
             Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) | Self::Keygrip(_) => false,
         }
@@ -82,13 +97,18 @@ impl Query {
                 Ok(address) => Self::Email(address),
                 Err(_) => Self::Exact(text.clone()),
             }),
-            Self::EmailPart(_) | Self::EmailEnd(_) | Self::Substring(_) | Self::Words(_) => None,
+            Self::EmailPart(_)
+            | Self::EmailEnd(_)
+            | Self::Substring(_)
+            | Self::Words(_)
+            | Self::Spelled(_) => None,
             Self::Fingerprint(_)
             | Self::KeyId(_)
             | Self::ShortKeyId(_)
             | Self::Keygrip(_)
             | Self::Exact(_)
-            | Self::Email(_) => Some(self.clone()),
+            | Self::Email(_)
+            | Self::Identity(_) => Some(self.clone()),
         }
     }
 
@@ -218,13 +238,17 @@ impl fmt::Display for Query {
                 f.write_str("&")?;
                 hex(f, bytes)
             }
-            Self::Exact(text) => write!(f, "={text}"),
+            Self::Exact(text) | Self::Identity(text) => write!(f, "={text}"),
             Self::Email(text) => write!(f, "<{text}>"),
             Self::EmailPart(text) => write!(f, "@{text}"),
             Self::EmailEnd(text) => write!(f, ".{text}"),
             Self::Substring(text) => write!(f, "*{text}"),
             Self::Text(text) => f.write_str(text),
             Self::Words(words) => write!(f, "+{}", words.join(" ")),
+            Self::Spelled(words) => {
+                let words: Vec<String> = words.iter().map(|word| word.join("|")).collect();
+                write!(f, "+{}", words.join(" "))
+            }
         }
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
-    Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, renewed, verdicts,
+    Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, key_handles,
+    renewed, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -153,6 +154,22 @@ pub(crate) fn remake(
     revoker::renew_all(connection, now)?;
     indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
     Ok(remade)
+}
+
+/// Fills the index of key IDs anew, from the rows of the certificates.
+pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), Failure> {
+    let mut derived = Derived::new(folder, MEMORY_BYTES);
+    let mut statement =
+        connection.prepare("SELECT id, fingerprint, change, summary FROM cert ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row = RawRow::read(row)?;
+        let Some(summary) = row.summary() else { continue };
+        let terms = Terms { keys: key_handles(&summary), ..Terms::default() };
+        derived.add(row.id, &terms, &[])?;
+    }
+    connection.execute_batch("DELETE FROM key")?;
+    derived.fill(connection)
 }
 
 /// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can

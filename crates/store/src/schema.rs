@@ -8,10 +8,13 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
 
 /// The store format that this version writes (`PRAGMA user_version`).
-pub const FORMAT: i64 = 5;
+pub const FORMAT: i64 = 6;
 
 /// The first format with a checksum for each certificate.
 pub(crate) const CHECKSUM_FORMAT: i64 = 5;
+
+/// The first format in which the index of key IDs has primary keys first, and each peer has its own unobtainable digests.
+pub(crate) const OWNERS_FORMAT: i64 = 6;
 
 /// The oldest format that can be read without migrating the store.
 pub(crate) const OLDEST_READABLE: i64 = 4;
@@ -44,11 +47,22 @@ CREATE TABLE redaction (
 CREATE TABLE published (
     fingerprint BLOB, email TEXT, time INTEGER NOT NULL, sum INTEGER NOT NULL,
     PRIMARY KEY (fingerprint, email)) WITHOUT ROWID;
+CREATE TABLE tally (
+    day INTEGER, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (day, name)) WITHOUT ROWID;
+";
+
+/// Digests that peers announced and did not deliver, in the form of format 6.
+pub(crate) const UNOBTAINABLE: &str = "
+CREATE TABLE unobtainable (
+    number INTEGER PRIMARY KEY, peer TEXT NOT NULL, view INTEGER NOT NULL, digest BLOB NOT NULL,
+    tries INTEGER NOT NULL, time INTEGER NOT NULL, UNIQUE (peer, view, digest));
+";
+
+/// The same before format 6.
+const UNOBTAINABLE_BEFORE: &str = "
 CREATE TABLE unobtainable (
     view INTEGER, digest BLOB, tries INTEGER NOT NULL, time INTEGER NOT NULL,
     PRIMARY KEY (view, digest)) WITHOUT ROWID;
-CREATE TABLE tally (
-    day INTEGER, name TEXT, count INTEGER NOT NULL, PRIMARY KEY (day, name)) WITHOUT ROWID;
 ";
 
 /// Observed bindings of addresses to keys, new in format 3.
@@ -257,9 +271,9 @@ impl TextIndex {
         connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
     }
 
-    /// Whether the store has the index in the form of this format.
+    /// Whether the store has the index with the words of this version, which are those of format 5.
     pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
-        Ok(self.has_table(connection)? && format(connection)? == FORMAT)
+        Ok(self.has_table(connection)? && format(connection)? >= CHECKSUM_FORMAT)
     }
 
     /// Whether the store has the index, in the form of this format or of an older one.
@@ -364,6 +378,7 @@ pub(crate) fn drop_derived(connection: &Connection) -> rusqlite::Result<()> {
 pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(AUTHORITATIVE)?;
     connection.execute_batch(KEYSERVER)?;
+    connection.execute_batch(UNOBTAINABLE)?;
     connection.execute_batch(TOFU)?;
     connection.execute_batch(CHECKSUM)
 }
@@ -376,10 +391,18 @@ pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Resul
     )
 }
 
-/// Drops the tables that are new in format 5, to compare those of an older store.
-pub(crate) fn drop_checksums(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .execute_batch("DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;")
+/// Gives a new store the tables of an older format, to compare those of an older store.
+pub(crate) fn make_older(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    if format < OWNERS_FORMAT {
+        connection.execute_batch("DROP TABLE unobtainable")?;
+        connection.execute_batch(UNOBTAINABLE_BEFORE)?;
+    }
+    if format < CHECKSUM_FORMAT {
+        connection.execute_batch(
+            "DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;",
+        )?;
+    }
+    Ok(())
 }
 
 /// The views for which a store keeps digests, among them those that are being added. SKS is always among them.

@@ -28,8 +28,10 @@ const TERMS_MAX: usize = 6;
 /// Number of certificates that are read to estimate how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
 
-/// Number of certificates with a key ID among which those are found whose primary key has it.
-const KEY_ID_LOOKS: i64 = 20_000;
+/// Number of certificates with a key ID that are looked at to find those whose primary key has it. The index has these first, so
+/// the bound only concerns keys of version 3 and stores of an older format.
+const KEY_ID_LOOKS: i64 = 1000;
+
 /// Certificates that are compared to name a signer, if the owner of its key is not here.
 const HOLDER_LOOKS: usize = 50;
 
@@ -47,14 +49,15 @@ const OTHERS_MAX: usize = 64;
 /// usual key take it.
 const SIGNED_BACK: Duration = Duration::from_millis(20);
 
-/// The certificates whose primary key has a key ID. The stored fingerprint ends with the key ID up to version 4, and has it
-/// behind the version from 5 on. Those of version 3 come last: anybody can make one with any key ID.
+/// The certificates whose primary key has a key ID, of which the two handles are given. The stored fingerprint ends with the key
+/// ID up to version 4, and has it behind the version from 5 on. Those of version 3 come last: anybody can make one with any
+/// key ID.
 const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
-    (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT ?2) AS named \
+    (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT ?3) AS named \
     JOIN cert ON cert.id = named.cert \
     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
-    ELSE substr(fingerprint, 2, 8) END = ?3 \
-    ORDER BY substr(fingerprint, 1, 1) < x'04', cert.id LIMIT ?4";
+    ELSE substr(fingerprint, 2, 8) END = ?4 \
+    ORDER BY substr(fingerprint, 1, 1) < x'04', cert.id LIMIT ?5";
 
 /// Octets of the rows that a search with a bound returns. Owners can have thousands of user IDs.
 const ROWS_BYTES_MAX: usize = 16 << 20;
@@ -72,7 +75,7 @@ fn memory_of(summary: &Summary) -> usize {
 
 /// The first two certificates with a key.
 const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
-    (SELECT cert FROM key WHERE handle = ?1 ORDER BY cert LIMIT 2) AS named \
+    (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT 2) AS named \
     JOIN cert ON cert.id = named.cert ORDER BY id";
 
 /// The certificates found by a search.
@@ -316,24 +319,20 @@ impl Store {
     /// The first two certificates that have a key with a key ID.
     fn first_with_key(&self, id: KeyId) -> Result<Vec<Row>, StoreError> {
         let raw: Vec<RawRow> = self.run(|connection| {
-            connection
-                .prepare_cached(WITH_KEY)?
-                .query_map([id.rotated().cast_signed()], RawRow::read)?
-                .collect()
+            connection.prepare_cached(WITH_KEY)?.query_map(handles(id), RawRow::read)?.collect()
         })?;
         raw.iter().map(|raw| self.decode(raw)).collect()
     }
 
-    /// The numbers of the certificates whose primary key has a key ID, at most 8, among the first 20,000 certificates that
-    /// have a key with it.
+    /// The numbers of the certificates whose primary key has a key ID, at most 8, however many have it as a subkey. Those of
+    /// version 3 are among the first 1,000 certificates with it.
     pub(crate) fn primary_keys(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
-        let handle = id.rotated().cast_signed();
+        let (first, last) = handles(id);
+        let arguments = (first, last, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX);
         self.run(|connection| {
             connection
                 .prepare_cached(PRIMARY_KEYS)?
-                .query_map((handle, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX), |row| {
-                    row.get(0)
-                })?
+                .query_map(arguments, |row| row.get(0))?
                 .collect()
         })
     }
@@ -411,14 +410,14 @@ impl Store {
             Ok(())
         };
         match query {
-            Query::KeyId(id) => each(self.postings("key", id.rotated(), id.rotated())?),
+            Query::KeyId(id) => each(self.with_key(*id)?),
             Query::ShortKeyId(id) => {
                 let low = u64::from(*id) << 32;
                 each(self.postings("key", low, low | 0xffff_ffff)?)
             }
             Query::Fingerprint(bytes) => {
                 let ids = match key_id(bytes) {
-                    Some(id) => self.postings("key", id.rotated(), id.rotated())?,
+                    Some(id) => self.with_key(id)?,
                     None => self.version_3(bytes)?,
                 };
                 each(ids)
@@ -435,7 +434,8 @@ impl Store {
                 let handle = Handle::of_addressee(&Addressee::of_user_id(text.as_bytes())).0;
                 each(self.postings("address", handle, handle)?)
             }
-            Query::EmailPart(part)
+            Query::Identity(part)
+            | Query::EmailPart(part)
             | Query::EmailEnd(part)
             | Query::Substring(part)
             | Query::Text(part) => match self.trigrams(&user_id::folded(part))? {
@@ -447,14 +447,22 @@ impl Store {
             // No user ID has a word that is none.
             Query::Words(words) if words.iter().any(|word| !is_word(word)) => Ok(()),
             Query::Words(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
-                let mut terms: Vec<String> =
-                    words.iter().map(|word| format!("\"{word}\"")).collect();
-                terms.sort_unstable();
-                terms.dedup();
-                let terms = self.rarest(TextIndex::Words, terms)?;
-                self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
+                let terms = words.iter().map(|word| format!("\"{word}\"")).collect();
+                self.word_candidates(terms, candidate)
             }
-            Query::Words(_) => self.filter_all(query, looks, &mut exhausted, found),
+            Query::Spelled(words)
+                if words.iter().any(|word| !word.iter().all(|one| is_word(one))) =>
+            {
+                Ok(())
+            }
+            Query::Spelled(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
+                let one_of =
+                    |spellings: &Vec<String>| format!("(\"{}\")", spellings.join("\" OR \""));
+                self.word_candidates(words.iter().map(one_of).collect(), candidate)
+            }
+            Query::Words(_) | Query::Spelled(_) => {
+                self.filter_all(query, looks, &mut exhausted, found)
+            }
         }?;
         Ok(exhausted)
     }
@@ -484,6 +492,11 @@ impl Store {
         })
     }
 
+    /// The certificates that have a key with a key ID.
+    fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+        self.postings("key", Handle::of_primary_key(id).0, Handle::of_subkey(id).0)
+    }
+
     /// The version 3 certificates with this fingerprint, from which the key ID cannot be derived.
     fn version_3(&self, fingerprint: &[u8]) -> Result<Vec<i64>, StoreError> {
         let Ok(octets) = fingerprint.try_into() else { return Ok(Vec::new()) };
@@ -505,6 +518,18 @@ impl Store {
         trigrams.sort_unstable();
         trigrams.dedup();
         Ok(Some(self.rarest(TextIndex::Trigrams, trigrams)?))
+    }
+
+    /// The certificates that have all of `terms`, which are expressions for the index of words.
+    fn word_candidates(
+        &self,
+        mut terms: Vec<String>,
+        candidate: impl FnMut(i64) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        terms.sort_unstable();
+        terms.dedup();
+        let terms = self.rarest(TextIndex::Words, terms)?;
+        self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
     }
 
     /// The [`TERMS_MAX`] rarest of `terms`, if there are more. The comparison of candidates checks the
@@ -665,6 +690,11 @@ fn names_key(query: &Query, row: &Row) -> bool {
     })
 }
 
+/// The handles of a key ID, as the index has them.
+fn handles(id: KeyId) -> (i64, i64) {
+    (Handle::of_primary_key(id).0.cast_signed(), Handle::of_subkey(id).0.cast_signed())
+}
+
 /// Whether a text is one folded word. Such a word needs no escape in an expression.
 fn is_word(text: &str) -> bool {
     user_id::words(text).eq([text])
@@ -685,11 +715,54 @@ mod tests {
     use std::path::Path;
 
     use rusqlite::StatementStatus;
-    use talaria_cert::Verification;
+    use talaria_cert::{Cert, Verification};
 
     use super::*;
     use crate::blob;
     use crate::store::ROW;
+
+    /// A certificate that has the primary key of somebody else as a subkey, as anybody can make one.
+    fn adopter(key: &[u8], number: u32) -> Cert {
+        let mut primary = vec![4, 0x30, 0, 0, 0, 1, 4, 0, 0xc0];
+        primary.extend([0x55; 123]);
+        primary.extend(number.to_be_bytes());
+        primary.extend([0, 17, 1, 0, 1]);
+        let packet = |tag: u8, body: &[u8]| {
+            let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+            [&[0xc0 | tag, 255], &length[..], body].concat()
+        };
+        Cert::parse(&[packet(6, &primary), packet(14, key)].concat()).unwrap()
+    }
+
+    #[test]
+    fn no_number_of_adopters_hides_the_owner_of_a_key() {
+        let mut store = Store::in_memory(Path::new("memory")).unwrap();
+        let made = talaria_bench::Generate { count: 1, ..talaria_bench::Generate::default() };
+        let owner = talaria_bench::certs(&made).remove(0);
+        let key = owner.packets().next().unwrap().body;
+        let adopters: Vec<Cert> = (0..20_001).map(|number| adopter(key, number)).collect();
+        let now = 1_760_000_000_u32;
+        store.ingest(adopters, Verification::Full, now.into()).unwrap();
+        store.ingest(vec![owner.clone()], Verification::Full, now.into()).unwrap();
+        let (fingerprint, id) = (owner.fingerprint(), owner.fingerprint().key_id());
+        assert_eq!(store.with_key(id).unwrap().len(), 20_002);
+        for query in [Query::KeyId(id), Query::Fingerprint(fingerprint.as_bytes().to_vec())] {
+            let found = store.owners(&query, 10, 50).unwrap();
+            let found: Vec<Fingerprint> =
+                found.rows.iter().map(|row| row.summary.fingerprint()).collect();
+            assert_eq!(found, [fingerprint]);
+        }
+        assert_eq!(store.holder(id).unwrap().unwrap().fingerprint(), fingerprint);
+        // The look-up reads as many rows as its bound allows, and not all of them.
+        let statement = store.connection.prepare_cached(PRIMARY_KEYS).unwrap();
+        statement.reset_status(StatementStatus::VmStep);
+        drop(statement);
+        assert_eq!(store.primary_keys(id).unwrap(), [20_002]);
+        let statement = store.connection.prepare_cached(PRIMARY_KEYS).unwrap();
+        let steps = statement.get_status(StatementStatus::VmStep);
+        assert!(i64::from(steps) < 50 * KEY_ID_LOOKS, "{steps}");
+        assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
+    }
 
     /// The statements of look-ups are planned once, whatever values they are asked for, and read each row once.
     #[test]

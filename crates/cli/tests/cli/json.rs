@@ -76,6 +76,7 @@ const LINES: &str = "\
     --store new.db tune
     peer add sks.example.org
     peer list
+    peer again sks.example.org
     peer remove sks.example.org
     peer probe GOSSIP
     peer sync GOSSIP

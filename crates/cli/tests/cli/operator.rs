@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use crate::program::{Program, Serving, corpus};
 use rusqlite::Connection;
 use serde_json::Value;
-use talaria::cert::{Cert, user_id};
+use talaria::cert::{Cert, View, user_id};
+use talaria::store::{Access, Peer, Store};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -84,6 +85,48 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     fs::remove_file(&membership).unwrap();
     let gone = program.fails(&["peer", "list", "--config", text(&config)], 3);
     assert!(gone.contains(text(&membership)), "{gone}");
+}
+
+#[test]
+fn certificates_that_a_peer_did_not_deliver_are_named_and_asked_for_again() {
+    let program = Program::new();
+    program.ok(&["peer", "add", "keys.example.org"]);
+    {
+        let mut store = Store::open(program.store(), Access::Write).unwrap();
+        let mut mark = |host: &str, view, digests: &[[u8; 16]], tries| {
+            let mut keyserver = store.keyserver_mut();
+            let time = 1_740_000_000.into();
+            keyserver.mark_unobtainable(&Peer::name(host, 11370), view, digests, tries, time)
+        };
+        mark("keys.example.org", View::Sks, &[[0xab; 16], [2; 16]], 1).unwrap();
+        mark("keys.example.org", View::Sks, &[[2; 16]], 4).unwrap();
+        mark("2001:db8::1", View::Hockeypuck23, &[[3; 16]], 1).unwrap();
+    }
+    assert_eq!(
+        program.ok(&["peer", "list", "--given-up"]),
+        "[2001:db8::1]:11370 view hockeypuck-2.3 03030303030303030303030303030303 1 try, \
+         last 2025-02-19T21:20:00Z\n\
+         keys.example.org:11370 view sks 02020202020202020202020202020202 5 tries, \
+         last 2025-02-19T21:20:00Z\n\
+         keys.example.org:11370 view sks ABABABABABABABABABABABABABABABAB 1 try, \
+         last 2025-02-19T21:20:00Z\n"
+    );
+    let listed = json(&program.ok(&["--json", "peer", "list", "--given-up"]));
+    assert_eq!(
+        listed[1],
+        serde_json::json!({
+            "host": "keys.example.org", "port": 11370, "view": "sks", "digest": "02".repeat(16),
+            "tries": 5, "last_try": "2025-02-19T21:20:00Z",
+        })
+    );
+    let again = json(&program.ok(&["--json", "peer", "again", "[2001:db8::1]"]));
+    assert_eq!(again[0]["certificates"], 1);
+    assert_eq!(program.ok(&["peer", "list", "--given-up"]).lines().count(), 2);
+    let output = program.run(&["peer", "again", "keys.example.org:1"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("for 0 certificates"), "{said}");
+    program.ok(&["peer", "remove", "keys.example.org"]);
+    assert_eq!(program.ok(&["peer", "list", "--given-up"]), "");
 }
 
 #[test]

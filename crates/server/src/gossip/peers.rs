@@ -38,7 +38,7 @@ impl Origin {
 
 /// The name of a peer in the log and on the pages.
 pub(crate) fn name(peer: &Peer) -> String {
-    format!("{}:{}", peer.host, peer.port)
+    Peer::name(&peer.host, peer.port)
 }
 
 /// The state of gossip with a peer.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day, user_id};
+use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day};
 
 use super::answers::{marked, tagged};
 use super::index::entries;
@@ -115,15 +115,13 @@ fn decoded(argument: &str) -> Result<String, Refusal> {
     Ok(decoded.into_owned())
 }
 
-/// Whether a request for this path looks at many certificates or changes. An identity that is no address is looked for in all
-/// user IDs.
+/// Whether a request for this path looks at many certificates or changes. An identity that is not ASCII or has no address is
+/// looked for in all user IDs.
 pub(crate) fn is_search(path: &str) -> bool {
     let (_, action, argument) = parts(path);
     match action {
         "prefixlog" => true,
-        "index" | "by-identity" => {
-            decoded(argument).is_ok_and(|identity| identity.parse::<Address>().is_err())
-        }
+        "index" | "by-identity" => decoded(argument).is_ok_and(|identity| !is_indexed(&identity)),
         _ => false,
     }
 }
@@ -228,38 +226,38 @@ async fn by_identity(
     config: &Config,
 ) -> Result<Page, Refusal> {
     let whole: Option<Address> = identity.parse().ok();
-    let lower = identity.to_lowercase();
-    // Candidates: a user ID with an address has the same address in any case.
     let email = whole.clone().or_else(|| Address::of_user_id(identity.as_bytes()));
-    let page = if let Some(email) = email {
-        Search::Exact(Query::Email(email)).rows(store, config).await?
-    } else {
-        let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config).await?;
-        if page.rows.is_empty() && store.finds_parts().await? {
-            let part = Query::Substring(user_id::folded(identity));
-            store.find(&part, bounds(config.policy.results)).await?
-        } else {
-            page
-        }
-    };
-    let mut rows = Vec::with_capacity(page.rows.len());
-    for row in page.rows {
-        // A row is shown only if its owner has bound the user ID that was asked for.
-        let bound = row.summary.user_ids.iter().any(|user_id| match &user_id.content {
-            UserIdContent::Text(text) => {
-                user_id.created > 0
-                    && match &whole {
-                        Some(email) => email.is_of(text),
-                        None => user_id::text(text).to_lowercase() == lower,
-                    }
+    let exact = email.map_or_else(|| Query::Exact(identity.to_owned()), Query::Email);
+    let mut page = Search::Exact(exact).rows(store, config).await?;
+    let in_any_case = Query::Identity(identity.to_owned());
+    if !is_indexed(identity) && store.finds_parts().await? {
+        let others = store.find(&in_any_case, bounds(config.policy.results)).await?;
+        page.more |= others.more;
+        for row in others.rows {
+            if page.rows.iter().all(|known| known.place != row.place) {
+                page.rows.push(row);
             }
-            UserIdContent::Attribute { .. } => false,
-        });
-        if bound {
-            rows.push(row);
         }
     }
-    Ok(Page { rows, more: page.more })
+    // A row is shown only if its owner has bound the user ID that was asked for.
+    page.rows.retain(|row| {
+        row.summary.user_ids.iter().any(|user_id| match &user_id.content {
+            UserIdContent::Text(text) => {
+                user_id.created > 0
+                    && (in_any_case.names_text(text)
+                        || whole.as_ref().is_some_and(|email| email.is_of(text)))
+            }
+            UserIdContent::Attribute { .. } => false,
+        })
+    });
+    page.more |= page.rows.len() > config.policy.results;
+    page.rows.truncate(config.policy.results);
+    Ok(page)
+}
+
+/// Whether the index of addresses finds an identity in any case.
+fn is_indexed(identity: &str) -> bool {
+    identity.is_ascii() && Address::of_user_id(identity.as_bytes()).is_some()
 }
 
 /// The certificate whose owner confirmed the address.

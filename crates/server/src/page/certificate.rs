@@ -128,7 +128,8 @@ pub(crate) async fn page(
         .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
     let subkeys: Vec<_> = summary.subkeys.iter().zip(components.iter().filter(is_subkey)).collect();
     let published = store.published(summary.fingerprint()).await?;
-    let view = View { visit, summary: &summary, signers: &signers, published, now };
+    let by_revokers = by_revokers(store, shown, &row.summary).await?;
+    let view = View { visit, summary: &summary, signers: &signers, by_revokers, published, now };
     let names = parts::names(visit, store, &summary).await?;
     let first = names.first().map(parts::name);
     let fingerprint = summary.fingerprint();
@@ -186,6 +187,23 @@ pub(crate) async fn page(
     Ok(Some(visit.page(&title, &body)))
 }
 
+/// The revocations of `cert` that its named revokers have made. Anybody can name a revoker as the maker of a signature.
+async fn by_revokers<'a>(
+    store: &mut Reading,
+    cert: &'a Cert,
+    summary: &Summary,
+) -> Result<Vec<Signature<'a>>, Refusal> {
+    let mut made = Vec::new();
+    for by in summary.revoked_by() {
+        let Some(row) = store.row(by).await? else { continue };
+        let Some(revoker) = store.stored(row.place).await? else { continue };
+        if let Some(key) = revoker.cert.packets().next() {
+            made.extend(cert.signatures_of_revoker(by, key.body));
+        }
+    }
+    Ok(made)
+}
+
 fn armor(visit: &Visit<'_>, cert: &Cert) -> Markup {
     html! {
         @if cert.as_bytes().len() <= ARMOR_BYTES_MAX {
@@ -226,14 +244,15 @@ struct View<'a> {
     visit: &'a Visit<'a>,
     summary: &'a Summary,
     signers: &'a HashMap<KeyId, Signer>,
+    by_revokers: Vec<Signature<'a>>,
     /// The addresses whose owner confirmed them here.
     published: Vec<Address>,
     now: u32,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
     /// The meaning of the certificate's state for its users.
-    fn explained(&self, primary: Option<&Part<'_>>) -> Markup {
+    fn explained(&self, primary: Option<&Part<'a>>) -> Markup {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {
             Validity::Valid => html! {},
@@ -253,23 +272,20 @@ impl View<'_> {
         }
     }
 
-    /// When, by whom and why the certificate was revoked.
-    fn revoked(&self, primary: Option<&Part<'_>>) -> Markup {
-        let texts = self.visit.texts;
+    /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a named revoker did.
+    fn key_revocation(&self, primary: Option<&Part<'a>>) -> Option<(Signature<'a>, bool)> {
         let own = primary.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
-        let by_revoker = || {
-            let names_revoker = |signature: &&Signature<'_>| {
-                self.summary.revokers.iter().any(|revoker| {
-                    revoker.revoker.fingerprints().iter().any(|f| signature.names(f.key_id()))
-                })
-            };
-            let part = primary?;
-            let all = part.others.iter().filter(names_revoker).copied().collect::<Vec<_>>();
-            revocation(&all, kind::KEY_REVOCATION)
-        };
-        let (revocation, who) = match own {
-            Some(own) => (Some(own), texts.revoked_by_owner),
-            None => (by_revoker(), texts.revoked_by_other),
+        let by_revoker = || revocation(&self.by_revokers, kind::KEY_REVOCATION);
+        own.map(|own| (own, true)).or_else(|| Some((by_revoker()?, false)))
+    }
+
+    /// When, by whom and why the certificate was revoked.
+    fn revoked(&self, primary: Option<&Part<'a>>) -> Markup {
+        let texts = self.visit.texts;
+        let (revocation, who) = match self.key_revocation(primary) {
+            Some((revocation, true)) => (Some(revocation), texts.revoked_by_owner),
+            Some((revocation, false)) => (Some(revocation), texts.revoked_by_other),
+            None => (None, texts.revoked_by_other),
         };
         html! {
             aside.note.danger role="note" {
@@ -420,7 +436,7 @@ impl View<'_> {
                 @if validity != self.summary.validity(self.now) {
                     (parts::badge(self.visit, validity))
                 } @else if self.is_confirmed(user_id) {
-                    (parts::confirmed(texts))
+                    (parts::confirmed(texts, user_id))
                 }
             }
             @if let UserIdContent::Text(text) = &user_id.content {
@@ -565,7 +581,7 @@ impl View<'_> {
     /// The events of the time line: the first parts that are in use, and the others.
     fn tracks(
         &self,
-        primary: Option<&Part<'_>>,
+        primary: Option<&Part<'a>>,
         user_ids: &[(&UserIdSummary, &Part<'_>)],
         subkeys: &[(&KeySummary, &Part<'_>)],
     ) -> (Vec<Track>, Vec<Track>) {
@@ -586,8 +602,8 @@ impl View<'_> {
         };
         let summary = self.summary;
         // A revoked key ends everything on it.
-        let ended = primary.filter(|_| summary.primary.revoked);
-        let ended = ended.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
+        let ended = self.key_revocation(primary).filter(|_| summary.primary.revoked);
+        let ended = ended.map(|(revocation, _)| revocation);
         let bounded = |mut track: Track| {
             if let (Some(ended), true) = (&ended, track.validity == Validity::Revoked) {
                 let time = match track.end {
@@ -602,7 +618,9 @@ impl View<'_> {
             vec![key(&summary.primary, primary, kind::KEY_REVOCATION, texts.primary_key.into())];
         for (user_id, part) in user_ids {
             let label = match &user_id.content {
-                UserIdContent::Text(text) => timeline::label(&user_id::text(text)),
+                UserIdContent::Text(text) => {
+                    text::label(&user_id::text(text), timeline::LABEL_CHARACTERS)
+                }
                 UserIdContent::Attribute { bytes, .. } => (texts.attribute)(u64::from(*bytes)),
             };
             let revoked = user_id.revoked.then(|| part.last(kind::CERTIFICATION_REVOCATION));

@@ -51,7 +51,6 @@ pub(crate) fn refusal(visit: &Visit<'_>, refusal: &Refusal) -> Answer {
         }
         @if is_search {
             (search::form(visit, &searched))
-            @if matches!(refusal, Refusal::NotFound(_)) { (search::possible_spelling(visit, &searched)) }
         }
         @if request.path() == "/pks/add" {
             p { a href="/upload" { (texts.back_to_upload) } }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, Validity, user_id};
 
 use super::frame::Visit;
-use super::text::day;
+use super::text::{day, foreign};
 use super::texts::Texts;
 use crate::answer::Refusal;
 use crate::engine::Reading;
@@ -83,11 +83,16 @@ pub(crate) fn confirmed_sign() -> Markup {
     html! { span.badge.confirmed aria-hidden="true" { "✓" } }
 }
 
-/// The sign of an address that was confirmed here.
-pub(crate) fn confirmed(texts: &Texts) -> Markup {
+/// The sign of a user ID whose address was confirmed here. It names the address if the user ID could be read as that of
+/// another one: if it has more than one `@`, or letters that look like others.
+pub(crate) fn confirmed(texts: &Texts, user_id: &UserIdSummary) -> Markup {
+    let text = name(user_id);
+    let is_clear = text.is_ascii() && text.matches('@').count() == 1;
+    let address = Address::of_user_id(text.as_bytes()).filter(|_| !is_clear);
     html! {
         span.badge.confirmed title=(texts.confirmed_means) {
             span aria-hidden="true" { "✓" } " " (texts.address_confirmed)
+            @if let Some(address) = address { ": " (foreign(&address.to_string())) }
         }
     }
 }

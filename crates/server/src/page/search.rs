@@ -11,7 +11,7 @@ use super::parts::{self, keyserver, name, names};
 use super::text::{encoded, fingerprint, foreign, path, rest};
 use crate::answer::{Answer, Refusal};
 use crate::clock;
-use crate::engine::{Bounds, Query, Reading, Row};
+use crate::engine::{Reading, Row};
 use crate::search::Search;
 
 /// User IDs beside the primary one that a card shows.
@@ -106,7 +106,6 @@ pub(crate) async fn list(
             cards.push(card(visit, store, &names, &row.summary, now).await?);
         }
     }
-    let other_spelling = useful_spelling(visit, store, text).await?;
     let title = (texts.results_title)(&super::text::plain(text, 60));
     let body = html! {
         h1 { (texts.results_for) " " q { (foreign(text)) } }
@@ -114,7 +113,6 @@ pub(crate) async fn list(
         p.count role="status" { ((texts.found)(count as u64)) }
         @if more { aside.note.warning { p { ((texts.found_more)(count as u64)) } } }
         @if more || pages > 1 { (narrower(visit, text, count, domains)) }
-        (other_spelling)
         aside.note {
             p {
                 @if valid > 1 { (texts.ambiguous) }
@@ -198,58 +196,6 @@ fn narrower(
     }
 }
 
-/// Certificates that are looked at for the other spelling.
-const LOOKS_MAX: usize = 50;
-
-/// A link to the search with the other common spelling of umlauts, if it finds anything: ö and oe are not folded to
-/// one.
-async fn useful_spelling(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    text: &str,
-) -> Result<Markup, Refusal> {
-    let Some(other) = other_spelling(visit, text) else { return Ok(html! {}) };
-    let query = Query::Words(user_id::words(&other).collect());
-    let finds = !store.find(&query, Bounds { results: 1, looks: LOOKS_MAX }).await?.rows.is_empty();
-    Ok(if finds {
-        spelling(visit, &other)
-    } else {
-        html! {}
-    })
-}
-
-/// The same for a search that found nothing, without another search.
-pub(crate) fn possible_spelling(visit: &Visit<'_>, text: &str) -> Markup {
-    other_spelling(visit, text).map_or_else(|| html! {}, |other| spelling(visit, &other))
-}
-
-fn spelling(visit: &Visit<'_>, other: &str) -> Markup {
-    html! {
-        p.hint { (visit.texts.other_spelling) " " a href=(address(other, 1)) { (foreign(other)) } }
-    }
-}
-
-/// The other spelling of a search for words.
-fn other_spelling(visit: &Visit<'_>, text: &str) -> Option<String> {
-    let is_for_words = visit.config.policy.word_search && is_for_words(visit, text);
-    if is_for_words { respelled(text) } else { None }
-}
-
-/// Umlauts as two letters, or two letters as one; `None` if the text has neither.
-fn respelled(text: &str) -> Option<String> {
-    const UMLAUTS: [(char, &str); 5] =
-        [('ä', "ae"), ('ö', "oe"), ('ü', "ue"), ('ø', "oe"), ('å', "aa")];
-    const PAIRS: [(&str, &str); 3] = [("ae", "a"), ("oe", "o"), ("ue", "u")];
-    let lower: String = text.to_lowercase();
-    let two = UMLAUTS.iter().fold(lower.clone(), |text, (one, two)| text.replace(*one, two));
-    let other = if two == lower {
-        PAIRS.iter().fold(two, |text, (two, one)| text.replace(two, one))
-    } else {
-        two
-    };
-    (other != lower).then_some(other)
-}
-
 async fn card(
     visit: &Visit<'_>,
     store: &mut Reading,
@@ -279,7 +225,9 @@ async fn card(
                     }
                 }
                 span.badges {
-                    @if names.first().is_some_and(confirmed) { (parts::confirmed(texts)) " " }
+                    @if let Some(first) = names.first().filter(|first| confirmed(first)) {
+                        (parts::confirmed(texts, first)) " "
+                    }
                     (parts::badge(visit, validity))
                 }
             }
@@ -292,7 +240,7 @@ async fn card(
                     @for user_id in names.iter().skip(1).take(shown) {
                         li {
                             (foreign(&name(user_id))) (rest(&name(user_id), texts))
-                            @if confirmed(user_id) { " " (parts::confirmed(texts)) }
+                            @if confirmed(user_id) { " " (parts::confirmed(texts, user_id)) }
                         }
                     }
                     @if others > shown { li { ((texts.more)((others - shown) as u64)) } }
@@ -305,18 +253,4 @@ async fn card(
             (parts::facts(visit, key))
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn umlauts_have_two_spellings() {
-        let of = |text| respelled(text);
-        assert_eq!(of("Jörg Müller").as_deref(), Some("joerg mueller"));
-        assert_eq!(of("Joerg Mueller").as_deref(), Some("jorg muller"));
-        assert_eq!(of("Østergård").as_deref(), Some("oestergaard"));
-        assert_eq!(of("Alice"), None);
-    }
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, Render, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use talaria_cert::Fingerprint;
+use talaria_cert::user_id::{hidden_characters, is_right_to_left};
 
 use super::texts::Texts;
 use crate::clock::day_text;
@@ -14,36 +15,25 @@ const SHOWN_CHARACTERS: usize = 160;
 /// Characters of a text that are shown at all.
 const CHARACTERS_MAX: usize = 20_000;
 
-/// Whether a character cannot be seen, or changes how others are seen: controls, marks and overrides
-/// of direction, zero-width spaces, tags. Joiners within words stay what they are, some scripts and
-/// many pictographs need them.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'
-                | '\u{200e}'
-                | '\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+/// A text with hidden characters made visible, for places without markup. If a part of it runs from right to left, it is
+/// isolated from the surrounding text.
+pub(crate) fn plain(text: &str, characters: usize) -> String {
+    isolated(shown(text, characters))
 }
 
-/// A text with hidden characters made visible, for places without markup.
-pub(crate) fn plain(text: &str, characters: usize) -> String {
+/// The same, and shortened also if its hidden characters take space.
+pub(crate) fn label(text: &str, characters: usize) -> String {
+    isolated(shown(&shown(text, characters), characters))
+}
+
+fn shown(text: &str, characters: usize) -> String {
     let mut out = String::with_capacity(text.len().min(4 * characters));
-    for (at, c) in text.chars().enumerate() {
+    for (at, (c, is_hidden)) in hidden_characters(text).enumerate() {
         if at == characters {
             out.push('…');
             break;
         }
-        if is_hidden(c) {
+        if is_hidden {
             out.push_str(&format!("[U+{:04X}]", u32::from(c)));
         } else {
             out.push(c);
@@ -52,9 +42,14 @@ pub(crate) fn plain(text: &str, characters: usize) -> String {
     out
 }
 
+/// A text between the marks of an isolate (Unicode, Annex 9), if it needs them.
+fn isolated(text: String) -> String {
+    if is_right_to_left(&text) { format!("\u{2068}{text}\u{2069}") } else { text }
+}
+
 /// A text without hidden characters, for input fields, where they are accidental.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().filter(|&c| !is_hidden(c)).collect()
+    hidden_characters(text).filter(|(_, is_hidden)| !is_hidden).map(|(c, _)| c).collect()
 }
 
 /// A text with hidden characters made visible, isolated from the surrounding text.
@@ -65,21 +60,12 @@ struct Foreign<'a> {
 
 impl Render for Foreign<'_> {
     fn render(&self) -> Markup {
-        let (mut parts, mut rest, mut left) = (Vec::new(), self.text, self.characters);
-        while let Some(first) = rest.chars().next().filter(|_| left > 0) {
-            if is_hidden(first) {
-                parts.push((Some(first), ""));
-                (rest, left) = (&rest[first.len_utf8()..], left - 1);
-            } else {
-                let end = rest
-                    .char_indices()
-                    .enumerate()
-                    .find(|&(n, (_, c))| n == left || is_hidden(c))
-                    .map_or(rest.len(), |(_, (at, _))| at);
-                let run;
-                (run, rest) = rest.split_at(end);
-                left -= run.chars().count();
-                parts.push((None, run));
+        let mut parts: Vec<(Option<char>, String)> = Vec::new();
+        for (c, is_hidden) in hidden_characters(self.text).take(self.characters) {
+            match parts.last_mut() {
+                _ if is_hidden => parts.push((Some(c), String::new())),
+                Some((None, run)) => run.push(c),
+                _ => parts.push((None, c.into())),
             }
         }
         html! {
@@ -89,7 +75,7 @@ impl Render for Foreign<'_> {
                         span.hidden { (format!("U+{:04X}", u32::from(c))) }
                     } @else { (run) }
                 }
-                @if !rest.is_empty() { "…" }
+                @if self.text.chars().nth(self.characters).is_some() { "…" }
             }
         }
     }
@@ -163,6 +149,16 @@ mod tests {
             "<bdi>a<span class=\"hidden\">U+202E</span>&lt;b&gt;<span class=\"hidden\">U+000A</span>\
              <span class=\"hidden\">U+007F</span>é</bdi>"
         );
+    }
+
+    #[test]
+    fn a_text_from_right_to_left_stands_alone() {
+        assert_eq!(plain("אבג", 100), "\u{2068}אבג\u{2069}");
+        assert_eq!(plain("abc", 100), "abc");
+        assert_eq!(label("\u{202e}\u{202e}אבג", 10), "[U+202E][U…");
+        assert_eq!(label("אבג", 2), "\u{2068}אב…\u{2069}");
+        // Nothing in it ends the isolate.
+        assert_eq!(plain("א\u{2069}", 9), "\u{2068}א[U+2069]\u{2069}");
     }
 
     #[test]

@@ -50,7 +50,6 @@ pub(crate) struct Texts {
     pub(crate) more: fn(u64) -> String,
     pub(crate) whole_text: fn(u64) -> String,
     pub(crate) narrow: &'static str,
-    pub(crate) other_spelling: &'static str,
     pub(crate) result_pages: &'static str,
     pub(crate) page_of: fn(u64, u64) -> String,
     pub(crate) previous: &'static str,

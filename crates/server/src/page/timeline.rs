@@ -6,7 +6,6 @@
 use maud::{Markup, html};
 use talaria_cert::Validity;
 
-use super::text::plain;
 use super::texts::Texts;
 use crate::clock::day_text;
 use talaria::parse_day;
@@ -83,11 +82,8 @@ impl Axis {
 /// Seconds of a year, about.
 const YEAR: u32 = 31_556_952;
 
-/// Untrusted text as a label: short, also if its hidden characters take space.
-pub(crate) fn label(text: &str) -> String {
-    const CHARACTERS: usize = 26;
-    plain(&plain(text, CHARACTERS), CHARACTERS)
-}
+/// Characters of a label.
+pub(crate) const LABEL_CHARACTERS: usize = 26;
 
 /// The picture.
 pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {

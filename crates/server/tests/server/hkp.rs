@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use crate::site::{Site, make, wait_for};
+use sequoia_openpgp as openpgp;
 use serde_json::Value;
 use talaria_cert::{Armor, Cert, enarmor};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
@@ -434,6 +435,43 @@ fn an_identity_of_version_2_is_a_whole_address_or_user_id_in_any_case() {
         "lice@example.org",
     ] {
         assert_eq!(asks(part), 404, "{part}");
+    }
+}
+
+#[test]
+fn the_case_of_an_identity_makes_no_difference_in_any_script() {
+    let mut config = Config::default();
+    config.policy.results = 5;
+    let site = Site::start(config);
+    // More than the results of an answer have the text as a part.
+    for n in 0..8 {
+        assert_eq!(site.upload(&make(&[&format!("Ёлкин {n}")])).status, 200);
+    }
+    let lower = make(&["ёлкин", "jürgen@straße.example", "jürgen@bücher.example"]);
+    let upper = make(&["ЁЛКИН", "JÜRGEN@BÜCHER.example"]);
+    let alike = make(&["jürgen@strasse.example", "jürgen@bücher.example\u{200b}", "елкин"]);
+    for cert in [&lower, &upper, &alike] {
+        assert_eq!(site.upload(cert).status, 200);
+    }
+    let found = |identity: &str| {
+        let escaped: String = identity.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let got = site.get(&format!("/pks/v2/certs/by-identity/{escaped}"));
+        assert_eq!(got.status, 200, "{identity}");
+        let mut found: Vec<_> = got.certs().iter().map(openpgp::Cert::fingerprint).collect();
+        found.sort();
+        found
+    };
+    let mut both = vec![lower.fingerprint(), upper.fingerprint()];
+    both.sort();
+    for identity in ["Ёлкин", "ЁЛКИН", "jürgen@bücher.example", "Jürgen@BÜCHER.EXAMPLE"]
+    {
+        assert_eq!(found(identity), both, "{identity}");
+    }
+    for identity in ["jürgen@straße.example", "JÜRGEN@STRAẞE.EXAMPLE"] {
+        assert_eq!(found(identity), [lower.fingerprint()], "{identity}");
+    }
+    for identity in ["JÜRGEN@strasse.example", "Елкин"] {
+        assert_eq!(found(identity), [alike.fingerprint()], "{identity}");
     }
 }
 

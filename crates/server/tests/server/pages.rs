@@ -131,6 +131,42 @@ fn user_ids_cannot_inject_html() {
     assert!(page.text().contains("\">") && page.text().contains("U+202E"));
 }
 
+/// The texts of strangers can change nothing in the text around them, nor look like another text by what cannot be seen.
+#[test]
+fn user_ids_cannot_reorder_or_hide_text() {
+    let attempts = [
+        "ali\u{200d}ce <a@evil.example>",
+        "\u{3164}\u{2800}\u{e0041} <b@evil.example>",
+        "עברית \u{2067}<c@evil.example>",
+        "Zalgo\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301} <d@evil.example>",
+    ];
+    let user_ids: Vec<&[u8]> = attempts.iter().map(|text| text.as_bytes()).collect();
+    let (fingerprint, bytes) = with_user_ids(&user_ids);
+    let (hebrew, second) = with_user_ids(&["אליס <e@evil.example>".as_bytes()]);
+    let site = Visitor::of(&[bytes, second].concat());
+    for path in
+        [format!("/certificate/{fingerprint}"), "/pks/lookup?op=index&search=evil".to_owned()]
+    {
+        let page = site.page(&path, "en");
+        page.check();
+        for shown in ["aliU+200Dce", "U+3164U+2800U+E0041", "U+2067", "\u{301}U+0301U+0301U+0301"] {
+            assert!(page.text().contains(shown), "{path}: {shown}: {}", page.text());
+        }
+        for hidden in ['\u{200d}', '\u{3164}', '\u{2800}', '\u{e0041}', '\u{2067}'] {
+            assert!(!page.body.contains(hidden), "{path}: {hidden:?}");
+        }
+        assert!(!page.body.contains(&"\u{301}".repeat(5)), "{path}");
+    }
+    // Without markup, in titles and in the time line, an isolate ends where it began.
+    let page = site.page(&format!("/certificate/{hebrew}"), "en");
+    page.check();
+    let title = page.one("head").descendants("title").next().unwrap().text();
+    assert!(title.starts_with("\u{2068}אליס <e@evil.example>\u{2069} – "), "{title}");
+    let line = page.all("svg").find(|svg| svg.has_class("timeline")).unwrap();
+    let track = line.descendants("title").map(|title| title.text()).find(|t| t.contains("אליס"));
+    assert!(track.unwrap().starts_with("\u{2068}אליס <e@evil.example>\u{2069}: Usable, "));
+}
+
 #[test]
 fn the_page_of_a_certificate_shows_its_parts() {
     let (fingerprint, bytes) = with_user_ids(&[b"Alice <alice@example.org>", b"Alice at work"]);
@@ -360,6 +396,81 @@ fn the_page_of_a_revoked_certificate_says_when_and_why() {
     assert!(!badges.iter().any(|badge| badge.has_class("valid")), "no part of it is usable");
 }
 
+/// A certificate and the one of its named revoker, who has revoked it, with another revocation in the name of the revoker
+/// that somebody else has made.
+fn revoked_by_another() -> (String, Vec<u8>) {
+    use openpgp::types::{ReasonForRevocation, RevocationKey};
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(1000 * 86400);
+    let make = |name: &str| CertBuilder::new().set_creation_time(past).add_userid(name);
+    let key_of = |cert: &openpgp::Cert| {
+        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
+    };
+    let (revoker, _) = make("Revoker <revoker@example.org>").generate().unwrap();
+    let (stranger, _) = make("Stranger").generate().unwrap();
+    let named =
+        RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
+    let (cert, _) = make("Rita <rita@example.org>")
+        .add_signing_subkey()
+        .set_revocation_keys(vec![named])
+        .generate()
+        .unwrap();
+    let day = std::time::Duration::from_secs(86400);
+    let revocation = |by: &openpgp::Cert, text: &str, time| {
+        openpgp::packet::signature::SignatureBuilder::new(
+            openpgp::types::SignatureType::KeyRevocation,
+        )
+        .set_signature_creation_time(time)
+        .unwrap()
+        .set_issuer_fingerprint(revoker.fingerprint())
+        .unwrap()
+        .set_issuer(revoker.keyid())
+        .unwrap()
+        .set_reason_for_revocation(ReasonForRevocation::KeyRetired, text)
+        .unwrap()
+        .sign_direct_key(&mut key_of(by), cert.primary_key().key())
+        .unwrap()
+    };
+    let real = revocation(&revoker, "Rita has left", past + 900 * day);
+    let forged = revocation(&stranger, "Send all money to Eve", past + 950 * day);
+    let cert = cert.insert_packets([real, forged]).unwrap().0;
+    let bytes = [cert.to_vec().unwrap(), revoker.to_vec().unwrap()].concat();
+    (cert.fingerprint().to_hex(), bytes)
+}
+
+#[test]
+fn a_revocation_by_a_named_revoker_ends_the_time_line() {
+    let (fingerprint, bytes) = revoked_by_another();
+    let mut config = visitor::config();
+    config.policy.third_party = talaria_cert::ThirdParty::All;
+    let site = Visitor::with(&bytes, config);
+    let page = site.page(&format!("/certificate/{fingerprint}"), "en");
+    page.check();
+    let revoked = talaria_cert::timestamp(now() - 100 * 86400)[..10].to_owned();
+    let note = page.all("aside").find(|aside| aside.has_class("danger")).expect("a red note");
+    let text = note.text();
+    assert!(text.contains(&revoked) && text.contains("Rita has left"), "{text}");
+    assert!(!text.contains("Eve"), "a stranger has made it: {text}");
+    let line = page.all("svg").find(|svg| svg.has_class("timeline")).unwrap();
+    let created = talaria_cert::timestamp(now() - 1000 * 86400)[..10].to_owned();
+    let tracks: Vec<String> = line
+        .descendants("g")
+        .filter(|group| group.has_class("track"))
+        .map(|group| group.descendants("title").next().unwrap().text())
+        .collect();
+    assert_eq!(tracks.len(), 3, "primary key, user ID, subkey");
+    for track in &tracks {
+        assert!(track.ends_with(&format!("Revoked, {created} – {revoked}")), "{track}");
+    }
+    let crosses = line.descendants("text").filter(|text| text.has_class("cross"));
+    assert_eq!(crosses.count(), 3);
+    // Nothing that ended fills the line up to its end.
+    for bar in line.descendants("rect").filter(|rect| rect.has_class("bar")) {
+        let percent =
+            |name: &str| bar.attribute(name).unwrap().trim_end_matches('%').parse::<f64>().unwrap();
+        assert!(percent("x") + percent("width") < 99.0);
+    }
+}
+
 fn now() -> u32 {
     u32::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap()
 }
@@ -480,25 +591,50 @@ fn a_long_list_has_pages_and_ways_to_narrow() {
 }
 
 #[test]
-fn umlauts_are_found_in_both_spellings() {
-    let (joerg, first) = with_user_ids(&["Jörg Müller <jm@example.org>".as_bytes()]);
-    let (other, second) = with_user_ids(&[b"Joerg Mueller <joerg@example.net>"]);
-    let site = Visitor::of(&[first, second].concat());
-    let finds = |text: &str| site.page(&format!("/pks/lookup?op=index&search={text}"), "en");
-    for text in ["J%C3%B6rg", "jorg", "JORG+muller", "mu%CC%88ller"] {
-        let page = finds(text);
+fn a_name_is_found_in_every_spelling() {
+    let names = ["Michael Müller", "Michael Mueller", "Michael Muller"];
+    let made: Vec<(String, Vec<u8>)> = (names.iter().enumerate())
+        .map(|(n, name)| with_user_ids(&[format!("{name} <m{n}@example.org>").as_bytes()]))
+        .collect();
+    let (other, others) = with_user_ids(&[b"Michael Moller <moller@example.org>"]);
+    let all: Vec<u8> = made.iter().flat_map(|(_, bytes)| bytes).chain(&others).copied().collect();
+    let site = Visitor::of(&all);
+    for text in [
+        "M%C3%BCller",
+        "mu%CC%88ller",
+        "mueller",
+        "MULLER",
+        "Michael+M%C3%BCller",
+        "michael+mueller",
+    ] {
+        let search = format!("/pks/lookup?op=index&search={text}");
+        let page = site.page(&search, "en");
         page.check();
-        assert!(page.body.contains(&joerg), "{text}");
-        assert!(!page.body.contains(&other), "{text}");
+        assert!(page.text().contains("3 certificates were found"), "{text}: {}", page.text());
+        let machine = site.get(&format!("{search}&options=mr"), "en").body;
+        for (fingerprint, _) in &made {
+            assert!(page.body.contains(fingerprint) && machine.contains(fingerprint), "{text}");
+        }
+        assert!(!page.body.contains(&other) && !machine.contains(&other), "{text}");
     }
-    // ö and oe are two spellings. Each page leads to the other.
-    for (text, link) in [("J%C3%B6rg", "search=joerg"), ("joerg", "search=jorg")] {
-        assert!(finds(text).body.contains(link), "{text}");
+    let page = site.page("/pks/lookup?op=index&search=michael", "en");
+    assert!(page.text().contains("4 certificates were found"), "{}", page.text());
+}
+
+/// If there is room for some only, those that are spelled as they were typed are shown.
+#[test]
+fn the_spelling_that_was_typed_comes_first() {
+    let mut all = Vec::new();
+    for n in 0..6 {
+        all.extend(with_user_ids(&[format!("Joerg {n} <j{n}@example.org>").as_bytes()]).1);
     }
-    assert!(finds("joerg").body.contains(&other));
-    assert!(!finds("muller").body.contains("Other spelling"));
-    let nothing = site.page("/pks/lookup?op=index&search=Muellerin", "en");
-    assert!(nothing.status == 404 && nothing.text().contains("Other spelling: mullerin"));
+    let (typed, bytes) = with_user_ids(&["Jörg <last@example.org>".as_bytes()]);
+    all.extend(bytes);
+    let mut config = visitor::config();
+    config.policy.results = 5;
+    let site = Visitor::with(&all, config);
+    let page = site.page("/pks/lookup?op=index&search=j%C3%B6rg", "en");
+    assert!(page.body.contains(&typed) && page.text().contains("Only the first 5 are shown"));
 }
 
 #[test]

@@ -334,6 +334,38 @@ fn a_mail_server_with_a_valid_certificate_gets_mail_over_tls() {
 }
 
 #[test]
+fn an_upload_of_which_a_part_was_not_kept_says_so() {
+    let mails = MailServer::start(&[]);
+    let mut config = config(mails.port);
+    config.policy.user_id_bytes = 100;
+    let site = Site::start(config);
+    let whole = make(&["Alice <alice@example.org>"]);
+    assert!(upload(&site, &whole).get("comment").is_none());
+    assert!(upload(&site, &whole).get("comment").is_none(), "nothing new, and nothing left out");
+    let long = format!("{} <bob@example.net>", "Bob".repeat(40));
+    let cut = make(&["Bob <bob@example.org>", &long]);
+    for _ in 0..2 {
+        let answer = upload(&site, &cut);
+        let comment = answer["comment"].as_str().unwrap();
+        assert!(
+            comment.starts_with("not kept: 1 component and 1 signature, which exceed"),
+            "{comment}"
+        );
+        // An address that was not kept is not among those that can be confirmed.
+        assert_eq!(answer["status"], json!({ "bob@example.org": "unpublished" }));
+        assert_eq!(answer["key_fpr"], cut.fingerprint().to_hex());
+    }
+    // Octets behind a certificate that are none.
+    use base64::Engine as _;
+    let octets = [whole.to_vec().unwrap(), vec![0x99, 0x01, 0x00, 4, 1, 2]].concat();
+    let digits = base64::engine::general_purpose::STANDARD.encode(octets);
+    let got = site.json("/vks/v1/upload", &json!({ "keytext": digits }));
+    assert_eq!(got.status, 200, "{}", got.text());
+    let answer = got.value();
+    assert!(answer["comment"].as_str().unwrap().starts_with("at byte "), "{answer}");
+}
+
+#[test]
 fn malformed_requests_are_refused_in_json() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
@@ -566,6 +598,45 @@ fn a_list_marks_the_confirmed_address_and_no_other_name() {
     assert!(heading < item && item < at("badge confirmed"), "{list}");
     let page = |cert: &openpgp::Cert| at(&format!("/certificate/{}", cert.fingerprint().to_hex()));
     assert!(page(&eve) < page(&stranger), "{list}");
+}
+
+#[test]
+fn the_sign_of_a_confirmed_address_names_it_beside_a_misleading_user_id() {
+    let mut config = config(1);
+    config.vks.enabled = true;
+    let site = Site::start(config);
+    // Each user ID has the address of the other end: with two addresses in it, with letters of another script, and with a
+    // domain that only looks like one.
+    let misleading = [
+        ("security@bank.example <eve@evil.example>", Some("eve@evil.example")),
+        ("\u{430}lice <eve2@evil.example>", Some("eve2@evil.example")),
+        ("Alice <eve3@\u{440}\u{430}ypal.example>", Some("eve3@xn--ypal-43d9g.example")),
+        ("Eve <eve4@evil.example>", None),
+    ];
+    let cert = make(&misleading.map(|(user_id, _)| user_id));
+    assert_eq!(site.upload(&cert).status, 200);
+    let fingerprint =
+        talaria_cert::Fingerprint::V4(cert.fingerprint().as_bytes().try_into().unwrap());
+    for (user_id, _) in misleading {
+        let address = talaria_cert::Address::of_user_id(user_id.as_bytes()).unwrap();
+        let now = talaria_cert::Timestamp::from(crate::site::NOW);
+        site.store().keyserver_mut().publish(fingerprint, &address, now).unwrap();
+    }
+    for path in [
+        format!("/certificate/{}", cert.fingerprint().to_hex()),
+        format!("/pks/lookup?op=index&search=0x{}", cert.fingerprint().to_hex()),
+    ] {
+        let body = site.open(&path).text();
+        assert_eq!(body.matches("badge confirmed").count(), 4, "{path}: {body}");
+        for (_, address) in misleading {
+            let Some(address) = address else { continue };
+            assert!(
+                body.contains(&format!("Address confirmed: <bdi>{address}</bdi>")),
+                "{path} {address}: {body}"
+            );
+        }
+        assert_eq!(body.matches("Address confirmed:").count(), 3, "{path}");
+    }
 }
 
 /// A certificate with some addresses, and these.

@@ -3,11 +3,11 @@
 use rusqlite::Connection;
 use talaria_cert::{Cert, Fingerprint, Verification};
 use talaria_store::{
-    Access, Depth, IngestOutcome, IngestRefusal, Part, Redaction, Remedy, Repair, Return, Salvage,
-    Store, StoreError, TextIndex,
+    Access, Depth, GivenUp, IngestOutcome, IngestRefusal, Part, Query, Redaction, Remedy, Repair,
+    Return, Salvage, Store, StoreError, TextIndex,
 };
 
-use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus};
+use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_5};
 
 /// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
@@ -39,6 +39,7 @@ fn flip(connection: &Connection, id: i64, numbers: &mut Numbers) -> Vec<u8> {
 
 /// Makes the store one of format 4.
 fn make_format_4(connection: &Connection) {
+    make_format_5(connection);
     connection
         .execute_batch(
             "DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
@@ -323,30 +324,46 @@ fn a_migration_blesses_nothing() {
 }
 
 #[test]
-fn format_4_is_read_as_it_is_and_upgraded_only_by_writing() {
-    let folder = Folder::new();
-    let all = corpus(20);
-    let before = contents(&folder.filled(&all));
-    make_format_4(&Connection::open(folder.path()).unwrap());
-    let format = || -> i64 {
-        let connection = Connection::open(folder.path()).unwrap();
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
-    };
-    {
-        let store = Store::open(&folder.path(), Access::Read).unwrap();
-        assert_eq!(store.upgraded_from(), None);
-        assert_eq!(contents(&store), before);
-        assert!(!store.has_index(TextIndex::Words).unwrap());
+fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
+    for older in [4, 5] {
+        let folder = Folder::new();
+        let all = corpus(20);
+        let before = contents(&folder.filled(&all));
+        let make = if older == 4 { make_format_4 } else { make_format_5 };
+        make(&Connection::open(folder.path()).unwrap());
+        let format = || -> i64 {
+            let connection = Connection::open(folder.path()).unwrap();
+            connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+        };
+        let finds_all = |store: &Store| {
+            for (cert, key) in all.iter().flat_map(|cert| cert.keys().map(move |key| (cert, key))) {
+                let id = Query::KeyId(key.fingerprint().key_id());
+                let found = store.owners(&id, 10, 10).unwrap().rows;
+                assert_eq!(found.len(), 1);
+                assert_eq!(found[0].summary.fingerprint(), cert.fingerprint());
+            }
+        };
+        {
+            let store = Store::open(&folder.path(), Access::Read).unwrap();
+            assert_eq!(store.upgraded_from(), None);
+            assert_eq!(contents(&store), before);
+            assert_eq!(store.has_index(TextIndex::Words).unwrap(), older == 5);
+            let nothing = |given_up: GivenUp| -> Result<(), StoreError> { panic!("{given_up:?}") };
+            store.keyserver().for_each_given_up(nothing).unwrap();
+            finds_all(&store);
+            assert_clean(&store);
+        }
+        assert_eq!(format(), older);
+        let store = folder.store();
+        assert_eq!(store.upgraded_from(), Some(older));
+        assert!(store.has_index(TextIndex::Words).unwrap());
+        assert_eq!(store.keyserver().unobtainable_count().unwrap(), 0);
+        finds_all(&store);
         assert_clean(&store);
+        assert_eq!(contents(&store), before);
+        assert_eq!(format(), 6);
+        assert_eq!(folder.store().upgraded_from(), None);
     }
-    assert_eq!(format(), 4);
-    let store = folder.store();
-    assert_eq!(store.upgraded_from(), Some(4));
-    assert!(store.has_index(TextIndex::Words).unwrap());
-    assert_clean(&store);
-    assert_eq!(contents(&store), before);
-    assert_eq!(format(), 5);
-    assert_eq!(folder.store().upgraded_from(), None);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
 use talaria_store::{
-    Access, BuildOptions, Builder, ChangeNumber, Depth, IngestOutcome, IngestRefusal, Peer,
-    Position, Query, Redaction, Return, Store, StoreError, TextIndex, Unobtainable,
+    Access, BuildOptions, Builder, ChangeNumber, Depth, GivenUp, IngestOutcome, IngestRefusal,
+    Peer, Position, Query, Redaction, Return, Store, StoreError, TextIndex, UNOBTAINABLE_MAX,
+    Unobtainable,
 };
 
 const OTHER: View = View::Hockeypuck23;
@@ -82,6 +83,49 @@ fn assert_digests(store: &Store) {
 
 fn found(store: &Store, search: &str) -> usize {
     store.select(&search.parse::<Query>().unwrap(), 100).unwrap().rows.len()
+}
+
+fn owned((peer, digest, tries): (&str, u8, u32)) -> (String, u8, u32) {
+    (peer.to_owned(), digest, tries)
+}
+
+/// Peer, first octet of the digest, and tries of what peers did not deliver.
+fn given_up(store: &Store) -> Vec<(String, u8, u32)> {
+    let mut all = Vec::new();
+    let visit = |given_up: GivenUp| {
+        all.push((given_up.peer, given_up.digest[0], given_up.attempts.tries));
+        Ok::<(), StoreError>(())
+    };
+    store.keyserver().for_each_given_up(visit).unwrap();
+    all
+}
+
+/// Any peer can announce any number of digests.
+#[test]
+fn what_peers_fail_to_deliver_is_bounded_and_marked_in_time_that_does_not_grow() {
+    let mut store = Store::in_memory(Path::new("memory")).unwrap();
+    let digest = |n: i64| -> [u8; 16] { (i128::from(n) << 64).to_be_bytes() };
+    let mut mark = |from: i64, count: i64| {
+        let digests: Vec<[u8; 16]> = (from..from + count).map(digest).collect();
+        let start = std::time::Instant::now();
+        let mut keyserver = store.keyserver_mut();
+        keyserver.mark_unobtainable("a:1", View::Sks, &digests, 1, NOW.into()).unwrap();
+        start.elapsed()
+    };
+    mark(0, UNOBTAINABLE_MAX);
+    // A mark of the first one makes it the newest.
+    mark(0, 1);
+    let full: std::time::Duration = (0..100).map(|n| mark(UNOBTAINABLE_MAX + n, 1)).sum();
+    let keyserver = store.keyserver();
+    assert_eq!(keyserver.unobtainable_count().unwrap(), UNOBTAINABLE_MAX.cast_unsigned());
+    let is_marked =
+        |n| keyserver.unobtainable("a:1", View::Sks, digest(n)).unwrap().map(|marked| marked.tries);
+    assert_eq!(is_marked(0), Some(2));
+    assert_eq!(is_marked(100), None, "the oldest has gone");
+    assert_eq!(is_marked(101), Some(1));
+    assert_eq!(is_marked(UNOBTAINABLE_MAX + 99), Some(1));
+    // A count of all rows takes longer for each.
+    assert!(full < std::time::Duration::from_millis(200), "{full:?} for 100 marks");
 }
 
 /// Converts a store to format 1: the reverse of the migration.
@@ -432,7 +476,7 @@ fn a_read_only_store_of_format_1_is_refused() {
         return;
     }
     match Store::open(&folder.path(), Access::Read) {
-        Err(error @ StoreError::Outdated { found: 1, known: 5, .. }) => {
+        Err(error @ StoreError::Outdated { found: 1, known: 6, .. }) => {
             assert!(error.to_string().contains("has store format 1"));
         }
         other => panic!("{other:?}"),
@@ -950,19 +994,25 @@ fn the_records_of_a_keyserver_read_back() {
     assert!(store.keyserver_mut().unpublish(b, &address, NOW.into()).unwrap());
     assert!(!store.keyserver_mut().unpublish(b, &address, NOW.into()).unwrap());
 
-    store
-        .keyserver_mut()
-        .mark_unobtainable("a:1", View::Sks, &[[1; 16], [2; 16]], 1, NOW.into())
-        .unwrap();
-    store
-        .keyserver_mut()
-        .mark_unobtainable("a:1", View::Sks, &[[1; 16]], 1, (NOW + 1).into())
-        .unwrap();
+    let mut mark = |peer: &str, digests: &[[u8; 16]], time: u32| {
+        let mut keyserver = store.keyserver_mut();
+        keyserver.mark_unobtainable(peer, View::Sks, digests, 1, time.into()).unwrap();
+    };
+    mark("a:1", &[[1; 16], [2; 16]], NOW);
+    mark("a:1", &[[1; 16]], NOW + 1);
+    mark("a:12", &[[3; 16]], NOW);
     let expected = Unobtainable { tries: 2, time: (NOW + 1).into() };
     assert_eq!(store.keyserver().unobtainable("a:1", View::Sks, [1; 16]).unwrap(), Some(expected));
     assert_eq!(store.keyserver().unobtainable("a:12", View::Sks, [1; 16]).unwrap(), None);
     assert_eq!(store.keyserver().unobtainable("a:1", OTHER, [1; 16]).unwrap(), None);
-    assert_eq!(store.keyserver_mut().forget_unobtainable().unwrap(), 2);
+    assert_eq!(given_up(&store), [("a:1", 1, 2), ("a:1", 2, 1), ("a:12", 3, 1)].map(owned));
+    assert_eq!(store.keyserver_mut().forget_unobtainable("a:1").unwrap(), 2);
+    assert_eq!(given_up(&store), [("a:12", 3, 1)].map(owned));
+    // What a peer did not deliver goes with it.
+    let removed = Peer { host: "a".into(), port: 12, http_port: None, view: View::Sks };
+    store.keyserver_mut().add_peer(&removed).unwrap();
+    assert!(store.keyserver_mut().remove_peer("a", 12).unwrap());
+    assert_eq!(given_up(&store), []);
 
     store.keyserver_mut().add_to_tally(3, &[("a".into(), 1), ("b".into(), 2)]).unwrap();
     store.keyserver_mut().add_to_tally(3, &[("a".into(), 4)]).unwrap();

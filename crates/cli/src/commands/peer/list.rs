@@ -3,9 +3,10 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use talaria::store::{Access, Store};
+use talaria::cert::timestamp;
+use talaria::store::{Access, GivenUp, Store};
 
-use super::{Settings, name};
+use super::{Settings, Target, name};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -14,6 +15,9 @@ use crate::error::CliError;
 /// With --config, also lists the peers of the configuration and of its membership file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// List the certificates that peers announced and failed to deliver, by their digests
+    #[arg(long, conflicts_with = "config")]
+    given_up: bool,
     #[command(flatten)]
     settings: Settings,
 }
@@ -21,6 +25,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
     let store = Store::open(cx.path()?, Access::Read)?;
+    if args.given_up {
+        return given_up(&store, cx);
+    }
     let mut out = cx.stdout();
     for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
         if cx.json {
@@ -35,5 +42,31 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let (view, origin) = (peer.view.name(), origin.name());
         writeln!(out, "{} view {view}{http} ({origin})", name(&peer))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn given_up(store: &Store, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let mut out = cx.stdout();
+    store.keyserver().for_each_given_up(|given_up| -> Result<(), CliError> {
+        let GivenUp { peer, view, digest, attempts } = given_up;
+        let digest: String = digest.iter().map(|octet| format!("{octet:02X}")).collect();
+        let (view, tries) = (view.name(), attempts.tries);
+        let last = timestamp(attempts.time.seconds());
+        // Its last colon stands before the port.
+        let (host, port) = peer.rsplit_once(':').unwrap_or((&peer, ""));
+        let port: u16 = port.parse().unwrap_or_default();
+        if cx.json {
+            let json = serde_json::json!({
+                "host": host, "port": port, "view": view, "digest": digest, "tries": tries,
+                "last_try": last,
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            let peer = Target { host: host.to_owned(), port };
+            let tries = if tries == 1 { "1 try".into() } else { format!("{tries} tries") };
+            writeln!(out, "{peer} view {view} {digest} {tries}, last {last}")?;
+        }
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! `talaria peer`
 
 mod add;
+mod again;
 mod list;
 mod probe;
 mod remove;
@@ -32,6 +33,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Add(add::Args),
+    Again(again::Args),
     List(list::Args),
     Remove(remove::Args),
     Probe(probe::Args),
@@ -41,6 +43,7 @@ enum Command {
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Add(args) => add::run(args, cx),
+        Command::Again(args) => again::run(args, cx),
         Command::List(args) => list::run(args, cx),
         Command::Remove(args) => remove::run(args, cx),
         Command::Probe(args) => probe::run(args, cx),

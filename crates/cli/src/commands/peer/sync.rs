@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::View;
-use talaria::store::{Access, Store};
+use talaria::store::{Access, Peer, Store};
 
 use super::{Settings, Target, name, named};
 use crate::context::Context;
@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// Data set (view) of the peer: sks, hockeypuck-2.1 or hockeypuck-2.3 [default: as added, or sks]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
-    /// Also retry certificates that peers failed to deliver
+    /// Also retry certificates that the peer failed to deliver
     #[arg(long)]
     again: bool,
     #[command(flatten)]
@@ -33,8 +33,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.make_folder()?;
     let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     if args.again {
-        let forgotten =
-            Store::open(cx.path()?, Access::Create)?.keyserver_mut().forget_unobtainable()?;
+        let mut store = Store::open(cx.path()?, Access::Create)?;
+        let of_peer = Peer::name(&peer.host, peer.port);
+        let forgotten = store.keyserver_mut().forget_unobtainable(&of_peer)?;
         cx.status(format_args!(
             "Retrying {forgotten} certificates that could not be fetched before."
         ));

@@ -53,7 +53,6 @@ pub(crate) static ENGLISH: Texts = Texts {
     more: |n| format!("and {} more, not shown", grouped(n, ',')),
     whole_text: |n| format!("Whole text ({} characters)", grouped(n, ',')),
     narrow: "Only with an address at:",
-    other_spelling: "Other spelling:",
     result_pages: "Pages of results",
     page_of: |page, pages| format!("Page {page} of {pages}"),
     previous: "Previous",

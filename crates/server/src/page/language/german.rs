@@ -53,7 +53,6 @@ pub(crate) static GERMAN: Texts = Texts {
     more: |n| format!("und {} weitere, nicht gezeigt", grouped(n, '.')),
     whole_text: |n| format!("Ganzer Text ({} Zeichen)", grouped(n, '.')),
     narrow: "Nur mit einer Adresse bei:",
-    other_spelling: "Andere Schreibweise:",
     result_pages: "Seiten mit Treffern",
     page_of: |page, pages| format!("Seite {page} von {pages}"),
     previous: "Zurück",

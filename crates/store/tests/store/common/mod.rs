@@ -50,6 +50,35 @@ impl Folder {
     }
 }
 
+/// Makes the store one of format 5, except that certificates which cannot be read keep their rows of the index of key IDs.
+pub(crate) fn make_format_5(connection: &Connection) {
+    connection
+        .execute_batch(
+            "DROP TABLE unobtainable;
+             CREATE TABLE unobtainable (
+    view INTEGER, digest BLOB, tries INTEGER NOT NULL, time INTEGER NOT NULL,
+    PRIMARY KEY (view, digest)) WITHOUT ROWID;
+             INSERT INTO unobtainable VALUES (0, x'01', 1, 1);
+             PRAGMA user_version = 5;",
+        )
+        .unwrap();
+    let mut select = connection.prepare("SELECT id, bytes FROM blob").unwrap();
+    let rows: Vec<(i64, Vec<u8>)> = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for (id, bytes) in rows {
+        let Ok(cert) = Cert::from_canonical(bytes) else { continue };
+        connection.execute("DELETE FROM key WHERE cert = ?1", [id]).unwrap();
+        for key in cert.keys() {
+            let handle = key.fingerprint().key_id().rotated().cast_signed();
+            let insert = "INSERT OR IGNORE INTO key VALUES (?1, ?2)";
+            connection.execute(insert, (handle, id)).unwrap();
+        }
+    }
+}
+
 /// Writes the checksums of all certificates as the store would, after a test changed certificates or verdicts.
 pub(crate) fn seal(connection: &Connection) {
     let mut select = connection.prepare("SELECT id, verdicts, bytes FROM blob").unwrap();
