@@ -82,6 +82,14 @@ impl Room {
         self.bytes += more;
         Ok(())
     }
+
+    /// Gives back all but `bytes`.
+    pub(crate) fn keep(mut self, bytes: usize) -> Self {
+        let more = self.bytes.saturating_sub(bytes);
+        self.bytes -= more;
+        drop(Self { budget: self.budget.clone(), network: self.network, bytes: more });
+        self
+    }
 }
 
 impl Drop for Room {
@@ -121,6 +129,8 @@ mod tests {
         assert!(budget.take(100 * MIB, net(1), 1).is_err());
         assert!(budget.take(100 * MIB, net(2), 25 * MIB).is_ok());
         assert_eq!(budget.taken(), 25 * MIB);
+        let first = first.keep(MIB).keep(2 * MIB);
+        assert_eq!(budget.taken(), MIB);
         drop(first);
         assert_eq!(budget.taken(), 0);
     }

@@ -88,9 +88,10 @@ pub struct Http {
     pub connections: usize,
     /// Maximum number of open connections from one network.
     pub connections_per_network: usize,
-    /// Seconds within which a request must arrive, and within which a client must read a part of its answer.
+    /// Seconds within which a request must arrive.
     pub timeout_s: u64,
-    /// Seconds after which an idle connection is closed.
+    /// Seconds after which an idle connection is closed. What is to be sent to a client must be read within this time, and a
+    /// second for each 4,096 octets.
     pub idle_s: u64,
     /// Maximum size of a request body in bytes.
     pub body_bytes: usize,

@@ -38,7 +38,7 @@ use crate::engine::Engine;
 use crate::memory::{Memory, SMALL};
 use crate::metrics::{Metrics, count};
 use crate::outgoing::Outgoing;
-use crate::patient::{Activity, Patient};
+use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
 
@@ -61,7 +61,7 @@ const REQUEST_BYTES: usize = 4096;
 const HEADER_ENTRY_BYTES: usize = 128;
 
 /// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
-const STREAMS: u32 = 16;
+const STREAMS: u32 = 8;
 const STREAM_WINDOW: u32 = 32 << 10;
 const CONNECTION_WINDOW: u32 = 64 << 10;
 const SEND_BUFFER: usize = 32 << 10;
@@ -263,17 +263,16 @@ impl Connection {
             return;
         };
         let held = (permit, counted);
-        let idle = Duration::from_secs(http.idle_s);
-        let activity = Activity::new();
+        let activity = Activity::new(Duration::from_secs(http.idle_s));
         match self.acceptor.clone() {
             None => {
-                let patient = Patient::new(stream, idle, activity.clone());
+                let patient = Patient::new(stream, activity.clone());
                 self.http(patient, client, activity, timeout).await;
             }
             Some(acceptor) => {
                 let accepted = tokio::time::timeout(timeout, acceptor.accept(stream)).await;
                 if let Ok(Ok(stream)) = accepted {
-                    let patient = Patient::new(stream, idle, activity.clone());
+                    let patient = Patient::new(stream, activity.clone());
                     self.http(patient, client, activity, timeout).await;
                 }
             }
@@ -368,48 +367,42 @@ impl Asker {
         let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
         let size = REQUEST_BYTES + heads.sum::<usize>() + target;
         let room = self.front.memory.requests.take(config.http.requests_bytes, payer, size);
+        let mut room = match room {
+            Ok(room) => room,
+            Err(refusal) => return self.without_room(&refusal, open),
+        };
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request = Request::new(parts, self.via, self.secure, client);
-        // Given back when the request is answered, except the room that the answer holds.
-        let mut held = None;
-        let answer = match room {
-            Ok(room) => {
-                let room = held.insert(room);
-                let whole = whole(&config.http, room, body, announced.as_ref(), self.timeout);
-                self.front.router.handle(request, whole).await
-            }
-            Err(refusal) => {
-                count(&self.front.metrics.memory_refused, 1);
-                open_to_all(refusal.text())
-            }
-        };
+        let whole = whole(&config.http, &mut room, body, announced.as_ref(), self.timeout);
+        let answer = self.front.router.handle(request, whole).await;
+        // With HTTP/2, the task of a request stays until its answer is sent.
+        let held = (open, Some(room.keep(REQUEST_BYTES)));
         let (parts, content) = answer.into_parts();
         let bytes = match &content {
             Content::Whole(bytes) => bytes.len(),
             // The end of one piece is being sent while the next one is made.
             Content::Pieces(pieces) => 2 * pieces.largest().max(SMALL),
         };
-        let (answer, outgoing) = match self.front.memory.for_answer(&config.http, payer, bytes) {
-            Ok(room) => {
-                let activity = self.activity.clone();
-                let outgoing = match content {
-                    Content::Whole(bytes) => Outgoing::whole(bytes, Some(room), activity, open),
-                    Content::Pieces(pieces) => {
-                        let engine = self.front.engine.clone();
-                        Outgoing::pieces(engine, pieces, room, activity, open)
-                    }
-                };
-                (http::Response::from_parts(parts, ()), outgoing)
-            }
-            Err(refusal) => {
-                count(&self.front.metrics.memory_refused, 1);
-                let (parts, _) = open_to_all(refusal.text()).into_parts();
-                // Without a body, it needs no room.
-                let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), open);
-                (http::Response::from_parts(parts, ()), outgoing)
+        let room = match self.front.memory.for_answer(&config.http, payer, bytes) {
+            Ok(room) => room,
+            Err(refusal) => return self.without_room(&refusal, held.0),
+        };
+        let activity = self.activity.clone();
+        let outgoing = match content {
+            Content::Whole(bytes) => Outgoing::whole(bytes, Some(room), activity, held),
+            Content::Pieces(pieces) => {
+                Outgoing::pieces(self.front.engine.clone(), pieces, room, activity, held)
             }
         };
-        answer.map(|()| outgoing)
+        http::Response::from_parts(parts, outgoing)
+    }
+
+    /// Refuses a request that there is no memory for. Without a body, the answer needs none.
+    fn without_room(&self, refusal: &Refusal, open: OpenRequest) -> http::Response<Outgoing> {
+        count(&self.front.metrics.memory_refused, 1);
+        let (parts, _) = open_to_all(refusal.text()).into_parts();
+        let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), (open, None));
+        http::Response::from_parts(parts, outgoing)
     }
 }
 

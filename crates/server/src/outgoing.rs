@@ -23,8 +23,11 @@ pub(crate) struct Outgoing {
     source: Source,
     room: Option<Arc<Room>>,
     activity: Activity,
-    _request: OpenRequest,
+    _request: Held,
 }
+
+/// The count of a request that is not yet answered whole, and the room that it keeps until then.
+pub(crate) type Held = (OpenRequest, Option<Room>);
 
 enum Source {
     Whole(Bytes),
@@ -60,7 +63,7 @@ impl Outgoing {
         bytes: Bytes,
         room: Option<Room>,
         activity: Activity,
-        request: OpenRequest,
+        request: Held,
     ) -> Self {
         let room = room.map(Arc::new);
         Self { source: Source::Whole(bytes), room, activity, _request: request }
@@ -72,7 +75,7 @@ impl Outgoing {
         pieces: Pieces,
         room: Room,
         activity: Activity,
-        request: OpenRequest,
+        request: Held,
     ) -> Self {
         let (parts, source) = mpsc::channel(1);
         tokio::spawn(make(engine, pieces, parts));

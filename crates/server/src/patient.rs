@@ -13,21 +13,23 @@ use tokio::time::{Instant, Sleep};
 /// Octets of an answer that a client must take in a second, on average.
 const PACE_BYTES_PER_S: u64 = 4096;
 
-/// The time that a client gets for any answer.
-const PACE_GRACE: Duration = Duration::from_secs(60);
-
 /// The most octets that the server reads and discards when it closes a connection, and the time since the last answer until
-/// it does so. If a
-/// socket is closed with unread octets, the client's system discards the answer.
+/// it does so. If a socket is closed with unread octets, the client's system discards the answer.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The open requests and unsent answers of a connection.
+///
+/// For all that it asks for at once, a client gets the idle time, and the time that the answers take at [`PACE_BYTES_PER_S`].
+/// Octets that it takes faster give no time for later ones, and time in which the server has nothing to send does not count.
+/// So a client that keeps its connection and reads well is not cut off, and one that has read well and then drips is.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity(Arc<Mutex<Active>>);
 
 #[derive(Debug)]
 struct Active {
+    /// The idle time of the connection.
+    idle: Duration,
     /// Requests that are not yet answered whole.
     open: usize,
     /// The time since which there is no such request.
@@ -35,6 +37,8 @@ struct Active {
     /// Octets of answers that are not yet sent, and when they must be.
     unsent: usize,
     due: Instant,
+    /// The time that the client has beyond that for octets, when there are none to be sent.
+    left: Duration,
 }
 
 /// A request that is being answered.
@@ -49,9 +53,11 @@ pub(crate) struct Unsent {
 }
 
 impl Activity {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(idle: Duration) -> Self {
         let now = Instant::now();
-        Self(Arc::new(Mutex::new(Active { open: 0, idle_since: now, unsent: 0, due: now })))
+        let (open, unsent) = (0, 0);
+        let active = Active { idle, open, idle_since: now, unsent, due: now, left: idle };
+        Self(Arc::new(Mutex::new(active)))
     }
 
     fn lock(&self) -> MutexGuard<'_, Active> {
@@ -60,7 +66,12 @@ impl Activity {
 
     /// Counts a request until it is answered.
     pub(crate) fn request(&self) -> OpenRequest {
-        self.lock().open += 1;
+        let mut active = self.lock();
+        if active.open == 0 {
+            active.left = active.idle;
+        }
+        active.open += 1;
+        drop(active);
         OpenRequest(self.clone())
     }
 
@@ -68,21 +79,25 @@ impl Activity {
     pub(crate) fn sends(&self, bytes: usize) -> Unsent {
         let mut active = self.lock();
         if active.unsent == 0 {
-            active.due = Instant::now() + PACE_GRACE;
+            active.due = Instant::now() + active.left;
         }
-        let ms = (bytes as u64).saturating_mul(1000) / PACE_BYTES_PER_S;
-        active.due += Duration::from_millis(ms);
+        active.due += at_pace(bytes);
         active.unsent += bytes;
         drop(active);
         Unsent { activity: self.clone(), bytes }
     }
 
     /// Whether the client makes no use of the connection.
-    fn is_over(&self, now: Instant, idle: Duration) -> bool {
+    fn is_over(&self, now: Instant) -> bool {
         let active = self.lock();
-        (active.open == 0 && now > active.idle_since + idle)
+        (active.open == 0 && now > active.idle_since + active.idle)
             || (active.unsent > 0 && now > active.due)
     }
+}
+
+/// The time that a client may take for octets.
+fn at_pace(bytes: usize) -> Duration {
+    Duration::from_millis((bytes as u64).saturating_mul(1000) / PACE_BYTES_PER_S)
 }
 
 impl Drop for OpenRequest {
@@ -97,7 +112,13 @@ impl Drop for OpenRequest {
 
 impl Drop for Unsent {
     fn drop(&mut self) {
-        self.activity.lock().unsent -= self.bytes;
+        let mut active = self.activity.lock();
+        let now = Instant::now();
+        active.unsent -= self.bytes;
+        active.due = active.due.min(now + active.idle + at_pace(active.unsent));
+        if active.unsent == 0 {
+            active.left = active.due.saturating_duration_since(now);
+        }
     }
 }
 
@@ -112,7 +133,8 @@ pub(crate) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(crate) fn new(stream: S, idle: Duration, activity: Activity) -> Self {
+    pub(crate) fn new(stream: S, activity: Activity) -> Self {
+        let idle = activity.lock().idle;
         let deadline = Box::pin(tokio::time::sleep(idle));
         Self { stream, idle, activity, deadline, lingers: None }
     }
@@ -126,7 +148,7 @@ impl<S> Patient<S> {
         if poll.is_ready() {
             let now = Instant::now();
             // Octets move, but nothing is asked (HTTP/2 has pings), or the answer is dripped away.
-            if self.activity.is_over(now, self.idle) {
+            if self.activity.is_over(now) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
             let next = now + self.idle;
@@ -220,21 +242,62 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 mod tests {
     use super::*;
 
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn at(s: u64) -> Instant {
+        Instant::now() + Duration::from_secs(s)
+    }
+
     #[test]
     fn a_connection_is_idle_without_requests_and_slow_with_old_answers() {
-        let (activity, idle) = (Activity::new(), Duration::from_secs(5));
-        let at = |s| Instant::now() + Duration::from_secs(s);
-        assert!(!activity.is_over(at(4), idle) && activity.is_over(at(6), idle));
+        let activity = Activity::new(IDLE);
+        assert!(!activity.is_over(at(59)) && activity.is_over(at(61)));
         let request = activity.request();
-        assert!(!activity.is_over(at(1000), idle));
-        // 40 KiB take ten seconds beyond the grace.
+        assert!(!activity.is_over(at(1000)));
+        // 40 KiB take ten seconds beyond the idle time.
         let (first, second) = (activity.sends(20 << 10), activity.sends(20 << 10));
-        assert!(!activity.is_over(at(69), idle) && activity.is_over(at(71), idle));
+        assert!(!activity.is_over(at(69)) && activity.is_over(at(71)));
         drop(first);
-        assert!(activity.is_over(at(71), idle));
+        // 20 KiB are left.
+        assert!(!activity.is_over(at(64)) && activity.is_over(at(66)));
         drop(second);
-        assert!(!activity.is_over(at(1000), idle));
+        assert!(!activity.is_over(at(1000)));
         drop(request);
-        assert!(activity.is_over(at(6), idle));
+        assert!(activity.is_over(at(61)));
+    }
+
+    #[test]
+    fn octets_that_were_taken_fast_give_no_time_for_later_ones() {
+        let activity = Activity::new(IDLE);
+        let _request = activity.request();
+        // Always a part is on its way, as with HTTP/2. 160 MiB take eleven hours at the pace.
+        let mut last = activity.sends(16 << 10);
+        for _ in 0..10_000 {
+            last = activity.sends(16 << 10);
+        }
+        assert!(!activity.is_over(at(63)) && activity.is_over(at(70)));
+        drop(last);
+        assert!(!activity.is_over(at(1000)));
+    }
+
+    #[test]
+    fn the_parts_of_an_answer_have_the_idle_time_once() {
+        let ms = Duration::from_millis;
+        let activity = Activity::new(ms(400));
+        let request = activity.request();
+        // Each part takes 100 ms at the pace.
+        let part = activity.sends(410);
+        assert!(!activity.is_over(Instant::now() + ms(450)));
+        std::thread::sleep(ms(350));
+        drop(part);
+        let part = activity.sends(410);
+        assert!(!activity.is_over(Instant::now() + ms(50)));
+        assert!(activity.is_over(Instant::now() + ms(300)));
+        drop((part, request));
+        // Another answer.
+        let _request = activity.request();
+        let _part = activity.sends(410);
+        assert!(!activity.is_over(Instant::now() + ms(450)));
+        assert!(activity.is_over(Instant::now() + ms(550)));
     }
 }

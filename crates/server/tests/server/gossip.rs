@@ -236,7 +236,7 @@ fn a_peer_that_delivers_something_else_keeps_no_certificate_away() {
     let (ours, others) = certs.split_at(200);
     let (wanted, others) = others.split_at(1);
     let announced: Vec<Digest> = tree(&sks_digests(&[ours, wanted].concat())).iter().collect();
-    let liar = Peer::start(&announced, others.to_vec()).with_anything();
+    let liar = Peer::start(&announced, others.to_vec()).with_anything().with_at_most(1);
     let server = Site::with(ours, gossiping());
     server.add_peer(liar.gossip, View::Sks);
     wait_for("the liar is asked", || liar.exchanges() >= 3);
@@ -250,6 +250,22 @@ fn a_peer_that_delivers_something_else_keeps_no_certificate_away() {
     // The liar was asked for it once.
     let digest = wanted[0].sks_digest();
     assert_eq!(liar.asked().iter().filter(|asked| asked.0 == digest).count(), 1);
+}
+
+#[test]
+fn a_reply_with_more_certificates_than_were_asked_for_is_refused() {
+    let certs = generated(205);
+    let (ours, others) = certs.split_at(200);
+    let announced: Vec<Digest> = tree(&sks_digests(&certs[..201])).iter().collect();
+    let liar = Peer::start(&announced, others.to_vec()).with_anything();
+    let server = Site::with(ours, gossiping());
+    server.add_peer(liar.gossip, View::Sks);
+    wait_for("the liar is asked", || liar.exchanges() >= 3 && !liar.asked().is_empty());
+    assert_eq!(server.metric("certs"), 200);
+    // It keeps nothing away.
+    let honest = Peer::start(&announced, others[..1].to_vec());
+    server.add_peer(honest.gossip, View::Sks);
+    wait_for("it comes from another peer", || server.metric("certs") == 201);
 }
 
 #[test]
@@ -462,6 +478,42 @@ fn a_certificate_that_two_peers_announce_is_fetched_from_one() {
     let expected: BTreeSet<Digest> =
         certs[200..].iter().map(|cert| Digest(cert.sks_digest())).collect();
     assert_eq!(asked, expected.into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_repeated_exchange_with_nothing_new_logs_nothing() {
+    let certs = generated(210);
+    // One peer has what we have, and another one announces what it never delivers.
+    let theirs = Site::with(&certs, gossiping());
+    let announced = tree(&sks_digests(&certs));
+    let invented = (1..=3).map(|n| Digest([n; 16]));
+    let announced: Vec<Digest> = announced.iter().chain(invented).collect();
+    let in_vain = Peer::start(&announced, Vec::new());
+    let mut config = gossiping();
+    config.log.level = "info".into();
+    let ours = Site::apart(&certs[..200], config);
+    ours.add_peer(theirs.gossip.unwrap(), View::Sks);
+    ours.add_peer(in_vain.gossip, View::Sks);
+    theirs.add_peer(ours.gossip.unwrap(), View::Sks);
+    wait_for("all came", || ours.metric("certs") == 210);
+    wait_for("it is given up", || ours.metric("gossip_unobtainable") == 3);
+    let exchanges = || {
+        let by = |address| ours.peer(address)["exchanges"].as_u64().unwrap_or(0);
+        (by(theirs.gossip.unwrap()), by(in_vain.gossip))
+    };
+    let more = |wanted: u64| {
+        let (first, second) = exchanges();
+        wait_for("more exchanges", || {
+            let (now, then) = exchanges();
+            now >= first + wanted && then >= second + wanted
+        });
+    };
+    more(2);
+    let before = ours.process().log();
+    assert!(before.contains("exchange"), "{before}");
+    more(6);
+    let log = ours.process().log();
+    assert_eq!(log, before, "{}", &log[before.len()..]);
 }
 
 /// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key.

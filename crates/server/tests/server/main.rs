@@ -1,6 +1,5 @@
 //! The keyserver, from the side of its clients and peers.
 
-mod attacks;
 mod config;
 mod gossip;
 mod hkp;

@@ -8,8 +8,7 @@ use std::path::Path;
 use fastrand::Rng;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter, Tag};
 
-use super::attacks::{fetched, gpg, home, upload};
-use super::site::{Site, config};
+use super::site::{Site, config, gpg, home};
 
 const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
 
@@ -98,8 +97,7 @@ fn listed(server: &Site, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<Str
     let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for some in certs.chunks(IN_A_RING) {
         let home = home();
-        let all: Vec<u8> =
-            some.iter().flat_map(|cert| fetched(server, cert).into_bytes()).collect();
+        let all: Vec<u8> = some.iter().flat_map(|cert| server.fetched(cert).into_bytes()).collect();
         let listing = gpg(home.path(), &all)?;
         let (mut primary, mut line_of_key) = (String::new(), None);
         for line in listing.lines() {
@@ -143,7 +141,7 @@ fn gpg_imports_every_real_certificate_after_mutations_of_it_were_uploaded() {
     let mut taken = 0;
     for number in 0..mutations {
         let (cert, other) = (&certs[number % certs.len()], &certs[random.usize(..certs.len())]);
-        let reply = upload(&server, &mutated(cert, other, &mut random));
+        let reply = server.offer(&mutated(cert, other, &mut random));
         assert!(matches!(reply.status, 200 | 413 | 422), "{}: {}", reply.status, reply.text());
         taken += usize::from(reply.status == 200);
     }

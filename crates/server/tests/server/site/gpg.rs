@@ -1,6 +1,8 @@
-//! GnuPG, for tests that ask it about certificates of a server.
+//! GnuPG and sq, for tests that ask them about certificates of a server.
 
+use std::io::Write as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// GnuPG with its own home directory.
 pub(crate) struct Gpg {
@@ -14,7 +16,7 @@ impl Gpg {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
-        let out = std::process::Command::new("gpg")
+        let out = Command::new("gpg")
             .env("GNUPGHOME", self.home.path())
             .args([
                 "--batch",
@@ -39,9 +41,51 @@ impl Gpg {
 
 impl Drop for Gpg {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("gpgconf")
+        let _ = Command::new("gpgconf")
             .env("GNUPGHOME", self.home.path())
             .args(["--kill", "all"])
             .status();
     }
+}
+
+/// Imports certificates into GnuPG, and returns its listing with colons. `None` if it is not installed.
+pub(crate) fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
+    let gpg = || {
+        let mut gpg = Command::new("gpg");
+        gpg.args(["--batch", "--no-tty", "--no-auto-check-trustdb", "--homedir"]).arg(home);
+        gpg
+    };
+    let child = gpg()
+        .arg("--import")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: needs gpg");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(certs).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listing = gpg().args(["--with-colons", "--list-keys"]).output().unwrap();
+    Some(String::from_utf8(listing.stdout).unwrap())
+}
+
+/// A home directory that gpg accepts.
+pub(crate) fn home() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap()
+}
+
+/// Checks that sq reads the certificates, if it is installed.
+pub(crate) fn assert_sq_reads(certs: &[u8]) {
+    let mut sq = Command::new("sq");
+    sq.args(["inspect"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut child) = sq.spawn() else {
+        eprintln!("skipped: needs sq");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(certs).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

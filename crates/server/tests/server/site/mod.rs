@@ -1,7 +1,9 @@
-//! The one set-up of a server for tests: it runs within the process, in a folder of its own, with some certificates.
+//! The one set-up of a server for tests: it runs within the process, or in one of its own, in a folder of its own, with some
+//! certificates.
 
-#![allow(dead_code, unused_imports, reason = "`hostile.rs` and these tests use what each needs")]
+#![allow(dead_code, unused_imports, reason = "both programs of tests use what each needs")]
 
+mod apart;
 mod client;
 mod gpg;
 pub(crate) mod peer;
@@ -23,8 +25,9 @@ use talaria_server::{Config, Server, ServerHandle};
 use talaria_store::{Access, Peer, Store};
 use tempfile::TempDir;
 
+use apart::{Addresses, Apart};
 pub(crate) use client::{Got, agent, connect, get, read_to_end, request};
-pub(crate) use gpg::Gpg;
+pub(crate) use gpg::{Gpg, assert_sq_reads, gpg, home};
 
 /// The time limit of a step on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
@@ -40,8 +43,13 @@ pub(crate) struct Site {
     pub(crate) operator: SocketAddr,
     /// The gossip address, if the server gossips.
     pub(crate) gossip: Option<SocketAddr>,
-    handle: ServerHandle,
-    thread: Option<thread::JoinHandle<()>>,
+    running: Running,
+}
+
+/// Where a server runs.
+enum Running {
+    Here { handle: ServerHandle, thread: Option<thread::JoinHandle<()>> },
+    Apart(Apart),
 }
 
 /// Settings with ports that are free, for loopback only.
@@ -79,29 +87,28 @@ impl Site {
 
     /// The same for certificates that come at `time`.
     pub(crate) fn start_at(folder: TempDir, certs: &[Cert], time: u32, mut config: Config) -> Self {
-        let free = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
-        if config.http.listen == Config::default().http.listen {
-            config.http.listen.clone_from(&free);
-        }
-        config.http.operator_listen = free;
-        let path = folder.path().join("certs.db");
-        if !certs.is_empty() {
-            let mut store = Store::open(&path, Access::Create).unwrap();
-            store.ingest(certs.to_vec(), Verification::Full, time.into()).unwrap();
-        }
+        let path = prepare(&folder, certs, time, &mut config);
         let server = Server::start(&path, config, None).unwrap();
-        // A server on all addresses is reached at this one.
-        let local = |address: SocketAddr| {
-            let ip =
-                if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
-            SocketAddr::new(ip, address.port())
-        };
-        let http = local(server.addresses()[0]);
-        let operator = server.operator_addresses()[0];
-        let gossip = server.gossip_addresses().first().copied().map(local);
+        let Addresses { http, operator, gossip } = Addresses::of(&server);
         let handle = server.handle();
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { folder, http, operator, gossip, handle, thread }
+        Self { folder, http, operator, gossip, running: Running::Here { handle, thread } }
+    }
+
+    /// Starts a server that has these certificates, in a process of its own.
+    pub(crate) fn apart(certs: &[Cert], mut config: Config) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(&folder, certs, NOW, &mut config);
+        let (process, Addresses { http, operator, gossip }) = Apart::start(folder.path(), &config);
+        Self { folder, http, operator, gossip, running: Running::Apart(process) }
+    }
+
+    /// The process of the server, if it has one of its own.
+    pub(crate) fn process(&self) -> &Apart {
+        match &self.running {
+            Running::Apart(process) => process,
+            Running::Here { .. } => panic!("the server runs in the process of the test"),
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -165,6 +172,19 @@ impl Site {
         self.post("/pks/v2/certs", "application/pgp-keys", cert.as_bytes())
     }
 
+    /// Uploads any bytes as certificates.
+    pub(crate) fn offer(&self, raw: &[u8]) -> Got {
+        self.post("/pks/v2/certs", "application/pgp-keys", raw)
+    }
+
+    /// A certificate as a client gets it.
+    pub(crate) fn fetched(&self, cert: &Cert) -> Cert {
+        let fingerprint = cert.fingerprint();
+        let reply = self.get(&format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        Cert::parse(&reply.body).unwrap()
+    }
+
     /// A certificate by its fingerprint over HKP, if the server serves it.
     pub(crate) fn cert(&self, fingerprint: &str) -> Option<openpgp::Cert> {
         let got = self.get(&format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"));
@@ -193,12 +213,17 @@ impl Site {
     }
 
     fn end(&mut self) {
-        self.handle.shut_down();
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join();
-            if !thread::panicking() {
-                ended.unwrap();
+        match &mut self.running {
+            Running::Here { handle, thread } => {
+                handle.shut_down();
+                if let Some(thread) = thread.take() {
+                    let ended = thread.join();
+                    if !thread::panicking() {
+                        ended.unwrap();
+                    }
+                }
             }
+            Running::Apart(process) => process.end(),
         }
     }
 }
@@ -207,6 +232,21 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Puts certificates into the store of a folder, and has the settings listen on ports that are free. Returns the store.
+fn prepare(folder: &TempDir, certs: &[Cert], time: u32, config: &mut Config) -> PathBuf {
+    let free = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    if config.http.listen == Config::default().http.listen {
+        config.http.listen.clone_from(&free);
+    }
+    config.http.operator_listen = free;
+    let path = folder.path().join("certs.db");
+    if !certs.is_empty() {
+        let mut store = Store::open(&path, Access::Create).unwrap();
+        store.ingest(certs.to_vec(), Verification::Full, time.into()).unwrap();
+    }
+    path
 }
 
 /// A certificate with these user IDs and subkeys for signing and encryption, created some time ago.
