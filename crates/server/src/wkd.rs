@@ -18,7 +18,7 @@ use crate::addresses;
 use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
 use crate::clock;
 use crate::config::{Config, Settings};
-use crate::engine::{Bounds, Engine, EngineError, Position, Query, Reading, Row};
+use crate::engine::{Bounds, Engine, EngineError, Position, Query, Reading, Row, Span};
 use crate::request::Request;
 use crate::search;
 
@@ -184,7 +184,7 @@ fn only(cert: &Cert, address: &Address) -> Cert {
 #[derive(Debug, Default)]
 struct Directories(Mutex<HashMap<String, Directory>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Directory {
     addresses: HashMap<String, Address>,
     /// The position up to which they are complete.
@@ -199,62 +199,65 @@ impl Directories {
         domain: &str,
         hash: &str,
     ) -> Result<Option<Address>, EngineError> {
-        // Without the index, all certificates would have to be looked at.
-        if !store.finds_parts().await? {
-            return Ok(None);
-        }
         let mut directories = self.0.lock().await;
-        let directory = if let Some(directory) = directories.get_mut(domain) {
-            directory.follow(store, domain).await?;
-            directory
-        } else {
-            let directory = Directory::build(store, domain).await?;
-            directories.entry(domain.to_owned()).or_insert(directory)
+        let known = match directories.remove(domain) {
+            Some(known) => known.followed(store, domain).await?,
+            None => None,
         };
-        Ok(directory.addresses.get(hash).cloned())
+        let directory = match known {
+            Some(known) => known,
+            None => match Directory::build(store, domain).await? {
+                Some(built) => built,
+                None => return Ok(None),
+            },
+        };
+        let address = directory.addresses.get(hash).cloned();
+        directories.insert(domain.to_owned(), directory);
+        Ok(address)
     }
 }
 
 impl Directory {
-    async fn build(store: &mut Reading, domain: &str) -> Result<Self, EngineError> {
-        let reached = store.position().await?;
-        let mut directory = Self { addresses: HashMap::new(), reached };
+    /// `None` if the engine would have to look at every certificate.
+    async fn build(store: &mut Reading, domain: &str) -> Result<Option<Self>, EngineError> {
+        let (mut addresses, mut end) = (HashMap::new(), None);
         // User IDs have the domain in either form.
         for written in std::iter::once(domain.to_owned()).chain(unicode_domain(domain)) {
-            store
-                .for_each(&Query::EmailEnd(format!("@{written}")), |summary| {
-                    directory.add(summary, domain);
-                    if directory.addresses.len() < ADDRESSES_MAX {
-                        ControlFlow::Continue(())
-                    } else {
-                        ControlFlow::Break(())
-                    }
-                })
-                .await?;
+            let query = Query::EmailEnd(format!("@{written}"));
+            let scanned = store.scan(&query, |summary| {
+                add(&mut addresses, summary, domain);
+                if addresses.len() < ADDRESSES_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            end = scanned.await?;
         }
-        Ok(directory)
+        Ok(end.map(|reached| Self { addresses, reached }))
     }
 
-    async fn follow(&mut self, store: &mut Reading, domain: &str) -> Result<(), EngineError> {
-        if store.position().await? == self.reached {
-            return Ok(());
+    /// With the changes since. `None` if they are too many.
+    async fn followed(
+        mut self,
+        store: &mut Reading,
+        domain: &str,
+    ) -> Result<Option<Self>, EngineError> {
+        let changed = store.changed(Span::After(self.reached), CHANGES_MAX).await?;
+        let Some(changed) = changed else { return Ok(None) };
+        for row in store.rows(&changed.fingerprints).await? {
+            add(&mut self.addresses, &row.summary, domain);
         }
-        let Some((changed, reached)) = store.changed_since(self.reached, CHANGES_MAX).await? else {
-            *self = Self::build(store, domain).await?;
-            return Ok(());
-        };
-        for row in &changed {
-            self.add(&row.summary, domain);
-        }
-        self.reached = reached;
-        Ok(())
+        self.reached = changed.end;
+        Ok(Some(self))
     }
+}
 
-    fn add(&mut self, summary: &Summary, domain: &str) {
-        for email in summary.texts().filter_map(Address::of_user_id) {
-            if email.domain() == domain.as_bytes() && self.addresses.len() < ADDRESSES_MAX {
-                self.addresses.insert(user_id::web_key_hash(email.local()), email);
-            }
+/// Adds the addresses of a certificate to those of a directory.
+fn add(addresses: &mut HashMap<String, Address>, summary: &Summary, domain: &str) {
+    for email in summary.texts().filter_map(Address::of_user_id) {
+        if email.domain() == domain.as_bytes() && addresses.len() < ADDRESSES_MAX {
+            addresses.insert(user_id::web_key_hash(email.local()), email);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::index::entries;
 use super::keytext;
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, streamed, with};
 use crate::config::{Config, Settings};
-use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
+use crate::engine::{Bounds, Engine, Page, Query, Reading, Row, Span};
 use crate::request::Request;
 use crate::search::{self, Search};
 use crate::uploads::Uploads;
@@ -233,7 +233,7 @@ async fn by_identity(
         Search::Exact(Query::Email(email)).rows(store, config).await?
     } else {
         let page = Search::Exact(Query::Exact(identity.to_owned())).rows(store, config).await?;
-        if page.rows.is_empty() && store.finds_parts().await? {
+        if page.rows.is_empty() {
             let part = Query::Substring(user_id::folded(identity));
             store.find(&part, bounds(config.policy.results)).await?
         } else {
@@ -271,7 +271,8 @@ async fn prefix_log(store: &mut Reading, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
         .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;
     let mut prefixes = BTreeSet::new();
-    for fingerprint in store.changed_on(day).await? {
+    let changed = store.changed(Span::Day(day), usize::MAX).await?;
+    for fingerprint in changed.into_iter().flat_map(|changed| changed.fingerprints) {
         let bytes = fingerprint.as_bytes();
         prefixes.insert(bytes[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     }

@@ -1,17 +1,17 @@
 //! The start page with its search form, and the results of a search.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use maud::{Markup, html};
-use talaria_cert::{Address, Summary, UserIdContent, UserIdSummary, Validity, user_id};
+use talaria_cert::{
+    Address, Fingerprint, Summary, UserIdContent, UserIdSummary, Validity, user_id,
+};
 
 use super::frame::Visit;
 use super::number::grouped;
 use super::parts::{self, keyserver, name, names};
 use super::text::{encoded, fingerprint, foreign, path, rest};
-use crate::answer::{Answer, Refusal};
-use crate::clock;
-use crate::engine::{Bounds, Query, Reading, Row};
+use crate::answer::Answer;
 use crate::search::Search;
 
 /// User IDs beside the primary one that a card shows.
@@ -76,37 +76,69 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
     }
 }
 
-/// A list of certificates: the first ones, if there are `more`.
-pub(crate) async fn list(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    mut rows: Vec<Row>,
-    text: &str,
+/// The certificates that a search has found, and what else their page shows.
+pub(crate) struct Listing {
+    /// In the order of the pages: the first ones, if there are more.
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) confirmed: HashMap<Fingerprint, Vec<Address>>,
+    /// The other common spelling of the search, if it finds anything.
+    pub(crate) other_spelling: Option<String>,
+    text: String,
     more: bool,
-) -> Result<Answer, Refusal> {
-    let (texts, now) = (visit.texts, clock::now());
-    let rank = |row: &Row| (row.summary.validity(now), row.summary.primary.created);
-    // The search has put the owner first. Dates say nothing: anybody can choose them.
-    if is_for_words(visit, text) {
-        rows.sort_by_key(|row| std::cmp::Reverse(rank(row)));
+    /// The page that is shown, from 1, and their number.
+    page: usize,
+    pages: usize,
+    now: u32,
+}
+
+impl Listing {
+    pub(crate) fn new(
+        visit: &Visit<'_>,
+        found: impl Iterator<Item = Summary>,
+        text: &str,
+        more: bool,
+        now: u32,
+    ) -> Self {
+        let mut summaries: Vec<Summary> = found.collect();
+        // The search has put the owner first. Dates say nothing: anybody can choose them.
+        if is_for_words(visit, text) {
+            let rank = |summary: &Summary| (summary.validity(now), summary.primary.created);
+            summaries.sort_by_key(|summary| std::cmp::Reverse(rank(summary)));
+        }
+        let pages = summaries.len().div_ceil(PAGE).max(1);
+        let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
+        let page = asked.unwrap_or(1).clamp(1, pages);
+        Self {
+            summaries,
+            confirmed: HashMap::new(),
+            other_spelling: None,
+            text: text.to_owned(),
+            more,
+            page,
+            pages,
+            now,
+        }
     }
-    let valid = rows.iter().filter(|row| row.summary.validity(now) == Validity::Valid).count();
-    let count = rows.len();
-    let pages = count.div_ceil(PAGE).max(1);
-    let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
-    let page: usize = asked.unwrap_or(1).clamp(1, pages);
+
+    /// The certificates on the page that is shown.
+    pub(crate) fn on_page(&self) -> &[Summary] {
+        self.summaries.chunks(PAGE).nth(self.page - 1).unwrap_or_default()
+    }
+}
+
+/// A list of certificates.
+pub(crate) fn list(visit: &Visit<'_>, listing: &Listing) -> Answer {
+    let texts = visit.texts;
+    let &Listing { ref summaries, ref text, more, page, pages, now, .. } = listing;
+    let valid = summaries.iter().filter(|summary| summary.validity(now) == Validity::Valid).count();
+    let count = summaries.len();
+    let confirmed = |summary: &Summary| listing.confirmed.get(&summary.fingerprint());
     let mut domains: BTreeMap<String, usize> = BTreeMap::new();
-    let mut cards = Vec::with_capacity(PAGE.min(count));
-    for (at, row) in rows.iter().enumerate() {
-        let names = names(visit, store, &row.summary).await?;
-        for domain in domains_of(&names) {
+    for summary in summaries {
+        for domain in domains_of(&names(visit, summary, confirmed(summary))) {
             *domains.entry(domain).or_default() += 1;
         }
-        if at / PAGE + 1 == page {
-            cards.push(card(visit, store, &names, &row.summary, now).await?);
-        }
     }
-    let other_spelling = useful_spelling(visit, store, text).await?;
     let title = (texts.results_title)(&super::text::plain(text, 60));
     let body = html! {
         h1 { (texts.results_for) " " q { (foreign(text)) } }
@@ -114,7 +146,7 @@ pub(crate) async fn list(
         p.count role="status" { ((texts.found)(count as u64)) }
         @if more { aside.note.warning { p { ((texts.found_more)(count as u64)) } } }
         @if more || pages > 1 { (narrower(visit, text, count, domains)) }
-        (other_spelling)
+        @if let Some(other) = &listing.other_spelling { (spelling(visit, other)) }
         aside.note {
             p {
                 @if valid > 1 { (texts.ambiguous) }
@@ -123,11 +155,13 @@ pub(crate) async fn list(
             }
         }
         ol.cards {
-            @for card in cards { li { (card) } }
+            @for summary in listing.on_page() {
+                li { (card(visit, summary, confirmed(summary), now)) }
+            }
         }
         @if pages > 1 { (pager(visit, text, page, pages)) }
     };
-    Ok(visit.page(&title, &body))
+    visit.page(&title, &body)
 }
 
 /// Whether a search is for words, and not for a key or an address.
@@ -199,26 +233,10 @@ fn narrower(
 }
 
 /// Certificates that are looked at for the other spelling.
-const LOOKS_MAX: usize = 50;
+pub(crate) const SPELLING_LOOKS: usize = 50;
 
-/// A link to the search with the other common spelling of umlauts, if it finds anything: ö and oe are not folded to
-/// one.
-async fn useful_spelling(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    text: &str,
-) -> Result<Markup, Refusal> {
-    let Some(other) = other_spelling(visit, text) else { return Ok(html! {}) };
-    let query = Query::Words(user_id::words(&other).collect());
-    let finds = !store.find(&query, Bounds { results: 1, looks: LOOKS_MAX }).await?.rows.is_empty();
-    Ok(if finds {
-        spelling(visit, &other)
-    } else {
-        html! {}
-    })
-}
-
-/// The same for a search that found nothing, without another search.
+/// A link to the search with the other common spelling of umlauts, for a search that found nothing. Nobody knows whether it
+/// finds anything.
 pub(crate) fn possible_spelling(visit: &Visit<'_>, text: &str) -> Markup {
     other_spelling(visit, text).map_or_else(|| html! {}, |other| spelling(visit, &other))
 }
@@ -230,7 +248,7 @@ fn spelling(visit: &Visit<'_>, other: &str) -> Markup {
 }
 
 /// The other spelling of a search for words.
-fn other_spelling(visit: &Visit<'_>, text: &str) -> Option<String> {
+pub(crate) fn other_spelling(visit: &Visit<'_>, text: &str) -> Option<String> {
     let is_for_words = visit.config.policy.word_search && is_for_words(visit, text);
     if is_for_words { respelled(text) } else { None }
 }
@@ -250,24 +268,21 @@ fn respelled(text: &str) -> Option<String> {
     (other != lower).then_some(other)
 }
 
-async fn card(
+fn card(
     visit: &Visit<'_>,
-    store: &mut Reading,
-    names: &[UserIdSummary],
     summary: &Summary,
+    published: Option<&Vec<Address>>,
     now: u32,
-) -> Result<Markup, Refusal> {
+) -> Markup {
     let texts = visit.texts;
     let key = &summary.primary;
+    let names = names(visit, summary, published);
     let first = names.first().map(name);
     let validity = summary.validity(now);
-    let published = if visit.config.vks.enabled && validity == Validity::Valid {
-        store.published(summary.fingerprint()).await?
-    } else {
-        Vec::new()
-    };
-    let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, &published, now);
-    Ok(html! {
+    let is_told = visit.config.vks.enabled && validity == Validity::Valid;
+    let published = published.filter(|_| is_told).map_or(&[][..], Vec::as_slice);
+    let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, published, now);
+    html! {
         article.card.old[validity != Validity::Valid] {
             header {
                 h2 {
@@ -304,7 +319,7 @@ async fn card(
             }
             (parts::facts(visit, key))
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use talaria::store::{Access, Store};
+use talaria_server::Access;
 
 use super::{Settings, name};
 use crate::context::Context;
@@ -20,9 +20,9 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
-    let store = Store::open(cx.path()?, Access::Read)?;
+    let stored = cx.operator(Access::Read)?.peers()?;
     let mut out = cx.stdout();
-    for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
+    for (peer, origin) in talaria_server::peers(&config, stored)? {
         if cx.json {
             let json = serde_json::json!({
                 "host": peer.host, "port": peer.port, "http_port": peer.http_port,

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::View;
-use talaria::store::{Access, Store};
+use talaria_server::{Access, Operator};
 
 use super::{Settings, Target, name, named};
 use crate::context::Context;
@@ -33,8 +33,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.make_folder()?;
     let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     if args.again {
-        let forgotten =
-            Store::open(cx.path()?, Access::Create)?.keyserver_mut().forget_unobtainable()?;
+        let forgotten = Operator::open(cx.path()?, Access::Create)?.ask_again()?;
         cx.status(format_args!(
             "Retrying {forgotten} certificates that could not be fetched before."
         ));
