@@ -13,6 +13,7 @@ use talaria::message::keep_secrets_in_memory;
 use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
 use talaria::{Monitor, Progress, Stores};
+use talaria_server::Operator;
 
 use crate::cli::Global;
 use crate::error::CliError;
@@ -141,6 +142,18 @@ impl Context {
             }
         }
         Ok(stores)
+    }
+
+    /// Opens what a keyserver keeps, for the commands of its operator.
+    pub(crate) fn operator(&self, access: talaria_server::Access) -> Result<Operator, CliError> {
+        let kind = match access {
+            talaria_server::Access::Read => Access::Read,
+            talaria_server::Access::Write => Access::Write,
+            talaria_server::Access::Create => Access::Create,
+        };
+        // Says what is to be said about the file, and closes it.
+        self.stores(kind)?.writable()?;
+        Ok(Operator::open(self.path()?, access)?)
     }
 
     /// Opens the user's key store, and completes or takes back a key whose generation was interrupted.

@@ -154,7 +154,6 @@ impl From<talaria_server::ServeError> for CliError {
     fn from(error: talaria_server::ServeError) -> Self {
         match error {
             talaria_server::ServeError::Config(error) => Self::Config(error),
-            talaria_server::ServeError::Store(error) => error.into(),
             other => Self::Serve(other),
         }
     }
@@ -306,6 +305,9 @@ impl CliError {
             Self::Declined => 1,
             Self::Stopped => 130,
             Self::Config(_) | Self::Settings(_) | Self::Detached { .. } | Self::Updates(_) => 3,
+            Self::Serve(talaria_server::ServeError::Store(cause)) => {
+                cause.downcast_ref().map_or(5, status_of_store)
+            }
             Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
             Self::Exists { .. } => 5,
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
@@ -341,7 +343,7 @@ impl CliError {
                 _ => 5,
             },
             Self::Operation(error) => match error {
-                E::NotFound { .. } | E::Absent { .. } | E::Store(StoreError::NotFound(_)) => 1,
+                E::NotFound { .. } | E::Absent { .. } => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
@@ -354,10 +356,7 @@ impl CliError {
                 E::Gnupg(GnupgError::Io { .. }) => 5,
                 E::Gnupg(GnupgError::Locked { .. } | GnupgError::UsesKeyboxd { .. }) => 4,
                 E::Gnupg(_) | E::Foreign { .. } => 3,
-                E::Store(
-                    StoreError::Io { .. } | StoreError::Full { .. } | StoreError::TooLarge { .. },
-                ) => 5,
-                E::Store(_) => 4,
+                E::Store(error) => status_of_store(error),
                 E::Ambiguous { .. } | E::NoKey { .. } | E::NoSecret { .. } => 1,
                 E::Exposed { .. } | E::KeyFile { .. } => 4,
                 E::KeyRefused { .. } => 3,
@@ -404,7 +403,10 @@ impl CliError {
                 io::ErrorKind::AddrNotAvailable => "No interface of this machine has the address.",
                 _ => return None,
             },
-            Self::Serve(talaria_server::ServeError::Writer(error)) => return hint_for_store(error),
+            Self::Serve(
+                talaria_server::ServeError::Store(cause)
+                | talaria_server::ServeError::Writer(cause),
+            ) => return cause.downcast_ref().and_then(hint_for_store),
             Self::Serve(talaria_server::ServeError::Peer(_)) => {
                 "Check the host and its gossip port (11370, if you name none), and the network connection."
             }
@@ -903,6 +905,14 @@ fn hint_for_refusal(refusal: &Refusal) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+fn status_of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::NotFound(_) => 1,
+        StoreError::Io { .. } | StoreError::Full { .. } | StoreError::TooLarge { .. } => 5,
+        _ => 4,
+    }
 }
 
 fn hint_for_store(error: &StoreError) -> Option<String> {

@@ -92,26 +92,27 @@ pub(crate) async fn statuses_in(
     fingerprint: Fingerprint,
 ) -> Result<Option<Statuses>, EngineError> {
     let Some(row) = store.row(fingerprint).await? else { return Ok(None) };
-    Ok(Some(statuses(&row.summary, &store.published(fingerprint).await?, clock::now())))
+    let facts = store.facts(&[fingerprint]).await?.pop().unwrap_or_default();
+    Ok(Some(statuses(&row.summary, &facts.published, clock::now())))
 }
 
 /// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.
-pub(crate) async fn confirmable(
-    store: &mut Reading,
+pub(crate) fn confirmable(
     tokens: &Tokens,
     config: &Config,
-    fingerprint: Fingerprint,
-) -> Result<Option<(String, Vec<Address>)>, Refusal> {
+    summary: &Summary,
+    published: &[Address],
+) -> Option<(String, Vec<Address>)> {
     if !config.vks.enabled {
-        return Ok(None);
+        return None;
     }
-    let all = statuses_in(store, fingerprint).await?.unwrap_or_default();
+    let all = statuses(summary, published, clock::now());
     let all = all.into_iter().filter(|(_, status)| *status == Status::Unpublished);
     let emails: Vec<Address> = all.map(|(email, _)| email).take(ADDRESSES_MAX).collect();
     if emails.is_empty() {
-        return Ok(None);
+        return None;
     }
-    Ok(Some((tokens.seal(&Token::Upload(fingerprint)), emails)))
+    Some((tokens.seal(&Token::Upload(summary.fingerprint())), emails))
 }
 
 #[cfg(test)]

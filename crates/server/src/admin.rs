@@ -10,7 +10,7 @@ use talaria_recon::PrefixTree;
 
 use crate::answer::{Answer, Refusal, media, ok};
 use crate::config::Settings;
-use crate::engine::{Engine, EngineError};
+use crate::engine::Engine;
 use crate::figures::Figures;
 use crate::memory::{Memory, resident_bytes};
 use crate::metrics::Metrics;
@@ -36,8 +36,8 @@ impl Admin {
                 "the server has stopped writing to its store; see its log".into(),
             ));
         }
-        self.engine.check().map_err(EngineError::from)?;
-        self.engine.reading().await?.position().await?;
+        self.engine.check().await?;
+        self.engine.reading().await?.numbers().await?;
         Ok(ok(media::TEXT, "ready\n"))
     }
 
@@ -57,16 +57,17 @@ impl Admin {
     #[expect(clippy::cast_precision_loss, reason = "figures for plots")]
     async fn gauges(&self) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
         let certs = self.figures.certs_now().await?;
-        let (mut store, progress) = (self.engine.reading().await?, self.engine.progress());
+        let numbers = self.engine.reading().await?.numbers().await?;
+        let progress = self.engine.progress();
         let mut gauges = vec![
             ("certs", "Certificates in the store.", certs as f64),
-            ("last_change", "Number of the last change.", store.position().await?.number() as f64),
+            ("last_change", "Number of the last change.", numbers.last_change as f64),
             ("writes_waiting", "Uploads waiting for the disk.", progress.waiting as f64),
             ("commits", "Transactions since the start.", progress.commits as f64),
             (
                 "gossip_unobtainable",
                 "Certificates that a peer announced and did not deliver.",
-                store.in_vain_count().await? as f64,
+                numbers.in_vain as f64,
             ),
             ("uptime_seconds", "Seconds since the start.", self.started.elapsed().as_secs_f64()),
             ("resident_bytes", "Memory of the process.", resident_bytes() as f64),

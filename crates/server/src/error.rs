@@ -1,10 +1,11 @@
 //! Why a server cannot be started, or has ended; and why a peer could not be reached.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::config::ConfigError;
-use crate::engine::{Peer, StoreError};
+use crate::engine::{EngineError, OpenError, Peer};
 
 /// Why a server cannot be started, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +15,7 @@ pub enum ServeError {
     Config(#[from] ConfigError),
     /// The store.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(Arc<dyn Error + Send + Sync>),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}")]
     Listen {
@@ -34,10 +35,25 @@ pub enum ServeError {
     Runtime(#[source] std::io::Error),
     /// The store is not the one that was opened: it was moved, replaced or upgraded.
     #[error("the server has ended: {0}")]
-    Writer(Arc<StoreError>),
+    Writer(Arc<dyn Error + Send + Sync>),
     /// The thread that writes to the store has panicked.
     #[error("the server has ended: a defect stopped the thread that writes to the store")]
     WriterPanicked,
+}
+
+impl From<OpenError> for ServeError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(cause) => Self::Store(cause),
+            OpenError::Threads(error) => Self::Runtime(error),
+        }
+    }
+}
+
+impl From<EngineError> for ServeError {
+    fn from(error: EngineError) -> Self {
+        Self::Store(error.into_cause())
+    }
 }
 
 /// Why a peer could not be reached, or nothing came of it.

@@ -126,7 +126,7 @@ impl Figures {
 
     /// The number of certificates at this moment.
     pub(crate) async fn certs_now(&self) -> Result<u64, Refusal> {
-        self.engine.follow().await?;
+        self.engine.follow(None).await?;
         Ok(self.certs())
     }
 }
@@ -136,7 +136,10 @@ async fn contents(engine: Engine, metrics: Arc<Metrics>) -> Result<Contents, Ref
     count(&metrics.counted, 1);
     let mut counting = Counting::default();
     loop {
-        counting = engine.count_on::<Refusal>(counting).await?;
+        // Each piece has a turn of its own.
+        let count =
+            async move |store: &mut Reading| Ok::<_, Refusal>(store.count_on(counting).await?);
+        counting = engine.read(count).await?;
         if !counting.goes_on() {
             break;
         }

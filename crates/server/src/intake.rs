@@ -9,10 +9,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talaria_cert::{Cert, Verification};
+use talaria_cert::Cert;
 
 use crate::answer::Refusal;
-use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::limiter::Network;
@@ -185,12 +184,7 @@ impl Lanes {
     /// How certificates of strangers are prepared, by the settings.
     pub(crate) fn preparation(&self) -> Preparation {
         let policy = &self.settings.load().policy;
-        Preparation {
-            limits: policy.limits(),
-            verification: Verification::Full,
-            now: clock::now().into(),
-            allowed: policy.upload_cpu(),
-        }
+        Preparation { limits: policy.limits(), allowed: policy.upload_cpu() }
     }
 
     async fn prepare_for_peer(&self, certs: Vec<Cert>) -> Result<Intake, Refusal> {
@@ -222,9 +216,8 @@ impl Lanes {
                 let prepared = if again <= AGAIN_MAX {
                     let engine = self.engine.clone();
                     let work = async move || {
-                        let mut store = engine.reading().await?;
-                        store.prepare_again(&mut intake, &preparation).await?;
-                        Ok(intake)
+                        let arrival = Arrival::Overtaken(Box::new(intake));
+                        Ok(engine.reading().await?.prepare(arrival, &preparation).await?)
                     };
                     self.run(lane, work).await
                 } else {

@@ -1,8 +1,8 @@
 //! The keyserver: sockets around pure code.
 //!
-//! A request is read whole (`listen`), given to its handler (`router`), and answered from a
-//! snapshot of the store. What writes goes through one thread, which commits in groups (`writer`).
-//! Gossip follows the change log through prefix trees in memory (`trees`).
+//! A request is read whole (`listen`), given to its handler (`router`), and answered from one state of the store (`engine`).
+//! Uploads are prepared side by side (`intake`), and one thread of the engine commits them in groups. Gossip compares prefix
+//! trees in memory, which follow the log of changes. `ARCHITECTURE.md` draws which file uses which.
 
 mod addresses;
 mod admin;
@@ -55,8 +55,9 @@ pub use config::{
     Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,
     Wkd,
 };
+pub use engine::{Access, Command, GivenUp, KeptOut, Outcome, Peer};
 pub use error::{PeerError, ServeError};
 pub use gossip::Origin;
 pub use log::{LogGuard, start_log};
 pub use server::{Server, ServerHandle};
-pub use tools::{Probed, Synced, peers, probe, sync};
+pub use tools::{Operator, Probed, Synced, peers, probe, sync};

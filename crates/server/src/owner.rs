@@ -27,8 +27,8 @@ use crate::answer::{Answer, Refusal, json, open_to_all, options, with};
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{
-    Arrival, Conflict, Done, Engine, EngineError, IngestOutcome, Order, Preparation, Reading,
-    Redaction, Replacement, Stored, Wish,
+    Arrival, Conflict, Done, Engine, EngineError, IngestOutcome, Judging, Order, Preparation,
+    Reading, Redaction, Replacement, Since, Stored, Terms, Wish,
 };
 use crate::intake::Lanes;
 use crate::limiter::Network;
@@ -60,7 +60,8 @@ struct Signed {
 impl Signed {
     /// The order that the owner has signed.
     fn order(self, wish: Wish) -> Order {
-        let (fingerprint, unless_changed_since) = (self.cert.fingerprint(), Some(self.time));
+        let fingerprint = self.cert.fingerprint();
+        let unless_changed_since = Some(Since::Time(self.time));
         Order { fingerprint, wish, unless_changed_since }
     }
 }
@@ -148,7 +149,8 @@ impl Owners {
             self.prepare(from, signed).await?
         };
         let named: Vec<Named> = orders.iter().map(|order| Named::new(order.fingerprint)).collect();
-        match self.engine.carry_out(orders).await? {
+        let terms = Terms::now(self.settings.load().policy.limits());
+        match self.engine.carry_out(orders, terms).await? {
             Ok(done) => Ok(open_to_all(json(&report(named, done)))),
             Err(Conflict::Missing(fingerprint)) => Err(missing(fingerprint)),
             Err(Conflict::Changed(fingerprint)) => Err(Refusal::Malformed(format!(
@@ -195,7 +197,7 @@ async fn read(store: &mut Reading, keytext: &str, keysig: &str) -> Result<Vec<Si
         let fingerprint = cert.fingerprint();
         let missing = || missing(fingerprint);
         let row = store.row(fingerprint).await?.ok_or_else(missing)?;
-        let ours = store.stored(row.place).await?.ok_or_else(missing)?.cert;
+        let ours = store.stored(&row, Judging::Stored).await?.ok_or_else(missing)?.cert;
         if ours.packets().next() != cert.packets().next() {
             return Err(Refusal::Malformed(format!(
                 "{fingerprint} has a primary key other than the one on this server"
@@ -335,7 +337,7 @@ async fn replacement(
     left: &mut Preparation,
 ) -> Result<Option<Replacement>, EngineError> {
     let Some(row) = store.row(cert.fingerprint()).await? else { return Ok(None) };
-    let Some(mut stored) = store.stored(row.place).await? else { return Ok(None) };
+    let Some(mut stored) = store.stored(&row, Judging::Stored).await? else { return Ok(None) };
     if stored.verdicts.contains(&Verdict::Unchecked) {
         let (needed, allowed) = (stored.cert.cost(), left.allowed);
         if needed > allowed {

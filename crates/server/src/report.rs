@@ -9,6 +9,9 @@ use crate::engine::LeftOut;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Named {
     pub(crate) version: u8,
+    /// `None` for something that is no certificate.
+    #[serde(skip)]
+    pub(crate) cert: Option<Fingerprint>,
     pub(crate) fingerprint: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comment: Option<String>,
@@ -18,6 +21,7 @@ impl Named {
     pub(crate) fn new(fingerprint: Fingerprint) -> Self {
         Self {
             version: fingerprint.version(),
+            cert: Some(fingerprint),
             fingerprint: fingerprint.to_string().to_ascii_lowercase(),
             comment: None,
         }

@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
-use talaria_cert::{
-    Address, Cert, Serving, Summary, ThirdParty, Verdict, Verification, complete, kind, user_id,
-};
+use talaria_cert::{Address, Cert, Fingerprint, Serving, Summary, ThirdParty, kind, user_id};
 
 use crate::answer::{Pieces, Refusal};
 use crate::config::{Config, Policy};
-use crate::engine::{Bounds, Engine, Page, Place, Query, Reading, Row, Stored};
+use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Stored};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -27,11 +25,11 @@ const HEAVY_SIGNATURES: u32 = 400;
 const UNVERIFIED_SIGNATURES: u32 = 16;
 
 /// Whether filtering the certificates may take milliseconds.
-pub(crate) fn is_heavy(store: &Reading, rows: &[Row], policy: &Policy) -> bool {
+pub(crate) fn is_heavy(rows: &[Row], policy: &Policy) -> bool {
     let signatures: u32 = rows.iter().map(|row| row.summary.signatures).sum();
     let verifies = policy.third_party == ThirdParty::Verified
         && signatures > UNVERIFIED_SIGNATURES
-        && rows.iter().any(|row| !store.knows_certified(row));
+        && rows.iter().any(|row| !row.is_judged());
     verifies || signatures > HEAVY_SIGNATURES
 }
 
@@ -107,8 +105,8 @@ impl Search {
         }
         let typed = Query::Words(user_id::words(text).collect());
         let mut rows = store.find(&typed, bounds).await?.rows;
-        let first: HashSet<Place> = rows.iter().map(|row| row.place).collect();
-        rows.extend(all.rows.into_iter().filter(|row| !first.contains(&row.place)));
+        let first: HashSet<Fingerprint> = rows.iter().map(Row::fingerprint).collect();
+        rows.extend(all.rows.into_iter().filter(|row| !first.contains(&row.fingerprint())));
         rows.truncate(bounds.results);
         Ok(Page { rows, more: true })
     }
@@ -151,7 +149,7 @@ impl Search {
             Self::Exact(_) | Self::Words(_) => None,
         };
         if let Some(first) = first {
-            found.rows.retain(|row| row.place != first.place);
+            found.rows.retain(|row| row.fingerprint() != first.fingerprint());
             found.rows.truncate(limit.saturating_sub(1));
             found.rows.insert(0, first);
         }
@@ -222,13 +220,8 @@ pub(crate) const WHOLE_BYTES: u64 = 256 << 10;
 
 /// The bytes of the stored certificates together, and of the largest one.
 pub(crate) async fn lengths(store: &mut Reading, rows: &[Row]) -> Result<(u64, u64), Refusal> {
-    let (mut all, mut largest) = (0, 0);
-    for row in rows {
-        let length = store.length(row.place).await?;
-        all += length;
-        largest = length.max(largest);
-    }
-    Ok((all, largest))
+    let lengths = store.lengths(rows).await?;
+    Ok((lengths.iter().sum(), lengths.into_iter().max().unwrap_or(0)))
 }
 
 /// The served certificates of `rows`, one for each piece, as `write` writes it. `write` gets `None` at the
@@ -244,8 +237,8 @@ pub(crate) async fn pieces(
     config: &Arc<Config>,
     mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
 ) -> Result<Pieces, Refusal> {
-    let places: Vec<Place> = rows.iter().rev().map(|row| row.place).collect();
-    let mut left = Left { engine: engine.clone(), config: Arc::clone(config), places };
+    let names = rows.iter().rev().map(Row::fingerprint).collect();
+    let mut left = Left { engine: engine.clone(), config: Arc::clone(config), names };
     let first = left.next().await?;
     let first = first.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))?;
     let first = write(Some(&first));
@@ -265,15 +258,15 @@ struct Left {
     engine: Engine,
     config: Arc<Config>,
     /// The next one is the last of them.
-    places: Vec<Place>,
+    names: Vec<Fingerprint>,
 }
 
 impl Left {
     /// The next certificate that is served.
     async fn next(&mut self) -> Result<Option<Cert>, Refusal> {
-        while let Some(place) = self.places.pop() {
+        while let Some(name) = self.names.pop() {
             let mut store = self.engine.reading().await?;
-            let Some(row) = store.row(place).await? else { continue };
+            let Some(row) = store.row(name).await? else { continue };
             if let Some(cert) = served(&mut store, &row, &self.config).await? {
                 return Ok(Some(cert));
             }
@@ -290,14 +283,18 @@ pub(crate) async fn served(
     config: &Config,
 ) -> Result<Option<Cert>, Refusal> {
     let cert = if config.vks.only_confirmed {
-        confirmed(store, row.place).await?
+        confirmed(store, row).await?
     } else {
         selected(store, row, config.policy.serving()).await?
     };
     let Some(cert) = cert else { return Ok(None) };
     // Whoever has a certificate whose user IDs were removed still gets its subkeys and revocations.
-    let is_served = is_useful(&cert, &row.summary) || store.is_redacted(row.fingerprint()).await?;
-    Ok(is_served.then_some(cert))
+    if is_useful(&cert, &row.summary) {
+        return Ok(Some(cert));
+    }
+    let is_redacted =
+        store.facts(&[row.fingerprint()]).await?.iter().any(|facts| facts.is_redacted);
+    Ok(is_redacted.then_some(cert))
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
@@ -306,22 +303,25 @@ async fn selected(
     row: &Row,
     serving: Serving,
 ) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, row.place).await? else { return Ok(None) };
-    let must_verify = serving.third_party == ThirdParty::Verified
-        && verdicts.iter().any(|verdict| verdict.is_by_others());
-    let known = if must_verify { store.certified(row, &cert, &verdicts).await? } else { None };
-    let served = cert.served(known.as_deref().unwrap_or(&verdicts), serving);
+    let judging = match serving.third_party {
+        ThirdParty::Verified => Judging::All,
+        ThirdParty::All => Judging::Own,
+    };
+    let Some(Stored { cert, verdicts }) = readable(store, row, judging).await? else {
+        return Ok(None);
+    };
+    let served = cert.served(&verdicts, serving);
     Ok(Some(served.unwrap_or(cert)))
 }
 
-/// A stored certificate with the verdicts on all signatures that its own key may have made. `None` if other programs cannot
-/// read its primary key.
-async fn checked(store: &mut Reading, place: Place) -> Result<Option<Stored>, Refusal> {
-    let Some(mut stored) = store.stored(place).await? else { return Ok(None) };
-    if stored.verdicts.contains(&Verdict::Unchecked) {
-        stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
-    }
-    Ok(stored.cert.has_readable_key().then_some(stored))
+/// A stored certificate, if other programs can read its primary key.
+async fn readable(
+    store: &mut Reading,
+    row: &Row,
+    judging: Judging,
+) -> Result<Option<Stored>, Refusal> {
+    let stored = store.stored(row, judging).await?;
+    Ok(stored.filter(|stored| stored.cert.has_readable_key()))
 }
 
 /// Serves only parts that the owner has signed.
@@ -329,10 +329,13 @@ const OWN: Serving =
     Serving { third_party: ThirdParty::All, foreign_signatures: 0, attributes: false };
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
-pub(crate) async fn confirmed(store: &mut Reading, place: Place) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = checked(store, place).await? else { return Ok(None) };
+pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<Cert>, Refusal> {
+    let Some(Stored { cert, verdicts }) = readable(store, row, Judging::Own).await? else {
+        return Ok(None);
+    };
     let cert = cert.served(&verdicts, OWN).unwrap_or(cert);
-    let published = store.published(cert.fingerprint()).await?;
+    let facts = store.facts(&[cert.fingerprint()]).await?.pop().unwrap_or_default();
+    let published = facts.published;
     Ok(Some(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
             Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))

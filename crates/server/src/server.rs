@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::admin::Admin;
 use crate::admin::orders::Orders;
 use crate::config::{Config, Settings};
-use crate::engine::{Ended, Engine, OpenError, Opened, StoreError};
+use crate::engine::{Cause, Ended, Engine, EngineError, Note, Opened, Purpose};
 use crate::error::ServeError;
 use crate::figures::Figures;
 use crate::gate::Gate;
@@ -68,7 +68,7 @@ pub struct Server {
     /// Ends the waits for locks of other processes.
     stop_waiting: Arc<AtomicBool>,
     /// Why the store is lost, if it was moved or replaced.
-    lost: Arc<OnceLock<Arc<StoreError>>>,
+    lost: Arc<OnceLock<Cause>>,
 }
 
 /// The parts of a server that run side by side.
@@ -202,7 +202,6 @@ impl Parts {
 pub struct ServerHandle {
     settings: Settings,
     config_path: Option<PathBuf>,
-    engine: Engine,
     tls: Option<Arc<Tls>>,
     down: watch::Sender<bool>,
 }
@@ -225,7 +224,6 @@ impl ServerHandle {
         }
         let Some(path) = &self.config_path else { return Ok(()) };
         let mut config = Config::read(path)?;
-        let limits = config.policy.limits();
         // Where it listens may come from the command line, and stays in any case.
         let before = self.settings.load();
         config.http.listen.clone_from(&before.http.listen);
@@ -236,10 +234,6 @@ impl ServerHandle {
             config.set_third_party(chosen);
         }
         self.settings.store(Arc::new(config));
-        let engine = self.engine.clone();
-        tokio::spawn(async move {
-            let _ = engine.set_limits(limits).await;
-        });
         Ok(())
     }
 }
@@ -257,11 +251,8 @@ impl Server {
     ) -> Result<Self, ServeError> {
         config.validate()?;
         let stop_waiting = Arc::new(AtomicBool::new(false));
-        let opened = Engine::open(store, config.policy.limits(), Arc::clone(&stop_waiting));
-        let Opened { engine, writer, secret } = opened.map_err(|error| match error {
-            OpenError::Store(error) => ServeError::Store(error),
-            OpenError::Threads(error) => ServeError::Runtime(error),
-        })?;
+        let opened = Engine::open(store, Purpose::Serve, Arc::clone(&stop_waiting))?;
+        let Opened { engine, writer, secret } = opened;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("talaria-server")
             .enable_all()
@@ -340,7 +331,6 @@ impl Server {
         ServerHandle {
             settings: Arc::clone(&self.parts.settings),
             config_path: self.parts.config_path.clone(),
-            engine: self.parts.engine.clone(),
             tls: self.tls.clone(),
             down: self.down.clone(),
         }
@@ -446,16 +436,17 @@ async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBoo
 }
 
 /// Ends the server if the store was moved or replaced: readers would answer from the old file for ever.
-async fn watch_store(engine: Engine, lost: Arc<OnceLock<Arc<StoreError>>>, handle: ServerHandle) {
+async fn watch_store(engine: Engine, lost: Arc<OnceLock<Cause>>, handle: ServerHandle) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let looking = engine.clone();
-        let looked = tokio::task::spawn_blocking(move || looking.check());
-        if let Ok(Err(error)) = looked.await {
-            tracing::error!(%error, "the server ends");
-            let _ = lost.set(error);
-            handle.shut_down();
-            return;
+        match engine.check().await {
+            Ok(()) | Err(EngineError::Closed) => {}
+            Err(error) => {
+                tracing::error!(%error, "the server ends");
+                let _ = lost.set(error.into_cause());
+                handle.shut_down();
+                return;
+            }
         }
         notify::say("WATCHDOG=1");
     }
@@ -468,7 +459,7 @@ async fn follow(engine: Engine, mut down: watch::Receiver<bool>) {
             () = tokio::time::sleep(FOLLOW) => {}
             _ = down.wait_for(|down| *down) => return,
         }
-        if let Err(error) = engine.follow().await {
+        if let Err(error) = engine.follow(None).await {
             tracing::error!(%error, "cannot follow the change log");
         }
     }
@@ -483,7 +474,7 @@ async fn write_tally(engine: Engine, tally: Arc<Tally>, mut down: watch::Receive
         };
         let counts = tally.take();
         if !counts.is_empty() {
-            let written = engine.add_to_tally(counts).await;
+            let written = engine.note(Note::Counts(counts)).await;
             if let Err(error) = written {
                 tracing::warn!(%error, "cannot write the counts of the day");
             }
@@ -525,7 +516,6 @@ async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
 mod tests {
     use super::*;
     use crate::answer::Refusal;
-    use crate::engine::EngineError;
 
     #[test]
     fn a_server_whose_writer_panics_ends_with_an_error() {

@@ -1,13 +1,19 @@
-//! Operations on peers from the command line, without a running server.
+//! The commands of operators, without a running server.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
-use talaria_cert::View;
+use talaria_cert::{Fingerprint, Limits, Query, Summary, View};
+use tokio::runtime::Runtime;
 
+use crate::admin::orders;
 use crate::config::{Config, Settings};
-use crate::engine::{Engine, OpenError, Opened, Peer, Store};
+use crate::engine::{
+    Access, Bounds, Command, Ended, Engine, EngineError, GivenUp, KeptOut, Note, Opened, Outcome,
+    Peer, Purpose, Terms,
+};
 use crate::error::{PeerError, ServeError};
 use crate::gossip::{self, Gossip, Origin, Peers};
 use crate::intake::Lanes;
@@ -54,7 +60,7 @@ pub struct Synced {
     pub requests: u64,
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
+fn runtime() -> Result<Runtime, ServeError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -62,13 +68,147 @@ fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-/// The peers of a server with these settings on this store, and where each is named.
+/// What a keyserver keeps, opened for the commands of an operator. A server may use it at the same time. The engine decides
+/// what a command means, as it does for those that a server gets over HTTP.
+pub struct Operator {
+    /// There until the value is dropped.
+    opened: Option<(Engine, JoinHandle<Ended>)>,
+    runtime: Runtime,
+}
+
+impl Operator {
+    /// Opens the store at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`] and [`ServeError::Runtime`].
+    pub fn open(path: &Path, access: Access) -> Result<Self, ServeError> {
+        let opened = Engine::open(path, Purpose::Operate(access), Arc::default())?;
+        let Opened { engine, writer, .. } = opened;
+        Ok(Self { opened: Some((engine, writer)), runtime: runtime()? })
+    }
+
+    fn run<T>(
+        &self,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, EngineError>,
+    ) -> Result<T, ServeError> {
+        let (engine, _) = self.opened.as_ref().expect("there until the value is dropped");
+        Ok(self.runtime.block_on(work(engine))?)
+    }
+
+    /// Those of the certificates with these fingerprints that are here.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn summaries(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Summary>, ServeError> {
+        self.run(async |engine| {
+            let rows = engine.reading().await?.rows(fingerprints).await?;
+            Ok(rows.into_iter().map(|row| row.summary).collect())
+        })
+    }
+
+    /// The certificates that match `query`, at most `max` of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn find(&self, query: &Query, max: usize) -> Result<Vec<Summary>, ServeError> {
+        self.run(async |engine| {
+            let bounds = Bounds { results: max, looks: max };
+            let found = engine.reading().await?.find(query, bounds).await?;
+            Ok(found.rows.into_iter().map(|row| row.summary).collect())
+        })
+    }
+
+    /// Carries out a command about each of the certificates, or about none if one of them fails, at `now` (seconds since 1970).
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn carry_out(
+        &self,
+        fingerprints: &[Fingerprint],
+        command: &Command,
+        now: u32,
+    ) -> Result<Vec<Outcome>, ServeError> {
+        let terms = Terms { limits: Limits::default(), now };
+        self.run(async |engine| orders::carry_out(engine, fingerprints, command, terms).await)
+    }
+
+    /// All blocked certificates, and all redactions.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn kept_out(&self) -> Result<Vec<KeptOut>, ServeError> {
+        self.run(async |engine| engine.reading().await?.kept_out().await)
+    }
+
+    /// The gossip peers that were added.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn peers(&self) -> Result<Vec<Peer>, ServeError> {
+        self.run(async |engine| engine.reading().await?.peers().await)
+    }
+
+    /// Adds a gossip peer, or changes one.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn add_peer(&self, peer: Peer) -> Result<(), ServeError> {
+        self.run(async |engine| engine.note(Note::Peer(peer)).await.map(drop))
+    }
+
+    /// Removes a gossip peer. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn remove_peer(&self, host: &str, port: u16) -> Result<bool, ServeError> {
+        let host = host.to_owned();
+        self.run(async |engine| Ok(engine.note(Note::NoPeer { host, port }).await? > 0))
+    }
+
+    /// The certificates that peers announced and did not deliver.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn given_up(&self) -> Result<Vec<GivenUp>, ServeError> {
+        self.run(async |engine| engine.reading().await?.given_up().await)
+    }
+
+    /// Lets a peer be asked again for certificates that it did not deliver. Returns the number of these.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Store`].
+    pub fn ask_again(&self, host: &str, port: u16) -> Result<u64, ServeError> {
+        let peer = Peer::name(host, port);
+        self.run(async |engine| engine.note(Note::NothingInVain { peer }).await)
+    }
+}
+
+impl Drop for Operator {
+    /// Closes the store.
+    fn drop(&mut self) {
+        if let Some((engine, writer)) = self.opened.take() {
+            drop(engine);
+            let _ = writer.join();
+        }
+    }
+}
+
+/// The peers of a server with these settings, and where each is named. `stored` are those that were added to its store.
 ///
 /// # Errors
 ///
-/// [`ServeError::Config`] if the membership file cannot be read, and errors of reading the store.
-pub fn peers(config: &Config, store: Option<&Store>) -> Result<Vec<(Peer, Origin)>, ServeError> {
-    let stored = store.map_or_else(|| Ok(Vec::new()), |store| store.keyserver().peers())?;
+/// [`ServeError::Config`] if the membership file cannot be read.
+pub fn peers(config: &Config, stored: Vec<Peer>) -> Result<Vec<(Peer, Origin)>, ServeError> {
     Ok(gossip::known(config, stored)?)
 }
 
@@ -97,11 +237,7 @@ pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
 ///
 /// [`ServeError`]; certificates fetched before it are in the store.
 pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeError> {
-    let opened = Engine::open(store, config.policy.limits(), Arc::default());
-    let Opened { engine, writer, .. } = opened.map_err(|error| match error {
-        OpenError::Store(error) => ServeError::Store(error),
-        OpenError::Threads(error) => ServeError::Runtime(error),
-    })?;
+    let Opened { engine, writer, .. } = Engine::open(store, Purpose::Serve, Arc::default())?;
     let gossip = gossip(config, engine).map_err(ServeError::Runtime)?;
     let runtime = runtime()?;
     let exchanged = runtime.block_on(gossip.with(peer));

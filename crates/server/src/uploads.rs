@@ -83,6 +83,7 @@ impl Uploads {
         report.invalid.extend(turned_away);
         report.invalid.extend(rejected.into_iter().map(|why| Named {
             version: 0,
+            cert: None,
             fingerprint: String::new(),
             comment: Some(why),
         }));

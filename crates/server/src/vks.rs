@@ -20,7 +20,9 @@ use crate::addresses::{ADDRESSES_MAX, Status, Statuses, address, holder, statuse
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, options, with};
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::{Bounds, Engine, EngineError, Facts, Query, Reading};
+use crate::engine::{
+    Bounds, Conflict, Engine, EngineError, Order, Query, Reading, Since, Terms, Wish,
+};
 use crate::mail::{Language, Letter, MailError, Mails, Payer, Purpose};
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;
@@ -59,6 +61,9 @@ struct RequestVerify {
     #[serde(default)]
     locale: Vec<String>,
 }
+
+/// Times that a confirmation is decided again because somebody else changed the certificate first.
+const TRIES: usize = 8;
 
 /// Answers everything below `/vks`.
 pub(crate) struct Vks {
@@ -142,9 +147,8 @@ impl Vks {
                 Query::Email(email) => holder(store, email).await?,
                 _ => store.find(&query, BOUNDS).await?.rows.into_iter().next(),
             };
-            let cert = search::confirmed(store, row.ok_or_else(nothing)?.place)
-                .await?
-                .ok_or_else(nothing)?;
+            let cert =
+                search::confirmed(store, &row.ok_or_else(nothing)?).await?.ok_or_else(nothing)?;
             let answer = ok(media::ARMORED, enarmor(cert.as_bytes()));
             let name = format!("attachment; filename={}.asc", cert.fingerprint());
             let answer = with(answer, header::CONTENT_DISPOSITION, &name);
@@ -286,12 +290,13 @@ impl Vks {
         fingerprint: Fingerprint,
     ) -> Result<(), Failure> {
         let config = self.settings.load_full();
-        let facts = async {
+        let generation = async {
             let mut store = self.engine.reading().await?;
-            store.facts(fingerprint, email).await
+            store.generation(fingerprint, email).await
         };
-        let facts = facts.await.map_err(|error: EngineError| Failure::Refused(error.into()))?;
-        let link = Link { fingerprint, email: email.clone(), generation: facts.generation };
+        let generation =
+            generation.await.map_err(|error: EngineError| Failure::Refused(error.into()))?;
+        let link = Link { fingerprint, email: email.clone(), generation };
         let (path, token) = match purpose {
             Purpose::Confirm => ("confirm", Token::Confirm(link)),
             Purpose::Manage => ("manage", Token::Manage(link)),
@@ -355,9 +360,9 @@ impl Vks {
     /// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
     async fn open_link(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
         let read = async move |store: &mut Reading| {
-            let facts = store.facts(link.fingerprint, &link.email).await?;
-            let is_published = facts.published.contains(&link.email);
-            Ok::<_, Refusal>((is_published, facts.generation == link.generation, link))
+            let facts = store.facts(&[link.fingerprint]).await?;
+            let is_published = facts.iter().any(|facts| facts.published.contains(&link.email));
+            Ok::<_, Refusal>((is_published, is_current(store, &link).await?, link))
         };
         let (is_published, is_current, link) = self.engine.read(read).await?;
         match (is_published, is_current) {
@@ -390,21 +395,7 @@ impl Vks {
 
     /// Makes a certificate be found by an address whose mail the client reads.
     async fn confirm(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
-        let wanted = link.clone();
-        let decide = move |facts: &Facts| {
-            let Some(summary) = &facts.summary else { return Err(Unconfirmed::Missing) };
-            let statuses = statuses(summary, &facts.published, clock::now());
-            match statuses.get(&wanted.email) {
-                Some(Status::Unpublished) if facts.generation != wanted.generation => {
-                    Err(Unconfirmed::Ended)
-                }
-                Some(Status::Unpublished) => Ok(()),
-                Some(Status::Published | Status::Pending) => Err(Unconfirmed::Before),
-                Some(Status::Revoked) => Err(Unconfirmed::Revoked),
-                None => Err(Unconfirmed::Missing),
-            }
-        };
-        let outcome = self.engine.publish(link.fingerprint, link.email.clone(), decide).await?;
+        let outcome = self.publish(&link).await?;
         let Link { fingerprint, email, .. } = link;
         match outcome {
             Ok(()) => {
@@ -422,6 +413,36 @@ impl Vks {
                 "{email} was not published: the certificate no longer has a valid user ID with it"
             ))),
         }
+    }
+
+    /// Makes the certificate of a link be found by its address, by what is there at the moment of the change.
+    async fn publish(&self, link: &Link) -> Result<Result<(), Unconfirmed>, Refusal> {
+        for _ in 0..TRIES {
+            let looked = link.clone();
+            let look = async move |store: &mut Reading| Ok(publishable(store, &looked).await?);
+            let since = match self.engine.read::<_, Refusal>(look).await? {
+                Ok(since) => since,
+                Err(why) => return Ok(Err(why)),
+            };
+            let Link { fingerprint, email, generation } = link.clone();
+            let wish = Wish::Publish { email, generation };
+            // Otherwise somebody else was faster.
+            if self.carry_out(fingerprint, wish, Some(since)).await?.is_ok() {
+                return Ok(Ok(()));
+            }
+        }
+        Err(Refusal::Busy)
+    }
+
+    async fn carry_out(
+        &self,
+        fingerprint: Fingerprint,
+        wish: Wish,
+        unless_changed_since: Option<Since>,
+    ) -> Result<Result<(), Conflict>, EngineError> {
+        let order = Order { fingerprint, wish, unless_changed_since };
+        let terms = Terms::now(self.settings.load().policy.limits());
+        Ok(self.engine.carry_out(vec![order], terms).await?.map(drop))
     }
 
     /// Sends a link to the list of addresses to one of them.
@@ -444,7 +465,9 @@ impl Vks {
     /// Makes a certificate not be found by an address any more.
     async fn take_back(&self, request: &Request, fingerprint: Fingerprint) -> Result<(), Refusal> {
         let email = address(request.form().get("address").unwrap_or_default())?;
-        Ok(self.engine.unpublish(fingerprint, email).await?)
+        // An order without a condition meets no conflict.
+        let _ = self.carry_out(fingerprint, Wish::Unpublish(email), None).await?;
+        Ok(())
     }
 }
 
@@ -505,9 +528,28 @@ impl From<Failure> for Refusal {
     }
 }
 
+/// Whether an address can be confirmed by a link, and as of when.
+async fn publishable(
+    store: &mut Reading,
+    link: &Link,
+) -> Result<Result<Since, Unconfirmed>, EngineError> {
+    let Some(row) = store.row(link.fingerprint).await? else {
+        return Ok(Err(Unconfirmed::Missing));
+    };
+    let facts = store.facts(&[link.fingerprint]).await?.pop().unwrap_or_default();
+    let statuses = statuses(&row.summary, &facts.published, clock::now());
+    Ok(match statuses.get(&link.email) {
+        Some(Status::Unpublished) if !is_current(store, link).await? => Err(Unconfirmed::Ended),
+        Some(Status::Unpublished) => Ok(Since::Position(row.position())),
+        Some(Status::Published | Status::Pending) => Err(Unconfirmed::Before),
+        Some(Status::Revoked) => Err(Unconfirmed::Revoked),
+        None => Err(Unconfirmed::Missing),
+    })
+}
+
 /// Whether no link to the address was used since this one was made, and the address was not taken back.
 async fn is_current(store: &mut Reading, link: &Link) -> Result<bool, EngineError> {
-    Ok(store.facts(link.fingerprint, &link.email).await?.generation == link.generation)
+    Ok(store.generation(link.fingerprint, &link.email).await? == link.generation)
 }
 
 fn bad_link(error: TokenError) -> Refusal {

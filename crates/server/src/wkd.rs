@@ -17,7 +17,7 @@ use crate::addresses;
 use crate::answer::{Answer, Refusal, media, ok, open_to_all, options, with};
 use crate::clock;
 use crate::config::{Config, Settings};
-use crate::engine::{Bounds, Engine, EngineError, Position, Query, Reading, Row};
+use crate::engine::{Bounds, Changed, Engine, EngineError, Position, Query, Reading, Row};
 use crate::request::Request;
 use crate::search;
 
@@ -193,7 +193,7 @@ struct Addresses {
     update: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Directory {
     addresses: HashMap<String, Address>,
     /// The position up to which they are complete.
@@ -208,10 +208,6 @@ impl Directories {
         domain: &str,
         hash: &str,
     ) -> Result<Option<Address>, Refusal> {
-        // Without the index, all certificates would have to be looked at.
-        if !store.finds_parts().await? {
-            return Ok(None);
-        }
         let addresses = {
             let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(directories.entry(domain.to_owned()).or_default())
@@ -239,19 +235,19 @@ impl Addresses {
             return if self.reached().is_some() { Ok(None) } else { Err(Refusal::Busy) };
         };
         let changes = match self.reached() {
-            Some(reached) if store.position().await? <= reached => return Ok(None),
-            Some(reached) => store.changed_since(reached, CHANGES_MAX).await?,
+            Some(reached) => store.changed(reached, CHANGES_MAX).await?,
             None => None,
         };
-        if let Some((changed, reached)) = changes {
+        if let Some(Changed { fingerprints, end }) = changes {
+            let rows = store.rows(&fingerprints).await?;
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            let directory = known.get_or_insert_default();
-            for row in &changed {
-                directory.add(&row.summary, domain);
+            if let Some(directory) = &mut *known {
+                rows.iter().for_each(|row| add(&mut directory.addresses, &row.summary, domain));
+                directory.reached = end;
             }
-            directory.reached = reached;
         } else {
-            let directory = Directory::build(store, domain).await?;
+            // Without the index, all certificates would have to be looked at.
+            let Some(directory) = Directory::build(store, domain).await? else { return Ok(None) };
             *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(directory);
         }
         Ok(self.known(hash))
@@ -269,30 +265,31 @@ impl Addresses {
 }
 
 impl Directory {
-    async fn build(store: &mut Reading, domain: &str) -> Result<Self, EngineError> {
-        let reached = store.position().await?;
-        let mut directory = Self { addresses: HashMap::new(), reached };
+    /// `None` if the engine would have to look at every certificate.
+    async fn build(store: &mut Reading, domain: &str) -> Result<Option<Self>, EngineError> {
+        let (mut addresses, mut end) = (HashMap::new(), None);
         // User IDs have the domain in either form.
         for written in std::iter::once(domain.to_owned()).chain(unicode_domain(domain)) {
-            store
-                .for_each(&Query::EmailEnd(format!("@{written}")), |summary| {
-                    directory.add(summary, domain);
-                    if directory.addresses.len() < ADDRESSES_MAX {
-                        ControlFlow::Continue(())
-                    } else {
-                        ControlFlow::Break(())
-                    }
-                })
-                .await?;
+            let query = Query::EmailEnd(format!("@{written}"));
+            let scanned = store.scan(&query, |summary| {
+                add(&mut addresses, summary, domain);
+                if addresses.len() < ADDRESSES_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            end = scanned.await?;
         }
-        Ok(directory)
+        Ok(end.map(|reached| Self { addresses, reached }))
     }
+}
 
-    fn add(&mut self, summary: &Summary, domain: &str) {
-        for email in summary.texts().filter_map(Address::of_user_id) {
-            if email.domain() == domain.as_bytes() && self.addresses.len() < ADDRESSES_MAX {
-                self.addresses.insert(user_id::web_key_hash(email.local()), email);
-            }
+/// Adds the addresses of a certificate to those of a directory.
+fn add(addresses: &mut HashMap<String, Address>, summary: &Summary, domain: &str) {
+    for email in summary.texts().filter_map(Address::of_user_id) {
+        if email.domain() == domain.as_bytes() && addresses.len() < ADDRESSES_MAX {
+            addresses.insert(user_id::web_key_hash(email.local()), email);
         }
     }
 }
@@ -300,6 +297,7 @@ impl Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Purpose;
 
     #[test]
     fn paths_of_both_methods_are_parsed() {
@@ -319,8 +317,7 @@ mod tests {
     async fn no_request_waits_for_another_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("certs.db");
-        let limits = Config::default().policy.limits();
-        let engine = Engine::open(&path, limits, Arc::default()).unwrap().engine;
+        let engine = Engine::open(&path, Purpose::Serve, Arc::default()).unwrap().engine;
         let mut store = engine.reading().await.unwrap();
         let addresses = Addresses::default();
         // Somebody looks all addresses up for the first time.

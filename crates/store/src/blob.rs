@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::{Cert, Verdict, View};
 
-use crate::merge::bytes_digest;
 use crate::{schema, sums};
+use talaria_cert::merge::bytes_digest;
 
 /// The first octets of the SHA-256 of a certificate.
 pub(crate) type BytesDigest = [u8; 16];

@@ -20,11 +20,11 @@ use crate::blob;
 use crate::derive::{Derived, Failure};
 use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
-use crate::merge::{Record, digests};
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
+use talaria_cert::merge::{Record, digests};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]

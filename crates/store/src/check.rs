@@ -15,12 +15,12 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
 use crate::ledger::Ledger;
-use crate::merge::digests;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
 use crate::{Store, StoreError, sums, trust};
+use talaria_cert::merge::digests;
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

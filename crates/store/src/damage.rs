@@ -10,10 +10,10 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
-use crate::merge::{Record, bytes_digest};
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
+use talaria_cert::merge::{Record, bytes_digest};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

@@ -7,8 +7,8 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
 
 use crate::blob::{self, Blob, Part};
-use crate::merge::digests;
 use crate::{CertId, Store, StoreError, schema};
+use talaria_cert::merge::digests;
 
 /// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
 /// added.

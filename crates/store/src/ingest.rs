@@ -11,11 +11,11 @@ use talaria_cert::{
 
 use crate::blob;
 use crate::ledger::Ledger;
-use crate::merge::{Record, bytes_digest, digests};
 use crate::operator::redaction;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
+use talaria_cert::merge::{Record, bytes_digest, digests};
 
 /// Finds a certificate by its fingerprint.
 pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \

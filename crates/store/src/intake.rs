@@ -13,15 +13,14 @@ use talaria_cert::{
     Verification, View,
 };
 
-use crate::copies::join_within;
 use crate::ingest::{BY_FINGERPRINT, BatchWriter, by_fingerprint};
 use crate::ledger::Ledger;
-use crate::merge::{Before, Joining, Offer, Record, Rules, decide};
 use crate::operator::redaction;
-use crate::redaction::Redacted;
 use crate::{
     CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
 };
+use talaria_cert::Redacted;
+use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
 
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]

@@ -10,10 +10,10 @@ use crate::blob;
 use crate::ingest::{BY_FINGERPRINT, Rows, Texts, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
-use crate::merge::Record;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
+use talaria_cert::merge::Record;
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -7,9 +7,9 @@ use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
-use crate::redaction::Redacted;
 use crate::schema::{self, TextIndex};
 use crate::{Redaction, Store, StoreError, aside, log, sums};
+use talaria_cert::Redacted;
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
 #[derive(Debug)]

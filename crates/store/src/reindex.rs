@@ -27,11 +27,11 @@ use crate::check::{BYTES_DAMAGED, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
 use crate::ingest::{Rows, Texts, numbers};
 use crate::ledger::Ledger;
-use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
 use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
+use talaria_cert::merge::Record;
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;

@@ -13,11 +13,11 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
 use crate::ingest::numbers;
-use crate::merge::Record;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{ChangeKind, log};
+use talaria_cert::merge::Record;
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;

@@ -74,7 +74,6 @@ mod import;
 pub mod keys;
 mod messages;
 mod new_file;
-pub mod operator;
 mod repair;
 mod source;
 mod stats;

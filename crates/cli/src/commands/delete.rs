@@ -51,7 +51,13 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         // A certificate that is not in the store can be blocked, too.
         let blocked = match query {
             Query::Fingerprint(bytes) if args.block || args.unblock => {
-                Digits(bytes.clone()).resolve(stores.writable()?)?
+                let store = stores.writable()?;
+                Digits(bytes.clone()).resolve(|query| {
+                    let found = store.select(query, 100)?.rows;
+                    let here = found.iter().map(|row| row.summary.fingerprint());
+                    let gone = store.log().all_tombstones()?;
+                    Ok(here.chain(gone.iter().map(|tombstone| tombstone.fingerprint)).collect())
+                })?
             }
             _ => None,
         };

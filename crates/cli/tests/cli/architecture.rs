@@ -40,11 +40,8 @@ type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn no_files_of_the_server_use_each_other_in_a_circle() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
-    let mut files = BTreeMap::new();
-    read_modules(&source, "", &mut files);
+    let (files, uses) = server();
     assert!(files.len() > 60 && files.contains_key("gossip::peers"), "{:?}", files.keys());
-    let uses = uses(&files);
     assert!(uses["router"].contains("hkp::lookup") && uses["page"].contains("page::frame"));
     assert_eq!(circles(&uses), Vec::<BTreeSet<String>>::new());
 }
@@ -185,16 +182,137 @@ fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
     circles
 }
 
-#[test]
-fn only_the_engine_of_the_server_knows_the_store() {
+/// The modules of the server, and what each of them uses.
+fn server() -> (BTreeMap<String, String>, Uses) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src");
     let mut files = BTreeMap::new();
     read_modules(&source, "", &mut files);
-    let knows =
-        |text: &str| paths(text).iter().any(|path| path[..].contains(&"talaria_store".into()));
-    let knowing: Vec<&String> =
-        files.iter().filter(|(_, text)| knows(text)).map(|(module, _)| module).collect();
-    assert!(!knowing.is_empty());
-    let others: Vec<_> = knowing.iter().filter(|module| !module.starts_with("engine")).collect();
-    assert!(others.is_empty(), "{others:?}");
+    let uses = uses(&files);
+    (files, uses)
+}
+
+/// The modules in whose text a path has one of these names.
+fn naming(files: &BTreeMap<String, String>, names: &[&str]) -> BTreeSet<String> {
+    let is_named =
+        |text: &str| paths(text).iter().flatten().any(|name| names.contains(&name.as_str()));
+    files.iter().filter(|(_, text)| is_named(text)).map(|(module, _)| module.clone()).collect()
+}
+
+#[test]
+fn only_the_part_of_sqlite_knows_the_store() {
+    let (files, _) = server();
+    let is_sqlite = |module: &&String| module.starts_with("engine::sqlite");
+    let knowing = naming(&files, &["talaria_store", "rusqlite"]);
+    assert!(knowing.contains("engine::sqlite::reader"));
+    assert_eq!(knowing.iter().filter(|module| !is_sqlite(module)).count(), 0, "{knowing:?}");
+    // Nor does it get around that by names of the library's.
+    let by_detour = |text: &str| {
+        let mut all = paths(text).into_iter();
+        all.any(|path| path.windows(2).any(|two| two[0] == "talaria" && two[1] == "store"))
+    };
+    let others: Vec<&String> =
+        files.iter().filter(|(_, text)| by_detour(text)).map(|(module, _)| module).collect();
+    assert_eq!(others, Vec::<&String>::new());
+    // The interface gives none of its types away.
+    let (_, interface): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|(module, _)| is_sqlite(&module));
+    let taken = interface.iter().flat_map(|(module, text)| {
+        let all = paths(text).into_iter().filter(|path| path.iter().any(|name| name == "sqlite"));
+        all.map(move |path| (module.clone(), path.last().cloned().unwrap_or_default()))
+    });
+    let taken: BTreeSet<String> = taken
+        .inspect(|(module, name)| assert!(module.starts_with("engine"), "{module} {name}"))
+        .map(|(_, name)| name)
+        .collect();
+    let opaque = ["opaque", "sqlite", "Ended", "Reader", "Sqlite"].map(str::to_owned);
+    let others: Vec<&String> = taken.iter().filter(|name| !opaque.contains(name)).collect();
+    assert_eq!(others, Vec::<&String>::new());
+}
+
+#[test]
+fn pages_are_rendered_without_the_engine() {
+    let (files, _) = server();
+    let reading = naming(&files, &["Reading", "Engine"]);
+    let pages: Vec<_> = reading.iter().filter(|module| module.starts_with("page")).collect();
+    assert_eq!(pages, ["page", "page::gather"]);
+}
+
+/// The lines of a drawing, each with the modules that stand in it.
+type Drawing = Vec<BTreeSet<String>>;
+
+/// The drawings in `ARCHITECTURE.md` of the files of the server. The first is of files and folders, the others of the files in
+/// each of the folders.
+fn drawings(text: &str) -> Vec<Drawing> {
+    let start = text.find("- The files of `server` use each other").unwrap();
+    let end = start + text[start..].find("\n- **").unwrap();
+    let module = |name: &str| name.trim_end_matches("/*").replace("/mod", "").replace('/', "::");
+    let line = |line: &str| line.split("  ").next().unwrap().split(", ").map(module).collect();
+    let blocks = text[start..end].split("```text\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().lines().map(line).collect()).collect()
+}
+
+/// What is wrong with a drawing of `uses`.
+fn faults(drawing: &Drawing, uses: &Uses) -> Vec<String> {
+    let mut faults = Vec::new();
+    let drawn: BTreeSet<&String> = drawing.iter().flatten().collect();
+    let all: BTreeSet<&String> = uses.keys().collect();
+    faults.extend(
+        all.symmetric_difference(&drawn)
+            .map(|name| format!("{name} is missing in the drawing or in the files")),
+    );
+    let line = |name: &String| drawing.iter().position(|line| line.contains(name));
+    for (from, to) in uses.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {
+        if line(from) >= line(to) {
+            faults.push(format!("{from} uses {to}, which is not below"));
+        }
+    }
+    faults
+}
+
+/// The same with each module replaced by what `unit` makes of it. `None` leaves it out.
+fn by_unit(uses: &Uses, unit: impl Fn(&String) -> Option<String>) -> Uses {
+    let mut all = Uses::new();
+    for (module, named) in uses {
+        let Some(from) = unit(module) else { continue };
+        let named = named.iter().filter_map(&unit).filter(|to| *to != from).collect::<Vec<_>>();
+        all.entry(from).or_default().extend(named);
+    }
+    all
+}
+
+#[test]
+fn the_drawings_of_the_server_are_exact() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, uses) = server();
+    let folder = |module: &String| module.split("::").next().unwrap_or_default().to_owned();
+    let mut drawings = drawings(&text).into_iter();
+    let whole = by_unit(&uses, |module| Some(folder(module)).filter(|name| !name.is_empty()));
+    assert_eq!(faults(&drawings.next().unwrap(), &whole), Vec::<String>::new());
+    let nested: BTreeSet<String> =
+        uses.keys().filter(|module| module.contains("::")).map(folder).collect();
+    let mut drawn = BTreeSet::new();
+    for drawing in drawings {
+        let name = folder(drawing[0].first().unwrap());
+        let inner = by_unit(&uses, |module| Some(module.clone()).filter(|m| folder(m) == name));
+        assert_eq!(faults(&drawing, &inner), Vec::<String>::new());
+        drawn.insert(name);
+    }
+    assert_eq!(drawn, nested);
+}
+
+#[test]
+fn a_wrong_drawing_is_found() {
+    let text = "- The files of `server` use each other\n```text\na, b/*   high\nc\n```\n- **X**";
+    let drawing = &drawings(text)[0];
+    let used = |all: &[(&str, &[&str])]| -> Uses {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        all.iter().map(|&(name, used)| (name.to_owned(), set(used))).collect()
+    };
+    let count = |all| faults(drawing, &used(all)).len();
+    assert_eq!(count(&[("a", &["c"]), ("b", &["c"]), ("c", &[])]), 0);
+    assert_eq!(count(&[("a", &["b"]), ("b", &["c"]), ("c", &[])]), 1);
+    assert_eq!(count(&[("a", &[]), ("b", &[]), ("c", &["a"])]), 1);
+    assert_eq!(count(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["c"])]), 1);
+    assert_eq!(count(&[("a", &[]), ("c", &[])]), 1);
 }

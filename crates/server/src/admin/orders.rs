@@ -10,7 +10,10 @@ use talaria_cert::Fingerprint;
 
 use crate::answer::{Answer, Refusal, json, media};
 use crate::config::Settings;
-use crate::engine::{Command, Done, Engine, KeptOut, Order, Query, Reading, Redaction, Wish};
+use crate::engine::{
+    Command, Done, Engine, EngineError, KeptOut, Order, Outcome, Query, Reading, Redaction, Terms,
+    Wish,
+};
 use crate::operators::operators_only;
 use crate::request::Request;
 
@@ -33,7 +36,7 @@ struct Asked {
 
 /// The result for a certificate.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct Line {
     fingerprint: String,
     outcome: &'static str,
 }
@@ -102,21 +105,36 @@ impl Orders {
             ),
             _ => Command::Unredact,
         };
-        let orders = all.iter().map(|&fingerprint| Order {
-            fingerprint,
-            wish: Wish::Command(command.clone()),
-            unless_changed_since: None,
+        let terms = Terms::now(self.settings.load().policy.limits());
+        let done = carry_out(&self.engine, &all, &command, terms).await?;
+        let results = all.iter().zip(done).map(|(fingerprint, outcome)| Line {
+            fingerprint: fingerprint.to_string(),
+            outcome: outcome.words(),
         });
-        // An order without a condition meets no conflict.
-        let done = self.engine.carry_out(orders.collect()).await?.unwrap_or_default();
-        let outcomes = all.iter().zip(done).filter_map(|(fingerprint, done)| match done {
-            Done::Command(outcome) => {
-                Some(Outcome { fingerprint: fingerprint.to_string(), outcome: outcome.words() })
-            }
-            Done::Withdrawn | Done::Bared | Done::Replaced(_) => None,
-        });
-        Ok(json(&outcomes.collect::<Vec<_>>()))
+        Ok(json(&results.collect::<Vec<_>>()))
     }
+}
+
+/// Carries out a command about each of the certificates, or about none if one of them fails.
+pub(crate) async fn carry_out(
+    engine: &Engine,
+    fingerprints: &[Fingerprint],
+    command: &Command,
+    terms: Terms,
+) -> Result<Vec<Outcome>, EngineError> {
+    let order = |&fingerprint| Order {
+        fingerprint,
+        wish: Wish::Command(command.clone()),
+        unless_changed_since: None,
+    };
+    let orders = fingerprints.iter().map(order).collect();
+    // An order without a condition meets no conflict.
+    let done = engine.carry_out(orders, terms).await?.unwrap_or_default();
+    let outcomes = done.into_iter().filter_map(|done| match done {
+        Done::Command(outcome) => Some(outcome),
+        _ => None,
+    });
+    Ok(outcomes.collect())
 }
 
 /// A whole fingerprint of version 4 or 6.

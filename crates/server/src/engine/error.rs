@@ -1,9 +1,11 @@
 //! Why an operation of the engine was not done.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talaria_store::StoreError;
+/// The error of the software behind the engine. Only its text is for the server.
+pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
 
 /// An error of the engine, by what its caller does about it.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -13,34 +15,31 @@ pub(crate) enum EngineError {
     TooCostly { needed: Duration, allowed: Duration },
     /// There is no room for the change. Nothing was done.
     #[error(transparent)]
-    Full(Arc<StoreError>),
+    Full(Cause),
     /// Others use the store, or it is no longer the one that was opened.
     #[error(transparent)]
-    Unavailable(Arc<StoreError>),
+    Unavailable(Cause),
     /// Damaged data, or an error of the system.
     #[error(transparent)]
-    Failed(Arc<StoreError>),
+    Failed(Cause),
     /// The server is going down. Nothing was done.
     #[error("the server is shutting down")]
     Closed,
 }
 
-impl From<Arc<StoreError>> for EngineError {
-    fn from(error: Arc<StoreError>) -> Self {
-        match *error {
-            StoreError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
-            StoreError::Full { .. } | StoreError::TooLarge { .. } => Self::Full(error),
-            StoreError::Busy { .. }
-            | StoreError::ReadOnly { .. }
-            | StoreError::Moved { .. }
-            | StoreError::Format { .. } => Self::Unavailable(error),
-            _ => Self::Failed(error),
+impl EngineError {
+    /// The error of the software behind the engine, or else this one.
+    pub(crate) fn into_cause(self) -> Cause {
+        match self {
+            Self::Full(cause) | Self::Unavailable(cause) | Self::Failed(cause) => cause,
+            Self::TooCostly { .. } | Self::Closed => Arc::new(self),
         }
     }
 }
 
-impl From<StoreError> for EngineError {
-    fn from(error: StoreError) -> Self {
-        Arc::new(error).into()
-    }
+/// Why an engine was not opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    Store(Cause),
+    Threads(std::io::Error),
 }

@@ -1,40 +1,50 @@
 //! The engine: the one interface of the server to what it keeps. Behind it is SQLite.
 //!
-//! Certificates are named by fingerprint; a [`Place`] from an earlier answer saves the look-up. A [`Reading`] is one state of
-//! the store. Its operations may wait for another machine; those of SQLite end at once, except those that look at many
-//! certificates. Whoever needs these, or some milliseconds of computation, gives the work to [`Engine::read`], which runs
-//! it where nobody waits for it. No reading is held while octets go to a client or come from one. Changes are
-//! conditional where somebody else could have been faster: an [`Order`] can hold only if its certificate has not changed
-//! since, [`Engine::publish`] decides by what is there at that moment, and [`Engine::write`] leaves out what was overtaken.
-//! A [`Position`] in the log of changes says nothing but what came before.
+//! Certificates are named by fingerprint. A [`Row`] has the summary of one, and what its engine needs to find it again. A
+//! [`Reading`] is one state of the store. Its operations may wait for another machine, and give whole answers, so that few
+//! of them do; those of SQLite end at once, except those that look at many certificates. Whoever needs these, or some
+//! milliseconds of computation, gives the work to [`Engine::read`], which runs it where nobody waits for it. No reading is
+//! held while octets go to a client or come from one. Changes are conditional where somebody else could have been faster: an
+//! [`Order`] holds unless its certificate has changed since, and [`Engine::write`] leaves out what was overtaken.
+//!
+//! Another engine is one more variant of [`Engine`], [`Reading`] and the opaque types: [`Position`], [`Intake`], and
+//! what is private in [`Row`] and [`Counting`]. It supplies each operation below. What becomes of the certificates that arrive, and
+//! what is stored and indexed of them, it gets from [`talaria_cert::merge`]: it reads what it has, calls `decide`, and
+//! writes the records if nothing has changed since. The prefix trees of gossip are in memory, and follow its log of changes.
 
+pub(crate) mod command;
 pub(crate) mod error;
 pub(crate) mod facts;
 pub(crate) mod order;
 pub(crate) mod row;
 mod sqlite;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use talaria_cert::{Address, Cert, Fingerprint, KeyId, Limits, Summary, Verdict, View};
+use talaria_cert::{Address, Fingerprint, KeyId, Summary, View};
 use talaria_recon::PrefixTree;
 
 use crate::turns::TurnError;
 
-pub(crate) use error::EngineError;
-pub(crate) use facts::{Changes, Days, Facts, Progress, Tally};
-pub(crate) use order::{Arrival, Conflict, Done, Order, Replacement, Wish};
-pub(crate) use row::{Bounds, Name, Page, Place, Position, Row};
-pub(crate) use sqlite::{Counting, Ended, OpenError};
-pub(crate) use talaria::operator::{Command, KeptOut};
-pub(crate) use talaria_store::{
-    IngestOutcome, Ingested, Intake, LINK_SECONDS_MAX, LeftOut, Peer, Preparation, Query,
-    Redaction, Store, StoreError, Stored, Unobtainable,
+pub use command::{Command, KeptOut, Outcome};
+pub(crate) use error::{Cause, EngineError, OpenError};
+pub(crate) use facts::Purpose;
+pub use facts::{Access, GivenUp, Peer};
+pub(crate) use facts::{
+    Changed, Changes, Days, Facts, InVain, LINK_SECONDS_MAX, Note, Numbers, Progress, Tally,
 };
+pub(crate) use order::{
+    Arrival, Conflict, Done, Intake, Order, Preparation, Replacement, Since, Terms, Wish,
+};
+pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row};
+pub(crate) use sqlite::Ended;
+pub(crate) use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
+pub(crate) use talaria_cert::{Query, Redaction};
 
 use sqlite::{Reader, Sqlite};
 
@@ -55,19 +65,18 @@ pub(crate) struct Opened {
     pub(crate) engine: Engine,
     /// The end of the thread that writes.
     pub(crate) writer: JoinHandle<Ended>,
-    /// A secret of the store, for tokens.
+    /// A secret of the store, for the tokens of a server.
     pub(crate) secret: Vec<u8>,
 }
 
 impl Engine {
-    /// Opens the store at `path`, which is made if it does not exist. Certificates are kept within `limits`. Waits for
-    /// other processes end when `stop` is set.
+    /// Opens the store at `path`. Waits for other processes end when `stop` is set.
     pub(crate) fn open(
         path: &Path,
-        limits: Limits,
+        purpose: Purpose,
         stop: Arc<AtomicBool>,
     ) -> Result<Opened, OpenError> {
-        let (sqlite, writer, secret) = Sqlite::open(path, limits, stop)?;
+        let (sqlite, writer, secret) = Sqlite::open(path, purpose, stop)?;
         Ok(Opened { engine: Self::Sqlite(Arc::new(sqlite)), writer, secret })
     }
 
@@ -131,52 +140,17 @@ impl Engine {
     pub(crate) async fn carry_out(
         &self,
         orders: Vec<Order>,
+        terms: Terms,
     ) -> Result<Result<Vec<Done>, Conflict>, EngineError> {
         match self {
-            Self::Sqlite(sqlite) => sqlite.carry_out(orders).await,
+            Self::Sqlite(sqlite) => sqlite.carry_out(orders, terms).await,
         }
     }
 
-    /// Makes a certificate be found by an address if `decide` says so, from the facts at the moment of the change.
-    pub(crate) async fn publish<D: Send + 'static>(
-        &self,
-        fingerprint: Fingerprint,
-        email: Address,
-        decide: impl FnOnce(&Facts) -> Result<(), D> + Send + 'static,
-    ) -> Result<Result<(), D>, EngineError> {
+    /// Keeps or forgets something beside certificates. Returns how many records this is.
+    pub(crate) async fn note(&self, note: Note) -> Result<u64, EngineError> {
         match self {
-            Self::Sqlite(sqlite) => sqlite.publish(fingerprint, email, decide).await,
-        }
-    }
-
-    /// Makes a certificate not be found by an address any more.
-    pub(crate) async fn unpublish(
-        &self,
-        fingerprint: Fingerprint,
-        email: Address,
-    ) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.unpublish(fingerprint, email).await,
-        }
-    }
-
-    /// Notes that a peer did not deliver certificates that it had announced.
-    pub(crate) async fn mark_in_vain(
-        &self,
-        peer: String,
-        view: View,
-        digests: Vec<[u8; 16]>,
-        tries: u32,
-    ) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.mark_in_vain(peer, view, digests, tries).await,
-        }
-    }
-
-    /// Adds to the counts of today.
-    pub(crate) async fn add_to_tally(&self, counts: Vec<(String, u64)>) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.add_to_tally(counts).await,
+            Self::Sqlite(sqlite) => sqlite.note(note).await,
         }
     }
 
@@ -184,13 +158,6 @@ impl Engine {
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
         match self {
             Self::Sqlite(sqlite) => sqlite.tidy_step().await,
-        }
-    }
-
-    /// Sets the limits for certificates that are written from now on.
-    pub(crate) async fn set_limits(&self, limits: Limits) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.set_limits(limits).await,
         }
     }
 
@@ -205,49 +172,33 @@ impl Engine {
         }
     }
 
-    /// Brings the trees to the state of the store, whoever changed it.
-    pub(crate) async fn follow(&self) -> Result<(), EngineError> {
+    /// Brings the trees to the state of the store, whoever changed it. If there is none of `view`, the digests of the view are
+    /// kept from now on, and a tree of them.
+    pub(crate) async fn follow(&self, view: Option<View>) -> Result<(), EngineError> {
         match self {
             Self::Sqlite(sqlite) => {
+                let view = view.filter(|&view| !sqlite.has_tree(view));
+                if let Some(view) = view {
+                    sqlite.keep_view(view).await?;
+                }
                 let sqlite = Arc::clone(sqlite);
-                let followed = tokio::task::spawn_blocking(move || sqlite.follow());
-                Ok(followed.await.map_err(|_| EngineError::Closed)??)
-            }
-        }
-    }
-
-    /// Keeps the digests of a view from now on, and a tree of them, if it does not do so already.
-    pub(crate) async fn keep_view(&self, view: View) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(sqlite) if sqlite.has_tree(view) => Ok(()),
-            Self::Sqlite(sqlite) => {
-                while sqlite.add_view_step(view).await? {}
-                let sqlite = Arc::clone(sqlite);
-                let added = tokio::task::spawn_blocking(move || sqlite.add_tree(view));
-                Ok(added.await.map_err(|_| EngineError::Closed)??)
-            }
-        }
-    }
-
-    /// Counts the next certificates, some 50 ms of them, when it is the turn of such work.
-    pub(crate) async fn count_on<E>(&self, counting: Counting) -> Result<Counting, E>
-    where
-        E: From<EngineError> + From<TurnError> + Send + 'static,
-    {
-        match self {
-            Self::Sqlite(sqlite) => {
-                let counter = Arc::clone(sqlite);
-                let count =
-                    async move || Ok(counter.count_on(counting).map_err(EngineError::from)?);
-                sqlite.long(count).await
+                let followed = tokio::task::spawn_blocking(move || {
+                    view.map_or(Ok(()), |view| sqlite.add_tree(view))?;
+                    sqlite.follow()
+                });
+                followed.await.map_err(|_| EngineError::Closed)?
             }
         }
     }
 
     /// Checks that the store has not been moved or replaced.
-    pub(crate) fn check(&self) -> Result<(), Arc<StoreError>> {
+    pub(crate) async fn check(&self) -> Result<(), EngineError> {
         match self {
-            Self::Sqlite(sqlite) => sqlite.check(),
+            Self::Sqlite(sqlite) => {
+                let sqlite = Arc::clone(sqlite);
+                let checked = tokio::task::spawn_blocking(move || sqlite.check());
+                checked.await.map_err(|_| EngineError::Closed)?
+            }
         }
     }
 
@@ -277,7 +228,8 @@ impl Engine {
 #[expect(clippy::unused_async, reason = "SQLite answers on the spot; other engines wait")]
 impl Reading {
     /// The certificates that match `query`; of those that have a key, the ones with it as their primary key first, then those
-    /// with it as a subkey that has signed the primary key. May look at many if `query` is for a part of a text.
+    /// with it as a subkey that has signed the primary key. May look at many if `query` is for words or a part of a text. None
+    /// match a part if the engine would have to look at every certificate.
     pub(crate) async fn find(
         &mut self,
         query: &Query,
@@ -288,61 +240,53 @@ impl Reading {
         }
     }
 
-    /// Whether parts of texts are found without looking at every certificate.
-    pub(crate) async fn finds_parts(&mut self) -> Result<bool, EngineError> {
+    /// The certificate with this fingerprint, if it is here.
+    pub(crate) async fn row(&mut self, name: Fingerprint) -> Result<Option<Row>, EngineError> {
+        Ok(self.rows(&[name]).await?.pop())
+    }
+
+    /// Those of the certificates with these fingerprints that are here.
+    pub(crate) async fn rows(&mut self, names: &[Fingerprint]) -> Result<Vec<Row>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.finds_parts()?),
+            Self::Sqlite(reader) => Ok(reader.rows(names)?),
         }
     }
 
-    /// A certificate by its name.
-    pub(crate) async fn row(&mut self, name: impl Into<Name>) -> Result<Option<Row>, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.row(name.into())?),
-        }
-    }
-
-    /// A certificate with the verdicts on its signatures.
-    pub(crate) async fn stored(&mut self, place: Place) -> Result<Option<Stored>, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.stored(place)?),
-        }
-    }
-
-    /// Octets of a certificate.
-    pub(crate) async fn length(&mut self, place: Place) -> Result<u64, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.length(place)?),
-        }
-    }
-
-    /// The verdicts on the signatures of a certificate, those by other keys included, a few minutes old at most. `None` if it is
-    /// not here any more.
-    pub(crate) async fn certified(
+    /// A certificate with verdicts on its signatures. `None` if it has been deleted since.
+    pub(crate) async fn stored(
         &mut self,
         row: &Row,
-        cert: &Cert,
-        verdicts: &[Verdict],
-    ) -> Result<Option<Arc<[Verdict]>>, EngineError> {
+        judging: Judging,
+    ) -> Result<Option<Stored>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.certified(row, cert, verdicts)?),
+            Self::Sqlite(reader) => Ok(reader.stored(row, judging)?),
         }
     }
 
-    /// A certificate by its digest in some view.
-    pub(crate) async fn by_digest(
+    /// The octets of each of these certificates.
+    pub(crate) async fn lengths(&mut self, rows: &[Row]) -> Result<Vec<u64>, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.lengths(rows)?),
+        }
+    }
+
+    /// Those of the certificates with these digests that are here, each with the view that has the digest.
+    pub(crate) async fn by_digests(
         &mut self,
-        digest: [u8; 16],
-    ) -> Result<Option<(View, Place)>, EngineError> {
+        digests: &[[u8; 16]],
+    ) -> Result<Vec<(View, Row)>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.by_digest(digest)?),
+            Self::Sqlite(reader) => Ok(reader.by_digests(digests)?),
         }
     }
 
-    /// The certificate that has a key with this ID, for the name of a signer.
-    pub(crate) async fn signer(&mut self, id: KeyId) -> Result<Option<Summary>, EngineError> {
+    /// The certificates that have keys with these IDs, for the names of signers.
+    pub(crate) async fn signers(
+        &mut self,
+        ids: &[KeyId],
+    ) -> Result<HashMap<KeyId, Summary>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.signer(id)?),
+            Self::Sqlite(reader) => Ok(reader.signers(ids)?),
         }
     }
 
@@ -353,34 +297,21 @@ impl Reading {
         }
     }
 
-    /// The addresses of a certificate that its owner confirmed.
-    pub(crate) async fn published(
-        &mut self,
-        fingerprint: Fingerprint,
-    ) -> Result<Vec<Address>, EngineError> {
+    /// What its owner and operators have said about each of these certificates, which need not be here.
+    pub(crate) async fn facts(&mut self, names: &[Fingerprint]) -> Result<Vec<Facts>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.published(fingerprint)?),
+            Self::Sqlite(reader) => Ok(reader.facts(names)?),
         }
     }
 
-    /// Whether a part of the certificate was removed for good.
-    pub(crate) async fn is_redacted(
+    /// The generation of links to an address about a certificate.
+    pub(crate) async fn generation(
         &mut self,
-        fingerprint: Fingerprint,
-    ) -> Result<bool, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.is_redacted(fingerprint)?),
-        }
-    }
-
-    /// Facts about an address in a certificate.
-    pub(crate) async fn facts(
-        &mut self,
-        fingerprint: Fingerprint,
+        name: Fingerprint,
         email: &Address,
-    ) -> Result<Facts, EngineError> {
+    ) -> Result<u32, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.facts(fingerprint, email)?),
+            Self::Sqlite(reader) => Ok(reader.generation(name, email)?),
         }
     }
 
@@ -391,10 +322,48 @@ impl Reading {
         }
     }
 
-    /// The first octets of the fingerprints of the certificates that changed on a day, in order.
+    /// The first octets of the fingerprints of the certificates that changed on a day (days since 1970), in order, each once.
+    /// Deleted certificates are among them.
     pub(crate) async fn changed_on(&mut self, day: u32) -> Result<Vec<[u8; 4]>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.changed_on(day)?),
+        }
+    }
+
+    /// Numbers for operators.
+    pub(crate) async fn numbers(&mut self) -> Result<Numbers, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.numbers()?),
+        }
+    }
+
+    /// The certificates that changed after a position and are here. `None` if they are more than `max`.
+    pub(crate) async fn changed(
+        &mut self,
+        after: Position,
+        max: usize,
+    ) -> Result<Option<Changed>, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.changed(after, max)?),
+        }
+    }
+
+    /// Calls `visit` with the summary of each certificate that matches `query`, and returns the end of the log of changes.
+    /// `None` for a part of a text if the engine would have to look at every certificate.
+    pub(crate) async fn scan(
+        &mut self,
+        query: &Query,
+        visit: impl FnMut(&Summary) -> ControlFlow<()>,
+    ) -> Result<Option<Position>, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.scan(query, visit)?),
+        }
+    }
+
+    /// Counts the next certificates, some 50 ms of them.
+    pub(crate) async fn count_on(&mut self, counting: Counting) -> Result<Counting, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.count_on(counting)?),
         }
     }
 
@@ -412,58 +381,22 @@ impl Reading {
         }
     }
 
-    /// How often a peer was asked in vain for a certificate.
+    /// How often a peer was asked in vain for each of these certificates.
     pub(crate) async fn in_vain(
         &mut self,
         peer: &str,
         view: View,
-        digest: [u8; 16],
-    ) -> Result<Option<Unobtainable>, EngineError> {
+        digests: &[[u8; 16]],
+    ) -> Result<Vec<Option<InVain>>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.in_vain(peer, view, digest)?),
+            Self::Sqlite(reader) => Ok(reader.in_vain(peer, view, digests)?),
         }
     }
 
-    /// The number of certificates that peers were asked for in vain.
-    pub(crate) async fn in_vain_count(&mut self) -> Result<u64, EngineError> {
+    /// The certificates that peers announced and did not deliver.
+    pub(crate) async fn given_up(&mut self) -> Result<Vec<GivenUp>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.in_vain_count()?),
-        }
-    }
-
-    /// The end of the log of changes.
-    pub(crate) async fn position(&mut self) -> Result<Position, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.position()?),
-        }
-    }
-
-    /// The certificates that changed after a position, and the end of the log. `None` if they are more than `max`.
-    pub(crate) async fn changed_since(
-        &mut self,
-        position: Position,
-        max: usize,
-    ) -> Result<Option<(Vec<Row>, Position)>, EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.changed_since(position, max)?),
-        }
-    }
-
-    /// Whether [`Self::certified`] would verify nothing.
-    pub(crate) fn knows_certified(&self, row: &Row) -> bool {
-        match self {
-            Self::Sqlite(reader) => reader.knows_certified(row),
-        }
-    }
-
-    /// Calls `visit` with the summary of each certificate that matches `query`.
-    pub(crate) async fn for_each(
-        &mut self,
-        query: &Query,
-        visit: impl FnMut(&Summary) -> ControlFlow<()>,
-    ) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.for_each(query, visit)?),
+            Self::Sqlite(reader) => Ok(reader.given_up()?),
         }
     }
 
@@ -477,15 +410,70 @@ impl Reading {
             Self::Sqlite(reader) => Ok(reader.prepare(arrival, preparation)?),
         }
     }
+}
 
-    /// Prepares overtaken certificates again.
-    pub(crate) async fn prepare_again(
-        &mut self,
-        intake: &mut Intake,
-        preparation: &Preparation,
-    ) -> Result<(), EngineError> {
-        match self {
-            Self::Sqlite(reader) => Ok(reader.prepare_again(intake, preparation)?),
-        }
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use talaria_bench::{CorpusProfile, Generate};
+    use talaria_cert::{Cert, Limits};
+
+    use super::*;
+
+    /// Adds a certificate, and returns its last change.
+    async fn add(engine: &Engine, cert: Cert) -> Position {
+        let (name, mut store) = (cert.fingerprint(), engine.reading().await.unwrap());
+        let preparation = Preparation { limits: Limits::default(), allowed: Duration::MAX };
+        let intake = store.prepare(Arrival::Copies(vec![cert]), &preparation).await.unwrap();
+        assert!(engine.write(intake, None).await.unwrap().is_written());
+        let row = engine.reading().await.unwrap().row(name).await.unwrap();
+        row.expect("the certificate").position()
+    }
+
+    #[test]
+    fn an_order_holds_unless_its_certificate_or_a_link_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let opened = Engine::open(&path, Purpose::Serve, Arc::default());
+        let engine = opened.unwrap_or_else(|error| panic!("{error:?}")).engine;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let corpus = Generate { seed: 3, first: 0, count: 1, profile: CorpusProfile::small() };
+        let cert = talaria_bench::certs(&corpus).remove(0);
+        let (fingerprint, key) = (cert.fingerprint(), cert.retain(|at, _| at == 0));
+        let email: Address = "alice@example.org".parse().unwrap();
+        runtime.block_on(async {
+            let publish = async |since: Option<Position>| {
+                let order = Order {
+                    fingerprint,
+                    wish: Wish::Publish { email: email.clone(), generation: 0 },
+                    unless_changed_since: since.map(Since::Position),
+                };
+                let terms = Terms::now(Limits::default());
+                engine.carry_out(vec![order], terms).await.unwrap().map(|_| ())
+            };
+            let before = add(&engine, key).await;
+            let after = add(&engine, cert).await;
+            assert_ne!(before, after);
+            assert!(matches!(publish(Some(before)).await, Err(Conflict::Changed(_))));
+            assert!(publish(Some(after)).await.is_ok());
+            // The link has ended.
+            assert!(matches!(publish(Some(after)).await, Err(Conflict::Changed(_))));
+            let mut store = engine.reading().await.unwrap();
+            let facts = store.facts(&[fingerprint]).await.unwrap().remove(0);
+            assert_eq!(facts.published, std::slice::from_ref(&email));
+            assert_eq!(store.generation(fingerprint, &email).await.unwrap(), 1);
+            let withdraw = || Order {
+                fingerprint,
+                wish: Wish::Withdraw,
+                unless_changed_since: Some(Since::Position(after)),
+            };
+            let all = vec![withdraw(), withdraw()];
+            let done = engine.carry_out(all, Terms::now(Limits::default())).await.unwrap();
+            // None of the orders is carried out.
+            assert!(matches!(done, Err(Conflict::Missing(_))));
+            let mut store = engine.reading().await.unwrap();
+            assert!(store.row(fingerprint).await.unwrap().is_some());
+        });
     }
 }

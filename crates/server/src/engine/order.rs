@@ -1,8 +1,24 @@
-//! Changes that operators and owners order, and what came of them.
+//! Changes of certificates: what arrives, what operators and owners order, and what came of it.
 
-use talaria::operator::{Command, Outcome};
-use talaria_cert::{Cert, Fingerprint};
-use talaria_store::{IngestOutcome, Intake, Redaction};
+use std::time::Duration;
+
+use talaria_cert::merge::{IngestOutcome, Ingested};
+use talaria_cert::{Address, Cert, Fingerprint, Limits, Redaction};
+
+use super::command::{Command, Outcome};
+use super::row::Position;
+use super::sqlite::opaque;
+use crate::clock;
+
+/// How certificates are prepared: all their signatures are verified.
+#[derive(Clone, Debug)]
+pub(crate) struct Preparation {
+    /// The limits on each certificate.
+    pub(crate) limits: Limits,
+    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`]. Signatures by keys that the engine
+    /// knows count, too.
+    pub(crate) allowed: Duration,
+}
 
 /// Certificates that are to be written.
 #[derive(Debug)]
@@ -11,6 +27,55 @@ pub(crate) enum Arrival {
     Copies(Vec<Cert>),
     /// Instead of the stored one.
     Replacement(Cert),
+    /// Prepared before, but somebody else has changed the stored ones since.
+    Overtaken(Box<Intake>),
+}
+
+/// Certificates that are prepared, and only have to be written.
+#[derive(Debug)]
+pub(crate) enum Intake {
+    Sqlite(opaque::Intake),
+}
+
+impl Intake {
+    /// Whether all certificates are written or refused.
+    pub(crate) fn is_written(&self) -> bool {
+        let Self::Sqlite(intake) = self;
+        intake.is_written()
+    }
+
+    /// Whether some certificates have to be prepared again, because somebody else changed them first.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        let Self::Sqlite(intake) = self;
+        intake.is_overtaken()
+    }
+
+    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`].
+    pub(crate) fn cost(&self) -> Duration {
+        let Self::Sqlite(intake) = self;
+        intake.cost()
+    }
+
+    /// One outcome for each certificate, in their order, once all is written.
+    pub(crate) fn into_ingested(self) -> Vec<Ingested> {
+        let Self::Sqlite(intake) = self;
+        intake.into_ingested()
+    }
+}
+
+/// The limits and the time of a change.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// Those on each certificate that is written.
+    pub(crate) limits: Limits,
+    /// Seconds since 1970.
+    pub(crate) now: u32,
+}
+
+impl Terms {
+    pub(crate) fn now(limits: Limits) -> Self {
+        Self { limits, now: clock::now() }
+    }
 }
 
 /// An order about one certificate.
@@ -18,8 +83,16 @@ pub(crate) enum Arrival {
 pub(crate) struct Order {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) wish: Wish,
-    /// The order holds only if the certificate is here and has not changed after this time (seconds since 1970).
-    pub(crate) unless_changed_since: Option<u32>,
+    /// The order holds only if the certificate is here and has not changed since.
+    pub(crate) unless_changed_since: Option<Since>,
+}
+
+/// The time of a look at a certificate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Since {
+    /// Seconds since 1970.
+    Time(u32),
+    Position(Position),
 }
 
 /// What is ordered.
@@ -31,6 +104,10 @@ pub(crate) enum Wish {
     Withdraw,
     /// Replaced by its owner's copy.
     Replace(Box<Replacement>),
+    /// Found by an address from now on, if the links to the address are still of this generation. Links end.
+    Publish { email: Address, generation: u32 },
+    /// Not found by an address any more. Links to it end.
+    Unpublish(Address),
 }
 
 /// A certificate that is ready to replace the stored one.
@@ -51,6 +128,8 @@ pub(crate) enum Done {
     /// Its names are gone, and its revocation stays.
     Bared,
     Replaced(IngestOutcome),
+    Published,
+    Unpublished,
 }
 
 /// Why orders were not carried out.

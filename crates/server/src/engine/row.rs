@@ -1,43 +1,21 @@
-//! Certificates as the engine names them, and searches for them.
+//! Certificates as the engine gives them, and the bounds of searches for them.
 
 use talaria_cert::{Fingerprint, Summary};
-use talaria_store::{CertId, ChangeNumber};
 
-/// The place of a certificate in an engine: a shortcut past the look-up of its fingerprint.
-///
-/// Only the engine that gave it can read it. The certificate may have been deleted since.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Place(pub(super) CertId);
-
-/// The name of a certificate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Name {
-    Fingerprint(Fingerprint),
-    Place(Place),
-}
-
-impl From<Fingerprint> for Name {
-    fn from(fingerprint: Fingerprint) -> Self {
-        Self::Fingerprint(fingerprint)
-    }
-}
-
-impl From<Place> for Name {
-    fn from(place: Place) -> Self {
-        Self::Place(place)
-    }
-}
+use super::sqlite::opaque;
 
 /// A certificate in a listing.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// The summary as it holds at the moment of the reading.
     pub(crate) summary: Summary,
-    pub(crate) place: Place,
-    /// The change that made the certificate what it is.
-    pub(super) change: ChangeNumber,
-    /// The number of the reading that it is from.
-    pub(super) reading: u64,
+    pub(super) place: Place,
+}
+
+/// What an engine keeps in a row for itself, so that it need not look the fingerprint up again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Sqlite(opaque::Place),
 }
 
 impl Row {
@@ -45,6 +23,29 @@ impl Row {
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         self.summary.fingerprint()
     }
+
+    /// The change that made the certificate what it is.
+    pub(crate) fn position(&self) -> Position {
+        let Place::Sqlite(place) = &self.place;
+        Position::Sqlite(place.change())
+    }
+
+    /// Whether the signatures of other keys were verified lately, so that [`Judging::All`] costs nothing.
+    pub(crate) fn is_judged(&self) -> bool {
+        let Place::Sqlite(place) = &self.place;
+        place.is_judged()
+    }
+}
+
+/// The signatures of a certificate on which there are to be verdicts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Judging {
+    /// Those that were verified when it was written.
+    Stored,
+    /// All that its own key may have made.
+    Own,
+    /// Those of other keys, too. Which keys are here is known as of a few minutes ago.
+    All,
 }
 
 /// Bounds of a search.
@@ -64,13 +65,29 @@ pub(crate) struct Page {
     pub(crate) more: bool,
 }
 
-/// A position in the log of changes. Those of one engine are comparable, and nothing else can be computed with them.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Position(pub(super) ChangeNumber);
+/// A position in the log of changes, of which only the engine that gave it knows more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Position {
+    Sqlite(opaque::Change),
+}
 
-impl Position {
-    /// A number that grows with the changes, for people.
-    pub(crate) fn number(self) -> i64 {
-        self.0.get()
+/// A count over all certificates, as far as it has come.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    pub(crate) holds: talaria::Statistics,
+    /// Where it goes on, `None` at the start and at the end.
+    pub(super) after: Option<Last>,
+}
+
+/// The last certificate that was counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Last {
+    Sqlite(opaque::Last),
+}
+
+impl Counting {
+    /// Whether there are more certificates to be counted.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.after.is_some()
     }
 }

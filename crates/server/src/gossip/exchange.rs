@@ -245,5 +245,5 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
 
 /// Makes sure that there is a tree for the view of a peer.
 async fn keep_view(engine: &Engine, view: View) -> Result<(), ExchangeFailure> {
-    engine.keep_view(view).await.map_err(|error| ExchangeFailure::View(error.into()))
+    engine.follow(Some(view)).await.map_err(|error| ExchangeFailure::View(error.into()))
 }

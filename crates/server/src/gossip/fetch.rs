@@ -16,7 +16,7 @@ use crate::answer::Refusal;
 use crate::budget::{Budget, Room};
 use crate::clock;
 use crate::config::Settings;
-use crate::engine::{Engine, IngestOutcome, Peer};
+use crate::engine::{Engine, InVain, IngestOutcome, Note, Peer};
 use crate::intake::Lanes;
 use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
@@ -163,8 +163,8 @@ impl Fetcher {
             };
             let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
             let (peer, view) = (name(source.peer), source.peer.view);
-            let marked = self.engine.mark_in_vain(peer, view, missing, tries).await;
-            marked.map_err(Refusal::from)?;
+            let in_vain = Note::InVain { peer, view, digests: missing, tries };
+            self.engine.note(in_vain).await.map_err(Refusal::from)?;
         }
         Ok(fetched)
     }
@@ -200,7 +200,7 @@ impl Fetcher {
         count(&self.metrics.certs_fetched, came);
         let outcomes = self.lanes.add_from_peer(certs).await?;
         drop(room);
-        self.engine.follow().await.map_err(Refusal::from)?;
+        self.engine.follow(None).await.map_err(Refusal::from)?;
         let missing = self.lacking(source.peer.view, digests);
         let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
         let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
@@ -223,19 +223,15 @@ async fn promising(
     view: View,
     wanted: Vec<Digest>,
 ) -> Result<Vec<Digest>, Refusal> {
-    let mut store = engine.reading().await?;
+    let digests: Vec<[u8; 16]> = wanted.iter().map(|digest| digest.0).collect();
+    let before = engine.reading().await?.in_vain(peer, view, &digests).await?;
     let now = clock::now();
-    let mut promising = Vec::with_capacity(wanted.len());
-    for digest in wanted {
-        let in_vain = store.in_vain(peer, view, digest.0).await?.is_some_and(|before| {
-            before.tries >= TRIES
-                || now.saturating_sub(before.time.seconds()) < before.tries * PAUSE_S
-        });
-        if !in_vain {
-            promising.push(digest);
-        }
-    }
-    Ok(promising)
+    let is_promising = |before: InVain| {
+        before.tries < TRIES && now.saturating_sub(before.time) >= before.tries * PAUSE_S
+    };
+    let wanted = wanted.into_iter().zip(before);
+    let promising = wanted.filter(|(_, before)| before.is_none_or(is_promising));
+    Ok(promising.map(|(digest, _)| digest).collect())
 }
 
 /// The memory for a reply.

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
-use talaria_cert::View;
+use talaria_cert::{Fingerprint, View};
 use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 
 use crate::answer::{Answer, Pieces, Refusal, ok, streamed};
-use crate::engine::{Engine, Place};
+use crate::engine::{Engine, Judging, Row};
 use crate::metrics::{Metrics, count};
 use crate::request::Request;
 use crate::search;
 
 /// Bytes of certificates in one answer to a hash query; the rest is left out and asked for again.
 const HASHQUERY_BYTES: u64 = 16 << 20;
+
+/// Digests that are looked up at once.
+const DIGESTS: usize = 100;
 
 /// Answers peers that have found out what they miss.
 pub(crate) struct HashQueries {
@@ -46,22 +49,26 @@ impl HashQueries {
 async fn reply(engine: Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answer, Refusal> {
     let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
     let mut store = engine.reading().await?;
-    for digest in digests {
-        let Some((view, place)) = store.by_digest(digest.0).await? else { continue };
-        let length = store.length(place).await?;
-        all += length;
-        if all > HASHQUERY_BYTES && !found.is_empty() {
-            break;
+    'all: for some in digests.chunks(DIGESTS) {
+        let some: Vec<[u8; 16]> = some.iter().map(|digest| digest.0).collect();
+        let (views, rows): (Vec<View>, Vec<Row>) =
+            store.by_digests(&some).await?.into_iter().unzip();
+        let lengths = store.lengths(&rows).await?;
+        for ((view, row), length) in views.into_iter().zip(rows).zip(lengths) {
+            all += length;
+            if all > HASHQUERY_BYTES && !found.is_empty() {
+                break 'all;
+            }
+            largest = length.max(largest);
+            found.push((view, row.fingerprint()));
         }
-        largest = length.max(largest);
-        found.push((view, place));
     }
     drop(store);
     count(&metrics.certs_given, found.len());
     let start = u32::try_from(found.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
-    let certs = stream::iter(found).then(move |(view, place)| {
+    let certs = stream::iter(found).then(move |(view, name)| {
         let engine = engine.clone();
-        async move { as_in_view(&engine, view, place).await }
+        async move { as_in_view(&engine, view, name).await }
     });
     let end = Ok(Bytes::from_static(b"\r\n"));
     let pieces = stream::iter([Ok(start.into())]).chain(certs).chain(stream::iter([end]));
@@ -78,9 +85,11 @@ async fn reply(engine: Engine, metrics: &Metrics, digests: &[Digest]) -> Result<
 }
 
 /// A certificate as a view has it, after its length.
-async fn as_in_view(engine: &Engine, view: View, place: Place) -> Result<Bytes, Refusal> {
+async fn as_in_view(engine: &Engine, view: View, name: Fingerprint) -> Result<Bytes, Refusal> {
     let gone = || Refusal::NotFound("a certificate was deleted meanwhile".into());
-    let stored = engine.reading().await?.stored(place).await?.ok_or_else(gone)?;
+    let mut store = engine.reading().await?;
+    let row = store.row(name).await?.ok_or_else(gone)?;
+    let stored = store.stored(&row, Judging::Stored).await?.ok_or_else(gone)?;
     let cert = match view {
         View::Sks => stored.cert,
         View::Hockeypuck21 | View::Hockeypuck23 => {

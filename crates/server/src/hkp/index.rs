@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use talaria_cert::{
-    Address, Capabilities, KeySummary, UserIdContent, Validity, timestamp, user_id,
+    Address, Capabilities, Fingerprint, KeySummary, UserIdContent, Validity, timestamp, user_id,
 };
 
 use crate::answer::Refusal;
@@ -70,10 +70,12 @@ pub(crate) async fn entries(
     config: &Config,
 ) -> Result<Vec<Entry>, Refusal> {
     let now = clock::now();
+    let names: Vec<Fingerprint> = rows.iter().map(Row::fingerprint).collect();
+    let facts = store.facts(&names).await?;
     let mut entries = Vec::with_capacity(rows.len());
-    for Row { summary, .. } in rows {
+    for (Row { summary, .. }, facts) in rows.iter().zip(facts) {
         let fingerprint = summary.fingerprint();
-        let confirmed = store.published(fingerprint).await?;
+        let confirmed = facts.published;
         let user_ids = summary.user_ids.iter().filter(|user_id| user_id.created > 0);
         let user_ids = user_ids.filter_map(|user_id| {
             let UserIdContent::Text(text) = &user_id.content else { return None };

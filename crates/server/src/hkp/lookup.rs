@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header;
-use talaria_cert::Enarmor;
+use talaria_cert::{Enarmor, Fingerprint};
 
 use super::answers::{COUNT, armored, marked};
 use super::index::entries;
@@ -136,7 +136,7 @@ impl Lookups {
             };
             return self.engine.read(find).await;
         }
-        if page.rows.len() > 1 || search::is_heavy(&store, &page.rows, &ask.config.policy) {
+        if page.rows.len() > 1 || search::is_heavy(&page.rows, &ask.config.policy) {
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
             let answer =
@@ -182,13 +182,13 @@ impl Ask {
                 page::list(&visit(), store, rows, &self.text, more).await?
             }
             Form { op: Op::Get, .. } => {
-                let found = self.found(store, rows).await?;
-                page::armored(&visit(), store, &found[0]).await?
+                let found = self.found(store, rows).await?.swap_remove(0);
+                page::armored(&visit(), store, found).await?
             }
             Form { json: true, .. } => json(&entries(store, &rows, &self.config).await?),
             Form { machine: true, .. } => machine_index(store, &rows, &self.config).await?,
             Form { op: Op::VerboseIndex, .. } if rows.len() == 1 => {
-                match page::certificate(&visit(), store, &rows[0], None).await? {
+                match page::certificate(&visit(), store, &rows[0]).await? {
                     Some(answer) => answer,
                     None => page::list(&visit(), store, rows, &self.text, more).await?,
                 }
@@ -251,10 +251,9 @@ async fn machine_index(
 ) -> Result<Answer, Refusal> {
     let mut confirmed = std::collections::HashMap::new();
     if config.vks.only_confirmed {
-        for row in rows {
-            let fingerprint = row.fingerprint();
-            confirmed.insert(fingerprint, store.published(fingerprint).await?);
-        }
+        let names: Vec<Fingerprint> = rows.iter().map(Row::fingerprint).collect();
+        let facts = store.facts(&names).await?.into_iter().map(|facts| facts.published);
+        confirmed.extend(names.into_iter().zip(facts));
     }
     let body =
         machine::index(rows.iter().map(|row| &row.summary), clock::now(), |summary, text| {
@@ -272,8 +271,7 @@ async fn hash_get(
     config: &Config,
 ) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
-    let (_, place) = store.by_digest(digest).await?.ok_or_else(nothing)?;
-    let row = store.row(place).await?.ok_or_else(nothing)?;
+    let (_, row) = store.by_digests(&[digest]).await?.pop().ok_or_else(nothing)?;
     let found = search::found(store, vec![row], config).await?;
     if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
 }

@@ -31,7 +31,7 @@ impl Statistics {
         let answer = async move || {
             let config = this.settings.load();
             let certs = this.figures.certs_now().await?;
-            let last_change = this.engine.reading().await?.position().await?;
+            let last_change = this.engine.reading().await?.numbers().await?.last_change;
             // Beside our own names, those of Hockeypuck.
             let mut peers = Vec::new();
             for peer in this.peers.statuses().await? {
@@ -69,7 +69,7 @@ impl Statistics {
                 "contact": config.server.contact,
                 "operator": config.server.operator,
                 "numkeys": certs,
-                "last_change": last_change.number(),
+                "last_change": last_change,
                 "uptime_s": this.started.elapsed().as_secs(),
                 "days": days,
                 "days_counted": changes.map(|changes| talaria_cert::timestamp(changes.time)),

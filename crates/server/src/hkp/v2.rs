@@ -230,11 +230,11 @@ async fn by_identity(
     let exact = email.map_or_else(|| Query::Exact(identity.to_owned()), Query::Email);
     let mut page = Search::Exact(exact).rows(store, config).await?;
     let in_any_case = Query::Identity(identity.to_owned());
-    if !is_indexed(identity) && store.finds_parts().await? {
+    if !is_indexed(identity) {
         let others = store.find(&in_any_case, bounds(config.policy.results)).await?;
         page.more |= others.more;
         for row in others.rows {
-            if page.rows.iter().all(|known| known.place != row.place) {
+            if page.rows.iter().all(|known| known.fingerprint() != row.fingerprint()) {
                 page.rows.push(row);
             }
         }

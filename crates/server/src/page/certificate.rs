@@ -9,14 +9,11 @@ use talaria_cert::{
 };
 
 use super::frame::Visit;
-use super::signers::{self, Signer};
 use super::text::{self, day, encoded, foreign, rest};
 use super::timeline::{self, End, Track};
 use super::{parts, qr};
-use crate::answer::{Answer, Refusal};
+use crate::answer::Answer;
 use crate::clock;
-use crate::engine::{Bounds, Query, Reading, Row};
-use crate::search::{Found, LOOKS_MAX, served};
 
 /// Signatures of others that are shown on one user ID.
 const SIGNATURES_MAX: usize = 200;
@@ -33,27 +30,39 @@ const TRACKS_MAX: usize = 6;
 /// Bytes of a certificate whose armor is on the page as well.
 const ARMOR_BYTES_MAX: usize = 256 << 10;
 
-/// Looks up `/certificate/FINGERPRINT`, of a primary key or a subkey.
-pub(crate) async fn lookup(store: &mut Reading, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
-    let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
-        return Ok(Vec::new());
-    };
-    let mut rows = store.find(&query, Bounds { results: 10, looks: LOOKS_MAX }).await?.rows;
-    let own = |row: &Row| row.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
-    if let Some(at) = rows.iter().position(own) {
-        rows = vec![rows.swap_remove(at)];
-    }
-    Ok(rows)
+/// The issuer of a signature, as far as the engine knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Signer {
+    /// The certificate that the signing key belongs to.
+    pub(crate) fingerprint: Fingerprint,
+    /// Its name, `None` if it has none that may be shown.
+    pub(crate) name: Option<String>,
 }
 
-/// A certificate that was asked for in armor, for people: the page of the certificate, with its armor.
-pub(crate) async fn armored(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    one: &Found,
-) -> Result<Answer, Refusal> {
-    let answer = page(visit, store, &one.row, Some(&one.cert)).await?;
-    answer.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
+/// A certificate and all that its page shows.
+pub(crate) struct Shown {
+    /// As it is served.
+    pub(crate) cert: Cert,
+    /// The validity of the primary key can follow from packets that the page does not show.
+    pub(crate) primary: KeySummary,
+    pub(crate) signers: HashMap<KeyId, Signer>,
+    /// The primary keys of those who may have revoked it in the owner's name.
+    pub(crate) revokers: Vec<(Fingerprint, Vec<u8>)>,
+    /// The addresses whose owner confirmed them here.
+    pub(crate) published: Vec<Address>,
+}
+
+/// Whether a page ends with the certificate in armor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Armor {
+    Shown,
+    Left,
+}
+
+/// Calls `look` with the signatures of others that the page shows.
+pub(crate) fn signatures_shown(cert: &Cert, look: impl FnMut(&Signature<'_>)) {
+    let (components, _) = components(cert);
+    components.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX)).for_each(look);
 }
 
 /// A component of a certificate as it is given out.
@@ -97,26 +106,13 @@ fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     (parts, verdicts)
 }
 
-/// The page of a certificate, `None` if no part of it is served. `cert` is the served certificate, if
-/// the caller has it already; its armor is shown.
-pub(crate) async fn page(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    row: &Row,
-    cert: Option<&Cert>,
-) -> Result<Option<Answer>, Refusal> {
+/// The page of a certificate.
+pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
     let (texts, now) = (visit.texts, clock::now());
-    let known = match cert {
-        Some(_) => None,
-        None => served(store, row, &visit.config).await?,
-    };
-    let Some(shown) = cert.or(known.as_ref()) else { return Ok(None) };
-    let (components, verdicts) = components(shown);
-    let mut summary = Summary::evaluate(shown, &verdicts, now);
-    // The validity of the primary key can follow from packets that the page does not show.
-    summary.primary = row.summary.primary.clone();
-    let signatures = components.iter().flat_map(|part| part.others.iter().take(SIGNATURES_MAX));
-    let signers = signers::resolve(visit, store, signatures).await?;
+    let Shown { cert, primary, signers, revokers, published } = shown;
+    let (components, verdicts) = components(cert);
+    let mut summary = Summary::evaluate(cert, &verdicts, now);
+    summary.primary = primary.clone();
     let is_user_id =
         |part: &&Part<'_>| matches!(part.packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
     let is_subkey =
@@ -127,10 +123,10 @@ pub(crate) async fn page(
     user_ids
         .sort_by_key(|(user_id, _)| (!user_id.primary, std::cmp::Reverse(user_id.validity(now))));
     let subkeys: Vec<_> = summary.subkeys.iter().zip(components.iter().filter(is_subkey)).collect();
-    let published = store.published(summary.fingerprint()).await?;
-    let by_revokers = by_revokers(store, shown, &row.summary).await?;
-    let view = View { visit, summary: &summary, signers: &signers, by_revokers, published, now };
-    let names = parts::names(visit, store, &summary).await?;
+    let by_revokers =
+        revokers.iter().flat_map(|(by, key)| cert.signatures_of_revoker(*by, key)).collect();
+    let view = View { visit, summary: &summary, signers, by_revokers, published, now };
+    let names = parts::names(visit, &summary, Some(published));
     let first = names.first().map(parts::name);
     let fingerprint = summary.fingerprint();
     let primary = components.first();
@@ -181,27 +177,10 @@ pub(crate) async fn page(
                 (view.keys(&subkeys))
                 @if let Some(primary) = primary { (view.others(primary)) }
             }
-            @if cert.is_some() { (armor(visit, shown)) }
+            @if armored == Armor::Shown { (armor(visit, cert)) }
         }
     };
-    Ok(Some(visit.page(&title, &body)))
-}
-
-/// The revocations of `cert` that its named revokers have made. Anybody can name a revoker as the maker of a signature.
-async fn by_revokers<'a>(
-    store: &mut Reading,
-    cert: &'a Cert,
-    summary: &Summary,
-) -> Result<Vec<Signature<'a>>, Refusal> {
-    let mut made = Vec::new();
-    for by in summary.revoked_by() {
-        let Some(row) = store.row(by).await? else { continue };
-        let Some(revoker) = store.stored(row.place).await? else { continue };
-        if let Some(key) = revoker.cert.packets().next() {
-            made.extend(cert.signatures_of_revoker(by, key.body));
-        }
-    }
-    Ok(made)
+    visit.page(&title, &body)
 }
 
 fn armor(visit: &Visit<'_>, cert: &Cert) -> Markup {
@@ -246,7 +225,7 @@ struct View<'a> {
     signers: &'a HashMap<KeyId, Signer>,
     by_revokers: Vec<Signature<'a>>,
     /// The addresses whose owner confirmed them here.
-    published: Vec<Address>,
+    published: &'a [Address],
     now: u32,
 }
 
@@ -336,7 +315,7 @@ impl<'a> View<'a> {
 
     /// Whether somebody who reads mail to the address of a user ID confirmed it on this server.
     fn is_confirmed(&self, user_id: &UserIdSummary) -> bool {
-        self.visit.config.vks.enabled && parts::is_confirmed(user_id, &self.published, self.now)
+        self.visit.config.vks.enabled && parts::is_confirmed(user_id, self.published, self.now)
     }
 
     /// User IDs: the first ones, then those behind a click.

@@ -1,6 +1,6 @@
 //! The pages: rendered here, useful without JavaScript, in the language of the reader.
 //!
-//! A page is a function of the client ([`Visit`]) and of the data to show. Texts by strangers (user IDs,
+//! A page is a function of the client ([`Visit`]) and of the data to show, which `gather` reads before. Texts by strangers (user IDs,
 //! search terms, answers of peers) go through [`text`], so that they cannot change how the rest of the
 //! page reads.
 
@@ -9,6 +9,7 @@ mod certificate;
 mod chart;
 mod failure;
 mod frame;
+mod gather;
 mod language;
 mod number;
 mod operator;
@@ -16,7 +17,6 @@ mod parts;
 mod peers;
 mod qr;
 mod search;
-mod signers;
 mod statistics;
 mod suggest;
 mod text;
@@ -33,19 +33,64 @@ use talaria_recon::PrefixTree;
 
 use crate::answer::{Answer, Refusal};
 use crate::config::Settings;
-use crate::engine::{Bounds, Engine, Query, Reading};
+use crate::engine::{Bounds, Engine, Query, Reading, Row};
 use crate::figures::Figures;
 use crate::gossip::Peers;
 use crate::metrics::Metrics;
 use crate::operators::operators_only;
+use crate::report::Report;
 use crate::request::Request;
-use crate::search::LOOKS_MAX;
+use crate::search::{Found, LOOKS_MAX};
+use crate::token::Tokens;
 
-pub(crate) use certificate::{armored, page as certificate};
 pub(crate) use failure::refusal;
 pub(crate) use frame::Visit;
-pub(crate) use search::list;
-pub(crate) use upload::{form as upload_form, report as uploaded};
+pub(crate) use upload::form as upload_form;
+
+use certificate::Armor;
+
+/// The page of a certificate, `None` if no part of it is served.
+pub(crate) async fn certificate(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    row: &Row,
+) -> Result<Option<Answer>, Refusal> {
+    let shown = gather::certificate(visit, store, row, None).await?;
+    Ok(shown.map(|shown| certificate::page(visit, &shown, Armor::Left)))
+}
+
+/// The page of a certificate that was found, with its armor.
+pub(crate) async fn armored(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    found: Found,
+) -> Result<Answer, Refusal> {
+    let shown = gather::certificate(visit, store, &found.row, Some(found.cert)).await?;
+    let page = shown.map(|shown| certificate::page(visit, &shown, Armor::Shown));
+    page.ok_or_else(|| Refusal::NotFound("no certificate was found".into()))
+}
+
+/// A list of certificates: the first ones, if there are `more`.
+pub(crate) async fn list(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    rows: Vec<Row>,
+    text: &str,
+    more: bool,
+) -> Result<Answer, Refusal> {
+    Ok(search::list(visit, &gather::listing(visit, store, rows, text, more).await?))
+}
+
+/// The result of an upload.
+pub(crate) async fn uploaded(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    tokens: &Tokens,
+    report: &Report,
+) -> Result<Answer, Refusal> {
+    let uploaded = gather::uploaded(visit, store, tokens, report).await?;
+    Ok(upload::report(visit, report, &uploaded))
+}
 
 /// Answers the paths that are pages and nothing else.
 pub(crate) struct Pages {
@@ -88,7 +133,9 @@ impl Pages {
         };
         let request = request.clone();
         let read = self.engine.read(async move |store: &mut Reading| {
-            suggest::suggestions(&Visit::new(&request, config), store, &typed).await
+            let visit = Visit::new(&request, config);
+            let candidates = gather::candidates(&visit, store, &typed).await?;
+            Ok::<_, Refusal>(suggest::suggestions(&visit, candidates, &typed))
         });
         Ok(suggest::answer(&read.await?))
     }
@@ -118,16 +165,16 @@ impl Pages {
     async fn operator(&self, request: &Request) -> Result<Answer, Refusal> {
         let visit = self.visit(request);
         operators_only(&visit.config, request)?;
-        let mut store = self.engine.reading().await?;
+        let numbers = self.engine.reading().await?.numbers().await?;
         let (engine, progress) = (&self.engine, self.engine.progress());
         let digests = |view| Some((view, engine.with_tree(view, PrefixTree::len)? as u64));
         let shown = operator::Health {
             certs: self.figures.certs(),
-            last_change: store.position().await?.number().unsigned_abs(),
+            last_change: numbers.last_change,
             uptime_s: self.started.elapsed().as_secs(),
             commits: progress.commits,
             writes_waiting: progress.waiting as u64,
-            unobtainable: store.in_vain_count().await?,
+            unobtainable: numbers.in_vain,
             views: View::ALL.into_iter().filter_map(digests).collect(),
             peers: self.peers.statuses().await?,
             counters: self.metrics.counters(),
@@ -138,15 +185,15 @@ impl Pages {
     /// Answers `/certificate/FINGERPRINT`, of a primary key or a subkey.
     async fn certificate(&self, request: &Request, fingerprint: &str) -> Result<Answer, Refusal> {
         let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
-        let rows = certificate::lookup(&mut self.engine.reading().await?, fingerprint).await?;
+        let rows = gather::lookup(&mut self.engine.reading().await?, fingerprint).await?;
         let (config, request) = (self.settings.load_full(), request.clone());
         let text = fingerprint.to_owned();
         let read = self.engine.read(async move |store: &mut Reading| {
             let visit = Visit::new(&request, config);
             match &rows[..] {
                 [] => Err(nothing()),
-                [row] => certificate(&visit, store, row, None).await?.ok_or_else(nothing),
-                _ => search::list(&visit, store, rows, &text, false).await,
+                [row] => certificate(&visit, store, row).await?.ok_or_else(nothing),
+                _ => list(&visit, store, rows, &text, false).await,
             }
         });
         read.await

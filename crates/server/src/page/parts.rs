@@ -6,37 +6,31 @@ use talaria_cert::{Address, KeySummary, Summary, UserIdContent, UserIdSummary, V
 use super::frame::Visit;
 use super::text::{day, foreign};
 use super::texts::Texts;
-use crate::answer::Refusal;
-use crate::engine::Reading;
 
 /// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
 /// that is asked for; the primary one first.
-pub(crate) async fn names(
+pub(crate) fn names(
     visit: &Visit<'_>,
-    store: &mut Reading,
     summary: &Summary,
-) -> Result<Vec<UserIdSummary>, Refusal> {
-    let confirmed = if visit.config.vks.only_confirmed {
-        Some(store.published(summary.fingerprint()).await?)
-    } else {
-        None
-    };
+    confirmed: Option<&Vec<Address>>,
+) -> Vec<UserIdSummary> {
+    let only = visit.config.vks.only_confirmed;
+    let is_confirmed = |email: &Address| confirmed.is_some_and(|all| all.contains(email));
     let mut names: Vec<_> = summary
         .user_ids
         .iter()
         .filter(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
                 user_id.created > 0
-                    && confirmed.as_ref().is_none_or(|confirmed| {
-                        Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email))
-                    })
+                    && (!only
+                        || Address::of_user_id(text).is_some_and(|email| is_confirmed(&email)))
             }
             UserIdContent::Attribute { .. } => false,
         })
         .cloned()
         .collect();
     names.sort_by_key(|user_id| !user_id.primary);
-    Ok(names)
+    names
 }
 
 /// The text of a user ID.

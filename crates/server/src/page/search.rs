@@ -1,17 +1,17 @@
 //! The start page with its search form, and the results of a search.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use maud::{Markup, html};
-use talaria_cert::{Address, Summary, UserIdContent, UserIdSummary, Validity, user_id};
+use talaria_cert::{
+    Address, Fingerprint, Summary, UserIdContent, UserIdSummary, Validity, user_id,
+};
 
 use super::frame::Visit;
 use super::number::grouped;
 use super::parts::{self, keyserver, name, names};
 use super::text::{encoded, fingerprint, foreign, path, rest};
-use crate::answer::{Answer, Refusal};
-use crate::clock;
-use crate::engine::{Reading, Row};
+use crate::answer::Answer;
 use crate::search::Search;
 
 /// User IDs beside the primary one that a card shows.
@@ -76,34 +76,56 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
     }
 }
 
-/// A list of certificates: the first ones, if there are `more`.
-pub(crate) async fn list(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    mut rows: Vec<Row>,
-    text: &str,
+/// The certificates that a search has found, and what else their page shows.
+pub(crate) struct Listing {
+    /// In the order of the pages: the first ones, if there are more.
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) confirmed: HashMap<Fingerprint, Vec<Address>>,
+    text: String,
     more: bool,
-) -> Result<Answer, Refusal> {
-    let (texts, now) = (visit.texts, clock::now());
-    let rank = |row: &Row| (row.summary.validity(now), row.summary.primary.created);
-    // The search has put the owner first. Dates say nothing: anybody can choose them.
-    if is_for_words(visit, text) {
-        rows.sort_by_key(|row| std::cmp::Reverse(rank(row)));
-    }
-    let valid = rows.iter().filter(|row| row.summary.validity(now) == Validity::Valid).count();
-    let count = rows.len();
-    let pages = count.div_ceil(PAGE).max(1);
-    let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
-    let page: usize = asked.unwrap_or(1).clamp(1, pages);
-    let mut domains: BTreeMap<String, usize> = BTreeMap::new();
-    let mut cards = Vec::with_capacity(PAGE.min(count));
-    for (at, row) in rows.iter().enumerate() {
-        let names = names(visit, store, &row.summary).await?;
-        for domain in domains_of(&names) {
-            *domains.entry(domain).or_default() += 1;
+    /// The page that is shown, from 1, and their number.
+    page: usize,
+    pages: usize,
+    now: u32,
+}
+
+impl Listing {
+    pub(crate) fn new(
+        visit: &Visit<'_>,
+        found: impl Iterator<Item = Summary>,
+        text: &str,
+        more: bool,
+        now: u32,
+    ) -> Self {
+        let mut summaries: Vec<Summary> = found.collect();
+        // The search has put the owner first. Dates say nothing: anybody can choose them.
+        if is_for_words(visit, text) {
+            let rank = |summary: &Summary| (summary.validity(now), summary.primary.created);
+            summaries.sort_by_key(|summary| std::cmp::Reverse(rank(summary)));
         }
-        if at / PAGE + 1 == page {
-            cards.push(card(visit, store, &names, &row.summary, now).await?);
+        let pages = summaries.len().div_ceil(PAGE).max(1);
+        let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
+        let page = asked.unwrap_or(1).clamp(1, pages);
+        Self { summaries, confirmed: HashMap::new(), text: text.to_owned(), more, page, pages, now }
+    }
+
+    /// The certificates on the page that is shown.
+    pub(crate) fn on_page(&self) -> &[Summary] {
+        self.summaries.chunks(PAGE).nth(self.page - 1).unwrap_or_default()
+    }
+}
+
+/// A list of certificates.
+pub(crate) fn list(visit: &Visit<'_>, listing: &Listing) -> Answer {
+    let texts = visit.texts;
+    let &Listing { ref summaries, ref text, more, page, pages, now, .. } = listing;
+    let valid = summaries.iter().filter(|summary| summary.validity(now) == Validity::Valid).count();
+    let count = summaries.len();
+    let confirmed = |summary: &Summary| listing.confirmed.get(&summary.fingerprint());
+    let mut domains: BTreeMap<String, usize> = BTreeMap::new();
+    for summary in summaries {
+        for domain in domains_of(&names(visit, summary, confirmed(summary))) {
+            *domains.entry(domain).or_default() += 1;
         }
     }
     let title = (texts.results_title)(&super::text::plain(text, 60));
@@ -121,11 +143,13 @@ pub(crate) async fn list(
             }
         }
         ol.cards {
-            @for card in cards { li { (card) } }
+            @for summary in listing.on_page() {
+                li { (card(visit, summary, confirmed(summary), now)) }
+            }
         }
         @if pages > 1 { (pager(visit, text, page, pages)) }
     };
-    Ok(visit.page(&title, &body))
+    visit.page(&title, &body)
 }
 
 /// Whether a search is for words, and not for a key or an address.
@@ -196,24 +220,21 @@ fn narrower(
     }
 }
 
-async fn card(
+fn card(
     visit: &Visit<'_>,
-    store: &mut Reading,
-    names: &[UserIdSummary],
     summary: &Summary,
+    published: Option<&Vec<Address>>,
     now: u32,
-) -> Result<Markup, Refusal> {
+) -> Markup {
     let texts = visit.texts;
     let key = &summary.primary;
+    let names = names(visit, summary, published);
     let first = names.first().map(name);
     let validity = summary.validity(now);
-    let published = if visit.config.vks.enabled && validity == Validity::Valid {
-        store.published(summary.fingerprint()).await?
-    } else {
-        Vec::new()
-    };
-    let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, &published, now);
-    Ok(html! {
+    let is_told = visit.config.vks.enabled && validity == Validity::Valid;
+    let published = published.filter(|_| is_told).map_or(&[][..], Vec::as_slice);
+    let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, published, now);
+    html! {
         article.card.old[validity != Validity::Valid] {
             header {
                 h2 {
@@ -252,5 +273,5 @@ async fn card(
             }
             (parts::facts(visit, key))
         }
-    })
+    }
 }

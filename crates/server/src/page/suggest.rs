@@ -2,15 +2,15 @@
 
 use http::header;
 use serde::Serialize;
-use talaria_cert::{Address, Validity, user_id};
+use talaria_cert::{Address, Summary, UserIdSummary, Validity, user_id};
 
 use super::frame::Visit;
-use super::parts::{name, names};
+use super::parts::name;
 use super::text::plain;
-use crate::answer::{Answer, Refusal, json, with};
+use crate::answer::{Answer, json, with};
 use crate::clock;
 use crate::config::Policy;
-use crate::engine::{Bounds, Query, Reading};
+use crate::engine::Bounds;
 use crate::request::Request;
 
 /// Suggestions in one answer.
@@ -23,8 +23,7 @@ const CHARACTERS_MIN: usize = 3;
 const CHARACTERS_MAX: usize = 100;
 
 /// Certificates of which the best are suggested, and those that are looked at to find them.
-const ROWS_MAX: usize = 60;
-const LOOKS_MAX: usize = 1000;
+pub(crate) const BOUNDS: Bounds = Bounds { results: 60, looks: 1000 };
 
 /// Characters of a name.
 const NAME_CHARACTERS: usize = 80;
@@ -54,26 +53,26 @@ pub(crate) fn answer(found: &[Suggestion]) -> Answer {
     with(answer, header::VARY, "Accept-Language")
 }
 
-/// The suggestions for a text.
-pub(crate) async fn suggestions(
+/// A certificate that may be suggested.
+pub(crate) struct Candidate {
+    pub(crate) summary: Summary,
+    /// Its user IDs that are shown.
+    pub(crate) names: Vec<UserIdSummary>,
+}
+
+/// The suggestions for a typed text.
+pub(crate) fn suggestions(
     visit: &Visit<'_>,
-    store: &mut Reading,
+    mut candidates: Vec<Candidate>,
     typed: &str,
-) -> Result<Vec<Suggestion>, Refusal> {
-    if !store.finds_parts().await? {
-        return Ok(Vec::new());
-    }
+) -> Vec<Suggestion> {
     let now = clock::now();
-    let query = Query::Substring(typed.to_owned());
-    let mut rows = store.find(&query, Bounds { results: ROWS_MAX, looks: LOOKS_MAX }).await?.rows;
-    rows.sort_by_key(|row| std::cmp::Reverse(row.summary.validity(now)));
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.summary.validity(now)));
     let mut found = Vec::new();
-    for row in rows {
-        let summary = row.summary;
-        let shown = names(visit, store, &summary).await?;
+    for Candidate { summary, names } in candidates {
         // A text that stands only in a user ID without a self-signature is not suggested.
         let Some(user_id) =
-            shown.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))
+            names.iter().find(|user_id| user_id::folded(&name(user_id)).contains(typed))
         else {
             continue;
         };
@@ -95,7 +94,7 @@ pub(crate) async fn suggestions(
             break;
         }
     }
-    Ok(found)
+    found
 }
 
 fn word(validity: Validity) -> &'static str {

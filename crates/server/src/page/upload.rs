@@ -1,25 +1,23 @@
 //! Uploading: the form, and the result for each certificate.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
-use talaria_cert::{Address, Fingerprint};
+use talaria_cert::{Address, Fingerprint, Summary};
 
 use super::frame::Visit;
 use super::number::grouped;
 use super::parts::{name, names};
 use super::text::{self, foreign};
 use super::texts::Texts;
-use crate::addresses::confirmable;
-use crate::answer::{Answer, Refusal};
-use crate::engine::{Bounds, Query, Reading, Row};
+use crate::answer::Answer;
 use crate::report::{NOTHING_NEW, Named, Report};
-use crate::search::LOOKS_MAX;
-use crate::token::Tokens;
 
 /// Certificates of a list that are shown.
-const SHOWN_MAX: usize = 200;
+pub(crate) const SHOWN_MAX: usize = 200;
 
 /// Certificates of an upload whose addresses can be confirmed. People upload one.
-const OFFERS_MAX: usize = 5;
+pub(crate) const OFFERS_MAX: usize = 5;
 
 /// The form.
 pub(crate) fn form(visit: &Visit<'_>) -> Answer {
@@ -62,13 +60,17 @@ pub(crate) fn form(visit: &Visit<'_>) -> Answer {
     visit.page(texts.upload_title, &body)
 }
 
+/// What the page about an upload shows beside the report.
+pub(crate) struct Uploaded {
+    /// The certificates that are on the server.
+    pub(crate) summaries: HashMap<Fingerprint, Summary>,
+    pub(crate) confirmed: HashMap<Fingerprint, Vec<Address>>,
+    /// The addresses that can be confirmed, with a token for each certificate.
+    pub(crate) offers: Vec<(Fingerprint, String, Vec<Address>)>,
+}
+
 /// The result of an upload.
-pub(crate) async fn report(
-    visit: &Visit<'_>,
-    store: &mut Reading,
-    tokens: &Tokens,
-    report: &Report,
-) -> Result<Answer, Refusal> {
+pub(crate) fn report(visit: &Visit<'_>, report: &Report, uploaded: &Uploaded) -> Answer {
     let texts = visit.texts;
     let title = if report.taken() > 0 { texts.uploaded_title } else { texts.not_uploaded_title };
     let lists = [
@@ -77,42 +79,23 @@ pub(crate) async fn report(
         (texts.report_unchanged, texts.report_unchanged_says, &report.ignored),
         (texts.report_refused, texts.report_refused_says, &report.invalid),
     ];
-    let mut offers = Vec::new();
-    let kept = report.inserted.iter().chain(&report.updated).chain(&report.ignored);
-    for named in kept.take(OFFERS_MAX) {
-        if let Some(row) = row_of(store, named).await?
-            && let Some((token, emails)) =
-                confirmable(store, tokens, &visit.config, row.fingerprint()).await?
-        {
-            offers.push((row.fingerprint(), token, emails));
-        }
-    }
-    let mut sections = Vec::new();
-    for (heading, says, list) in lists.into_iter().filter(|(_, _, list)| !list.is_empty()) {
-        let mut items = Vec::new();
-        for named in list.iter().take(SHOWN_MAX) {
-            items.push(item(visit, store, named).await?);
-        }
-        let left = list.len().saturating_sub(SHOWN_MAX) as u64;
-        let count = grouped(list.len() as u64, texts.thousands);
-        sections.push(html! {
-            section {
-                h2 { (heading) " (" (count) ")" }
-                p { (says) }
-                ul.report {
-                    @for item in items { li { (item) } }
-                    @if left > 0 { li { ((texts.more)(left)) } }
-                }
-            }
-        });
-    }
+    let lists = lists.into_iter().filter(|(_, _, list)| !list.is_empty());
     let body = html! {
         h1 { (title) }
-        @for section in sections { (section) }
-        @if !offers.is_empty() { (confirmation(texts, &offers)) }
+        @for (heading, says, list) in lists {
+            section {
+                h2 { (heading) " (" (grouped(list.len() as u64, texts.thousands)) ")" }
+                p { (says) }
+                ul.report {
+                    @for named in list.iter().take(SHOWN_MAX) { li { (item(visit, uploaded, named)) } }
+                    @if list.len() > SHOWN_MAX { li { ((texts.more)((list.len() - SHOWN_MAX) as u64)) } }
+                }
+            }
+        }
+        @if !uploaded.offers.is_empty() { (confirmation(texts, &uploaded.offers)) }
         p { a href="/upload" { (texts.back_to_upload) } }
     };
-    Ok(visit.page(title, &body))
+    visit.page(title, &body)
 }
 
 /// Forms that ask for mails to the addresses of uploaded certificates.
@@ -140,31 +123,18 @@ fn confirmation(texts: &Texts, offers: &[(Fingerprint, String, Vec<Address>)]) -
     }
 }
 
-/// The certificate that a report names, if it is here.
-async fn row_of(store: &mut Reading, named: &Named) -> Result<Option<Row>, Refusal> {
-    Ok(match named.fingerprint.parse::<Query>() {
-        Ok(query @ Query::Fingerprint(_)) => store
-            .find(&query, Bounds { results: 1, looks: LOOKS_MAX })
-            .await?
-            .rows
-            .into_iter()
-            .next(),
-        _ => None,
-    })
-}
-
-async fn item(visit: &Visit<'_>, store: &mut Reading, named: &Named) -> Result<Markup, Refusal> {
+fn item(visit: &Visit<'_>, uploaded: &Uploaded, named: &Named) -> Markup {
     // The heading says that there was nothing new.
     let reason = named.comment.as_deref().filter(|comment| *comment != NOTHING_NEW);
-    let Some(row) = row_of(store, named).await? else {
-        return Ok(html! {
+    let Some(summary) = named.cert.and_then(|cert| uploaded.summaries.get(&cert)) else {
+        return html! {
             @if !named.fingerprint.is_empty() { code { (named.fingerprint.to_uppercase()) } " " }
             @if let Some(reason) = reason { span lang="en" { (foreign(reason)) } }
-        });
+        };
     };
-    let shown = names(visit, store, &row.summary).await?;
-    let fingerprint = row.fingerprint();
-    Ok(html! {
+    let fingerprint = summary.fingerprint();
+    let shown = names(visit, summary, uploaded.confirmed.get(&fingerprint));
+    html! {
         a href=(text::path(fingerprint)) {
             @match shown.first() {
                 Some(first) => { (foreign(&name(first))) }
@@ -174,5 +144,5 @@ async fn item(visit: &Visit<'_>, store: &mut Reading, named: &Named) -> Result<M
         br;
         (text::fingerprint(fingerprint))
         @if let Some(reason) = reason { br; span lang="en" { (foreign(reason)) } }
-    })
+    }
 }

@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use proptest::prelude::*;
-use talaria_cert::{Cert, Fingerprint, Limits, PossibleIssuer, VERIFIER, Verification, View};
-use talaria_store::{
-    Before, IngestOutcome, IngestRefusal, Ingested, Joining, Offer, Record, Redacted, Redaction,
-    Return, Rules, Store, Stored, decide,
+use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide};
+use talaria_cert::{
+    Cert, Fingerprint, Limits, PossibleIssuer, Redacted, VERIFIER, Verification, View,
 };
+use talaria_store::{IngestOutcome, IngestRefusal, Ingested, Redaction, Return, Store, Stored};
 
 use crate::common::{NOW, corpus, part};
 

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use talaria::operator::Command;
-use talaria::store::Access;
+use talaria_server::{Access, Command};
 
 use super::{Digits, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
@@ -25,10 +24,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Write)?;
-    let store = stores.writable()?;
-    let all = known(&args.fingerprints, store)?;
-    let what = announced(store, &all, "deletes and blocks")?;
+    let operator = cx.operator(Access::Write)?;
+    let all = known(&args.fingerprints, &operator)?;
+    let what = announced(&operator, &all, "deletes and blocks")?;
     confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
-    carry_out(store, cx, "block", &all, &Command::Block)
+    carry_out(&operator, cx, "block", &all, &Command::Block)
 }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use talaria::operator::Command;
-use talaria::store::Access;
+use talaria::cert::Summary;
+use talaria_server::{Access, Command};
 
 use super::{Digits, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
@@ -24,13 +24,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Write)?;
-    let store = stores.writable()?;
-    let all = known(&args.fingerprints, store)?;
-    let mut here = Vec::new();
-    for &fingerprint in &all {
-        here.extend(store.row(fingerprint)?.map(|_| fingerprint));
-    }
-    confirm(cx, args.yes, &announced(store, &here, "deletes")?, "Continue?", Unasked::Proceed)?;
-    carry_out(store, cx, "delete", &all, &Command::Delete)
+    let operator = cx.operator(Access::Write)?;
+    let all = known(&args.fingerprints, &operator)?;
+    let here = operator.summaries(&all)?;
+    let here: Vec<_> = here.iter().map(Summary::fingerprint).collect();
+    confirm(cx, args.yes, &announced(&operator, &here, "deletes")?, "Continue?", Unasked::Proceed)?;
+    carry_out(&operator, cx, "delete", &all, &Command::Delete)
 }

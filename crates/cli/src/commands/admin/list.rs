@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::timestamp;
-use talaria::operator::{KeptOut, kept_out};
-use talaria::store::{Access, Store};
+use talaria_server::{Access, KeptOut};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -17,9 +16,9 @@ use crate::error::CliError;
 pub(super) struct Args {}
 
 pub(super) fn run(_: &Args, cx: &Context) -> Result<ExitCode, CliError> {
-    let store = Store::open(cx.path()?, Access::Read)?;
+    let operator = cx.operator(Access::Read)?;
     let mut out = cx.stdout();
-    for kept_out in kept_out(&store)? {
+    for kept_out in operator.kept_out()? {
         match kept_out {
             KeptOut::Blocked { fingerprint, since } => {
                 let fingerprint = fingerprint.to_string();

@@ -15,9 +15,8 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Subcommand;
-use talaria::cert::Fingerprint;
-use talaria::operator;
-use talaria::store::{Query, Store, StoreError};
+use talaria::cert::{Fingerprint, Query, Summary};
+use talaria_server::{KeptOut, Operator};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -78,26 +77,32 @@ impl FromStr for Digits {
 }
 
 impl Digits {
-    /// The fingerprint with these bytes: that of a certificate that is or was in the store, otherwise that of
-    /// the version with this length. `None` for a version 3 fingerprint that was never in the store, because
-    /// the bytes do not give its key ID.
-    pub(crate) fn resolve(&self, store: &Store) -> Result<Option<Fingerprint>, CliError> {
+    /// The fingerprint with these bytes: a `known` one, otherwise that of the version with this length. `None` for a version
+    /// 3 fingerprint that is not known, because the bytes do not give its key ID.
+    pub(crate) fn resolve(
+        &self,
+        known: impl FnOnce(&Query) -> Result<Vec<Fingerprint>, CliError>,
+    ) -> Result<Option<Fingerprint>, CliError> {
         let bytes = self.0.as_slice();
         let likely = match bytes.len() {
             20 => return Ok(bytes.try_into().ok().map(Fingerprint::V4)),
             32 => bytes.try_into().ok().map(Fingerprint::V6),
             _ => None,
         };
-        let found = store.select(&Query::Fingerprint(bytes.to_vec()), 100)?;
-        let here = found.rows.iter().map(|row| row.summary.fingerprint());
-        let gone = store.log().all_tombstones()?.into_iter().map(|tombstone| tombstone.fingerprint);
-        let known = here.chain(gone).find(|fingerprint| fingerprint.as_bytes() == bytes);
+        let known = known(&Query::Fingerprint(bytes.to_vec()))?;
+        let known = known.into_iter().find(|fingerprint| fingerprint.as_bytes() == bytes);
         Ok(known.or(likely))
     }
 
     /// The fingerprint with these bytes, or an error if it is unknown.
-    fn known(&self, store: &Store) -> Result<Fingerprint, CliError> {
-        self.resolve(store)?.ok_or_else(|| CliError::Missing(format!("no certificate {self}")))
+    fn known(&self, operator: &Operator) -> Result<Fingerprint, CliError> {
+        let known = |query: &Query| {
+            let here = operator.find(query, 100)?;
+            let kept_out = operator.kept_out()?;
+            let kept_out = kept_out.iter().map(KeptOut::fingerprint);
+            Ok(here.iter().map(Summary::fingerprint).chain(kept_out).collect())
+        };
+        self.resolve(known)?.ok_or_else(|| CliError::Missing(format!("no certificate {self}")))
     }
 }
 
@@ -108,11 +113,12 @@ impl std::fmt::Display for Digits {
 }
 
 /// An announcement of the action, with the names of the certificates.
-fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, CliError> {
+fn announced(operator: &Operator, all: &[Fingerprint], verb: &str) -> Result<String, CliError> {
+    let here = operator.summaries(all)?;
     let mut text = format!("This {verb}:");
     for fingerprint in all {
-        let row = store.row(*fingerprint)?;
-        let name = row.as_ref().and_then(|row| row.summary.primary_user_id());
+        let summary = here.iter().find(|summary| summary.fingerprint() == *fingerprint);
+        let name = summary.and_then(Summary::primary_user_id);
         let name = name.map_or_else(|| "(not in the store)".to_owned(), printable);
         text.push_str(&format!("\n  {fingerprint} {name}"));
     }
@@ -120,24 +126,21 @@ fn announced(store: &Store, all: &[Fingerprint], verb: &str) -> Result<String, C
 }
 
 /// The fingerprints of the named certificates.
-fn known(all: &[Digits], store: &Store) -> Result<Vec<Fingerprint>, CliError> {
-    all.iter().map(|digits| digits.known(store)).collect()
+fn known(all: &[Digits], operator: &Operator) -> Result<Vec<Fingerprint>, CliError> {
+    all.iter().map(|digits| digits.known(operator)).collect()
 }
 
 /// Carries out a command about all of the certificates, or none, and prints the results. The exit status is 1 if there was
 /// nothing to do for one of them.
 fn carry_out(
-    store: &mut Store,
+    operator: &Operator,
     cx: &Context,
     action: &'static str,
     fingerprints: &[Fingerprint],
-    command: &operator::Command,
+    command: &talaria_server::Command,
 ) -> Result<ExitCode, CliError> {
     use std::io::Write as _;
-    let outcomes = store.atomically(|store| -> Result<Vec<operator::Outcome>, StoreError> {
-        let all = fingerprints.iter();
-        all.map(|&fingerprint| command.carry_out(store, fingerprint, cx.now.into())).collect()
-    })?;
+    let outcomes = operator.carry_out(fingerprints, command, cx.now)?;
     let mut out = cx.report_stdout();
     for (fingerprint, outcome) in fingerprints.iter().zip(&outcomes) {
         let (fingerprint, outcome) = (fingerprint.to_string(), outcome.words());

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
-use talaria::operator::Command;
-use talaria::store::{Access, Redaction};
+use talaria::cert::Redaction;
+use talaria_server::{Access, Command};
 
 use super::{Digits, carry_out};
 use crate::context::Context;
@@ -31,10 +31,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Write)?;
-    let store = stores.writable()?;
-    let fingerprint = args.fingerprint.known(store)?;
-    let here = store.get(fingerprint)?;
+    let operator = cx.operator(Access::Write)?;
+    let fingerprint = args.fingerprint.known(&operator)?;
+    let here = operator.summaries(&[fingerprint])?.pop();
     let mut redactions = Vec::new();
     if args.all {
         redactions.push(Redaction::All);
@@ -42,7 +41,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for text in &args.user_id {
         let body = text.as_bytes();
         if let Some(here) = &here
-            && !here.cert.user_ids().any(|user_id| user_id == body)
+            && !here.texts().any(|user_id| user_id == body)
         {
             cx.status(format_args!(
                 "{fingerprint} has no user ID {:?} now; it will be refused if it arrives.",
@@ -51,5 +50,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         redactions.push(Redaction::of(body));
     }
-    carry_out(store, cx, "redact", &[fingerprint], &Command::Redact(redactions))
+    carry_out(&operator, cx, "redact", &[fingerprint], &Command::Redact(redactions))
 }

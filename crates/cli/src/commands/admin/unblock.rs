@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use talaria::operator::Command;
-use talaria::store::Access;
+use talaria_server::{Access, Command};
 
 use super::{Digits, carry_out, known};
 use crate::context::Context;
@@ -20,8 +19,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Write)?;
-    let store = stores.writable()?;
-    let all = known(&args.fingerprints, store)?;
-    carry_out(store, cx, "unblock", &all, &Command::Unblock)
+    let operator = cx.operator(Access::Write)?;
+    let all = known(&args.fingerprints, &operator)?;
+    carry_out(&operator, cx, "unblock", &all, &Command::Unblock)
 }

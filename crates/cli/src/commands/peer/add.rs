@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use talaria::cert::View;
-use talaria::store::{Access, Peer};
+use talaria_server::{Access, Peer};
 
 use super::Target;
 use crate::context::{Content, Context};
@@ -26,14 +26,13 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Create)?;
     let peer = Peer {
         host: args.peer.host.clone(),
         port: args.peer.port,
         http_port: args.http_port,
         view: args.view,
     };
-    stores.writable()?.keyserver_mut().add_peer(&peer)?;
+    cx.operator(Access::Create)?.add_peer(peer.clone())?;
     cx.status(format_args!("Added {} with view {}.", args.peer, args.view.name()));
     let json = serde_json::json!({
         "action": "add_peer", "host": peer.host, "port": peer.port, "http_port": peer.http_port,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use talaria::store::{Access, Peer};
+use talaria_server::Access;
 
 use super::Target;
 use crate::context::{Content, Context};
@@ -21,9 +21,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let Target { host, port } = &args.peer;
-    let mut stores = cx.stores(Access::Write)?;
-    let name = Peer::name(host, *port);
-    let forgotten = stores.writable()?.keyserver_mut().forget_unobtainable(&name)?;
+    let forgotten = cx.operator(Access::Write)?.ask_again(host, *port)?;
     let what = if forgotten == 1 { "certificate" } else { "certificates" };
     cx.status(format_args!("{} will be asked again for {forgotten} {what}.", args.peer));
     let json = serde_json::json!({

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::timestamp;
-use talaria::store::{Access, GivenUp, Store};
+use talaria_server::{Access, GivenUp, Operator};
 
 use super::{Settings, Target, name};
 use crate::context::Context;
@@ -24,12 +24,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let config = args.settings.read()?;
-    let store = Store::open(cx.path()?, Access::Read)?;
+    let operator = cx.operator(Access::Read)?;
     if args.given_up {
-        return given_up(&store, cx);
+        return given_up(&operator, cx);
     }
+    let stored = operator.peers()?;
     let mut out = cx.stdout();
-    for (peer, origin) in talaria_server::peers(&config, Some(&store))? {
+    for (peer, origin) in talaria_server::peers(&config, stored)? {
         if cx.json {
             let json = serde_json::json!({
                 "host": peer.host, "port": peer.port, "http_port": peer.http_port,
@@ -45,13 +46,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn given_up(store: &Store, cx: &mut Context) -> Result<ExitCode, CliError> {
+fn given_up(operator: &Operator, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut out = cx.stdout();
-    store.keyserver().for_each_given_up(|given_up| -> Result<(), CliError> {
-        let GivenUp { peer, view, digest, attempts } = given_up;
+    for GivenUp { peer, view, digest, tries, time } in operator.given_up()? {
         let digest: String = digest.iter().map(|octet| format!("{octet:02X}")).collect();
-        let (view, tries) = (view.name(), attempts.tries);
-        let last = timestamp(attempts.time.seconds());
+        let (view, last) = (view.name(), timestamp(time));
         // Its last colon stands before the port.
         let (host, port) = peer.rsplit_once(':').unwrap_or((&peer, ""));
         let port: u16 = port.parse().unwrap_or_default();
@@ -66,7 +65,6 @@ fn given_up(store: &Store, cx: &mut Context) -> Result<ExitCode, CliError> {
             let tries = if tries == 1 { "1 try".into() } else { format!("{tries} tries") };
             writeln!(out, "{peer} view {view} {digest} {tries}, last {last}")?;
         }
-        Ok(())
-    })?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,8 +14,7 @@ use std::str::FromStr;
 
 use clap::Subcommand;
 use talaria::cert::View;
-use talaria::store::{Access, Peer, Store};
-use talaria_server::Config;
+use talaria_server::{Access, Config, Operator, Peer};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -127,8 +126,9 @@ fn named(
     config: &Config,
     store: &Path,
 ) -> Result<Peer, CliError> {
-    let store = store.exists().then(|| Store::open(store, Access::Read)).transpose()?;
-    let known = talaria_server::peers(config, store.as_ref())?;
+    let stored =
+        if store.exists() { Operator::open(store, Access::Read)?.peers()? } else { Vec::new() };
+    let known = talaria_server::peers(config, stored)?;
     let known = known.into_iter().map(|(peer, _)| peer);
     let known = known.rev().find(|peer| peer.host == target.host && peer.port == target.port);
     let mut peer = known.unwrap_or_else(|| Peer {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use talaria::store::Access;
+use talaria_server::Access;
 
 use super::Target;
 use crate::context::{Content, Context};
@@ -17,8 +17,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let mut stores = cx.stores(Access::Write)?;
-    if !stores.writable()?.keyserver_mut().remove_peer(&args.peer.host, args.peer.port)? {
+    if !cx.operator(Access::Write)?.remove_peer(&args.peer.host, args.peer.port)? {
         return Err(CliError::Missing(format!(
             "{} is not a peer in the store; to list the peers: talaria peer list",
             args.peer

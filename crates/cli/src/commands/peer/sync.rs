@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria::cert::View;
-use talaria::store::{Access, Peer, Store};
+use talaria_server::{Access, Operator};
 
 use super::{Settings, Target, name, named};
 use crate::context::Context;
@@ -33,9 +33,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     cx.make_folder()?;
     let peer = named(&args.peer, args.view, &config, cx.path()?)?;
     if args.again {
-        let mut store = Store::open(cx.path()?, Access::Create)?;
-        let of_peer = Peer::name(&peer.host, peer.port);
-        let forgotten = store.keyserver_mut().forget_unobtainable(&of_peer)?;
+        let operator = Operator::open(cx.path()?, Access::Create)?;
+        let forgotten = operator.ask_again(&peer.host, peer.port)?;
         cx.status(format_args!(
             "Retrying {forgotten} certificates that could not be fetched before."
         ));

@@ -101,8 +101,13 @@ impl Certified {
         taken
     }
 
+    /// Whether verdicts on a certificate are remembered.
+    pub(crate) fn knows(&self, cert: (CertId, ChangeNumber)) -> bool {
+        self.known(cert).is_some()
+    }
+
     /// The remembered verdicts on a certificate.
-    pub(crate) fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
+    fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known.by_cert.get(&id)?;
         let is_fresh = entry.change == change && entry.at.elapsed() < FRESH;

@@ -4,40 +4,39 @@
 //! run on a few threads of their own. One thread writes.
 
 mod certified;
+mod convert;
+pub(crate) mod opaque;
 mod orders;
 mod reader;
 mod syncer;
 mod trees;
 mod writer;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use talaria_cert::{Address, Fingerprint, Limits, View};
+use talaria_cert::View;
 use talaria_recon::PrefixTree;
-use talaria_store::{Access, CertId, Cursor, Intake, Preparation, Store, StoreError};
+use talaria_store::{Store, StoreError};
 
-use super::error::EngineError;
-use super::facts::{Facts, Progress};
-use super::order::{Conflict, Done, Order};
-use crate::clock;
+use super::error::{EngineError, OpenError};
+use super::facts::{Access, LINK_SECONDS_MAX, Note, Progress, Purpose};
+use super::order::{Conflict, Done, Intake, Order, Preparation, Terms};
 use crate::turns::{TurnError, Turns};
 
 pub(crate) use reader::Reader;
 pub(crate) use writer::Ended;
 
-use reader::{Readers, facts};
+use reader::Readers;
 use trees::Trees;
 use writer::Writer;
 
 /// Page cache of the connection that writes.
 const WRITER_CACHE_BYTES: u64 = 64 << 20;
 
-/// Certificates that are counted in one turn: some 50 ms.
-const PIECE: u64 = 10_000;
+const _: () = assert!(LINK_SECONDS_MAX <= talaria_store::LINK_SECONDS_MAX);
 
 /// A store that is open.
 #[derive(Debug)]
@@ -48,56 +47,28 @@ pub(crate) struct Sqlite {
     turns: Turns,
 }
 
-/// A count over all certificates, as far as it has come.
-#[derive(Debug, Default)]
-pub(crate) struct Counting {
-    pub(crate) holds: talaria::Statistics,
-    /// The last certificate that was counted, `None` at the start and at the end.
-    after: Option<CertId>,
-}
-
-impl Counting {
-    /// Whether there are more certificates to be counted.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.after.is_some()
-    }
-}
-
 impl Sqlite {
-    /// Opens the store at `path`, which is made if it does not exist, builds its trees, and starts its threads. Waits for
-    /// locks of other processes end when `stop` is set. Also returns the end of the writing thread, and a secret of the store.
+    /// Opens the store at `path`, and starts its threads. Waits for locks of other processes end when `stop` is set. Also
+    /// returns the end of the writing thread, and a secret of the store if it is for a server.
     pub(crate) fn open(
         path: &Path,
-        limits: Limits,
+        purpose: Purpose,
         stop: Arc<AtomicBool>,
     ) -> Result<(Self, JoinHandle<Ended>, Vec<u8>), OpenError> {
-        let mut store = Store::open(path, Access::Create)?;
-        if let Some(from) = store.upgraded_from() {
-            tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
-        }
-        if let Some(kind) = store.network_file_system() {
-            tracing::warn!(
-                kind,
-                "the store is on a network file system: use it from this computer only"
-            );
-        }
-        let trees = Trees::build(&store)?;
-        let secret = store.keyserver_mut().secret()?;
-        store.stop_waiting_when(stop)?;
-        // Mapped pages would count as this process's memory.
-        store.set_memory(WRITER_CACHE_BYTES, 0)?;
+        let (store, trees, secret) =
+            open(path, purpose, stop).map_err(|error| OpenError::Store(Arc::new(error)))?;
         let readers = Readers::new(path, store.open_files());
-        let (writer, thread) = Writer::start(store, limits);
+        let (writer, thread) = Writer::start(store);
         let turns = Turns::start("read").map_err(OpenError::Threads)?;
         Ok((Self { readers, writer, trees, turns }, thread, secret))
     }
 
-    pub(crate) fn reading(&self) -> Result<Reader, StoreError> {
-        self.readers.get()
+    pub(crate) fn reading(&self) -> Result<Reader, EngineError> {
+        Ok(self.readers.get()?)
     }
 
-    pub(crate) fn check(&self) -> Result<(), Arc<StoreError>> {
-        self.readers.check().map_err(Arc::new)
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        Ok(self.readers.check()?)
     }
 
     pub(crate) async fn long<T, E>(
@@ -120,78 +91,30 @@ impl Sqlite {
 
     pub(crate) async fn write(
         &self,
-        mut intake: Intake,
+        intake: Intake,
         again: Option<Preparation>,
     ) -> Result<Intake, EngineError> {
+        let Intake::Sqlite(mut intake) = intake;
         if let Some(preparation) = again {
             let work = move |store: &mut Store| {
-                store.prepare_again(&mut intake, &preparation)?;
+                store.prepare_again(&mut intake, &convert::preparation(&preparation))?;
                 Ok(intake)
             };
             intake = self.change(work).await?;
         }
-        self.writer.write(intake).await
+        Ok(Intake::Sqlite(self.writer.write(intake).await?))
     }
 
     pub(crate) async fn carry_out(
         &self,
         orders: Vec<Order>,
+        terms: Terms,
     ) -> Result<Result<Vec<Done>, Conflict>, EngineError> {
-        self.change(move |store| orders::carry_out(store, orders)).await
+        self.change(|store| orders::carry_out(store, orders, terms)).await
     }
 
-    pub(crate) async fn publish<D: Send + 'static>(
-        &self,
-        fingerprint: Fingerprint,
-        email: Address,
-        decide: impl FnOnce(&Facts) -> Result<(), D> + Send + 'static,
-    ) -> Result<Result<(), D>, EngineError> {
-        let work = move |store: &mut Store| {
-            let now = clock::now().into();
-            if let Err(decision) = decide(&facts(store, fingerprint, &email, now)?) {
-                return Ok(Err(decision));
-            }
-            store.keyserver_mut().publish(fingerprint, &email, now)?;
-            Ok(Ok(()))
-        };
-        self.change(work).await
-    }
-
-    pub(crate) async fn unpublish(
-        &self,
-        fingerprint: Fingerprint,
-        email: Address,
-    ) -> Result<(), EngineError> {
-        let work = move |store: &mut Store| {
-            if store.keyserver().published(fingerprint)?.contains(&email) {
-                store.keyserver_mut().unpublish(fingerprint, &email, clock::now().into())?;
-            }
-            Ok(())
-        };
-        self.change(work).await
-    }
-
-    pub(crate) async fn mark_in_vain(
-        &self,
-        peer: String,
-        view: View,
-        digests: Vec<[u8; 16]>,
-        tries: u32,
-    ) -> Result<(), EngineError> {
-        let work = move |store: &mut Store| {
-            store.keyserver_mut().mark_unobtainable(
-                &peer,
-                view,
-                &digests,
-                tries,
-                clock::now().into(),
-            )
-        };
-        self.change(work).await
-    }
-
-    pub(crate) async fn add_to_tally(&self, counts: Vec<(String, u64)>) -> Result<(), EngineError> {
-        self.change(move |store| store.keyserver_mut().add_to_tally(clock::today(), &counts)).await
+    pub(crate) async fn note(&self, note: Note) -> Result<u64, EngineError> {
+        self.change(|store| orders::note(store, note)).await
     }
 
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
@@ -202,18 +125,6 @@ impl Sqlite {
         self.change(move |store| store.keep_certified(&found)).await.map(|()| true)
     }
 
-    pub(crate) async fn set_limits(&self, limits: Limits) -> Result<(), EngineError> {
-        let work = move |store: &mut Store| {
-            store.operator_mut().set_limits(limits);
-            Ok(())
-        };
-        self.change(work).await
-    }
-
-    pub(crate) fn has_tree(&self, view: View) -> bool {
-        self.trees.with(view, |_| ()).is_some()
-    }
-
     pub(crate) fn with_tree<T>(
         &self,
         view: View,
@@ -222,45 +133,23 @@ impl Sqlite {
         self.trees.with(view, look)
     }
 
-    pub(crate) fn follow(&self) -> Result<(), StoreError> {
-        self.trees.follow(&*self.readers.get()?).map(drop)
+    pub(crate) fn follow(&self) -> Result<(), EngineError> {
+        self.trees.follow(&*self.readers.get()?)?;
+        Ok(())
     }
 
-    /// A step at a time, so that an upload waits for one at most.
-    pub(crate) async fn add_view_step(&self, view: View) -> Result<bool, EngineError> {
-        self.change(move |store| store.digests_mut().add_view_step(view)).await
+    pub(crate) fn has_tree(&self, view: View) -> bool {
+        self.trees.with(view, |_| ()).is_some()
     }
 
-    pub(crate) fn add_tree(&self, view: View) -> Result<(), StoreError> {
-        self.trees.add(view, &*self.readers.get()?)
+    /// Keeps the digests of a view, a step at a time, so that an upload waits for one at most.
+    pub(crate) async fn keep_view(&self, view: View) -> Result<(), EngineError> {
+        while self.change(move |store| store.digests_mut().add_view_step(view)).await? {}
+        Ok(())
     }
 
-    /// Counts the next certificates.
-    pub(crate) fn count_on(&self, counting: Counting) -> Result<Counting, StoreError> {
-        let Counting { mut holds, after } = counting;
-        let (reader, now) = (self.readers.get()?, clock::now());
-        let store: &Store = &reader;
-        let mut cursor =
-            after.map_or(Cursor::start(talaria_store::Order::Insertion), Cursor::Insertion);
-        let end = holds.certificates + PIECE;
-        let (mut failure, mut last) = (None, None);
-        store.walk(&mut cursor, |row| {
-            let id = row.id;
-            let added = store.current(row, now.into()).and_then(|row| holds.add(store, &row, now));
-            if let Err(error) = added {
-                failure = Some(error);
-                return ControlFlow::Break(());
-            }
-            if holds.certificates == end {
-                last = Some(id);
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(Counting { holds, after: last }),
-        }
+    pub(crate) fn add_tree(&self, view: View) -> Result<(), EngineError> {
+        Ok(self.trees.add(view, &*self.readers.get()?)?)
     }
 
     pub(crate) async fn close(&self) {
@@ -283,15 +172,34 @@ impl Sqlite {
     }
 }
 
-/// Why a store was not opened.
-#[derive(Debug)]
-pub(crate) enum OpenError {
-    Store(StoreError),
-    Threads(std::io::Error),
-}
-
-impl From<StoreError> for OpenError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
+/// Opens a store, and builds its trees and gets its secret if it is for a server.
+fn open(
+    path: &Path,
+    purpose: Purpose,
+    stop: Arc<AtomicBool>,
+) -> Result<(Store, Trees, Vec<u8>), StoreError> {
+    let access = match purpose {
+        Purpose::Serve | Purpose::Operate(Access::Create) => talaria_store::Access::Create,
+        Purpose::Operate(Access::Write) => talaria_store::Access::Write,
+        Purpose::Operate(Access::Read) => talaria_store::Access::Read,
+    };
+    let mut store = Store::open(path, access)?;
+    if let Some(from) = store.upgraded_from() {
+        tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
     }
+    if let Some(kind) = store.network_file_system() {
+        tracing::warn!(
+            kind,
+            "the store is on a network file system: use it from this computer only"
+        );
+    }
+    store.stop_waiting_when(stop)?;
+    let (mut trees, mut secret) = (Trees::default(), Vec::new());
+    if purpose == Purpose::Serve {
+        trees = Trees::build(&store)?;
+        secret = store.keyserver_mut().secret()?;
+        // Mapped pages would count as this process's memory.
+        store.set_memory(WRITER_CACHE_BYTES, 0)?;
+    }
+    Ok((store, trees, secret))
 }

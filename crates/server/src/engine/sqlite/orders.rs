@@ -1,16 +1,23 @@
 //! Orders of operators and owners, carried out by the thread that writes.
 
-use talaria_cert::Fingerprint;
-use talaria_store::{IngestOutcome, Redaction, Return, Store, StoreError};
+use talaria_cert::merge::IngestOutcome;
+use talaria_cert::{Fingerprint, Redaction, Timestamp};
+use talaria_store::{Return, Store, StoreError};
 
 use crate::clock;
-use crate::engine::order::{Conflict, Done, Order, Replacement, Wish};
+use crate::engine::command::{Command, Outcome};
+use crate::engine::facts::Note;
+use crate::engine::order::{Conflict, Done, Intake, Order, Replacement, Since, Terms, Wish};
+use crate::engine::row::Position;
 
 /// Carries out all orders, or none if one of them does not hold.
 pub(crate) fn carry_out(
     store: &mut Store,
     orders: Vec<Order>,
+    terms: Terms,
 ) -> Result<Result<Vec<Done>, Conflict>, StoreError> {
+    let Terms { limits, now } = terms;
+    store.operator_mut().set_limits(limits);
     store
         .atomically(|store| {
             for order in &orders {
@@ -20,7 +27,7 @@ pub(crate) fn carry_out(
             }
             let mut done = Vec::with_capacity(orders.len());
             for Order { fingerprint, wish, .. } in orders {
-                match one(store, fingerprint, wish)? {
+                match one(store, fingerprint, wish, now.into())? {
                     Ok(outcome) => done.push(outcome),
                     Err(conflict) => return Err(Stopped::Conflict(conflict)),
                 }
@@ -52,19 +59,24 @@ fn conflict(store: &Store, order: &Order) -> Result<Option<Conflict>, StoreError
     let Some(row) = store.row(fingerprint)? else {
         return Ok(Some(Conflict::Missing(fingerprint)));
     };
-    let changed = store.log().time_of(row.change)?;
-    let is_stale = changed.is_none_or(|changed| changed.seconds() > since);
-    Ok(is_stale.then_some(Conflict::Changed(fingerprint)))
+    let has_changed = match since {
+        Since::Position(Position::Sqlite(position)) => row.change > position.0,
+        Since::Time(since) => {
+            let changed = store.log().time_of(row.change)?;
+            changed.is_none_or(|changed| changed.seconds() > since)
+        }
+    };
+    Ok(has_changed.then_some(Conflict::Changed(fingerprint)))
 }
 
 fn one(
     store: &mut Store,
     fingerprint: Fingerprint,
     wish: Wish,
+    now: Timestamp,
 ) -> Result<Result<Done, Conflict>, StoreError> {
-    let now = clock::now().into();
     Ok(Ok(match wish {
-        Wish::Command(command) => Done::Command(command.carry_out(store, fingerprint, now)?),
+        Wish::Command(wanted) => Done::Command(command(store, fingerprint, wanted, now)?),
         Wish::Withdraw => {
             let Some(row) = store.row(fingerprint)? else {
                 return Ok(Err(Conflict::Missing(fingerprint)));
@@ -79,11 +91,81 @@ fn one(
             store.delete(&[fingerprint], Return::Blocked, now)?;
             Done::Withdrawn
         }
-        Wish::Replace(replacement) => match replace(store, fingerprint, *replacement)? {
+        Wish::Replace(replacement) => match replace(store, fingerprint, *replacement, now)? {
             Some(outcome) => Done::Replaced(outcome),
             None => return Ok(Err(Conflict::Changed(fingerprint))),
         },
+        Wish::Publish { email, generation } => {
+            if store.keyserver().link_generation(fingerprint, &email)? != generation {
+                return Ok(Err(Conflict::Changed(fingerprint)));
+            }
+            store.keyserver_mut().publish(fingerprint, &email, now)?;
+            Done::Published
+        }
+        Wish::Unpublish(email) => {
+            if store.keyserver().published(fingerprint)?.contains(&email) {
+                store.keyserver_mut().unpublish(fingerprint, &email, now)?;
+            }
+            Done::Unpublished
+        }
     }))
+}
+
+/// Carries out what an operator says.
+fn command(
+    store: &mut Store,
+    fingerprint: Fingerprint,
+    command: Command,
+    now: Timestamp,
+) -> Result<Outcome, StoreError> {
+    let is_here = store.row(fingerprint)?.is_some();
+    let choose = |which, yes, no| if which { yes } else { no };
+    Ok(match command {
+        Command::Delete => {
+            if is_here {
+                store.delete(&[fingerprint], Return::Allowed, now)?;
+            }
+            choose(is_here, Outcome::Deleted, Outcome::NotHere)
+        }
+        Command::Block => {
+            store.delete(&[fingerprint], Return::Blocked, now)?;
+            choose(is_here, Outcome::DeletedAndBlocked, Outcome::Blocked)
+        }
+        Command::Unblock => {
+            let was_blocked = store.operator_mut().unblock(&[fingerprint])? > 0;
+            choose(was_blocked, Outcome::Unblocked, Outcome::NotBlocked)
+        }
+        Command::Redact(redactions) => {
+            store.operator_mut().redact(fingerprint, &redactions, now)?;
+            choose(is_here, Outcome::Redacted, Outcome::RedactedBefore)
+        }
+        Command::Unredact => {
+            let was_redacted = store.operator_mut().unredact(fingerprint)? > 0;
+            choose(was_redacted, Outcome::Unredacted, Outcome::NotRedacted)
+        }
+    })
+}
+
+/// Keeps or forgets something beside certificates. Returns how many records this is.
+pub(crate) fn note(store: &mut Store, note: Note) -> Result<u64, StoreError> {
+    let now = clock::now().into();
+    let mut keyserver = store.keyserver_mut();
+    Ok(match note {
+        Note::InVain { peer, view, digests, tries } => {
+            keyserver.mark_unobtainable(&peer, view, &digests, tries, now)?;
+            digests.len() as u64
+        }
+        Note::NothingInVain { peer } => keyserver.forget_unobtainable(&peer)? as u64,
+        Note::Counts(counts) => {
+            keyserver.add_to_tally(clock::today(), &counts)?;
+            counts.len() as u64
+        }
+        Note::Peer(peer) => {
+            keyserver.add_peer(&peer.into())?;
+            1
+        }
+        Note::NoPeer { host, port } => u64::from(keyserver.remove_peer(&host, port)?),
+    })
 }
 
 /// Replaces a stored certificate. `None` if it has changed since the replacement was prepared.
@@ -91,9 +173,9 @@ fn replace(
     store: &mut Store,
     fingerprint: Fingerprint,
     replacement: Replacement,
+    now: Timestamp,
 ) -> Result<Option<IngestOutcome>, StoreError> {
-    let Replacement { mut intake, gone } = replacement;
-    let now = clock::now().into();
+    let Replacement { intake: Intake::Sqlite(mut intake), gone } = replacement;
     store.write(std::slice::from_mut(&mut intake), usize::MAX, now)?;
     if !intake.is_written() {
         return Ok(None);

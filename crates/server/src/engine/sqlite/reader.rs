@@ -1,22 +1,30 @@
 //! Connections to the store for reading: as many as there are threads that read at once.
 
+use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use talaria::operator::{self, KeptOut};
-use talaria_cert::{Address, Cert, Fingerprint, KeyId, Summary, Timestamp, Verdict, View};
+use talaria_cert::merge::Stored;
+use talaria_cert::{
+    Address, Fingerprint, KeyId, Query, Summary, Verdict, Verification, View, complete,
+};
 use talaria_store::{
-    Access, Intake, OpenFiles, Preparation, Query, Snapshot, Store, StoreError, Stored, TextIndex,
+    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Store, StoreError, TextIndex,
     Unobtainable,
 };
 
 use super::certified::Certified;
+use super::{convert, opaque};
 use crate::clock;
-use crate::engine::facts::{Days, Facts};
-use crate::engine::order::Arrival;
-use crate::engine::row::{Bounds, Name, Page, Place, Position, Row};
+use crate::engine::command::KeptOut;
+use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers, Peer};
+use crate::engine::order::{Arrival, Intake, Preparation};
+use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row};
+
+/// Certificates that are counted in one turn: some 50 ms.
+const PIECE: u64 = 10_000;
 
 /// Page cache of one connection: 4 MiB. The system caches the file for all of them.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -95,9 +103,11 @@ impl Reader {
 
     /// A row of the store as it holds now.
     fn current(&self, row: talaria_store::Row) -> Result<Row, StoreError> {
-        let row = self.store().current(row, clock::now().into())?;
-        let (place, reading) = (Place(row.id), self.number);
-        Ok(Row { summary: row.summary, place, change: row.change, reading })
+        let talaria_store::Row { id, change, summary } =
+            self.store().current(row, clock::now().into())?;
+        let is_judged = self.certified.knows((id, change));
+        let place = opaque::Place { id, change, reading: self.number, is_judged };
+        Ok(Row { summary, place: Place::Sqlite(place) })
     }
 
     fn page(&self, found: talaria_store::Selection) -> Result<Page, StoreError> {
@@ -108,77 +118,103 @@ impl Reader {
         Ok(Page { rows, more: found.more })
     }
 
+    /// Whether certificates that match are found without looking at every one.
+    fn can_find(&self, query: &Query) -> Result<bool, StoreError> {
+        match query {
+            Query::Substring(_) | Query::EmailPart(_) | Query::EmailEnd(_) => {
+                self.store().has_index(TextIndex::Trigrams)
+            }
+            _ => Ok(true),
+        }
+    }
+
     pub(crate) fn find(&self, query: &Query, bounds: Bounds) -> Result<Page, StoreError> {
+        if !self.can_find(query)? {
+            return Ok(Page::default());
+        }
         self.page(self.store().owners(query, bounds.results, bounds.looks)?)
     }
 
-    pub(crate) fn finds_parts(&self) -> Result<bool, StoreError> {
-        self.store().has_index(TextIndex::Trigrams)
+    pub(crate) fn rows(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::with_capacity(fingerprints.len());
+        for &fingerprint in fingerprints {
+            rows.extend(self.store().row(fingerprint)?.map(|row| self.current(row)).transpose()?);
+        }
+        Ok(rows)
     }
 
-    pub(crate) fn row(&self, name: Name) -> Result<Option<Row>, StoreError> {
-        let row = match name {
-            Name::Fingerprint(fingerprint) => self.store().row(fingerprint)?,
-            Name::Place(place) => self.store().row_by_id(place.0)?,
-        };
-        row.map(|row| self.current(row)).transpose()
+    pub(crate) fn stored(&self, row: &Row, judging: Judging) -> Result<Option<Stored>, StoreError> {
+        let place = place(row);
+        let Some(mut stored) = self.store().stored(place.id)? else { return Ok(None) };
+        if judging == Judging::Stored {
+            return Ok(Some(stored));
+        }
+        if stored.verdicts.contains(&Verdict::Unchecked) {
+            stored.verdicts = complete(&stored.cert, stored.verdicts, Verification::Full);
+        }
+        // What nobody can read is not worth the time.
+        let has_others = stored.verdicts.iter().any(|verdict| verdict.is_by_others());
+        if judging == Judging::All && has_others && stored.cert.has_readable_key() {
+            let Some(change) = self.change(place)? else { return Ok(None) };
+            let named = (place.id, change);
+            let Stored { cert, verdicts } = &stored;
+            let verdicts = self.certified.verdicts(self.store(), named, cert, verdicts)?;
+            stored.verdicts = verdicts.to_vec();
+        }
+        Ok(Some(stored))
     }
 
-    pub(crate) fn stored(&self, place: Place) -> Result<Option<Stored>, StoreError> {
-        self.store().stored(place.0)
+    /// The last change of a certificate in this state of the store.
+    fn change(&self, place: &opaque::Place) -> Result<Option<ChangeNumber>, StoreError> {
+        if place.reading == self.number {
+            return Ok(Some(place.change));
+        }
+        Ok(self.store().row_by_id(place.id)?.map(|row| row.change))
     }
 
-    pub(crate) fn length(&self, place: Place) -> Result<u64, StoreError> {
-        self.store().cert_length(place.0)
+    pub(crate) fn lengths(&self, rows: &[Row]) -> Result<Vec<u64>, StoreError> {
+        rows.iter().map(|row| self.store().cert_length(place(row).id)).collect()
     }
 
-    pub(crate) fn certified(
-        &self,
-        row: &Row,
-        cert: &Cert,
-        verdicts: &[Verdict],
-    ) -> Result<Option<Arc<[Verdict]>>, StoreError> {
-        let id = row.place.0;
-        let change = if row.reading == self.number {
-            row.change
-        } else {
-            // The row is of another state of the store.
-            let Some(row) = self.store().row_by_id(id)? else { return Ok(None) };
-            row.change
-        };
-        self.certified.verdicts(self.store(), (id, change), cert, verdicts).map(Some)
+    pub(crate) fn by_digests(&self, digests: &[[u8; 16]]) -> Result<Vec<(View, Row)>, StoreError> {
+        let mut found = Vec::with_capacity(digests.len());
+        for &digest in digests {
+            let Some((view, id)) = self.store().digests().find(digest)? else { continue };
+            let Some(row) = self.store().row_by_id(id)? else { continue };
+            found.push((view, self.current(row)?));
+        }
+        Ok(found)
     }
 
-    pub(crate) fn knows_certified(&self, row: &Row) -> bool {
-        self.certified.known((row.place.0, row.change)).is_some()
-    }
-
-    pub(crate) fn by_digest(&self, digest: [u8; 16]) -> Result<Option<(View, Place)>, StoreError> {
-        Ok(self.store().digests().find(digest)?.map(|(view, id)| (view, Place(id))))
-    }
-
-    pub(crate) fn signer(&self, id: KeyId) -> Result<Option<Summary>, StoreError> {
-        self.store().holder(id)
+    pub(crate) fn signers(&self, ids: &[KeyId]) -> Result<HashMap<KeyId, Summary>, StoreError> {
+        let mut signers = HashMap::with_capacity(ids.len());
+        for &id in ids {
+            if let Some(summary) = self.store().holder(id)? {
+                signers.insert(id, summary);
+            }
+        }
+        Ok(signers)
     }
 
     pub(crate) fn confirmed(&self, email: &Address) -> Result<Option<Row>, StoreError> {
         self.store().keyserver().confirmed(email)?.map(|row| self.current(row)).transpose()
     }
 
-    pub(crate) fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, StoreError> {
-        self.store().keyserver().published(fingerprint)
+    pub(crate) fn facts(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Facts>, StoreError> {
+        let facts = |&fingerprint| {
+            let published = self.store().keyserver().published(fingerprint)?;
+            let is_redacted = self.store().operator().is_redacted(fingerprint)?;
+            Ok::<_, StoreError>(Facts { published, is_redacted })
+        };
+        fingerprints.iter().map(facts).collect()
     }
 
-    pub(crate) fn is_redacted(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.store().operator().is_redacted(fingerprint)
-    }
-
-    pub(crate) fn facts(
+    pub(crate) fn generation(
         &self,
         fingerprint: Fingerprint,
         email: &Address,
-    ) -> Result<Facts, StoreError> {
-        facts(self.store(), fingerprint, email, clock::now().into())
+    ) -> Result<u32, StoreError> {
+        self.store().keyserver().link_generation(fingerprint, email)
     }
 
     pub(crate) fn days(&self, since: u32) -> Result<Days, StoreError> {
@@ -186,43 +222,28 @@ impl Reader {
         Ok(Days { changes: store.log().by_day(since)?, tally: store.keyserver().tally(since)? })
     }
 
+    pub(crate) fn numbers(&self) -> Result<Numbers, StoreError> {
+        let store = self.store();
+        Ok(Numbers {
+            last_change: store.log().last()?.get().unsigned_abs(),
+            in_vain: store.keyserver().unobtainable_count()?,
+        })
+    }
+
     pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<[u8; 4]>, StoreError> {
         self.store().log().prefixes_changed_on(day)
     }
 
-    pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
-        operator::kept_out(self.store())
-    }
-
-    pub(crate) fn peers(&self) -> Result<Vec<talaria_store::Peer>, StoreError> {
-        self.store().keyserver().peers()
-    }
-
-    pub(crate) fn in_vain(
+    pub(crate) fn changed(
         &self,
-        peer: &str,
-        view: View,
-        digest: [u8; 16],
-    ) -> Result<Option<Unobtainable>, StoreError> {
-        self.store().keyserver().unobtainable(peer, view, digest)
-    }
-
-    pub(crate) fn in_vain_count(&self) -> Result<u64, StoreError> {
-        self.store().keyserver().unobtainable_count()
-    }
-
-    pub(crate) fn position(&self) -> Result<Position, StoreError> {
-        Ok(Position(self.store().log().last()?))
-    }
-
-    pub(crate) fn changed_since(
-        &self,
-        position: Position,
+        after: Position,
         max: usize,
-    ) -> Result<Option<(Vec<Row>, Position)>, StoreError> {
-        let (mut changed, mut last) = (Vec::new(), position.0);
-        self.store().log().for_each(position.0, |number, _, id, _| {
-            last = number;
+    ) -> Result<Option<Changed>, StoreError> {
+        let Position::Sqlite(position) = after;
+        let store = self.store();
+        let (mut changed, mut end) = (Vec::new(), position.0);
+        store.log().for_each(position.0, |number, _, id, _| {
+            end = number;
             if changed.len() <= max {
                 changed.push(id);
             }
@@ -232,19 +253,92 @@ impl Reader {
         }
         changed.sort_unstable();
         changed.dedup();
-        let mut rows = Vec::with_capacity(changed.len());
+        let mut fingerprints = Vec::with_capacity(changed.len());
         for id in changed {
-            rows.extend(self.row(Place(id).into())?);
+            fingerprints.extend(store.row_by_id(id)?.map(|row| row.summary.fingerprint()));
         }
-        Ok(Some((rows, Position(last))))
+        Ok(Some(Changed { fingerprints, end: convert::position(end) }))
     }
 
-    pub(crate) fn for_each(
+    pub(crate) fn given_up(&self) -> Result<Vec<GivenUp>, StoreError> {
+        let mut all = Vec::new();
+        self.store().keyserver().for_each_given_up(|given_up| -> Result<(), StoreError> {
+            let talaria_store::GivenUp { peer, view, digest, attempts } = given_up;
+            let (tries, time) = (attempts.tries, attempts.time.seconds());
+            all.push(GivenUp { peer, view, digest, tries, time });
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    pub(crate) fn scan(
         &self,
         query: &Query,
         mut visit: impl FnMut(&Summary) -> ControlFlow<()>,
-    ) -> Result<(), StoreError> {
-        self.store().for_each_match(query, |row| visit(&row.summary)).map(drop)
+    ) -> Result<Option<Position>, StoreError> {
+        if !self.can_find(query)? {
+            return Ok(None);
+        }
+        self.store().for_each_match(query, |row| visit(&row.summary))?;
+        Ok(Some(convert::position(self.store().log().last()?)))
+    }
+
+    pub(crate) fn count_on(&self, counting: Counting) -> Result<Counting, StoreError> {
+        let Counting { mut holds, after } = counting;
+        let (store, now) = (self.store(), clock::now());
+        let mut cursor = match after {
+            None => Cursor::start(Order::Insertion),
+            Some(Last::Sqlite(last)) => Cursor::Insertion(last.0),
+        };
+        let end = holds.certificates + PIECE;
+        let (mut failure, mut last) = (None, None);
+        store.walk(&mut cursor, |row| {
+            let id = row.id;
+            let added = store.current(row, now.into()).and_then(|row| holds.add(store, &row, now));
+            if let Err(error) = added {
+                failure = Some(error);
+                return ControlFlow::Break(());
+            }
+            if holds.certificates == end {
+                last = Some(Last::Sqlite(opaque::Last(id)));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        failure.map_or(Ok(Counting { holds, after: last }), Err)
+    }
+
+    pub(crate) fn kept_out(&self) -> Result<Vec<KeptOut>, StoreError> {
+        let store = self.store();
+        let mut all = Vec::new();
+        for tombstone in store.log().all_tombstones()? {
+            if tombstone.returning == Return::Blocked {
+                let since = store.log().time_of(tombstone.change)?;
+                all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
+            }
+        }
+        for (fingerprint, redaction) in store.operator().redactions()? {
+            all.push(KeptOut::Redacted { fingerprint, redaction });
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn peers(&self) -> Result<Vec<Peer>, StoreError> {
+        Ok(self.store().keyserver().peers()?.into_iter().map(Peer::from).collect())
+    }
+
+    pub(crate) fn in_vain(
+        &self,
+        peer: &str,
+        view: View,
+        digests: &[[u8; 16]],
+    ) -> Result<Vec<Option<InVain>>, StoreError> {
+        let own = |found: Unobtainable| InVain { tries: found.tries, time: found.time.seconds() };
+        let look_up = |&digest| {
+            let found = self.store().keyserver().unobtainable(peer, view, digest)?;
+            Ok::<_, StoreError>(found.map(own))
+        };
+        digests.iter().map(look_up).collect()
     }
 
     pub(crate) fn prepare(
@@ -252,26 +346,23 @@ impl Reader {
         arrival: Arrival,
         preparation: &Preparation,
     ) -> Result<Intake, StoreError> {
-        match arrival {
-            Arrival::Copies(certs) => self.store().prepare(certs, preparation),
-            Arrival::Replacement(cert) => self.store().prepare_replacement(cert, preparation),
-        }
+        let preparation = &convert::preparation(preparation);
+        Ok(Intake::Sqlite(match arrival {
+            Arrival::Copies(certs) => self.store().prepare(certs, preparation)?,
+            Arrival::Replacement(cert) => self.store().prepare_replacement(cert, preparation)?,
+            Arrival::Overtaken(intake) => {
+                let Intake::Sqlite(mut intake) = *intake;
+                self.store().prepare_again(&mut intake, preparation)?;
+                intake
+            }
+        }))
     }
 }
 
-/// Facts about an address in a certificate at `now`.
-pub(super) fn facts(
-    store: &Store,
-    fingerprint: Fingerprint,
-    email: &Address,
-    now: Timestamp,
-) -> Result<Facts, StoreError> {
-    let row = store.row(fingerprint)?.map(|row| store.current(row, now)).transpose()?;
-    Ok(Facts {
-        summary: row.map(|row| row.summary),
-        published: store.keyserver().published(fingerprint)?,
-        generation: store.keyserver().link_generation(fingerprint, email)?,
-    })
+/// What a reading has put into a row.
+fn place(row: &Row) -> &opaque::Place {
+    let Place::Sqlite(place) = &row.place;
+    place
 }
 
 impl Deref for Reader {

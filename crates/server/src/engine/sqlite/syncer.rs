@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use talaria_store::{Intake, LogToSync, StoreError};
 
 use super::writer::{Done, Ended};
+use crate::engine::error::Cause;
 
 /// Intakes that were written together.
 pub(super) struct Batch {
@@ -57,7 +58,7 @@ impl Syncer {
                     wake();
                     waiting.into_iter().for_each(|batch| batch.refuse(error));
                 }
-                ended
+                ended.map_err(|error| -> Cause { error })
             })
             .expect("a thread at start");
         Self { batches, synced, has_failed, thread }
@@ -86,7 +87,11 @@ impl Syncer {
 }
 
 /// Syncs until no more batches come, or a sync fails.
-fn run(log: &LogToSync, waiting: &Receiver<Batch>, synced: &AtomicU64) -> Ended {
+fn run(
+    log: &LogToSync,
+    waiting: &Receiver<Batch>,
+    synced: &AtomicU64,
+) -> Result<(), Arc<StoreError>> {
     while let Ok(batch) = waiting.recv() {
         if let Err(error) = log.sync() {
             tracing::error!(%error, "cannot write to the store");

@@ -5,13 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use talaria_cert::Limits;
 use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::syncer::{Batch, Syncer};
 use crate::clock;
-use crate::engine::error::EngineError;
+use crate::engine::error::{Cause, EngineError};
 
 /// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large upload waits in the
 /// queue again.
@@ -24,7 +23,7 @@ const QUEUE: usize = 1024;
 type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
 
 /// The end of the writing thread: the error because of which it cannot go on, or none after it was closed.
-pub(crate) type Ended = Result<(), Arc<StoreError>>;
+pub(crate) type Ended = Result<(), Cause>;
 
 /// Where the outcome of a write goes.
 pub(super) type Done = oneshot::Sender<Result<Intake, Arc<StoreError>>>;
@@ -45,10 +44,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread. The store is closed at the end of it, after all answers.
-    pub(crate) fn start(
-        mut store: Store,
-        limits: Limits,
-    ) -> (Self, std::thread::JoinHandle<Ended>) {
+    pub(crate) fn start(mut store: Store) -> (Self, std::thread::JoinHandle<Ended>) {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&commits);
@@ -59,7 +55,6 @@ impl Writer {
                 let _ = jobs.try_send(Job::Task(Box::new(|_| None)));
             }
         };
-        store.operator_mut().set_limits(limits);
         let thread = std::thread::Builder::new()
             .name("talaria-writer".into())
             .spawn(move || {

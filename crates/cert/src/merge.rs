@@ -5,14 +5,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rayon::prelude::*;
-use talaria_cert::{
-    CERT_BYTES_MAX, Cert, KeyId, Limits, PossibleIssuer, Signature, Summary, Tag, Terms, Timestamp,
-    VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256, verdicts,
-};
-
 use crate::copies::{joined, packet_digests};
-use crate::redaction::Redacted;
+use crate::{
+    CERT_BYTES_MAX, Cert, KeyId, Limits, PossibleIssuer, Redacted, Signature, Summary, Tag, Terms,
+    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256,
+    verdicts,
+};
+use rayon::prelude::*;
+
+pub use crate::copies::join_within;
 
 /// A certificate with the verdicts on its signatures.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Stored {
     pub verdicts: Vec<Verdict>,
 }
 
-/// The result for one certificate given to [`Store::ingest`](crate::Store::ingest).
+/// The result for one offered certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IngestOutcome {
     /// The certificate was not in the store before.
@@ -36,7 +37,7 @@ pub enum IngestOutcome {
     Refused(IngestRefusal),
 }
 
-/// The result for one certificate given to [`Store::ingest_counted`](crate::Store::ingest_counted).
+/// The result for one offered certificate, with the parts that were not kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ingested {
     /// The outcome for the certificate.
@@ -86,12 +87,12 @@ pub enum IngestRefusal {
     /// a collision of SHA-1).
     #[error("the store has another primary key with the same fingerprint")]
     OtherPrimaryKey,
-    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`talaria_cert::PACKETS_MAX`].
+    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`crate::PACKETS_MAX`].
     #[error(
         "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
     )]
     TooLarge,
-    /// The certificate has more signatures in the name of its owner than are looked at ([`talaria_cert::Limits::signatures`]).
+    /// The certificate has more signatures in the name of its owner than are looked at ([`crate::Limits::signatures`]).
     #[error("the certificate has more signatures in the name of its owner than this server reads")]
     TooManySignatures,
     /// The bytes of the stored copy are not those that were written.
@@ -129,12 +130,14 @@ impl Record {
 }
 
 /// The digests of a certificate, for the views that include it.
-pub(crate) fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
+#[must_use]
+pub fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, [u8; 16])> {
     views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
 }
 
 /// The first octets of the SHA-256 of a certificate.
-pub(crate) fn bytes_digest(bytes: &[u8]) -> [u8; 16] {
+#[must_use]
+pub fn bytes_digest(bytes: &[u8]) -> [u8; 16] {
     *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
 }
 

@@ -1,6 +1,6 @@
 //! Redactions: user IDs that a store removes and no longer accepts.
 
-use talaria_cert::{Cert, PacketRef, Tag};
+use crate::{Cert, PacketRef, Tag, user_id};
 
 /// The user IDs of a certificate that are removed and no longer accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -15,7 +15,7 @@ impl Redaction {
     /// The redaction of one user ID, given as the body of its packet.
     #[must_use]
     pub fn of(user_id: &[u8]) -> Self {
-        Self::One(talaria_cert::user_id::digest(user_id))
+        Self::One(user_id::digest(user_id))
     }
 
     /// The digest of the one user ID, as hexadecimal digits. `None` for all user IDs.
@@ -28,7 +28,8 @@ impl Redaction {
     }
 
     /// The form in the store: nothing for all user IDs.
-    pub(crate) fn stored(&self) -> &[u8] {
+    #[must_use]
+    pub fn stored(&self) -> &[u8] {
         match self {
             Self::All => &[],
             Self::One(digest) => digest,
@@ -36,7 +37,8 @@ impl Redaction {
     }
 
     /// Reads the form in the store. `None` if it is damaged.
-    pub(crate) fn from_stored(stored: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn from_stored(stored: &[u8]) -> Option<Self> {
         match stored {
             [] => Some(Self::All),
             digest => Some(Self::One(digest.try_into().ok()?)),
@@ -77,7 +79,8 @@ impl Redacted {
     }
 
     /// Whether a certificate has a redacted packet.
-    pub(crate) fn touches(&self, cert: &Cert) -> bool {
+    #[must_use]
+    pub fn touches(&self, cert: &Cert) -> bool {
         !self.is_none() && cert.packets().any(|packet| self.names(packet))
     }
 }

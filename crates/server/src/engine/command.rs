@@ -1,7 +1,6 @@
-//! The commands of an operator about certificates, which `talaria admin` and a server carry out alike.
+//! What operators say about certificates, by a command or over HTTP, and what comes of it.
 
-use talaria_cert::{Fingerprint, Timestamp};
-use talaria_store::{Redaction, Return, Store, StoreError};
+use talaria_cert::{Fingerprint, Redaction, Timestamp};
 
 /// A command about one certificate, which need not be in the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,46 +61,13 @@ pub enum KeptOut {
     },
 }
 
-impl Command {
-    /// Carries out the command in one transaction.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::ReadOnly`] or any error of a write.
-    pub fn carry_out(
-        &self,
-        store: &mut Store,
-        fingerprint: Fingerprint,
-        now: Timestamp,
-    ) -> Result<Outcome, StoreError> {
-        store.atomically(|store| {
-            let is_here = store.row(fingerprint)?.is_some();
-            let choose = |which, yes, no| if which { yes } else { no };
-            Ok(match self {
-                Self::Delete => {
-                    if is_here {
-                        store.delete(&[fingerprint], Return::Allowed, now)?;
-                    }
-                    choose(is_here, Outcome::Deleted, Outcome::NotHere)
-                }
-                Self::Block => {
-                    store.delete(&[fingerprint], Return::Blocked, now)?;
-                    choose(is_here, Outcome::DeletedAndBlocked, Outcome::Blocked)
-                }
-                Self::Unblock => {
-                    let was_blocked = store.operator_mut().unblock(&[fingerprint])? > 0;
-                    choose(was_blocked, Outcome::Unblocked, Outcome::NotBlocked)
-                }
-                Self::Redact(redactions) => {
-                    store.operator_mut().redact(fingerprint, redactions, now)?;
-                    choose(is_here, Outcome::Redacted, Outcome::RedactedBefore)
-                }
-                Self::Unredact => {
-                    let was_redacted = store.operator_mut().unredact(fingerprint)? > 0;
-                    choose(was_redacted, Outcome::Unredacted, Outcome::NotRedacted)
-                }
-            })
-        })
+impl KeptOut {
+    /// The certificate.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Self::Blocked { fingerprint, .. } | Self::Redacted { fingerprint, .. } => *fingerprint,
+        }
     }
 }
 
@@ -128,23 +94,4 @@ impl Outcome {
     pub fn did_something(self) -> bool {
         !matches!(self, Self::NotHere | Self::NotBlocked | Self::NotRedacted)
     }
-}
-
-/// All blocked certificates, and all redactions.
-///
-/// # Errors
-///
-/// [`StoreError::Damaged`] or [`StoreError::Engine`].
-pub fn kept_out(store: &Store) -> Result<Vec<KeptOut>, StoreError> {
-    let mut all = Vec::new();
-    for tombstone in store.log().all_tombstones()? {
-        if tombstone.returning == Return::Blocked {
-            let since = store.log().time_of(tombstone.change)?;
-            all.push(KeptOut::Blocked { fingerprint: tombstone.fingerprint, since });
-        }
-    }
-    for (fingerprint, redaction) in store.operator().redactions()? {
-        all.push(KeptOut::Redacted { fingerprint, redaction });
-    }
-    Ok(all)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use talaria_cert::{Address, Key, KeyId, address, user_id};
+use crate::{Address, Key, KeyId, address, user_id};
 
 /// A well-formed search.
 #[derive(Clone, Debug, Eq, PartialEq)]

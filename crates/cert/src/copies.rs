@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use talaria_cert::{CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Tag, sha256};
-
-use crate::IngestRefusal;
+use crate::merge::IngestRefusal;
+use crate::{CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Tag, sha256};
 
 /// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
 /// returns the index of the merged certificate, and whether the input added anything to the copies before
 /// it. The time grows with the bytes, not with the bytes times the copies.
-pub(crate) fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
+#[must_use]
+pub fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     let mut groups: Vec<Group> = Vec::with_capacity(certs.len());
     let mut places = Vec::with_capacity(certs.len());
     let mut known: HashMap<Fingerprint, Vec<usize>> = HashMap::with_capacity(certs.len());

@@ -1,0 +1,183 @@
+//! What pages show, read from the engine before anything is rendered.
+
+use std::collections::HashMap;
+
+use talaria_cert::{Address, Cert, Fingerprint, KeyId, Query, Signature, Summary};
+
+use super::certificate::{Shown, Signer, signatures_shown};
+use super::frame::Visit;
+use super::parts::{self, names};
+use super::search::Listing;
+use super::suggest::{self, Candidate};
+use super::upload::{self, Uploaded};
+use crate::addresses::confirmable;
+use crate::answer::Refusal;
+use crate::clock;
+use crate::config::Config;
+use crate::engine::{Bounds, Facts, Judging, Reading, Row};
+use crate::report::{Named, Report};
+use crate::search::{LOOKS_MAX, served};
+use crate::token::Tokens;
+
+/// Signers whose names are looked up.
+const SIGNERS_MAX: usize = 1000;
+
+/// The addresses that were confirmed of each certificate.
+pub(super) type Confirmed = HashMap<Fingerprint, Vec<Address>>;
+
+/// The confirmed addresses of certificates, if the page depends on them.
+async fn confirmed<'a>(
+    store: &mut Reading,
+    summaries: impl Iterator<Item = &'a Summary>,
+    is_wanted: bool,
+) -> Result<Confirmed, Refusal> {
+    if !is_wanted {
+        return Ok(Confirmed::new());
+    }
+    let names: Vec<Fingerprint> = summaries.map(Summary::fingerprint).collect();
+    let facts = store.facts(&names).await?.into_iter().map(|facts| facts.published);
+    Ok(names.into_iter().zip(facts).collect())
+}
+
+/// The certificates that a fingerprint names: nearly always one.
+pub(super) async fn lookup(store: &mut Reading, fingerprint: &str) -> Result<Vec<Row>, Refusal> {
+    let Ok(query @ Query::Fingerprint(_)) = fingerprint.parse::<Query>() else {
+        return Ok(Vec::new());
+    };
+    let mut rows = store.find(&query, Bounds { results: 10, looks: LOOKS_MAX }).await?.rows;
+    let own = |row: &Row| row.fingerprint().to_string().eq_ignore_ascii_case(fingerprint);
+    if let Some(at) = rows.iter().position(own) {
+        rows = vec![rows.swap_remove(at)];
+    }
+    Ok(rows)
+}
+
+/// A certificate for its page, `None` if no part of it is served. `cert` is the served certificate, if the caller has it
+/// already.
+pub(super) async fn certificate(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    row: &Row,
+    cert: Option<Cert>,
+) -> Result<Option<Shown>, Refusal> {
+    let cert = match cert {
+        Some(cert) => cert,
+        None => match served(store, row, &visit.config).await? {
+            Some(cert) => cert,
+            None => return Ok(None),
+        },
+    };
+    let signers = signers(visit, store, &cert).await?;
+    let Facts { published, .. } =
+        store.facts(&[row.fingerprint()]).await?.pop().unwrap_or_default();
+    let revokers = revokers(store, &row.summary).await?;
+    let primary = row.summary.primary.clone();
+    Ok(Some(Shown { cert, primary, signers, revokers, published }))
+}
+
+/// The primary keys of the named revokers who have revoked a certificate.
+async fn revokers(
+    store: &mut Reading,
+    summary: &Summary,
+) -> Result<Vec<(Fingerprint, Vec<u8>)>, Refusal> {
+    let mut keys = Vec::new();
+    for by in summary.revoked_by() {
+        let Some(row) = store.row(by).await? else { continue };
+        let Some(revoker) = store.stored(&row, Judging::Stored).await? else { continue };
+        keys.extend(revoker.cert.packets().next().map(|key| (by, key.body.to_vec())));
+    }
+    Ok(keys)
+}
+
+/// The names of those who signed a certificate. A signature that names another fingerprint than that of the certificate
+/// here has no name.
+async fn signers(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    cert: &Cert,
+) -> Result<HashMap<KeyId, Signer>, Refusal> {
+    let mut wanted: HashMap<KeyId, Option<Fingerprint>> = HashMap::new();
+    signatures_shown(cert, |signature: &Signature<'_>| {
+        if let Some(id) = signature.issuer
+            && (wanted.len() < SIGNERS_MAX || wanted.contains_key(&id))
+        {
+            let named = wanted.entry(id).or_default();
+            *named = named.or(signature.issuer_fingerprint);
+        }
+    });
+    let ids: Vec<KeyId> = wanted.keys().copied().collect();
+    let mut found = store.signers(&ids).await?;
+    found.retain(|id, summary| {
+        let named = wanted.get(id).copied().flatten();
+        named.is_none_or(|named| summary.keys().any(|key| key.fingerprint == named))
+    });
+    let confirmed = confirmed(store, found.values(), visit.config.vks.only_confirmed).await?;
+    let signer = |(id, summary): (KeyId, Summary)| {
+        let names = names(visit, &summary, confirmed.get(&summary.fingerprint()));
+        let name = names.first().map(|first| parts::name(first).into_owned());
+        (id, Signer { fingerprint: summary.fingerprint(), name })
+    };
+    Ok(found.into_iter().map(signer).collect())
+}
+
+/// The certificates that a search has found: the first ones, if there are `more`.
+pub(super) async fn listing(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    rows: Vec<Row>,
+    text: &str,
+    more: bool,
+) -> Result<Listing, Refusal> {
+    let now = clock::now();
+    let Config { vks, .. } = &*visit.config;
+    let mut listing = Listing::new(visit, rows.into_iter().map(|row| row.summary), text, more, now);
+    let all = vks.only_confirmed;
+    let shown = if all { listing.summaries.as_slice() } else { listing.on_page() };
+    let confirmed = confirmed(store, shown.iter(), all || vks.enabled).await?;
+    listing.confirmed = confirmed;
+    Ok(listing)
+}
+
+/// The certificates that have what somebody types in a user ID.
+pub(super) async fn candidates(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    typed: &str,
+) -> Result<Vec<Candidate>, Refusal> {
+    let query = Query::Substring(typed.to_owned());
+    let rows = store.find(&query, suggest::BOUNDS).await?.rows;
+    let summaries = rows.iter().map(|row| &row.summary);
+    let confirmed = confirmed(store, summaries, visit.config.vks.only_confirmed).await?;
+    let candidate = |row: Row| {
+        let names = names(visit, &row.summary, confirmed.get(&row.fingerprint()));
+        Candidate { summary: row.summary, names }
+    };
+    Ok(rows.into_iter().map(candidate).collect())
+}
+
+/// The certificates of a report on an upload, and the addresses that can be confirmed.
+pub(super) async fn uploaded(
+    visit: &Visit<'_>,
+    store: &mut Reading,
+    tokens: &Tokens,
+    report: &Report,
+) -> Result<Uploaded, Refusal> {
+    let lists = [&report.inserted, &report.updated, &report.ignored, &report.invalid];
+    let shown = lists.into_iter().flat_map(|list| list.iter().take(upload::SHOWN_MAX));
+    let shown: Vec<Fingerprint> = shown.filter_map(|named| named.cert).collect();
+    let rows = store.rows(&shown).await?;
+    let summaries: HashMap<Fingerprint, Summary> =
+        rows.into_iter().map(|row| (row.fingerprint(), row.summary)).collect();
+    let Config { vks, .. } = &*visit.config;
+    let is_wanted = vks.enabled || vks.only_confirmed;
+    let confirmed = confirmed(store, summaries.values(), is_wanted).await?;
+    let kept = report.inserted.iter().chain(&report.updated).chain(&report.ignored);
+    let offer = |named: &Named| {
+        let summary = summaries.get(&named.cert?)?;
+        let confirmed = confirmed.get(&summary.fingerprint()).map_or(&[][..], Vec::as_slice);
+        let (token, emails) = confirmable(tokens, &visit.config, summary, confirmed)?;
+        Some((summary.fingerprint(), token, emails))
+    };
+    let offers = kept.take(upload::OFFERS_MAX).filter_map(offer).collect();
+    Ok(Uploaded { summaries, confirmed, offers })
+}
