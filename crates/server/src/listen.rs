@@ -267,13 +267,14 @@ impl Connection {
         match self.acceptor.clone() {
             None => {
                 let patient = Patient::new(stream, activity.clone());
-                self.http(patient, client, activity, timeout).await;
+                Box::pin(self.http(patient, client, activity, timeout)).await;
             }
+            // What a connection does not need now takes no memory of its task.
             Some(acceptor) => {
-                let accepted = tokio::time::timeout(timeout, acceptor.accept(stream)).await;
-                if let Ok(Ok(stream)) = accepted {
+                let accepting = Box::pin(acceptor.accept(stream));
+                if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
                     let patient = Patient::new(stream, activity.clone());
-                    self.http(patient, client, activity, timeout).await;
+                    Box::pin(self.http(patient, client, activity, timeout)).await;
                 }
             }
         }
@@ -374,7 +375,8 @@ impl Asker {
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request = Request::new(parts, self.via, self.secure, client);
         let whole = whole(&config.http, &mut room, body, announced.as_ref(), self.timeout);
-        let answer = self.front.router.handle(request, whole).await;
+        // hyper keeps room for this future as long as the connection is there. The handlers need most of it.
+        let answer = Box::pin(self.front.router.handle(request, whole)).await;
         // With HTTP/2, the task of a request stays until its answer is sent.
         let held = (open, Some(room.keep(REQUEST_BYTES)));
         let (parts, content) = answer.into_parts();

@@ -331,6 +331,7 @@ impl Router {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Via;
 
     #[test]
     fn each_path_has_one_route() {
@@ -383,15 +384,20 @@ mod tests {
             (LOOKUP, "/.well-known/openpgpkey/hu/x?l=alice".into()),
             (LOOKUP, "/certificate/0123456789ABCDEF".into()),
             (None, "/health".into()),
-            // For operators only.
-            (None, "/metrics".into()),
+            // Strangers may guess the token of an operator.
+            (LOOKUP, "/metrics".into()),
+            (UPLOAD, "/admin/list".into()),
         ];
-        for (class, target) in classes {
-            let (parts, ()) = http::Request::get(&target).body(()).unwrap().into_parts();
-            let via = crate::request::Via::Public;
+        let class_of = |target: &str, via| {
+            let (parts, ()) = http::Request::get(target).body(()).unwrap().into_parts();
             let request = Request::new(parts, via, false, [127, 0, 0, 1].into());
-            let route = Route::of(request.path());
-            assert_eq!((route.cost)(&config, &request).1, class, "{target}");
+            (Route::of(request.path()).cost)(&config, &request).1
+        };
+        for (class, target) in classes {
+            assert_eq!(class_of(&target, Via::Public), class, "{target}");
+        }
+        for target in ["/metrics", "/admin/list"] {
+            assert_eq!(class_of(target, Via::Operator), None, "{target}");
         }
     }
 }

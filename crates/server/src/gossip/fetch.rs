@@ -28,9 +28,6 @@ const TRIES: u32 = 3;
 /// Seconds before the second try, and as much more before the third.
 const PAUSE_S: u32 = 3600;
 
-/// Requests that may fail one after the other before the rest is left for the next exchange.
-const FAILURES: usize = 2;
-
 /// The time in which all requests of one exchange must begin, as a multiple of that for one answer.
 const PATIENCE: u32 = 20;
 
@@ -89,7 +86,9 @@ impl Fetcher {
             let gossip = &self.settings.load().gossip;
             (gossip.fetch_certs.max(1), Duration::from_secs(gossip.timeout_s) * PATIENCE)
         };
-        let (mut failures, deadline) = (0, Instant::now() + patience);
+        let deadline = Instant::now() + patience;
+        // The failure of the last batch. After two of them, the rest is left for the next exchange.
+        let mut failure = None;
         for digests in wanted.chunks(chunk) {
             // The next exchange continues, and one that is running fetches what is left out here.
             if Instant::now() >= deadline {
@@ -103,20 +102,18 @@ impl Fetcher {
             }
             match self.some(source, lacking, deadline).await {
                 Ok(more) => {
-                    failures = 0;
+                    failure = None;
                     fetched.certs += more.certs;
                     fetched.new += more.new;
                     fetched.updated += more.updated;
                 }
-                Err(error) => {
-                    failures += 1;
-                    if failures == FAILURES || matches!(error, GossipError::Store(_)) {
-                        return Err(error);
-                    }
+                Err(error) if failure.is_some() || matches!(error, GossipError::Store(_)) => {
+                    return Err(error);
                 }
+                Err(error) => failure = Some(error),
             }
         }
-        Ok((fetched, given_up))
+        failure.map_or(Ok((fetched, given_up)), Err)
     }
 
     /// Fetches one batch, in requests that begin before the deadline.
