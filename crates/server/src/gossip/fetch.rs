@@ -65,14 +65,14 @@ struct Source<'a> {
 }
 
 impl Fetcher {
-    /// Fetches certificates and adds them. Returns the counts, and the number of digests that are not
-    /// requested any more, because earlier requests were in vain.
+    /// Fetches certificates and adds them. Returns the counts, the number of digests that are not requested any more,
+    /// because earlier requests were in vain, and why the rest did not come.
     pub(crate) async fn all(
         &self,
         peer: &Peer,
         address: SocketAddr,
         wanted: Vec<Digest>,
-    ) -> Result<(Fetched, usize), GossipError> {
+    ) -> Result<(Fetched, usize, Option<GossipError>), GossipError> {
         let source = Source { peer, address };
         let mut fetched = Fetched::default();
         let count_all = wanted.len();
@@ -107,13 +107,16 @@ impl Fetcher {
                     fetched.new += more.new;
                     fetched.updated += more.updated;
                 }
-                Err(error) if failure.is_some() || matches!(error, GossipError::Store(_)) => {
-                    return Err(error);
+                Err(error) => {
+                    let is_last = failure.is_some() || matches!(error, GossipError::Store(_));
+                    failure = Some(error);
+                    if is_last {
+                        break;
+                    }
                 }
-                Err(error) => failure = Some(error),
             }
         }
-        failure.map_or(Ok((fetched, given_up)), Err)
+        Ok((fetched, given_up, failure))
     }
 
     /// Fetches one batch, in requests that begin before the deadline.

@@ -200,20 +200,25 @@ impl Gossip {
         let port = peer.http_port.unwrap_or(outcome.peer_http_port);
         let http = SocketAddr::new(address.ip(), port);
         let wanted = outcome.wanted.len();
-        let (fetched, given_up) = self.fetcher.all(peer, http, outcome.wanted).await?;
-        count(&self.metrics.exchanges, 1);
+        let (fetched, given_up, failure) = self.fetcher.all(peer, http, outcome.wanted).await?;
         let seconds = started.elapsed().as_secs_f64();
         self.peers.note(&name(peer), |status| {
             status.view = peer.view.name().into();
             status.http = Some(format!("http://{http}"));
             status.version = Some(outcome.peer_version.clone());
-            status.last_exchange = Some(clock::now());
-            status.exchanges += 1;
-            status.failing = 0;
             status.learnt += wanted as u64;
             status.fetched += fetched.certs as u64;
             status.last_requests = outcome.requests;
             status.last_seconds = seconds;
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        count(&self.metrics.exchanges, 1);
+        self.peers.note(&name(peer), |status| {
+            status.last_exchange = Some(clock::now());
+            status.exchanges += 1;
+            status.failing = 0;
         });
         let day = [
             (format!("gossip.{}.exchanges", name(peer)), 1),
