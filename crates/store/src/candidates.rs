@@ -25,12 +25,7 @@ impl Candidates<'_> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn with_key(self, id: KeyId) -> Result<Vec<CertId>, StoreError> {
-        self.0.run(|connection| {
-            connection
-                .prepare_cached("SELECT cert FROM key WHERE handle = ?1")?
-                .query_map([id.rotated().cast_signed()], |row| row.get(0).map(CertId::new))?
-                .collect()
-        })
+        Ok(self.0.with_key(id)?.into_iter().map(CertId::new).collect())
     }
 
     /// Candidates for certificates that have a user ID with the identity `addressee`.

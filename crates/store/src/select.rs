@@ -493,7 +493,7 @@ impl Store {
     }
 
     /// The certificates that have a key with a key ID.
-    fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
+    pub(crate) fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
         self.postings("key", Handle::of_primary_key(id).0, Handle::of_subkey(id).0)
     }
 

@@ -27,7 +27,7 @@ use super::order::{Conflict, Done, Intake, Order, Preparation, Terms};
 use crate::turns::{TurnError, Turns};
 
 pub(crate) use reader::Reader;
-pub(crate) use writer::Ended;
+pub(crate) use syncer::Ended;
 
 use reader::Readers;
 use trees::Trees;

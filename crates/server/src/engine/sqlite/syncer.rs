@@ -7,28 +7,34 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use talaria_store::{Intake, LogToSync, StoreError};
+use tokio::sync::oneshot;
 
-use super::writer::{Done, Ended};
 use crate::engine::error::Cause;
+
+/// The end of writing: the error because of which it cannot go on, or none after it was closed.
+pub(crate) type Ended = Result<(), Cause>;
+
+/// Where the outcome of a write goes.
+pub(super) type Reply = oneshot::Sender<Result<Intake, Arc<StoreError>>>;
 
 /// Intakes that were written together.
 pub(super) struct Batch {
     /// The number of the last commit that they depend on.
     pub(super) number: u64,
     pub(super) intakes: Vec<Intake>,
-    pub(super) askers: Vec<Done>,
+    pub(super) replies: Vec<Reply>,
 }
 
 impl Batch {
     fn answer(self) {
-        for (intake, done) in self.intakes.into_iter().zip(self.askers) {
-            let _ = done.send(Ok(intake));
+        for (intake, reply) in self.intakes.into_iter().zip(self.replies) {
+            let _ = reply.send(Ok(intake));
         }
     }
 
     fn refuse(self, error: &Arc<StoreError>) {
-        for done in self.askers {
-            let _ = done.send(Err(Arc::clone(error)));
+        for reply in self.replies {
+            let _ = reply.send(Err(Arc::clone(error)));
         }
     }
 }
@@ -113,7 +119,7 @@ mod tests {
     use talaria_bench::{Generate, certs};
     use talaria_cert::{Limits, Verification};
     use talaria_store::{Access, Preparation, Store};
-    use tokio::sync::oneshot::{self, Receiver};
+    use tokio::sync::oneshot::Receiver;
 
     use super::*;
 
@@ -127,8 +133,8 @@ mod tests {
         };
         let certs = certs(&Generate { first: number, count: 1, ..Generate::default() });
         let intake = store.prepare(certs, &preparation).unwrap();
-        let (done, answer) = oneshot::channel();
-        (Batch { number, intakes: vec![intake], askers: vec![done] }, answer)
+        let (reply, answer) = oneshot::channel();
+        (Batch { number, intakes: vec![intake], replies: vec![reply] }, answer)
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::syncer::{Batch, Syncer};
+use super::syncer::{Batch, Ended, Reply, Syncer};
 use crate::clock;
-use crate::engine::error::{Cause, EngineError};
+use crate::engine::error::EngineError;
 
 /// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large upload waits in the
 /// queue again.
@@ -22,14 +22,8 @@ const QUEUE: usize = 1024;
 /// Work on the store that is no upload. Returns the error that ends the writer, if there is one.
 type Task = Box<dyn FnOnce(&mut Store) -> Option<Arc<StoreError>> + Send>;
 
-/// The end of the writing thread: the error because of which it cannot go on, or none after it was closed.
-pub(crate) type Ended = Result<(), Cause>;
-
-/// Where the outcome of a write goes.
-pub(super) type Done = oneshot::Sender<Result<Intake, Arc<StoreError>>>;
-
 enum Job {
-    Write { intake: Box<Intake>, done: Done },
+    Write { intake: Box<Intake>, reply: Reply },
     Task(Task),
     Close,
 }
@@ -70,9 +64,9 @@ impl Writer {
     /// Writes prepared certificates, as many as fit into one transaction. What is written is on the disk, and so is what
     /// the certificates were prepared against.
     pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
-        let (done, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         let intake = Box::new(intake);
-        self.jobs.send(Job::Write { intake, done }).await.map_err(|_| EngineError::Closed)?;
+        self.jobs.send(Job::Write { intake, reply }).await.map_err(|_| EngineError::Closed)?;
         outcome.await.map_err(|_| EngineError::Closed)?.map_err(EngineError::from)
     }
 
@@ -131,21 +125,21 @@ fn run(
             // Its end says why.
             return Ok(());
         }
-        let (mut intakes, mut askers) = match job {
+        let (mut intakes, mut replies) = match job {
             Job::Task(task) => match task(store) {
                 None => continue,
                 Some(error) => return Err(error),
             },
             Job::Close => return Ok(()),
-            Job::Write { intake, done } => (vec![*intake], vec![done]),
+            Job::Write { intake, reply } => (vec![*intake], vec![reply]),
         };
         let mut count = intakes[0].pending();
         while count < BATCH_CERTS {
             match queue.try_recv() {
-                Ok(Job::Write { intake, done }) => {
+                Ok(Job::Write { intake, reply }) => {
                     count += intake.pending();
                     intakes.push(*intake);
-                    askers.push(done);
+                    replies.push(reply);
                 }
                 Ok(task) => {
                     next = Some(task);
@@ -157,12 +151,12 @@ fn run(
         let commit = u64::from(count > 0);
         let number = commits.fetch_add(commit, Ordering::Relaxed) + commit;
         match store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into()) {
-            Ok(()) => syncer.put(Batch { number, intakes, askers }),
+            Ok(()) => syncer.put(Batch { number, intakes, replies }),
             Err(error) => {
                 tracing::error!(%error, "cannot write to the store");
                 let error = Arc::new(error);
-                for done in askers {
-                    let _ = done.send(Err(Arc::clone(&error)));
+                for reply in replies {
+                    let _ = reply.send(Err(Arc::clone(&error)));
                 }
                 if is_last(&error) {
                     return Err(error);
