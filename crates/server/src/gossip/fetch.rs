@@ -179,7 +179,7 @@ impl Fetcher {
         let url = format!("http://{}/pks/hashquery", source.address);
         let payer = Network::Net(config.rates.net(source.address.ip()));
         let total = config.gossip.fetch_bytes.saturating_mul(REPLIES);
-        let room = self.memory.take(total, payer, PART_BYTES)?;
+        let room = self.memory.take(total, payer, 1)?;
         let (asked, count_asked) = (encode_hashquery(digests), digests.len());
         let address = url.clone();
         let posted = tokio::task::spawn_blocking(move || {
