@@ -19,8 +19,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(digests) = decode_hashquery(bytes) {
         assert_eq!(decode_hashquery(&encode_hashquery(&digests)).as_ref(), Ok(&digests));
     }
-    if let Ok(certs) = decode_hashreply(bytes) {
-        assert_eq!(decode_hashreply(&encode_hashreply(&certs)).as_ref(), Ok(&certs));
+    if let Ok(certs) = decode_hashreply(bytes, usize::MAX) {
+        assert_eq!(decode_hashreply(&encode_hashreply(&certs), certs.len()).as_ref(), Ok(&certs));
     }
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let mut stream = Vec::new();
