@@ -59,8 +59,8 @@ pub enum Access {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Layout {
-    /// Page size in bytes, a power of two from 4 to 64 KiB. With 4 KiB, commits of few certificates write least
-    /// (`docs/decisions/0018-page-size.md`). `talaria tune` measures it.
+    /// Page size in bytes, a power of two from 4 to 64 KiB. 16 KiB balances bulk work, single commits and the size of the
+    /// file (`docs/decisions/0018-page-size.md`). `talaria tune` measures it.
     pub page_bytes: u32,
     /// The full-text indexes of the store.
     pub text: Vec<TextIndex>,
@@ -68,7 +68,7 @@ pub struct Layout {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { page_bytes: 4 << 10, text: TextIndex::ALL.to_vec() }
+        Self { page_bytes: 16 << 10, text: TextIndex::ALL.to_vec() }
     }
 }
 

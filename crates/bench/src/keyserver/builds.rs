@@ -134,8 +134,8 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
     }
     let mut growth = Vec::new();
     for &count in &bench.options.growth {
-        growth.push(Built::new(UNVERIFIED, count, 4 << 10));
-        growth.push(Built::new(VERIFIED, count, 4 << 10));
+        growth.push(Built::new(UNVERIFIED, count, 16 << 10));
+        growth.push(Built::new(VERIFIED, count, 16 << 10));
     }
     for run in 0..bench.runs() {
         // A large dump takes as long as many small ones, and has as little noise.

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VIEW")]
     view: Vec<View>,
     /// Page size of the store in KiB
-    #[arg(long, value_name = "KIB", default_value = "4", value_parser = ["4", "8", "16", "32", "64"])]
+    #[arg(long, value_name = "KIB", default_value = "16", value_parser = ["4", "8", "16", "32", "64"])]
     page_size: String,
     /// Do not build the word index
     #[arg(long)]
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if !args.no_trigrams {
         text.push(TextIndex::Trigrams);
     }
-    let kib: u32 = args.page_size.parse().unwrap_or(4);
+    let kib: u32 = args.page_size.parse().unwrap_or(16);
     let mut options = BuildOptions::new(cx.now.into());
     options.layout.page_bytes = kib << 10;
     options.layout.text = text;

@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     drop(scratch);
     let store = &stores.iter().next().expect("opened above").store;
     let present = store.pages()?.page_bytes;
-    let today = figures.iter().find(|f| u64::from(f.page_bytes) == present).unwrap_or(&figures[0]);
+    let today = figures.iter().find(|f| u64::from(f.page_bytes) == present).unwrap_or(&figures[2]);
     let costs: Vec<f64> = figures.iter().map(|f| args.purpose.cost(f, today)).collect();
-    let best = (0..figures.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(0);
+    let best = (0..figures.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(2);
     let worth = costs[best] < 1.0 - GAIN_MIN;
     let recommended = if worth { figures[best].page_bytes } else { today.page_bytes };
     let mut out = std::io::stdout().lock();
