@@ -1,6 +1,6 @@
 //! The addresses in certificates: which of them were confirmed, which can be, and which certificate is found by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use talaria_cert::{Address, Fingerprint, Summary, UserIdContent, Validity};
@@ -92,8 +92,17 @@ pub(crate) async fn statuses_in(
     fingerprint: Fingerprint,
 ) -> Result<Option<Statuses>, EngineError> {
     let Some(row) = store.row(fingerprint).await? else { return Ok(None) };
-    let facts = store.facts(&[fingerprint]).await?.pop().unwrap_or_default();
+    let facts = store.facts_of(fingerprint).await?;
     Ok(Some(statuses(&row.summary, &facts.published, clock::now())))
+}
+
+/// The confirmed addresses of certificates.
+pub(crate) async fn confirmed(
+    store: &mut Reading,
+    names: Vec<Fingerprint>,
+) -> Result<HashMap<Fingerprint, Vec<Address>>, EngineError> {
+    let facts = store.facts(&names).await?.into_iter().map(|facts| facts.published);
+    Ok(names.into_iter().zip(facts).collect())
 }
 
 /// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.

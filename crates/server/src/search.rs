@@ -91,7 +91,11 @@ impl Search {
 
     /// The rows that have its words in their user IDs, in any spelling. If there are too many, those with the words as they were
     /// typed come first.
-    async fn rows_with_words(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
+    pub(crate) async fn rows_with_words(
+        &self,
+        store: &mut Reading,
+        config: &Config,
+    ) -> Result<Page, Refusal> {
         let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(Page::default()) };
         let spellings = user_id::spellings(text);
         if spellings.is_empty() || !config.policy.word_search {
@@ -292,8 +296,7 @@ pub(crate) async fn served(
     if is_useful(&cert, &row.summary) {
         return Ok(Some(cert));
     }
-    let is_redacted =
-        store.facts(&[row.fingerprint()]).await?.iter().any(|facts| facts.is_redacted);
+    let is_redacted = store.facts_of(row.fingerprint()).await?.is_redacted;
     Ok(is_redacted.then_some(cert))
 }
 
@@ -334,8 +337,7 @@ pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<C
         return Ok(None);
     };
     let cert = cert.served(&verdicts, OWN).unwrap_or(cert);
-    let facts = store.facts(&[cert.fingerprint()]).await?.pop().unwrap_or_default();
-    let published = facts.published;
+    let published = store.facts_of(cert.fingerprint()).await?.published;
     Ok(Some(cert.retain(|_, packet| match packet.tag {
         talaria_cert::Tag::USER_ID => {
             Address::of_user_id(packet.body).is_some_and(|email| published.contains(&email))

@@ -360,8 +360,8 @@ impl Vks {
     /// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
     async fn open_link(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
         let read = async move |store: &mut Reading| {
-            let facts = store.facts(&[link.fingerprint]).await?;
-            let is_published = facts.iter().any(|facts| facts.published.contains(&link.email));
+            let facts = store.facts_of(link.fingerprint).await?;
+            let is_published = facts.published.contains(&link.email);
             Ok::<_, Refusal>((is_published, is_current(store, &link).await?, link))
         };
         let (is_published, is_current, link) = self.engine.read(read).await?;
@@ -536,7 +536,7 @@ async fn publishable(
     let Some(row) = store.row(link.fingerprint).await? else {
         return Ok(Err(Unconfirmed::Missing));
     };
-    let facts = store.facts(&[link.fingerprint]).await?.pop().unwrap_or_default();
+    let facts = store.facts_of(link.fingerprint).await?;
     let statuses = statuses(&row.summary, &facts.published, clock::now());
     Ok(match statuses.get(&link.email) {
         Some(Status::Unpublished) if !is_current(store, link).await? => Err(Unconfirmed::Ended),

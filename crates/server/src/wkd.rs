@@ -107,7 +107,7 @@ impl WebKeys {
                     let address = match local {
                         Some(local) if user_id::web_key_hash(&local) != hash => None,
                         Some(local) => Address::of_mailbox(format!("{local}@{domain}").as_bytes()),
-                        None => directories.address(store, &domain, &hash).await?,
+                        None => directories.of(&domain).address(store, &domain, &hash).await?,
                     };
                     find(store, &address.ok_or_else(nothing)?, &config).await
                 };
@@ -201,23 +201,16 @@ struct Directory {
 }
 
 impl Directories {
-    /// The address that a hash names. It may be one that is in no certificate any more.
-    async fn address(
-        &self,
-        store: &mut Reading,
-        domain: &str,
-        hash: &str,
-    ) -> Result<Option<Address>, Refusal> {
-        let addresses = {
-            let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(directories.entry(domain.to_owned()).or_default())
-        };
-        addresses.address(store, domain, hash).await
+    /// The addresses of a domain.
+    fn of(&self, domain: &str) -> Arc<Addresses> {
+        let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(directories.entry(domain.to_owned()).or_default())
     }
 }
 
 impl Addresses {
-    /// The address that a hash names. While another request looks addresses up, the newest may be missing.
+    /// The address that a hash names. It may be one that is in no certificate any more. While another request looks addresses
+    /// up, the newest may be missing.
     ///
     /// # Errors
     ///

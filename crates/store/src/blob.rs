@@ -5,10 +5,10 @@ use std::fmt;
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _, Row};
+use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Verdict, View};
 
 use crate::{schema, sums};
-use talaria_cert::merge::bytes_digest;
 
 /// The first octets of the SHA-256 of a certificate.
 pub(crate) type BytesDigest = [u8; 16];

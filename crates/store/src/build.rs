@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::{Record, digests};
 use talaria_cert::{
     Cert, Fingerprint, Handle, Reason, Summary, Terms, Timestamp, VERIFIER, Verification, View,
     verdicts,
@@ -24,7 +25,6 @@ use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
-use talaria_cert::merge::{Record, digests};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]

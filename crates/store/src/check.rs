@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use rusqlite::Connection;
+use talaria_cert::merge::digests;
 use talaria_cert::{
     Cert, Fingerprint, Summary, Terms, Timestamp, VERIFIER, Verdict, Verification, View,
     search_text, verdicts,
@@ -20,7 +21,6 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
 use crate::{Store, StoreError, sums, trust};
-use talaria_cert::merge::digests;
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

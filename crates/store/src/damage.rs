@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::{Record, bytes_digest};
 use talaria_cert::{
     CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, VERIFIER, Verification, verdicts,
 };
@@ -13,7 +14,6 @@ use crate::ledger::Ledger;
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
-use talaria_cert::merge::{Record, bytes_digest};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

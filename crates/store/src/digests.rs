@@ -5,10 +5,10 @@ use std::borrow::Borrow;
 use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::View;
+use talaria_cert::merge::digests;
 
 use crate::blob::{self, Blob, Part};
 use crate::{CertId, Store, StoreError, schema};
-use talaria_cert::merge::digests;
 
 /// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
 /// added.

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::{Record, bytes_digest, digests};
 use talaria_cert::{
     Cert, Earlier, Fingerprint, Handle, Summary, Timestamp, VERIFIER, Verdict, Verification, View,
     renewed,
@@ -15,7 +16,6 @@ use crate::operator::redaction;
 use crate::revoker;
 use crate::schema::{self, POSTINGS, TextIndex, lists};
 use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
-use talaria_cert::merge::{Record, bytes_digest, digests};
 
 /// Finds a certificate by its fingerprint.
 pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::OptionalExtension as _;
+use talaria_cert::Redacted;
+use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
 use talaria_cert::{
     Cert, Key, KeyId, Limits, PacketRef, PossibleIssuer, Tag, Timestamp, VERIFIER, Verdict,
     Verification, View,
@@ -19,8 +21,6 @@ use crate::operator::redaction;
 use crate::{
     CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
 };
-use talaria_cert::Redacted;
-use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
 
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]

@@ -5,34 +5,13 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _};
-use talaria_cert::{Address, Fingerprint, Timestamp, View, sha256};
+use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 
 use crate::{Row, Store, StoreError, schema, sums};
 
 /// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
 /// recorded last. They take up to 40 MB.
 pub const UNOBTAINABLE_MAX: i64 = 250_000;
-
-/// A gossip peer.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Peer {
-    /// Host name or address of the peer.
-    pub host: String,
-    /// Gossip port of the peer.
-    pub port: u16,
-    /// HKP port of the peer, if it differs from the port that the peer announces.
-    pub http_port: Option<u16>,
-    /// The view to reconcile with the peer.
-    pub view: View,
-}
-
-impl Peer {
-    /// The name of a peer: its host and gossip port.
-    #[must_use]
-    pub fn name(host: &str, port: u16) -> String {
-        format!("{host}:{port}")
-    }
-}
 
 /// Seconds for which the store remembers that links in mails have ended. No link may live longer.
 pub const LINK_SECONDS_MAX: u32 = 30 * 86400;

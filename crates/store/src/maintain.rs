@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension as _;
+use talaria_cert::merge::Record;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
@@ -13,7 +14,6 @@ use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
-use talaria_cert::merge::Record;
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Reason, Summary, Timestamp, VERIFIER, Verdict, Verification, View, search_text, verdicts,
 };
@@ -31,7 +32,6 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
 use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
-use talaria_cert::merge::Record;
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, key_handles,
     renewed, verdicts,
@@ -17,7 +18,6 @@ use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
 use crate::{ChangeKind, log};
-use talaria_cert::merge::Record;
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;

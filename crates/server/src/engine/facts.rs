@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use talaria_cert::{Address, Fingerprint, View};
+use talaria_cert::{Address, Fingerprint, Peer, View};
 
 use super::row::Position;
 
@@ -67,26 +67,6 @@ pub enum Access {
     Write,
     /// They change a store, which is made if it does not exist.
     Create,
-}
-
-/// A gossip peer.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Peer {
-    /// Host name or address of the peer.
-    pub host: String,
-    /// Gossip port of the peer.
-    pub port: u16,
-    /// HKP port of the peer, if it differs from the port that the peer announces.
-    pub http_port: Option<u16>,
-    /// The view to reconcile with the peer.
-    pub view: View,
-}
-
-impl Peer {
-    /// The name of a peer: its host and gossip port.
-    pub(crate) fn name(host: &str, port: u16) -> String {
-        format!("{host}:{port}")
-    }
 }
 
 /// A certificate that a peer announced and did not deliver.

@@ -34,7 +34,7 @@ use crate::turns::TurnError;
 pub use command::{Command, KeptOut, Outcome};
 pub(crate) use error::{Cause, EngineError, OpenError};
 pub(crate) use facts::Purpose;
-pub use facts::{Access, GivenUp, Peer};
+pub use facts::{Access, GivenUp};
 pub(crate) use facts::{
     Changed, Changes, Days, Facts, InVain, LINK_SECONDS_MAX, Note, Numbers, Progress, Tally,
 };
@@ -43,6 +43,7 @@ pub(crate) use order::{
 };
 pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row};
 pub(crate) use sqlite::Ended;
+pub use talaria_cert::Peer;
 pub(crate) use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
 pub(crate) use talaria_cert::{Query, Redaction};
 
@@ -304,6 +305,11 @@ impl Reading {
         }
     }
 
+    /// The same about one certificate.
+    pub(crate) async fn facts_of(&mut self, name: Fingerprint) -> Result<Facts, EngineError> {
+        Ok(self.facts(&[name]).await?.pop().unwrap_or_default())
+    }
+
     /// The generation of links to an address about a certificate.
     pub(crate) async fn generation(
         &mut self,
@@ -460,7 +466,7 @@ mod tests {
             // The link has ended.
             assert!(matches!(publish(Some(after)).await, Err(Conflict::Changed(_))));
             let mut store = engine.reading().await.unwrap();
-            let facts = store.facts(&[fingerprint]).await.unwrap().remove(0);
+            let facts = store.facts_of(fingerprint).await.unwrap();
             assert_eq!(facts.published, std::slice::from_ref(&email));
             assert_eq!(store.generation(fingerprint, &email).await.unwrap(), 1);
             let withdraw = || Order {

@@ -100,13 +100,8 @@ impl Fetcher {
             if lacking.is_empty() {
                 continue;
             }
-            match self.some(source, lacking, deadline).await {
-                Ok(more) => {
-                    failure = None;
-                    fetched.certs += more.certs;
-                    fetched.new += more.new;
-                    fetched.updated += more.updated;
-                }
+            match self.some(source, lacking, deadline, &mut fetched).await {
+                Ok(()) => failure = None,
                 Err(error) => {
                     let is_last = failure.is_some() || matches!(error, GossipError::Store(_));
                     failure = Some(error);
@@ -119,14 +114,14 @@ impl Fetcher {
         Ok((fetched, given_up, failure))
     }
 
-    /// Fetches one batch, in requests that begin before the deadline.
+    /// Fetches one batch, in requests that begin before the deadline, and counts what comes.
     async fn some(
         &self,
         source: Source<'_>,
         digests: Vec<Digest>,
         deadline: Instant,
-    ) -> Result<Fetched, GossipError> {
-        let mut fetched = Fetched::default();
+        fetched: &mut Fetched,
+    ) -> Result<(), GossipError> {
         let mut batches = vec![digests];
         while let Some(mut digests) = batches.pop()
             && Instant::now() < deadline
@@ -166,7 +161,7 @@ impl Fetcher {
             let in_vain = Note::InVain { peer, view, digests: missing, tries };
             self.engine.note(in_vain).await.map_err(Refusal::from)?;
         }
-        Ok(fetched)
+        Ok(())
     }
 
     /// Requests certificates once and adds those that come. Returns the digests that are still missing.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use http::header;
-use talaria_cert::{Enarmor, Fingerprint};
+use talaria_cert::Enarmor;
 
 use super::answers::{COUNT, armored, marked};
 use super::index::entries;
 use super::machine;
 use super::statistics::Statistics;
+use crate::addresses;
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, streamed, with};
 use crate::clock;
 use crate::config::{Config, Policy, Settings};
@@ -131,7 +132,7 @@ impl Lookups {
             }
             let (engine, request) = (self.engine.clone(), request.clone());
             let find = async move |store: &mut Reading| {
-                let page = search.rows(store, &ask.config).await?;
+                let page = search.rows_with_words(store, &ask.config).await?;
                 ask.answer(&engine, &request, store, page).await
             };
             return self.engine.read(find).await;
@@ -249,12 +250,9 @@ async fn machine_index(
     rows: &[Row],
     config: &Config,
 ) -> Result<Answer, Refusal> {
-    let mut confirmed = std::collections::HashMap::new();
-    if config.vks.only_confirmed {
-        let names: Vec<Fingerprint> = rows.iter().map(Row::fingerprint).collect();
-        let facts = store.facts(&names).await?.into_iter().map(|facts| facts.published);
-        confirmed.extend(names.into_iter().zip(facts));
-    }
+    let names = if config.vks.only_confirmed { rows } else { &[] };
+    let names = names.iter().map(Row::fingerprint).collect();
+    let confirmed = addresses::confirmed(store, names).await?;
     let body =
         machine::index(rows.iter().map(|row| &row.summary), clock::now(), |summary, text| {
             confirmed.get(&summary.fingerprint()).is_none_or(|emails| {

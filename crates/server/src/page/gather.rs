@@ -10,11 +10,11 @@ use super::parts::{self, names};
 use super::search::Listing;
 use super::suggest::{self, Candidate};
 use super::upload::{self, Uploaded};
-use crate::addresses::confirmable;
+use crate::addresses::{self, confirmable};
 use crate::answer::Refusal;
 use crate::clock;
 use crate::config::Config;
-use crate::engine::{Bounds, Facts, Judging, Reading, Row};
+use crate::engine::{Bounds, Judging, Reading, Row};
 use crate::report::{Named, Report};
 use crate::search::{LOOKS_MAX, served};
 use crate::token::Tokens;
@@ -34,9 +34,7 @@ async fn confirmed<'a>(
     if !is_wanted {
         return Ok(Confirmed::new());
     }
-    let names: Vec<Fingerprint> = summaries.map(Summary::fingerprint).collect();
-    let facts = store.facts(&names).await?.into_iter().map(|facts| facts.published);
-    Ok(names.into_iter().zip(facts).collect())
+    Ok(addresses::confirmed(store, summaries.map(Summary::fingerprint).collect()).await?)
 }
 
 /// The certificates that a fingerprint names: nearly always one.
@@ -68,8 +66,7 @@ pub(super) async fn certificate(
         },
     };
     let signers = signers(visit, store, &cert).await?;
-    let Facts { published, .. } =
-        store.facts(&[row.fingerprint()]).await?.pop().unwrap_or_default();
+    let published = store.facts_of(row.fingerprint()).await?.published;
     let revokers = revokers(store, &row.summary).await?;
     let primary = row.summary.primary.clone();
     Ok(Some(Shown { cert, primary, signers, revokers, published }))

@@ -84,7 +84,7 @@ fn packets<'a>(packets: impl IntoIterator<Item = (Tag, &'a [u8])>) -> Vec<u8> {
 }
 
 /// The primary key and the first user ID, with these signatures on it.
-fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
     let all: Vec<PacketRef<'_>> = cert.packets().collect();
     let user_id = all.iter().find(|packet| packet.tag == Tag::USER_ID).unwrap();
     let head = [(all[0].tag, all[0].body), (user_id.tag, user_id.body)];
@@ -167,6 +167,14 @@ fn two_thousand_unhashed_variants_of_a_self_signature() {
     let home = home();
     let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
     assert!(!primary_line(&listing)[6].is_empty(), "{listing}");
+}
+
+/// The certificate with a certification of its user ID by another key.
+fn certified_by(cert: openpgp::Cert, other: &openpgp::Cert) -> openpgp::Cert {
+    let user_id = cert.userids().next().unwrap().userid().clone();
+    let kind = SignatureType::PositiveCertification;
+    let made = user_id.certify(&mut signer(other), &cert, kind, None, None).unwrap();
+    cert.insert_packets(Packet::from(made)).unwrap().0
 }
 
 /// A certificate with genuine certifications by ten other keys, and the bodies of these.
@@ -435,14 +443,7 @@ fn version_3(id: u64, number: u8) -> Cert {
 fn keys_of_version_3_with_the_key_id_of_a_newcomer() {
     let alice = owner("Alice <alice@example.org>");
     let bob = owner("Bob <bob@example.org>");
-    let by_alice = bob
-        .userids()
-        .next()
-        .unwrap()
-        .userid()
-        .certify(&mut signer(&alice), &bob, SignatureType::PositiveCertification, None, None)
-        .unwrap();
-    let [alice, bob] = [alice, bob.insert_packets(Packet::from(by_alice)).unwrap().0];
+    let bob = certified_by(bob, &alice);
     let id = public(&alice).fingerprint().key_id();
     let strangers: Vec<Cert> = (1..=20).map(|number| version_3(id.0, number)).collect();
     assert!(strangers.iter().all(|cert| cert.fingerprint().key_id() == id));
@@ -529,14 +530,7 @@ fn six_hundred_adopters_of_a_primary_key() {
 
     // On the pages of others, a signature by the key leads to the owner.
     let bob = owner("Bob <bob@example.org>");
-    let by_alice = bob
-        .userids()
-        .next()
-        .unwrap()
-        .userid()
-        .certify(&mut signer(&alice), &bob, SignatureType::PositiveCertification, None, None)
-        .unwrap();
-    let bob = public(&bob.insert_packets(Packet::from(by_alice)).unwrap().0);
+    let bob = public(&certified_by(bob, &alice));
     assert_eq!(server.offer(bob.as_bytes()).status, 200);
     let page = server.get(&format!("/certificate/{}", bob.fingerprint()));
     let leads_to =

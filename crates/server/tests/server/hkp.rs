@@ -9,6 +9,7 @@ use serde_json::Value;
 use talaria_cert::{Armor, Cert, enarmor};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
 use talaria_server::Config;
+use talaria_store::{Access, Layout, Store, TextIndex};
 
 /// A server that has the first `count` of [`certs`].
 fn server(count: u64) -> Site {
@@ -311,6 +312,23 @@ fn hkp_version_2_finds_exact_matches_only() {
     let log = get(&site, &format!("/pks/v2/prefixlog/{}", today.as_str().unwrap()));
     let prefix = fingerprint.to_string()[..8].to_lowercase();
     assert!(log.text().split("\r\n").any(|line| line == prefix));
+}
+
+#[test]
+fn an_identity_in_another_case_is_not_looked_for_in_every_certificate() {
+    let path = |name: &str| format!("/pks/v2/certs/by-identity/{name}");
+    for (has_parts, status) in [(true, 200), (false, 404)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut layout = Layout::default();
+        if !has_parts {
+            layout.text = vec![TextIndex::Words];
+        }
+        drop(Store::open_with(&folder.path().join("certs.db"), Access::Create, &layout).unwrap());
+        let site = Site::start_in(folder, &[], Config::default());
+        assert_eq!(site.upload(&make(&["J\u{f6}rg"])).status, 200);
+        assert_eq!(get(&site, &path("J%C3%B6rg")).status, 200);
+        assert_eq!(get(&site, &path("j%C3%96RG")).status, status, "{has_parts}");
+    }
 }
 
 /// A primary key, and nothing else.

@@ -8,7 +8,6 @@ use talaria_store::{ChangeNumber, StoreError};
 use super::opaque;
 use crate::clock;
 use crate::engine::error::EngineError;
-use crate::engine::facts::Peer;
 use crate::engine::order::Preparation;
 use crate::engine::row::Position;
 
@@ -29,20 +28,6 @@ impl From<Arc<StoreError>> for EngineError {
 impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> Self {
         Arc::new(error).into()
-    }
-}
-
-impl From<talaria_store::Peer> for Peer {
-    fn from(peer: talaria_store::Peer) -> Self {
-        let talaria_store::Peer { host, port, http_port, view } = peer;
-        Self { host, port, http_port, view }
-    }
-}
-
-impl From<Peer> for talaria_store::Peer {
-    fn from(peer: Peer) -> Self {
-        let Peer { host, port, http_port, view } = peer;
-        Self { host, port, http_port, view }
     }
 }
 

@@ -161,7 +161,7 @@ pub(crate) fn note(store: &mut Store, note: Note) -> Result<u64, StoreError> {
             counts.len() as u64
         }
         Note::Peer(peer) => {
-            keyserver.add_peer(&peer.into())?;
+            keyserver.add_peer(&peer)?;
             1
         }
         Note::NoPeer { host, port } => u64::from(keyserver.remove_peer(&host, port)?),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use talaria_cert::merge::Stored;
 use talaria_cert::{
-    Address, Fingerprint, KeyId, Query, Summary, Verdict, Verification, View, complete,
+    Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
 };
 use talaria_store::{
     Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Store, StoreError, TextIndex,
@@ -19,7 +19,7 @@ use super::certified::Certified;
 use super::{convert, opaque};
 use crate::clock;
 use crate::engine::command::KeptOut;
-use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers, Peer};
+use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers};
 use crate::engine::order::{Arrival, Intake, Preparation};
 use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row};
 
@@ -68,7 +68,7 @@ impl Readers {
 
     /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
     pub(crate) fn get(&self) -> Result<Reader, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let store = if let Some(store) = idle {
             store
         } else {
@@ -121,7 +121,7 @@ impl Reader {
     /// Whether certificates that match are found without looking at every one.
     fn can_find(&self, query: &Query) -> Result<bool, StoreError> {
         match query {
-            Query::Substring(_) | Query::EmailPart(_) | Query::EmailEnd(_) => {
+            Query::Substring(_) | Query::EmailPart(_) | Query::EmailEnd(_) | Query::Identity(_) => {
                 self.store().has_index(TextIndex::Trigrams)
             }
             _ => Ok(true),
@@ -324,7 +324,7 @@ impl Reader {
     }
 
     pub(crate) fn peers(&self) -> Result<Vec<Peer>, StoreError> {
-        Ok(self.store().keyserver().peers()?.into_iter().map(Peer::from).collect())
+        self.store().keyserver().peers()
     }
 
     pub(crate) fn in_vain(
@@ -378,7 +378,7 @@ impl Drop for Reader {
         let Some(snapshot) = self.snapshot.take() else { return };
         // One that cannot let go is closed.
         if let Ok(store) = snapshot.end() {
-            let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < IDLE_MAX {
                 idle.push(store);
             }

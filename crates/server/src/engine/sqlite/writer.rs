@@ -150,7 +150,12 @@ fn run(
         }
         let commit = u64::from(count > 0);
         let number = commits.fetch_add(commit, Ordering::Relaxed) + commit;
-        match store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into()) {
+        let written = if count == 0 {
+            Ok(())
+        } else {
+            store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into())
+        };
+        match written {
             Ok(()) => syncer.put(Batch { number, intakes, replies }),
             Err(error) => {
                 tracing::error!(%error, "cannot write to the store");
