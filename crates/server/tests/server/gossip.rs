@@ -120,8 +120,9 @@ fn converges_with_sks(begins: &Begins) {
     let whole = sks_digests(&certs);
     wait_for("we have all that SKS had", || server.digests(View::Sks) == whole);
     wait_for("SKS has all that we had", || sks.has(&tree(&whole)));
+    let has_ended = || server.peer(sks.recon)["exchanges"].as_u64().unwrap() > 0;
+    wait_for("an exchange is counted", has_ended);
     let peer = server.peer(sks.recon);
-    assert!(peer["exchanges"].as_u64().unwrap() > 0, "{peer}");
     assert!(peer["version"].as_str().unwrap().starts_with("1.1"), "{peer}");
     // The certificates that we lacked, and the different ones that SKS had, too.
     assert!(peer["fetched"].as_u64().unwrap() >= 40, "{peer}");
