@@ -69,18 +69,30 @@ impl Room {
     /// As [`Budget::take`]. The room taken before stays.
     pub(crate) fn grow(&mut self, total: usize, more: usize) -> Result<(), Refusal> {
         let mut taken = self.budget.lock();
+        let (all, theirs) = self.with(&taken, total, more)?;
+        taken.all = all;
+        taken.by_network.insert(self.network, theirs);
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Checks that [`Self::grow`] would find as much now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Budget::take`].
+    pub(crate) fn check(&self, total: usize, more: usize) -> Result<(), Refusal> {
+        self.with(&self.budget.lock(), total, more).map(|_| ())
+    }
+
+    /// The sums of all networks and of this one with `more`, if they are within bounds.
+    fn with(&self, taken: &Taken, total: usize, more: usize) -> Result<(usize, usize), Refusal> {
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);
         let (all, theirs) = (taken.all.saturating_add(more), theirs.saturating_add(more));
         let is_single = theirs == self.bytes.saturating_add(more);
         let fits = all <= total && (is_single || theirs <= total / SHARES);
         let is_modest = theirs <= MODEST && all <= total.saturating_mul(2);
-        if !fits && !is_modest {
-            return Err(Refusal::Busy);
-        }
-        taken.all = all;
-        taken.by_network.insert(self.network, theirs);
-        self.bytes += more;
-        Ok(())
+        if fits || is_modest { Ok((all, theirs)) } else { Err(Refusal::Busy) }
     }
 
     /// Gives back all but `bytes`.
@@ -125,7 +137,9 @@ mod tests {
         let mut first = budget.take(100 * MIB, net(1), 20 * MIB).unwrap();
         assert!(first.grow(100 * MIB, 5 * MIB).is_err());
         drop(small);
+        first.check(100 * MIB, 5 * MIB).unwrap();
         first.grow(100 * MIB, 5 * MIB).unwrap();
+        assert!(first.check(100 * MIB, MIB).is_ok() && budget.taken() == 25 * MIB);
         assert!(budget.take(100 * MIB, net(1), 1).is_err());
         assert!(budget.take(100 * MIB, net(2), 25 * MIB).is_ok());
         assert_eq!(budget.taken(), 25 * MIB);

@@ -13,11 +13,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
@@ -48,6 +49,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Bytes of the header of the PROXY protocol.
 const PROXY_HEADER_BYTES: usize = 4096;
 
+/// What a client that speaks HTTP/2 sends first (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Bytes of the headers of a request.
 const HEADER_BYTES: usize = 16 << 10;
 
@@ -55,7 +59,10 @@ const HEADER_BYTES: usize = 16 << 10;
 const BACKLOG: u32 = 4096;
 
 /// The memory of a request beside its octets: its task, and its parsed headers.
-const REQUEST_BYTES: usize = 4096;
+const REQUEST_BYTES: usize = 6 << 10;
+
+/// The memory for what has arrived of a body and is not yet added to it: hyper's buffer, or what HTTP/2 receives ahead.
+const AHEAD_BYTES: usize = 16 << 10;
 
 /// Octets that a header takes in memory beside its own.
 const HEADER_ENTRY_BYTES: usize = 128;
@@ -209,7 +216,13 @@ pub(crate) async fn serve(
             counts: counts.clone(),
             watcher: graceful.watcher(),
         };
-        tokio::spawn(connection.run(stream, address, permit));
+        let mut down = down.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection.begin(stream, address, permit) => {}
+                _ = down.wait_for(|down| *down) => {}
+            }
+        });
     }
     drop(listener);
     tokio::select! {
@@ -227,6 +240,9 @@ async fn accept(
     Ok((stream, address, permit))
 }
 
+/// The places of a connection among all, and among those of its network.
+type Held = (OwnedSemaphorePermit, Counted);
+
 /// Everything that a connection needs.
 struct Connection {
     front: Arc<Front>,
@@ -237,14 +253,15 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
+    /// Sees who connects, and what is spoken.
+    async fn begin(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let config = self.front.settings.load_full();
         let http = &config.http;
         let timeout = Duration::from_secs(http.timeout_s);
-        let mut stream = Prefixed { ahead: Bytes::new(), stream };
+        let mut stream = Prefixed::new(stream);
         let mut client = address.ip();
         if http.proxy_protocol && self.via == Via::Public {
-            match tokio::time::timeout(timeout, proxy_header(&mut stream)).await {
+            match tokio::time::timeout(timeout, stream.proxy_header()).await {
                 Ok(Ok(Some(address))) => client = address,
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
@@ -263,61 +280,79 @@ impl Connection {
             return;
         };
         let held = (permit, counted);
-        let activity = Activity::new(Duration::from_secs(http.idle_s));
         match self.acceptor.clone() {
-            None => {
-                let patient = Patient::new(stream, activity.clone());
-                Box::pin(self.http(patient, client, activity, timeout)).await;
-            }
-            // What a connection does not need now takes no memory of its task.
+            None => self.listen(stream, client, held).await,
             Some(acceptor) => {
-                let accepting = Box::pin(acceptor.accept(stream));
+                // Most of the time only one of these futures is there.
+                let accepting = acceptor.accept(stream).boxed();
                 if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
-                    let patient = Patient::new(stream, activity.clone());
-                    Box::pin(self.http(patient, client, activity, timeout)).await;
+                    self.listen(Prefixed::new(stream), client, held).boxed().await;
                 }
             }
         }
-        drop(held);
     }
 
-    async fn http<S>(self, stream: S, client: IpAddr, activity: Activity, timeout: Duration)
+    /// Waits until it is clear whether a client speaks HTTP/1 or HTTP/2.
+    async fn listen<S>(self, mut stream: Prefixed<S>, client: IpAddr, held: Held)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(timeout)
-            .max_buf_size(HEADER_BYTES.max(8192))
-            // A client may half-close the connection and still wait for the answer.
-            .half_close(true);
-        builder
-            .http2()
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_header_list_size(u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX))
-            .keep_alive_interval(Some(timeout))
-            .keep_alive_timeout(timeout);
+        let idle = Duration::from_secs(self.front.settings.load().http.idle_s);
+        if let Ok(Ok(version)) = tokio::time::timeout(idle, stream.version()).await {
+            self.serve(stream, version, client, held);
+        }
+    }
+
+    /// Answers the requests of a connection in a task of its own, which needs no memory for what was before.
+    fn serve<S>(self, stream: Prefixed<S>, version: http::Version, client: IpAddr, held: Held)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let config = self.front.settings.load();
+        let timeout = Duration::from_secs(config.http.timeout_s);
+        let activity = Activity::new(Duration::from_secs(config.http.idle_s));
         let asker = Arc::new(Asker {
             front: Arc::clone(&self.front),
             via: self.via,
             secure: self.acceptor.is_some(),
             client,
-            activity,
+            activity: activity.clone(),
             timeout,
         });
+        // hyper keeps room for this future as long as the connection is there.
         let service = service_fn(move |request: http::Request<Incoming>| {
             let asker = Arc::clone(&asker);
-            async move { Ok::<_, Infallible>(asker.answer(request).await) }
+            async move { Ok::<_, Infallible>(asker.answer(request).await) }.boxed()
         });
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        if let Err(error) = self.watcher.watch(connection.into_owned()).await {
-            tracing::debug!(%error, "a connection ended");
+        let stream = TokioIo::new(Patient::new(stream, activity));
+        // An async block would have room for a connection twice.
+        let end = move |ended: hyper::Result<()>| {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended");
+            }
+            drop(held);
+        };
+        if version == http::Version::HTTP_2 {
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .max_send_buf_size(SEND_BUFFER)
+                .max_header_list_size(u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX))
+                .keep_alive_interval(Some(timeout))
+                .keep_alive_timeout(timeout)
+                .serve_connection(stream, service);
+            tokio::spawn(self.watcher.watch(connection).map(end));
+        } else {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(timeout)
+                .max_buf_size(HEADER_BYTES.max(8192))
+                // A client may half-close the connection and still wait for the answer.
+                .half_close(true)
+                .serve_connection(stream, service);
+            tokio::spawn(self.watcher.watch(connection).map(end));
         }
     }
 }
@@ -375,8 +410,7 @@ impl Asker {
         let announced = parts.headers.get(http::header::CONTENT_LENGTH).cloned();
         let request = Request::new(parts, self.via, self.secure, client);
         let whole = whole(&config.http, &mut room, body, announced.as_ref(), self.timeout);
-        // hyper keeps room for this future as long as the connection is there. The handlers need most of it.
-        let answer = Box::pin(self.front.router.handle(request, whole)).await;
+        let answer = self.front.router.handle(request, whole).await;
         // With HTTP/2, the task of a request stays until its answer is sent.
         let held = (open, Some(room.keep(REQUEST_BYTES)));
         let (parts, content) = answer.into_parts();
@@ -426,6 +460,10 @@ async fn whole(
     if announced.is_some_and(|length| length > max as u64) {
         return Err(too_large());
     }
+    room.grow(http.requests_bytes, AHEAD_BYTES)?;
+    // What cannot be kept now need not be sent.
+    let length = announced.and_then(|length| usize::try_from(length).ok());
+    room.check(http.requests_bytes, length.unwrap_or(0))?;
     let read = async {
         let mut bytes: Vec<u8> = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -448,31 +486,6 @@ async fn whole(
     tokio::time::timeout(timeout, read).await.unwrap_or(Err(Refusal::Timeout))
 }
 
-/// Takes the header of the PROXY protocol off a connection: the address of the client, `None` if the
-/// proxy speaks for itself.
-async fn proxy_header(stream: &mut Prefixed<TcpStream>) -> io::Result<Option<IpAddr>> {
-    let mut bytes = BytesMut::new();
-    loop {
-        let header = ppp::HeaderResult::parse(&bytes);
-        let complete = !ppp::PartialResult::is_incomplete(&header);
-        if complete && !bytes.is_empty() {
-            let (client, length) = match &header {
-                ppp::HeaderResult::V1(Ok(header)) => (v1_client(header), header.header.len()),
-                ppp::HeaderResult::V2(Ok(header)) => (v2_client(header), header.len()),
-                _ => return Err(io::ErrorKind::InvalidData.into()),
-            };
-            stream.ahead = bytes.freeze().slice(length..);
-            return Ok(client);
-        }
-        if bytes.len() >= PROXY_HEADER_BYTES {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        if stream.stream.read_buf(&mut bytes).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
 fn v1_client(header: &ppp::v1::Header<'_>) -> Option<IpAddr> {
     match header.addresses {
         ppp::v1::Addresses::Tcp4(addresses) => Some(addresses.source_address.into()),
@@ -489,10 +502,61 @@ fn v2_client(header: &ppp::v2::Header<'_>) -> Option<IpAddr> {
     }
 }
 
-/// A stream of which the first bytes were read already.
+/// A stream of which the first octets were read already.
 struct Prefixed<S> {
     ahead: Bytes,
     stream: S,
+}
+
+impl<S: AsyncRead + Unpin> Prefixed<S> {
+    fn new(stream: S) -> Self {
+        Self { ahead: Bytes::new(), stream }
+    }
+
+    /// Takes the header of the PROXY protocol off: the address of the client, `None` if the proxy speaks for itself.
+    async fn proxy_header(&mut self) -> io::Result<Option<IpAddr>> {
+        let mut bytes = BytesMut::new();
+        loop {
+            let header = ppp::HeaderResult::parse(&bytes);
+            let complete = !ppp::PartialResult::is_incomplete(&header);
+            if complete && !bytes.is_empty() {
+                let (client, length) = match &header {
+                    ppp::HeaderResult::V1(Ok(header)) => (v1_client(header), header.header.len()),
+                    ppp::HeaderResult::V2(Ok(header)) => (v2_client(header), header.len()),
+                    _ => return Err(io::ErrorKind::InvalidData.into()),
+                };
+                self.ahead = bytes.freeze().slice(length..);
+                return Ok(client);
+            }
+            if bytes.len() >= PROXY_HEADER_BYTES {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            if self.stream.read_buf(&mut bytes).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// The version of HTTP that the client speaks, by its first octets, which stay to be read.
+    async fn version(&mut self) -> io::Result<http::Version> {
+        let mut first = [0; HTTP2_PREFACE.len()];
+        let mut length = 0;
+        let version = loop {
+            let more = self.read(&mut first[length..]).await?;
+            length += more;
+            if length == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if more == 0 || !HTTP2_PREFACE.starts_with(&first[..length]) {
+                break http::Version::HTTP_11;
+            }
+            if length == first.len() {
+                break http::Version::HTTP_2;
+            }
+        };
+        self.ahead = [&first[..length], &self.ahead].concat().into();
+        Ok(version)
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
@@ -506,7 +570,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
         }
         let n = self.ahead.len().min(out.remaining());
         out.put_slice(&self.ahead.split_to(n));
-        Poll::Ready(Ok(()))
+        if !self.ahead.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        // hyper takes more memory if a request comes in two parts.
+        match Pin::new(&mut self.stream).poll_read(cx, out) {
+            Poll::Pending => Poll::Ready(Ok(())),
+            ready @ Poll::Ready(_) => ready,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::Method;
 use http::header::{self, HeaderValue};
 
@@ -196,14 +197,25 @@ impl Router {
             Ok(()) => match body.await {
                 Ok(body) => {
                     request.body = body;
-                    self.dispatch(&request, route).await
+                    self.dispatched(&request, route).await
                 }
                 Err(refusal) => Err(refusal),
             },
             Err(refusal) => Err(refusal),
         };
-        let answer = answer.unwrap_or_else(|refusal| self.refuse(&request, kind, &refusal));
-        let answer = self.finish(&request, answer);
+        self.finish(&request, kind, started, answer)
+    }
+
+    /// The whole answer, which is counted and logged.
+    fn finish(
+        &self,
+        request: &Request,
+        kind: RequestKind,
+        started: Instant,
+        answer: Result<Answer, Refusal>,
+    ) -> Answer {
+        let answer = answer.unwrap_or_else(|refusal| self.refuse(request, kind, &refusal));
+        let answer = self.with_headers(request, answer);
         let took = started.elapsed();
         self.metrics.answered(kind, answer.status().as_u16(), took);
         let config = self.settings.load();
@@ -242,6 +254,15 @@ impl Router {
             return Err(Refusal::NotFound("there is nothing at this path".into()));
         }
         Err(Refusal::Method { method: request.method().to_string(), allow: route.methods })
+    }
+
+    /// Handlers need far more memory than a request whose body arrives.
+    fn dispatched<'a>(
+        &'a self,
+        request: &'a Request,
+        route: &'a Route,
+    ) -> BoxFuture<'a, Result<Answer, Refusal>> {
+        Box::pin(self.dispatch(request, route))
     }
 
     async fn dispatch(&self, request: &Request, route: &Route) -> Result<Answer, Refusal> {
@@ -292,7 +313,7 @@ impl Router {
     }
 
     /// The headers of every answer.
-    fn finish(&self, request: &Request, answer: Answer) -> Answer {
+    fn with_headers(&self, request: &Request, answer: Answer) -> Answer {
         let mut answer = conditional(request, answer);
         let headers = answer.headers_mut();
         if let (true, Some(hsts)) = (request.secure, self.hsts()) {

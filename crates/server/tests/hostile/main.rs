@@ -18,6 +18,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use site::Site;
 use talaria_cert::Cert;
 
+/// Memory is measured with the allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MIB: u64 = 1 << 20;
 
 /// The longest delay of an upload by uploads of others.

@@ -61,6 +61,8 @@ impl Apart {
     /// Starts a server on the store in a folder.
     pub(super) fn start(folder: &Path, config: &Config) -> (Self, Addresses) {
         fs::write(folder.join("server.toml"), config.to_toml()).unwrap();
+        // Of a server before.
+        let _ = fs::remove_file(folder.join("addresses"));
         let log = folder.join("log");
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "site::apart::serve", "--ignored", "--nocapture"])

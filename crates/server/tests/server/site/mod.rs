@@ -96,8 +96,12 @@ impl Site {
     }
 
     /// Starts a server that has these certificates, in a process of its own.
-    pub(crate) fn apart(certs: &[Cert], mut config: Config) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub(crate) fn apart(certs: &[Cert], config: Config) -> Self {
+        Self::apart_in(tempfile::tempdir().unwrap(), certs, config)
+    }
+
+    /// The same on the store in a folder.
+    pub(crate) fn apart_in(folder: TempDir, certs: &[Cert], mut config: Config) -> Self {
         prepare(&folder, certs, NOW, &mut config);
         let (process, Addresses { http, operator, gossip }) = Apart::start(folder.path(), &config);
         Self { folder, http, operator, gossip, running: Running::Apart(process) }
