@@ -494,9 +494,9 @@ fn a_repeated_exchange_with_nothing_new_logs_nothing() {
     config.log.level = "info".into();
     let ours = Site::apart(&certs[..200], config);
     ours.add_peer(theirs.gossip.unwrap(), View::Sks);
-    ours.add_peer(in_vain.gossip, View::Sks);
     theirs.add_peer(ours.gossip.unwrap(), View::Sks);
     wait_for("all came", || ours.metric("certs") == 210);
+    ours.add_peer(in_vain.gossip, View::Sks);
     wait_for("it is given up", || ours.metric("gossip_unobtainable") == 3);
     let exchanges = || {
         let by = |address| ours.peer(address)["exchanges"].as_u64().unwrap_or(0);
