@@ -283,7 +283,7 @@ impl Connection {
         match self.acceptor.clone() {
             None => self.listen(stream, client, held).await,
             Some(acceptor) => {
-                // Most of the time only one of these futures is there.
+                // A connection without TLS keeps no room for the handshake.
                 let accepting = acceptor.accept(stream).boxed();
                 if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
                     self.listen(Prefixed::new(stream), client, held).boxed().await;
@@ -319,7 +319,7 @@ impl Connection {
             activity: activity.clone(),
             timeout,
         });
-        // hyper keeps room for this future as long as the connection is there.
+        // hyper keeps room for a future of a service as long as the connection is there: here, for a pointer.
         let service = service_fn(move |request: http::Request<Incoming>| {
             let asker = Arc::clone(&asker);
             async move { Ok::<_, Infallible>(asker.answer(request).await) }.boxed()
@@ -613,7 +613,33 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
+
+    #[test]
+    fn the_first_octets_tell_the_version_and_stay() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        // One octet after the other.
+        let version = |text: &'static str| {
+            runtime.block_on(async move {
+                let (mut client, server) = tokio::io::duplex(1);
+                tokio::spawn(async move { client.write_all(text.as_bytes()).await });
+                let mut stream = Prefixed::new(server);
+                let version = stream.version().await?;
+                let mut all = String::new();
+                stream.read_to_string(&mut all).await?;
+                assert_eq!(all, text);
+                Ok::<_, io::Error>(version)
+            })
+        };
+        let of_2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n and frames";
+        assert_eq!(version(of_2).unwrap(), http::Version::HTTP_2);
+        for of_1 in ["GET / HTTP/1.1\r\n\r\n", "PUT /", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r"] {
+            assert_eq!(version(of_1).unwrap(), http::Version::HTTP_11, "{of_1}");
+        }
+        assert_eq!(version("").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
 
     #[test]
     fn only_named_proxies_speak_for_clients() {

@@ -440,6 +440,29 @@ fn curl(arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
+fn an_upload_that_cannot_be_kept_now_is_refused_before_it_is_sent() {
+    let mut config = config();
+    config.http.body_bytes = 1 << 20;
+    config.http.requests_bytes = 4 * (config.http.body_bytes + (64 << 10));
+    let server = Site::start(config);
+    let head = "POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+    let begin = || {
+        let mut stream = connect(server.http);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let mut first = begin();
+    first.write_all("a".repeat(900_000).as_bytes()).unwrap();
+    wait_for("most of it is there", || server.metric("request_bytes") > 900_000);
+    let mut said = [0; 12];
+    begin().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"HTTP/1.1 503");
+    first.write_all("a".repeat(100_000).as_bytes()).unwrap();
+    first.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"HTTP/1.1 422");
+}
+
+#[test]
 fn the_server_speaks_tls_http_1_and_http_2() {
     let folder = tempfile::tempdir().unwrap();
     let Some((certificate, key)) = tls::certificate(folder.path(), "server") else { return };
