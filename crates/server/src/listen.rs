@@ -253,7 +253,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Sees who connects, and what is spoken.
+    /// Finds out who connects and which version of HTTP the client speaks, and then serves it.
     async fn begin(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let config = self.front.settings.load_full();
         let http = &config.http;
@@ -281,19 +281,19 @@ impl Connection {
         };
         let held = (permit, counted);
         match self.acceptor.clone() {
-            None => self.listen(stream, client, held).await,
+            None => self.hear(stream, client, held).await,
             Some(acceptor) => {
                 // A connection without TLS keeps no room for the handshake.
                 let accepting = acceptor.accept(stream).boxed();
                 if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
-                    self.listen(Prefixed::new(stream), client, held).boxed().await;
+                    self.hear(Prefixed::new(stream), client, held).boxed().await;
                 }
             }
         }
     }
 
     /// Waits until it is clear whether a client speaks HTTP/1 or HTTP/2.
-    async fn listen<S>(self, mut stream: Prefixed<S>, client: IpAddr, held: Held)
+    async fn hear<S>(self, mut stream: Prefixed<S>, client: IpAddr, held: Held)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -537,7 +537,7 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
         }
     }
 
-    /// The version of HTTP that the client speaks, by its first octets, which stay to be read.
+    /// The version of HTTP that the client speaks, by its first octets, which can still be read afterwards.
     async fn version(&mut self) -> io::Result<http::Version> {
         let mut first = [0; HTTP2_PREFACE.len()];
         let mut length = 0;

@@ -256,7 +256,7 @@ impl Router {
         Err(Refusal::Method { method: request.method().to_string(), allow: route.methods })
     }
 
-    /// Handlers need far more memory than a request whose body arrives.
+    /// The answer of the handler, in memory that is taken only now: handlers need far more of it than a request whose body arrives.
     fn dispatched<'a>(
         &'a self,
         request: &'a Request,

@@ -2,6 +2,9 @@
 
 use super::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
 
+/// The most room for received bytes: a message, and what came with its end. Only a caller that feeds more at once gets more.
+const ROOM_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
+
 /// Maximum length of a part of a verdict.
 const VERDICT_BYTES_MAX: usize = 4096;
 
@@ -40,6 +43,13 @@ impl Decoder {
         if self.damaged.is_none() {
             self.bytes.drain(..self.taken);
             self.taken = 0;
+            let needed = self.bytes.len() + bytes.len();
+            if needed > self.bytes.capacity() {
+                // Twice as much as before, but not twice the largest message.
+                let double = 2 * self.bytes.capacity();
+                let room = if double < MESSAGE_BYTES_MAX { double } else { ROOM_BYTES_MAX };
+                self.bytes.reserve_exact(room.max(needed) - self.bytes.len());
+            }
             self.bytes.extend_from_slice(bytes);
         }
     }
