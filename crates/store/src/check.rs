@@ -20,7 +20,7 @@ use crate::remake::{Verdicts, remake};
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::{self, RawRow};
-use crate::{Store, StoreError, sums, trust};
+use crate::{Store, StoreError, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -250,12 +250,13 @@ impl Store {
     ) -> Result<(), Failure> {
         let folder = std::env::temp_dir();
         let mut derived = Derived::new(&folder, MEMORY_BYTES);
-        let texts = Connection::open("")?;
-        texts.execute_batch("PRAGMA journal_mode = OFF; BEGIN")?;
+        let scratch = Connection::open("")?;
+        scratch.execute_batch("PRAGMA journal_mode = OFF; BEGIN")?;
+        let indexed_until = texts::indexed_until(&self.connection)?;
         let mut indexes = Vec::new();
         for index in TextIndex::ALL {
             if index.exists(&self.connection)? {
-                index.create(&texts)?;
+                index.create(&scratch)?;
                 indexes.push(index);
             }
         }
@@ -293,9 +294,9 @@ impl Store {
                     damaged.insert(read.id);
                 }
                 for index in &indexes {
-                    if !read.terms.text.is_empty() {
+                    if !read.terms.text.is_empty() && read.id <= indexed_until {
                         let table = index.table();
-                        texts
+                        scratch
                             .prepare_cached(&format!(
                                 "INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"
                             ))?
@@ -340,7 +341,7 @@ impl Store {
         }
         for index in indexes {
             let ours = vocabulary(&self.connection, index, part)?;
-            if ours != vocabulary(&texts, index, Part::ALL)? {
+            if ours != vocabulary(&scratch, index, Part::ALL)? {
                 report.add(
                     format!("index {}", index.table()),
                     "does not match the certificates",

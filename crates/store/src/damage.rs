@@ -9,10 +9,11 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::ingest::{Rows, Texts, numbers};
+use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
 use crate::schema::{self, POSTINGS};
 use crate::store::{self, RawRow};
+use crate::texts::Texts;
 use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.

@@ -14,7 +14,8 @@ use crate::blob;
 use crate::ledger::Ledger;
 use crate::operator::redaction;
 use crate::revoker;
-use crate::schema::{self, POSTINGS, TextIndex, lists};
+use crate::schema::{self, POSTINGS, lists};
+use crate::texts::Texts;
 use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
 
 /// Finds a certificate by its fingerprint.
@@ -99,69 +100,6 @@ impl Rows {
             |table| format!("DELETE FROM {table} WHERE handle = ?1 AND cert = ?2"),
             "DELETE FROM digest WHERE view = ?1 AND digest = ?2 AND cert = ?3",
         )
-    }
-}
-
-/// Text that waits to be added to the full-text indexes or removed from them.
-#[derive(Default)]
-pub(crate) struct Texts {
-    remove: Vec<(i64, String)>,
-    add: Vec<(i64, String)>,
-}
-
-impl Texts {
-    pub(crate) fn remove(&mut self, id: i64, text: String) {
-        self.remove.push((id, text));
-    }
-
-    pub(crate) fn add(&mut self, id: i64, text: String) {
-        self.add.push((id, text));
-    }
-
-    pub(crate) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
-        for index in TextIndex::ALL {
-            if !index.exists(connection)? {
-                continue;
-            }
-            self.write_to(connection, index, index.table(), i64::MAX)?;
-            if let Some(last) = index.filled_until(connection)? {
-                self.write_to(connection, index, index.new_table(), last)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes only to indexes that are being filled: they will replace the others.
-    pub(crate) fn write_to_new(self, connection: &Connection) -> rusqlite::Result<()> {
-        for index in TextIndex::ALL {
-            if let Some(last) = index.filled_until(connection)? {
-                self.write_to(connection, index, index.new_table(), last)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the texts of certificates up to the number `last` to a table with an index.
-    fn write_to(
-        &self,
-        connection: &Connection,
-        index: TextIndex,
-        table: &str,
-        last: i64,
-    ) -> rusqlite::Result<()> {
-        let has = |(id, text): &&(i64, String)| !text.is_empty() && *id <= last;
-        let mut remove = connection.prepare_cached(&format!(
-            "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
-        ))?;
-        for (id, text) in self.remove.iter().filter(has) {
-            remove.execute((id, index.content(text)))?;
-        }
-        let mut add = connection
-            .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
-        for (id, text) in self.add.iter().filter(has) {
-            add.execute((id, index.content(text)))?;
-        }
-        Ok(())
     }
 }
 
@@ -420,7 +358,7 @@ impl<'a> BatchWriter<'a> {
         let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
         blob::insert(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
         self.insert.add(id, prepared);
-        self.texts.add.push((id, prepared.terms.text.clone()));
+        self.texts.note_new(id);
         Ok(())
     }
 
@@ -458,7 +396,7 @@ impl<'a> BatchWriter<'a> {
         self.insert.add_difference(id, prepared, &before);
         if before.terms.text != prepared.terms.text {
             self.texts.remove(id, before.terms.text);
-            self.texts.add.push((id, prepared.terms.text.clone()));
+            self.texts.add(id, prepared.terms.text.clone());
         }
         Ok(())
     }

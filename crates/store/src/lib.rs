@@ -67,6 +67,7 @@ mod snapshot;
 mod sorter;
 mod store;
 mod sums;
+mod texts;
 mod tofu;
 mod trust;
 mod web;

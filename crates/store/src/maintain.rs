@@ -8,11 +8,12 @@ use talaria_cert::merge::Record;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, Rows, Texts, by_fingerprint};
+use crate::ingest::{BY_FINGERPRINT, Rows, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
+use crate::texts::Texts;
 use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
 
 /// Whether a deleted certificate can be imported again.

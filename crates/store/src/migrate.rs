@@ -9,7 +9,7 @@ use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake, remake_keys};
 use crate::schema::{self, TextIndex};
-use crate::{blob, keyserver, tofu, trust};
+use crate::{blob, keyserver, texts, tofu, trust};
 
 /// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
@@ -20,7 +20,7 @@ const FORMAT_3_VERIFIER: u8 = 1;
 /// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
 /// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
 /// indexes are rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]). From format
-/// 5, only the index of key IDs is rebuilt.
+/// 5, only the index of key IDs is rebuilt, and from format 6 nothing: its indexes have all texts.
 ///
 /// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
 /// `folder`.
@@ -39,9 +39,11 @@ pub(crate) fn migrate(
     if from < 5 {
         connection.execute_batch(schema::CHECKSUM)?;
     }
-    // Older formats name no peer. The peers will be asked again.
-    connection.execute_batch("DROP TABLE IF EXISTS unobtainable")?;
-    connection.execute_batch(schema::UNOBTAINABLE)?;
+    if from < schema::OWNERS_FORMAT {
+        // Older formats name no peer. The peers will be asked again.
+        connection.execute_batch("DROP TABLE IF EXISTS unobtainable")?;
+        connection.execute_batch(schema::UNOBTAINABLE)?;
+    }
     if from < 4 {
         if from < 2 {
             connection
@@ -55,7 +57,7 @@ pub(crate) fn migrate(
         } else {
             trust::renew(connection, now, &Ledger::default())?;
         }
-    } else {
+    } else if from < schema::OWNERS_FORMAT {
         remake_keys(connection, folder)?;
     }
     if from == 4 {
@@ -67,6 +69,7 @@ pub(crate) fn migrate(
                 fill_text(connection, index)?;
             }
         }
+        texts::forget_late(connection)?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT))?;
     Ok(())

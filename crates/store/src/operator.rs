@@ -8,7 +8,7 @@ use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
 use crate::schema::{self, TextIndex};
-use crate::{Redaction, Store, StoreError, aside, log, sums};
+use crate::{Redaction, Store, StoreError, aside, log, sums, texts};
 use talaria_cert::Redacted;
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
@@ -202,6 +202,7 @@ impl Operator<&mut Store> {
         let path = self.0.path.clone();
         let mut failure = None;
         let result = self.0.transaction(|connection, _| {
+            texts::add_late(connection)?;
             index.create(connection)?;
             match fill_text(connection, index) {
                 Ok(()) => Ok(()),
@@ -237,7 +238,7 @@ impl Operator<&mut Store> {
     pub fn tidy(&mut self) -> Result<bool, StoreError> {
         const PAGES: i64 = 64;
         self.0.transaction(|connection, _| {
-            let mut goes_on = false;
+            let mut goes_on = texts::add_late(connection)? > 0;
             for index in TextIndex::ALL {
                 if !index.exists(connection)? {
                     continue;

@@ -26,11 +26,12 @@ use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::check::{BYTES_DAMAGED, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
-use crate::ingest::{Rows, Texts, numbers};
+use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
-use crate::store::{self, RawRow};
+use crate::store::{self, ROWS_AFTER, RawRow};
+use crate::texts::{self, Texts};
 use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
 
 /// Certificates that are read at a time, and their size, above which none is added.
@@ -692,6 +693,8 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
 /// filled (any more).
 fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u64>> {
     let Some(after) = index.filled_until(connection)? else { return Ok(None) };
+    // The new index has no text that the old one lacks.
+    texts::add_late(connection)?;
     let started = Instant::now();
     let (mut filled, mut last, mut is_full) = (0, after, true);
     {
@@ -699,9 +702,7 @@ fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u6
             "INSERT INTO {} (rowid, text) VALUES (?1, ?2)",
             index.new_table()
         ))?;
-        let mut statement = connection.prepare_cached(
-            "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 ORDER BY id",
-        )?;
+        let mut statement = connection.prepare_cached(ROWS_AFTER)?;
         let mut rows = statement.query([after])?;
         while let Some(row) = rows.next()? {
             let row = RawRow::read(row)?;

@@ -17,7 +17,7 @@ use crate::ingest::numbers;
 use crate::revoker;
 use crate::schema::{self, TextIndex};
 use crate::store::RawRow;
-use crate::{ChangeKind, log};
+use crate::{ChangeKind, log, texts};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -153,6 +153,7 @@ pub(crate) fn remake(
     blob::set_sealed_until(connection, None)?;
     revoker::renew_all(connection, now)?;
     indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
+    texts::forget_late(connection)?;
     Ok(remade)
 }
 

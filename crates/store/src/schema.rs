@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
 
 /// The store format that this version writes (`PRAGMA user_version`).
-pub const FORMAT: i64 = 6;
+pub const FORMAT: i64 = 7;
 
 /// The first format with a checksum for each certificate.
 pub(crate) const CHECKSUM_FORMAT: i64 = 5;

@@ -16,7 +16,7 @@ use talaria_cert::{
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
-use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError};
+use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, texts};
 
 /// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
@@ -570,6 +570,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let table = index.table();
         let engine = |source| StoreError::engine(&self.path, source);
+        let until = self.run(texts::indexed_until)?;
         let mut statement = self
             .connection
             .prepare_cached(&format!(
@@ -578,7 +579,17 @@ impl Store {
             .map_err(engine)?;
         let mut ids = statement.query([expression]).map_err(engine)?;
         while let Some(row) = ids.next().map_err(engine)? {
-            if candidate(row.get(0).map_err(engine)?)?.is_break() {
+            let id = row.get(0).map_err(engine)?;
+            if id > until {
+                // They were added meanwhile, and come below.
+                break;
+            }
+            if candidate(id)?.is_break() {
+                return Ok(());
+            }
+        }
+        for id in self.run(|connection| texts::late_ids(connection, until))? {
+            if candidate(id)?.is_break() {
                 break;
             }
         }

@@ -42,7 +42,7 @@ const CACHE_KIB: i64 = 64 << 10;
 
 /// Octets of the write-ahead log from which on a commit copies it into the database. A page that changed in many commits is
 /// copied once.
-const LOG_BYTES: i64 = 16 << 20;
+const LOG_BYTES: i64 = 64 << 20;
 
 /// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -710,6 +710,10 @@ impl Drop for Transaction<'_> {
 
 /// The columns of a [`RawRow`] by the number of the certificate.
 pub(crate) const ROW: &str = "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1";
+
+/// The same of all certificates after a number, in their order.
+pub(crate) const ROWS_AFTER: &str =
+    "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 ORDER BY id";
 
 /// A row of the certificate table in its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -247,7 +247,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
     table.note(
         "talaria: self-signatures are computed, connections are kept; what is acknowledged is on the \
          disk. What comes in while a commit waits for the disk goes into the next one; a commit is \
-         one sync of the log, and some more for each 16 MiB of it that are moved into the store.",
+         one sync of the log, and some more for each 64 MiB of it that are moved into the store.",
     );
     if servers.len() > 1 {
         table.note(

@@ -1,7 +1,7 @@
 //! Damage to the bytes of certificates: it is noticed, named, never made permanent, and repaired with copies.
 
 use rusqlite::Connection;
-use talaria_cert::{Cert, Fingerprint, Verification};
+use talaria_cert::{Cert, Fingerprint, Verification, View};
 use talaria_store::{
     Access, Depth, GivenUp, IngestOutcome, IngestRefusal, Part, Query, Redaction, Remedy, Repair,
     Return, Salvage, Store, StoreError, TextIndex,
@@ -324,11 +324,50 @@ fn a_migration_blesses_nothing() {
 }
 
 #[test]
+fn a_store_of_format_6_is_upgraded_at_once_and_loses_nothing() {
+    let folder = Folder::new();
+    let all = corpus(100);
+    let mut store = folder.filled(&all[..70]);
+    while store.operator_mut().tidy().unwrap() {}
+    let peer = "a.example:11370";
+    store.keyserver_mut().mark_unobtainable(peer, View::Sks, &[[1; 16]], 1, NOW.into()).unwrap();
+    drop(store);
+    Connection::open(folder.path())
+        .unwrap()
+        .execute_batch("DELETE FROM meta WHERE name = 'indexed'; PRAGMA user_version = 6;")
+        .unwrap();
+    let finds = |store: &Store, certs: &[Cert]| {
+        for cert in certs {
+            let text = String::from_utf8(cert.user_ids().next().unwrap().to_vec()).unwrap();
+            let words = Query::Words(talaria_cert::user_id::words(&text).collect());
+            let found = store.select(&words, 200).unwrap().rows;
+            assert!(found.iter().any(|row| row.summary.fingerprint() == cert.fingerprint()));
+        }
+    };
+    let store = Store::open(&folder.path(), Access::Read).unwrap();
+    assert_eq!(store.upgraded_from(), None);
+    finds(&store, &all[..70]);
+    assert_clean(&store);
+    drop(store);
+    let mut store = folder.store();
+    assert_eq!(store.upgraded_from(), Some(6));
+    assert_eq!(store.keyserver().unobtainable_count().unwrap(), 1);
+    for cert in &all[70..] {
+        store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
+    }
+    finds(&store, &all);
+    assert_clean(&store);
+}
+
+#[test]
 fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
     for older in [4, 5] {
         let folder = Folder::new();
         let all = corpus(20);
-        let before = contents(&folder.filled(&all));
+        let mut store = folder.filled(&all);
+        while store.operator_mut().tidy().unwrap() {}
+        let before = contents(&store);
+        drop(store);
         let make = if older == 4 { make_format_4 } else { make_format_5 };
         make(&Connection::open(folder.path()).unwrap());
         let format = || -> i64 {
@@ -361,7 +400,7 @@ fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
         finds_all(&store);
         assert_clean(&store);
         assert_eq!(contents(&store), before);
-        assert_eq!(format(), 6);
+        assert_eq!(format(), 7);
         assert_eq!(folder.store().upgraded_from(), None);
     }
 }

@@ -1,0 +1,244 @@
+//! The full-text indexes while certificates are added.
+//!
+//! An addition to an index writes three pages for a few words, and leaves a segment of its own that searches read and that has
+//! to be merged. So the texts of new certificates are added together. Until then, a search compares these certificates
+//! themselves. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
+//! missing, all are.
+
+use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::search_text;
+
+use crate::blob;
+use crate::schema::TextIndex;
+use crate::store::{ROWS_AFTER, RawRow};
+
+/// Numbers of certificates that an index may be behind, after each transaction.
+const LATE_MAX: i64 = 64;
+
+/// Texts that a transaction adds to the full-text indexes or removes from them.
+#[derive(Default)]
+pub(crate) struct Texts {
+    /// The first and the last of the certificates that are new in the store.
+    new: Option<(i64, i64)>,
+    remove: Vec<(i64, String)>,
+    add: Vec<(i64, String)>,
+}
+
+impl Texts {
+    /// Notes that a certificate is new. Its row is in table `cert`.
+    pub(crate) fn note_new(&mut self, id: i64) {
+        let first = self.new.map_or(id, |(first, _)| first);
+        self.new = Some((first, id));
+    }
+
+    pub(crate) fn remove(&mut self, id: i64, text: String) {
+        self.remove.push((id, text));
+    }
+
+    pub(crate) fn add(&mut self, id: i64, text: String) {
+        self.add.push((id, text));
+    }
+
+    /// Writes the texts of certificates that are in the indexes. Those of new ones are added when they are enough.
+    pub(crate) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut until = indexed_until(connection)?;
+        if let (Some((first, _)), i64::MAX) = (self.new, until) {
+            until = first - 1;
+            set_indexed_until(connection, until)?;
+        }
+        self.write_up_to(connection, until)?;
+        match self.new {
+            Some((_, last)) if last - until >= LATE_MAX => add_late(connection).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_up_to(&self, connection: &Connection, until: i64) -> rusqlite::Result<()> {
+        for index in TextIndex::ALL {
+            if !index.exists(connection)? {
+                continue;
+            }
+            self.write_to(connection, index, index.table(), until)?;
+            if let Some(last) = index.filled_until(connection)? {
+                self.write_to(connection, index, index.new_table(), last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes only to indexes that are being filled: they will replace the others.
+    pub(crate) fn write_to_new(self, connection: &Connection) -> rusqlite::Result<()> {
+        for index in TextIndex::ALL {
+            if let Some(last) = index.filled_until(connection)? {
+                self.write_to(connection, index, index.new_table(), last)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the texts of certificates up to the number `last` to a table with an index.
+    fn write_to(
+        &self,
+        connection: &Connection,
+        index: TextIndex,
+        table: &str,
+        last: i64,
+    ) -> rusqlite::Result<()> {
+        let has = |(id, text): &&(i64, String)| !text.is_empty() && *id <= last;
+        let mut remove = connection.prepare_cached(&format!(
+            "INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?1, ?2)"
+        ))?;
+        for (id, text) in self.remove.iter().filter(has) {
+            remove.execute((id, index.content(text)))?;
+        }
+        let mut add = connection
+            .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
+        for (id, text) in self.add.iter().filter(has) {
+            add.execute((id, index.content(text)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The highest number of a certificate whose text is in the indexes; `i64::MAX` if all are.
+pub(crate) fn indexed_until(connection: &Connection) -> rusqlite::Result<i64> {
+    let until: Option<i64> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = 'indexed'")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(until.unwrap_or(i64::MAX))
+}
+
+fn set_indexed_until(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('indexed', ?1)")?
+        .execute([id])
+        .map(drop)
+}
+
+/// Records that all texts are in the indexes, after these were made anew.
+pub(crate) fn forget_late(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM meta WHERE name = 'indexed'", []).map(drop)
+}
+
+/// The certificates after number `until`, whose texts are not in the indexes.
+pub(crate) fn late_ids(connection: &Connection, until: i64) -> rusqlite::Result<Vec<i64>> {
+    connection
+        .prepare_cached("SELECT id FROM cert WHERE id > ?1 ORDER BY id")?
+        .query_map([until], |row| row.get(0))?
+        .collect()
+}
+
+/// Adds all texts that are missing to the indexes. Returns how many there were.
+pub(crate) fn add_late(connection: &Connection) -> rusqlite::Result<usize> {
+    let until = indexed_until(connection)?;
+    if until == i64::MAX {
+        return Ok(0);
+    }
+    // A damaged table can have rows with higher numbers, which new certificates are yet to get.
+    let (mut texts, last) = (Texts::default(), blob::last_id(connection)?);
+    {
+        let mut statement = connection.prepare_cached(ROWS_AFTER)?;
+        let mut rows = statement.query([until])?;
+        while let Some(row) = rows.next()? {
+            let row = RawRow::read(row)?;
+            if row.id > last {
+                break;
+            }
+            // A row that cannot be read is that of a damaged certificate.
+            texts.add(row.id, row.summary().map(|s| search_text(&s)).unwrap_or_default());
+        }
+    }
+    set_indexed_until(connection, last)?;
+    texts.write_up_to(connection, last)?;
+    Ok(texts.add.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use talaria_cert::{Cert, Query, Verification, user_id};
+
+    use super::*;
+    use crate::{Depth, Return, Store, TextIndex};
+
+    const NOW: u32 = 1_760_000_000;
+
+    /// The rows of an index, as pairs of a term and a certificate.
+    fn postings(store: &Store, index: TextIndex) -> Vec<(String, i64)> {
+        let table = index.table();
+        let connection = &store.connection;
+        let sql =
+            format!("CREATE VIRTUAL TABLE temp.seen USING fts5vocab(main, {table}, instance)");
+        connection.execute_batch(&sql).unwrap();
+        let all = connection
+            .prepare("SELECT term, doc FROM temp.seen ORDER BY term, doc")
+            .unwrap()
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        connection.execute_batch("DROP TABLE temp.seen").unwrap();
+        all
+    }
+
+    /// Whether each certificate is found by each of its words, and by a part of its name.
+    fn all_are_found(store: &Store, certs: &[Cert]) {
+        for cert in certs {
+            let text = std::str::from_utf8(cert.user_ids().next().unwrap()).unwrap().to_owned();
+            let part = text.chars().skip(1).take(7).collect();
+            for query in [Query::Words(user_id::words(&text).collect()), Query::Substring(part)] {
+                let found = store.select(&query, usize::MAX).unwrap().rows;
+                let ids: Vec<_> = found.iter().map(|row| row.id).collect();
+                assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+                let has = |row: &crate::Row| row.summary.fingerprint() == cert.fingerprint();
+                assert!(found.iter().any(has), "{query:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn certificates_are_found_before_and_after_their_texts_are_in_the_indexes() {
+        let made = talaria_bench::Generate { count: 150, ..talaria_bench::Generate::default() };
+        let certs: Vec<Cert> =
+            talaria_bench::certs(&made).into_iter().filter(|c| c.user_ids().count() > 0).collect();
+        let mut store = Store::in_memory(Path::new("memory")).unwrap();
+        let mut most = 0;
+        for (at, cert) in certs.iter().enumerate() {
+            store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
+            let until = indexed_until(&store.connection).unwrap();
+            let behind = i64::try_from(at).unwrap() + 1 - until;
+            assert!((0..LATE_MAX).contains(&behind), "{behind}");
+            most = most.max(behind);
+            assert!(postings(&store, TextIndex::Words).iter().all(|(_, id)| *id <= until));
+            if at % 40 == 39 {
+                all_are_found(&store, &certs[..=at]);
+            }
+        }
+        assert_eq!(most, LATE_MAX - 1);
+        // Some of each kind are deleted.
+        let gone: Vec<_> = certs.iter().step_by(7).map(Cert::fingerprint).collect();
+        store.delete(&gone, Return::Allowed, NOW.into()).unwrap();
+        let rest: Vec<Cert> =
+            certs.iter().filter(|cert| !gone.contains(&cert.fingerprint())).cloned().collect();
+        all_are_found(&store, &rest);
+        assert!(store.check(Depth::Signatures, |_| ()).unwrap().is_clean());
+        let before = store.operator_mut().tidy().unwrap();
+        assert!(before);
+        all_are_found(&store, &rest);
+        assert!(
+            late_ids(&store.connection, indexed_until(&store.connection).unwrap())
+                .unwrap()
+                .is_empty()
+        );
+        assert!(store.check(Depth::Signatures, |_| ()).unwrap().is_clean());
+        // A store that got all at once has the same indexes.
+        let mut whole = Store::in_memory(Path::new("memory")).unwrap();
+        whole.ingest(certs.clone(), Verification::Full, NOW.into()).unwrap();
+        whole.delete(&gone, Return::Allowed, NOW.into()).unwrap();
+        for index in TextIndex::ALL {
+            assert_eq!(postings(&store, index), postings(&whole, index));
+        }
+    }
+}
