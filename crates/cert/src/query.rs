@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Address, Key, KeyId, address, user_id};
+use crate::{Address, Cert, Fingerprint, Key, KeyId, address, user_id};
 
 /// A well-formed search.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,6 +51,13 @@ pub struct QueryError {
 }
 
 impl Query {
+    /// Whether one of the keys or user IDs of a certificate matches this search.
+    #[must_use]
+    pub fn names(&self, cert: &Cert) -> bool {
+        cert.keys().any(|key| self.names_key(&key))
+            || cert.user_ids().any(|text| self.names_text(text))
+    }
+
     /// Whether a user ID matches this search. Always `false` for searches by key.
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
@@ -116,10 +123,21 @@ impl Query {
     #[must_use]
     pub fn names_key(&self, key: &Key<'_>) -> bool {
         match self {
-            Self::Fingerprint(bytes) => key.fingerprint().as_bytes() == bytes.as_slice(),
-            Self::KeyId(id) => key.fingerprint().key_id() == *id,
-            Self::ShortKeyId(id) => key.fingerprint().key_id().short() == *id,
             Self::Keygrip(grip) => key.keygrip().is_some_and(|keygrip| keygrip.0 == *grip),
+            Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) => {
+                self.names_fingerprint(key.fingerprint())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a key with this fingerprint matches a search by fingerprint or key ID. Always `false` for other searches.
+    #[must_use]
+    pub fn names_fingerprint(&self, fingerprint: Fingerprint) -> bool {
+        match self {
+            Self::Fingerprint(bytes) => fingerprint.as_bytes() == bytes.as_slice(),
+            Self::KeyId(id) => fingerprint.key_id() == *id,
+            Self::ShortKeyId(id) => fingerprint.key_id().short() == *id,
             _ => false,
         }
     }

@@ -117,7 +117,7 @@ impl Cert {
         let mut foreign: Vec<Foreign<'_>> = Vec::new();
         let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them.
-        let mut values: HashSet<Vec<u8>> = HashSet::new();
+        let mut owners: Vec<Signature<'_>> = Vec::new();
         let mut bodies = Vec::new();
         let mut judged = Vec::new();
         while let Some((at, component)) = packets.next() {
@@ -146,7 +146,6 @@ impl Cert {
                 if is_good {
                     is_bound |= signature.binds();
                     own.push(signature);
-                    values.insert(signature.value().into_owned());
                     if at == 0 {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
@@ -180,7 +179,8 @@ impl Cert {
                 kept.retain(|&on, _| on < at);
                 foreign.truncate(before);
             }
-            let attested = Attested::by(own);
+            let attested = Attested::by(own.iter().copied());
+            owners.append(&mut own);
             for one in foreign.iter_mut().skip(before) {
                 if !attested.is_empty() && attested.names_one(&one.variants) {
                     one.class = Class::Attested;
@@ -199,7 +199,10 @@ impl Cert {
         if foreign.len() > serving.foreign_signatures || has_twins {
             foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
         }
-        foreign.retain(|one| values.insert(one.signature.value().into_owned()));
+        if !foreign.is_empty() {
+            let mut values: HashSet<_> = owners.iter().map(Signature::value).collect();
+            foreign.retain(|one| values.insert(one.signature.value()));
+        }
         foreign.truncate(serving.foreign_signatures);
         for one in &foreign {
             if let Some((at, written)) = hints.of_other(one) {

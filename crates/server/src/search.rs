@@ -10,7 +10,7 @@ use talaria_cert::{Address, Cert, Fingerprint, Serving, Summary, ThirdParty, kin
 
 use crate::answer::{Pieces, Refusal};
 use crate::config::{Config, Policy};
-use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Stored};
+use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Sole, Stored};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -207,16 +207,58 @@ fn shortened(text: &str) -> String {
 /// The certificates of `rows` as they are given out. What has nothing to give is left out.
 pub(crate) async fn found(
     store: &mut Reading,
-    rows: Vec<Row>,
+    rows: &[Row],
     config: &Config,
-) -> Result<Vec<Found>, Refusal> {
+) -> Result<Vec<Cert>, Refusal> {
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(cert) = served(store, &row, config).await? {
-            all.push(Found { cert, row });
-        }
+        all.extend(served(store, row, config).await?);
     }
     Ok(all)
+}
+
+/// The certificate that a search names, as it is given out, if it is the only one and a usual one. `None` if there is more to
+/// say: [`Search::rows_of_name`] and [`served`] find it.
+pub(crate) async fn sole(
+    store: &mut Reading,
+    search: &Search,
+    config: &Config,
+) -> Result<Option<Cert>, Refusal> {
+    let by_address;
+    let query = match search {
+        _ if config.vks.only_confirmed => return Ok(None),
+        Search::Exact(query) => query,
+        Search::Address(email, _) => {
+            by_address = Query::Email(email.clone());
+            &by_address
+        }
+        Search::Words(_) => return Ok(None),
+    };
+    if let Query::Email(email) = query
+        && confirmed_holder(store, email, config).await?.is_some()
+    {
+        return Ok(None);
+    }
+    let serving = config.policy.serving();
+    let Sole::One(Stored { cert, verdicts }) = store.sole(query, judging(serving)).await? else {
+        return Ok(None);
+    };
+    let is_usual = verdicts.len() <= HEAVY_SIGNATURES as usize && cert.has_readable_key();
+    if !is_usual {
+        return Ok(None);
+    }
+    let cert = cert.served(&verdicts, serving).unwrap_or(cert);
+    // Of one without a user ID, its summary says more.
+    let has_name = cert.user_ids().next().is_some();
+    Ok(has_name.then_some(cert))
+}
+
+/// The verdicts that serving needs.
+fn judging(serving: Serving) -> Judging {
+    match serving.third_party {
+        ThirdParty::Verified => Judging::All,
+        ThirdParty::All => Judging::Own,
+    }
 }
 
 /// The bytes of stored certificates up to which an answer is made whole.
@@ -306,11 +348,7 @@ async fn selected(
     row: &Row,
     serving: Serving,
 ) -> Result<Option<Cert>, Refusal> {
-    let judging = match serving.third_party {
-        ThirdParty::Verified => Judging::All,
-        ThirdParty::All => Judging::Own,
-    };
-    let Some(Stored { cert, verdicts }) = readable(store, row, judging).await? else {
+    let Some(Stored { cert, verdicts }) = readable(store, row, judging(serving)).await? else {
         return Ok(None);
     };
     let served = cert.served(&verdicts, serving);

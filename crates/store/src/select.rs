@@ -76,7 +76,22 @@ fn memory_of(summary: &Summary) -> usize {
 /// The first two certificates with a key.
 const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
     (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT 2) AS named \
-    JOIN cert ON cert.id = named.cert ORDER BY id";
+    JOIN cert ON cert.id = named.cert";
+
+/// The first two certificates that an index has under some handles.
+const SOLE_WITH_KEY: &str = "SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
+const SOLE_WITH_ADDRESS: &str = "SELECT cert FROM address WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
+
+/// The only certificate with a name.
+#[derive(Clone, Debug)]
+pub enum Sole {
+    /// No certificate has it.
+    Nobody,
+    /// This one.
+    One(CertId, Stored),
+    /// There may be several.
+    Unclear,
+}
 
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
@@ -230,6 +245,41 @@ impl Store {
         Ok(Selection { rows, more: more || exhausted })
     }
 
+    /// The certificate that `query` names, if the index has only one, without its row. Costs half of [`Self::select`] and
+    /// [`Self::stored`].
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn sole(&self, query: &Query) -> Result<Sole, StoreError> {
+        let (statement, (first, last)) = match query {
+            Query::KeyId(id) => (SOLE_WITH_KEY, handles(*id)),
+            Query::Fingerprint(bytes) => match key_id(bytes) {
+                Some(id) => (SOLE_WITH_KEY, handles(id)),
+                None => return Ok(Sole::Unclear),
+            },
+            Query::Email(email) => {
+                let handle = Handle::of_addressee(&Addressee::from(email.clone()));
+                (SOLE_WITH_ADDRESS, (handle.0.cast_signed(), handle.0.cast_signed()))
+            }
+            _ => return Ok(Sole::Unclear),
+        };
+        let (id, is_sole) = self.run(|connection| {
+            let mut statement = connection.prepare_cached(statement)?;
+            let mut rows = statement.query((first, last))?;
+            let id: Option<i64> = rows.next()?.map(|row| row.get(0)).transpose()?;
+            Ok((id, rows.next()?.is_none()))
+        })?;
+        let Some(id) = id else { return Ok(Sole::Nobody) };
+        if !is_sole {
+            return Ok(Sole::Unclear);
+        }
+        let id = CertId::new(id);
+        // Handles collide.
+        let stored = self.stored(id)?.filter(|stored| query.names(&stored.cert));
+        Ok(stored.map_or(Sole::Nobody, |stored| Sole::One(id, stored)))
+    }
+
     /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
     /// signed the primary key, at most `limit` of each. If it is no primary key here, then the first
     /// [`HOLDERS_MAX`] others follow: anybody can have somebody else's key as a subkey for encryption.
@@ -284,11 +334,7 @@ impl Store {
         let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
         let mut left = SIGNED_BACK;
         for row in others {
-            let is_subkey = |key: &talaria_cert::Key<'_>| match query {
-                Query::KeyId(id) => key.fingerprint().key_id() == *id,
-                Query::Fingerprint(bytes) => key.fingerprint().as_bytes() == bytes,
-                _ => false,
-            };
+            let is_subkey = |key: &talaria_cert::Key<'_>| query.names_key(key);
             let stored = match self.stored(row.id) {
                 Ok(stored) => stored,
                 Err(StoreError::DamagedCert { .. }) => None,
@@ -471,12 +517,10 @@ impl Store {
     fn matches(&self, query: &Query, row: &Row) -> Result<bool, StoreError> {
         Ok(match query {
             Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) => names_key(query, row),
-            Query::Keygrip(grip) => match self.stored(row.id)? {
-                Some(stored) => {
-                    stored.cert.keys().any(|key| key.keygrip().is_some_and(|k| k.0 == *grip))
-                }
-                None => false,
-            },
+            // Summaries have no keygrips.
+            Query::Keygrip(_) => {
+                self.stored(row.id)?.is_some_and(|stored| query.names(&stored.cert))
+            }
             _ => row.summary.texts().any(|text| query.names_text(text)),
         })
     }
@@ -693,12 +737,7 @@ impl Store {
 
 /// Whether a fingerprint or key ID is that of a key in the certificate of `row`.
 fn names_key(query: &Query, row: &Row) -> bool {
-    row.summary.keys().any(|key| match query {
-        Query::Fingerprint(bytes) => key.fingerprint.as_bytes() == bytes,
-        Query::KeyId(id) => key.fingerprint.key_id() == *id,
-        Query::ShortKeyId(id) => key.fingerprint.key_id().short() == *id,
-        _ => false,
-    })
+    row.summary.keys().any(|key| query.names_fingerprint(key.fingerprint))
 }
 
 /// The handles of a key ID, as the index has them.

@@ -434,6 +434,20 @@ impl Store {
         raw.map(|raw| self.decode(&raw)).transpose()
     }
 
+    /// The number of the last change of a certificate.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn last_change(&self, id: CertId) -> Result<Option<ChangeNumber>, StoreError> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT change FROM cert WHERE id = ?1")?
+                .query_row([id.get()], |row| row.get(0).map(ChangeNumber::new))
+                .optional()
+        })
+    }
+
     pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
         match raw.summary() {
             Some(summary) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header;
-use talaria_cert::Enarmor;
+use talaria_cert::{Cert, Enarmor};
 
 use super::answers::{COUNT, armored, marked};
 use super::index::entries;
@@ -123,6 +123,12 @@ impl Lookups {
         let form = Form { op, json: query.option("json"), machine };
         let ask = Ask { config, form, text: text.to_owned() };
         let mut store = self.engine.reading().await?;
+        if ask.form.op == Op::Get
+            && ask.form.machine
+            && let Some(cert) = search::sole(&mut store, &search, &ask.config).await?
+        {
+            return Ok(armored(&[cert]));
+        }
         let page = search.rows_of_name(&mut store, &ask.config).await?;
         if search.is_wide(!page.rows.is_empty()) {
             drop(store);
@@ -183,8 +189,9 @@ impl Ask {
                 page::list(&visit(), store, rows, &self.text, more).await?
             }
             Form { op: Op::Get, .. } => {
-                let found = self.found(store, rows).await?.swap_remove(0);
-                page::armored(&visit(), store, found).await?
+                let cert = self.found(store, &rows).await?.swap_remove(0);
+                let row = rows.into_iter().next().expect("there is one");
+                page::armored(&visit(), store, Found { cert, row }).await?
             }
             Form { json: true, .. } => json(&entries(store, &rows, &self.config).await?),
             Form { machine: true, .. } => machine_index(store, &rows, &self.config).await?,
@@ -212,11 +219,11 @@ impl Ask {
                 return armored_pieces(engine, &rows, largest, &self.config).await;
             }
         }
-        Ok(armored(&self.found(store, rows).await?))
+        Ok(armored(&self.found(store, &rows).await?))
     }
 
     /// The certificates as they are given out, at least one.
-    async fn found(&self, store: &mut Reading, rows: Vec<Row>) -> Result<Vec<Found>, Refusal> {
+    async fn found(&self, store: &mut Reading, rows: &[Row]) -> Result<Vec<Cert>, Refusal> {
         let found = search::found(store, rows, &self.config).await?;
         let nothing = || Refusal::NotFound("no certificate was found".into());
         if found.is_empty() { Err(nothing()) } else { Ok(found) }
@@ -270,7 +277,7 @@ async fn hash_get(
 ) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
     let (_, row) = store.by_digests(&[digest]).await?.pop().ok_or_else(nothing)?;
-    let found = search::found(store, vec![row], config).await?;
+    let found = search::found(store, &[row], config).await?;
     if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
 }
 

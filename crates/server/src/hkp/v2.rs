@@ -171,11 +171,11 @@ async fn read(
             return Ok(marked(answer, more));
         }
     }
-    let found = search::found(&mut store, rows, config).await?;
+    let found = search::found(&mut store, &rows, config).await?;
     if found.is_empty() {
         return Err(nothing());
     }
-    let bytes: Vec<u8> = found.iter().flat_map(|found| found.cert.as_bytes()).copied().collect();
+    let bytes: Vec<u8> = found.iter().flat_map(Cert::as_bytes).copied().collect();
     Ok(marked(tagged(ok(media::BINARY, bytes), &found), more))
 }
 

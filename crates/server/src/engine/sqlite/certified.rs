@@ -107,7 +107,7 @@ impl Certified {
     }
 
     /// The remembered verdicts on a certificate.
-    fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
+    pub(crate) fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known.by_cert.get(&id)?;
         let is_fresh = entry.change == change && entry.at.elapsed() < FRESH;

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::engine::command::KeptOut;
 use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers};
 use crate::engine::order::{Arrival, Intake, Preparation};
-use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row};
+use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row, Sole};
 
 /// Certificates that are counted in one turn: some 50 ms.
 const PIECE: u64 = 10_000;
@@ -135,6 +135,26 @@ impl Reader {
         self.page(self.store().owners(query, bounds.results, bounds.looks)?)
     }
 
+    pub(crate) fn sole(&self, query: &Query, judging: Judging) -> Result<Sole, StoreError> {
+        let (id, mut stored) = match self.store().sole(query)? {
+            talaria_store::Sole::Nobody => return Ok(Sole::Nobody),
+            talaria_store::Sole::One(id, stored) => (id, stored),
+            talaria_store::Sole::Unclear => return Ok(Sole::Unclear),
+        };
+        if judging == Judging::Stored {
+            return Ok(Sole::One(stored));
+        }
+        if stored.verdicts.contains(&Verdict::Unchecked) {
+            return Ok(Sole::Unclear);
+        }
+        if judging == Judging::All && stored.verdicts.iter().any(|verdict| verdict.is_by_others()) {
+            let Some(change) = self.store().last_change(id)? else { return Ok(Sole::Unclear) };
+            let Some(known) = self.certified.known((id, change)) else { return Ok(Sole::Unclear) };
+            stored.verdicts = known.to_vec();
+        }
+        Ok(Sole::One(stored))
+    }
+
     pub(crate) fn rows(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Row>, StoreError> {
         let mut rows = Vec::with_capacity(fingerprints.len());
         for &fingerprint in fingerprints {
@@ -169,7 +189,7 @@ impl Reader {
         if place.reading == self.number {
             return Ok(Some(place.change));
         }
-        Ok(self.store().row_by_id(place.id)?.map(|row| row.change))
+        self.store().last_change(place.id)
     }
 
     pub(crate) fn lengths(&self, rows: &[Row]) -> Result<Vec<u64>, StoreError> {
