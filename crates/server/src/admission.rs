@@ -24,6 +24,7 @@ pub(crate) async fn choose(
     from: Network,
     config: Arc<Config>,
     certs: Vec<Cert>,
+    is_light: bool,
 ) -> Result<(Vec<Cert>, Vec<Named>), Refusal> {
     if config.policy.upload_domains.is_empty() {
         return Ok((certs, Vec::new()));
@@ -44,7 +45,7 @@ pub(crate) async fn choose(
         }
         Ok((taken, turned_away))
     };
-    Ok(lanes.work_on(from, certs, work).await?.0)
+    Ok(lanes.work_on(from, certs, is_light, work).await?.0)
 }
 
 async fn is_known(store: &mut Reading, cert: &Cert) -> Result<bool, Refusal> {

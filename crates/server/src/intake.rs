@@ -1,15 +1,17 @@
 //! The way of certificates into the store. Their cost is counted before any work is done (`Cert::cost`). They are verified
 //! and joined side by side on a few threads. The one thread that writes only commits them.
 //!
-//! Cheap uploads have threads of their own, so they wait neither for costly ones nor for gossip. Costly uploads share the
-//! cores that are left, and each network has one at a time. An upload that another one has overtaken is prepared again. So a
-//! cheap upload overtakes a costly one of the same certificate, and not the other way round.
+//! A few of the lightest uploads are verified where they arrive. Cheap ones have threads of their own, so they wait neither for
+//! costly ones nor for gossip. Costly uploads share the cores that are left, and each network has one at a time. An upload that
+//! another one has overtaken is prepared again. So a cheap upload overtakes a costly one of the same certificate, and not the
+//! other way round.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use talaria_cert::Cert;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::Refusal;
 use crate::config::Settings;
@@ -18,7 +20,15 @@ use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
 use crate::turns::{OneEach, Turns};
 
-/// The CPU time up to which an upload is cheap. Real certificates need a few milliseconds.
+/// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need
+/// less. They need a third of it, and to wake other threads would take as long.
+const LIGHT: Duration = Duration::from_millis(2);
+
+/// Uploads at once that may be verified where they arrive. Of more, look-ups on the same thread would have to wait for
+/// each.
+const LIGHT_MAX: usize = 16;
+
+/// The CPU time up to which an upload is cheap. Nearly all real certificates need less.
 const CHEAP: Duration = Duration::from_millis(50);
 
 /// The least number of threads for costly uploads. Each upload can take seconds, so they share the cores and do not wait
@@ -41,6 +51,7 @@ pub(crate) struct Lanes {
     settings: Settings,
     engine: Engine,
     metrics: Arc<Metrics>,
+    light: Arc<Semaphore>,
     cheap: Turns,
     costly: Turns,
     /// The networks that have a costly upload, or wait for one.
@@ -51,6 +62,8 @@ pub(crate) struct Lanes {
 /// The threads that an upload goes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Lane {
+    /// The thread that answers the upload.
+    Here,
     Cheap,
     /// For uploads from this network.
     Costly(Network),
@@ -72,11 +85,17 @@ impl Lanes {
             settings,
             engine,
             metrics,
+            light: Arc::new(Semaphore::new(LIGHT_MAX)),
             cheap: Turns::start("cheap")?,
             costly: Turns::start_behind("costly", COSTLY_THREADS, BEHIND)?,
             networks: OneEach::default(),
             peers: Turns::start_behind("peers", 1, BEHIND)?,
         })
+    }
+
+    /// A place among the few uploads that may be verified where they arrive, until they are written.
+    pub(crate) fn light(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.light).try_acquire_owned().ok()
     }
 
     /// Runs work on a thread of a lane.
@@ -86,6 +105,7 @@ impl Lanes {
         work: impl AsyncFnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         match lane {
+            Lane::Here => work().await,
             Lane::Cheap => self.cheap.run(work).await,
             Lane::Peers => self.peers.run(work).await,
             Lane::Costly(network) => {
@@ -103,7 +123,8 @@ impl Lanes {
     }
 
     /// Runs work on certificates that came from a network, with a view of the store and with the settings for preparing
-    /// them, on a thread for work of their cost. It runs twice if it turns out to be costly. Returns the lane, too.
+    /// them, on a thread for work of their cost: on this one only if they are light and `is_light` allows it. It runs again
+    /// elsewhere if it turns out to be costlier. Returns the lane, too.
     ///
     /// # Errors
     ///
@@ -112,6 +133,7 @@ impl Lanes {
         &self,
         from: Network,
         certs: Vec<Cert>,
+        is_light: bool,
         work: impl AsyncFn(&mut Reading, Vec<Cert>, &Preparation) -> Result<T, Refusal>
         + Clone
         + Send
@@ -122,14 +144,17 @@ impl Lanes {
         if needed > allowed {
             return Err(Refusal::TooCostly { needed, allowed });
         }
-        if needed <= CHEAP {
-            let preparation = Preparation { allowed: CHEAP.min(allowed), ..preparation.clone() };
+        for (most, lane) in [(LIGHT, Lane::Here), (CHEAP, Lane::Cheap)] {
+            if needed > most || lane == Lane::Here && !is_light {
+                continue;
+            }
+            let preparation = Preparation { allowed: most.min(allowed), ..preparation.clone() };
             let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
             let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
-            match self.run(Lane::Cheap, work).await {
-                // The store may know keys that have to be tried, too. So an upload can turn out to be costly.
-                Err(Refusal::TooCostly { .. }) if allowed > CHEAP => {}
-                result => return Ok((result?, Lane::Cheap)),
+            match self.run(lane, work).await {
+                // The store may know keys that have to be tried, too. So an upload can turn out to be costlier.
+                Err(Refusal::TooCostly { .. }) if allowed > most => {}
+                result => return Ok((result?, lane)),
             }
         }
         let (engine, lane) = (self.engine.clone(), Lane::Costly(from));
@@ -147,11 +172,12 @@ impl Lanes {
         &self,
         from: Network,
         certs: Vec<Cert>,
+        is_light: bool,
     ) -> Result<Vec<Ingested>, Refusal> {
         let prepare = async |store: &mut Reading, certs: Vec<Cert>, preparation: &Preparation| {
             Ok(store.prepare(Arrival::Copies(certs), preparation).await?)
         };
-        let (intake, lane) = self.work_on(from, certs, prepare).await?;
+        let (intake, lane) = self.work_on(from, certs, is_light, prepare).await?;
         self.write(lane, intake).await
     }
 
@@ -202,6 +228,8 @@ impl Lanes {
             Refusal::TooCostly { .. } => Refusal::Busy,
             other => other,
         };
+        // What somebody else has made of the certificate may be no longer light.
+        let lane = if lane == Lane::Here { Lane::Cheap } else { lane };
         let mut again = 0;
         // An intake that changes nothing goes there once, too: what it was compared with may not be on the disk yet.
         loop {

@@ -50,6 +50,7 @@ mod turns;
 mod uploads;
 mod vks;
 mod wkd;
+mod workers;
 
 pub use config::{
     Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,

@@ -42,6 +42,7 @@ use crate::outgoing::Outgoing;
 use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
+use crate::workers::{Share, Workers};
 
 /// Seconds that open requests get when the server goes down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -187,6 +188,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     via: Via,
     tls: Option<Arc<Tls>>,
+    workers: Arc<Workers>,
     mut down: watch::Receiver<bool>,
 ) {
     let http = front.settings.load().http.clone();
@@ -209,6 +211,8 @@ pub(crate) async fn serve(
         };
         count(&front.metrics.connections, 1);
         let _ = stream.set_nodelay(true);
+        // From now on, it is to wake another thread.
+        let Ok(stream) = stream.into_std() else { continue };
         let connection = Connection {
             front: Arc::clone(&front),
             via,
@@ -217,9 +221,10 @@ pub(crate) async fn serve(
             watcher: graceful.watcher(),
         };
         let mut down = down.clone();
-        tokio::spawn(async move {
+        workers.spawn(|share| async move {
+            let Ok(stream) = TcpStream::from_std(stream) else { return };
             tokio::select! {
-                () = connection.begin(stream, address, permit) => {}
+                () = connection.begin(stream, address, (permit, share)) => {}
                 _ = down.wait_for(|down| *down) => {}
             }
         });
@@ -240,8 +245,11 @@ async fn accept(
     Ok((stream, address, permit))
 }
 
-/// The places of a connection among all, and among those of its network.
-type Held = (OwnedSemaphorePermit, Counted);
+/// The places of a connection among all, and among those of its thread.
+type Places = (OwnedSemaphorePermit, Share);
+
+/// The same, and its place among those of its network.
+type Held = (Places, Counted);
 
 /// Everything that a connection needs.
 struct Connection {
@@ -254,7 +262,7 @@ struct Connection {
 
 impl Connection {
     /// Finds out who connects and which version of HTTP the client speaks, and then serves it.
-    async fn begin(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
+    async fn begin(self, stream: TcpStream, address: SocketAddr, places: Places) {
         let config = self.front.settings.load_full();
         let http = &config.http;
         let timeout = Duration::from_secs(http.timeout_s);
@@ -279,7 +287,7 @@ impl Connection {
             count(&self.front.metrics.connections_refused, 1);
             return;
         };
-        let held = (permit, counted);
+        let held = (places, counted);
         match self.acceptor.clone() {
             None => self.hear(stream, client, held).await,
             Some(acceptor) => {

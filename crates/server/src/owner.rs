@@ -173,7 +173,7 @@ impl Owners {
             }
             Ok(orders)
         };
-        Ok(self.lanes.work_on(from, certs, work).await?.0)
+        Ok(self.lanes.work_on(from, certs, false, work).await?.0)
     }
 }
 

@@ -132,6 +132,31 @@ where
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(TurnError::Failed.into()))
 }
 
+/// Octets that are parsed on the thread that answers. The worst of them take some hundred microseconds.
+const FEW_BYTES: usize = 16 << 10;
+
+/// Runs work that parses so many octets: few of them at once, more as [`blocking`] does.
+pub(crate) async fn parsing<T, E>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<TurnError> + Send + 'static,
+{
+    if bytes <= FEW_BYTES { work() } else { blocking(work).await }
+}
+
+/// Keeps work that is parallel elsewhere (rayon) on the thread that calls this.
+pub(crate) fn stay_on_this_thread() {
+    let own = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    match own {
+        // As long as the thread is there.
+        Ok(own) => std::mem::forget(own),
+        Err(error) => tracing::warn!(%error, "work may use the threads of other work"),
+    }
+}
+
 fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -144,10 +169,7 @@ fn work_off(queue: &Mutex<Receiver<Job>>, nice: i32) {
     {
         tracing::warn!(%error, "long work has the priority of other work");
     }
-    let own = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
-    if let Err(error) = &own {
-        tracing::warn!(%error, "long work may use the threads of other work");
-    }
+    stay_on_this_thread();
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };

@@ -43,14 +43,17 @@ impl Uploads {
 
     async fn submit_open(&self, from: Network, submission: Submission) -> Result<Report, Refusal> {
         let Submission { certs, rejected, via } = submission;
+        let light = self.lanes.light();
+        let (config, is_light) = (self.settings.load_full(), light.is_some());
         let (certs, turned_away) =
-            admission::choose(&self.lanes, from, self.settings.load_full(), certs).await?;
+            admission::choose(&self.lanes, from, config, certs, is_light).await?;
         let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
         let shared: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let packets = |cert: &Cert| cert.packets().len();
         let local: Vec<usize> =
             certs.iter().zip(&shared).map(|(all, shared)| packets(all) - packets(shared)).collect();
-        let outcomes = self.add(from, shared, via).await?;
+        let outcomes = self.add(from, shared, via, is_light).await?;
+        drop(light);
         let mut report = Report::default();
         for ((mut name, local), ingested) in names.into_iter().zip(local).zip(outcomes) {
             let is_whole = ingested.left_out.is_none();
@@ -97,9 +100,10 @@ impl Uploads {
         from: Network,
         certs: Vec<Cert>,
         via: Option<String>,
+        is_light: bool,
     ) -> Result<Vec<Ingested>, Refusal> {
         let fingerprints: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
-        let outcomes = self.lanes.add(from, certs).await?;
+        let outcomes = self.lanes.add(from, certs, is_light).await?;
         let news = fingerprints.into_iter().zip(&outcomes);
         let news = news
             .filter(|(_, new)| matches!(new.outcome, IngestOutcome::New | IngestOutcome::Updated));

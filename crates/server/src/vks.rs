@@ -32,7 +32,7 @@ use crate::search;
 use crate::secret;
 use crate::submission;
 use crate::token::{Link, Token, TokenError, Tokens};
-use crate::turns::blocking;
+use crate::turns::parsing;
 use crate::uploads::Uploads;
 
 /// Certificates with a key ID that are looked at.
@@ -178,7 +178,7 @@ impl Vks {
     /// Answers `upload`: one certificate, armored or in base64.
     async fn upload(&self, request: &Request) -> Result<Answer, Refusal> {
         let Upload { keytext } = parse(&request.body)?;
-        let submission = blocking(move || {
+        let submission = parsing(keytext.len(), move || {
             if keytext.contains("-----BEGIN") {
                 secret::refuse(keytext.as_bytes())?;
                 return submission::read(keytext.as_bytes());

@@ -7,7 +7,7 @@ use crate::answer::Refusal;
 use crate::request::{Parameters, Request};
 use crate::secret;
 use crate::submission::{self, Submission};
-use crate::turns::blocking;
+use crate::turns::parsing;
 
 /// Reads the certificates of an upload.
 ///
@@ -15,11 +15,12 @@ use crate::turns::blocking;
 ///
 /// [`Refusal::SecretKey`], and those of [`submission::read`].
 pub(crate) async fn read(request: &Request, keytext: Bytes) -> Result<Submission, Refusal> {
+    let length = keytext.len();
     let read = move || {
         secret::refuse(&keytext)?;
         submission::read(&keytext)
     };
-    let mut submission = blocking(read).await?;
+    let mut submission = parsing(length, read).await?;
     submission.via = request.passed_on_by();
     Ok(submission)
 }
