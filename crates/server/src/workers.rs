@@ -25,8 +25,9 @@ struct Worker {
     runtime: Handle,
     /// The number of its connections.
     load: Arc<AtomicUsize>,
-    /// What ends the thread, and the thread.
-    thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    /// Ends the thread.
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
 }
 
 /// The place of a connection on a thread, until it is dropped.
@@ -66,15 +67,23 @@ impl Worker {
             let _ = runtime.block_on(stopped);
             runtime.shutdown_timeout(GRACE);
         })?;
-        Ok(Self { runtime: handle, load: Arc::default(), thread: Some((stop, thread)) })
+        Ok(Self { runtime: handle, load: Arc::default(), stop, thread })
     }
 }
 
-impl Drop for Worker {
+impl Drop for Workers {
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.thread.take() {
-            let _ = stop.send(());
-            // A thread that has panicked has ended, too.
+        // All of them end side by side.
+        let threads: Vec<_> = self
+            .0
+            .drain(..)
+            .map(|Worker { stop, thread, .. }| {
+                let _ = stop.send(());
+                thread
+            })
+            .collect();
+        for thread in threads {
+            // One that has panicked has ended, too.
             let _ = thread.join();
         }
     }
