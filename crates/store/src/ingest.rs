@@ -347,6 +347,7 @@ impl<'a> BatchWriter<'a> {
             .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
             .execute([&fingerprint])?;
         self.write_summary(prepared)?;
+        self.texts.note_size(self.summary.len());
         self.connection
             .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute((id, fingerprint, self.last_change, VERIFIER, &self.summary))?;
@@ -380,6 +381,7 @@ impl<'a> BatchWriter<'a> {
             self.last_change
         };
         self.write_summary(prepared)?;
+        self.texts.note_size(self.summary.len());
         self.connection
             .prepare_cached(
                 "UPDATE cert SET change = ?2, verifier = ?3, summary = ?4 WHERE id = ?1",

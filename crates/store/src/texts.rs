@@ -2,7 +2,7 @@
 //!
 //! An addition to an index writes three pages for a few words, and leaves a segment of its own that searches read and that has
 //! to be merged. So the texts of new certificates are added together. Until then, a search compares these certificates
-//! themselves. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
+//! themselves, unless one is large. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
 //! missing, all are.
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -15,11 +15,16 @@ use crate::store::{ROWS_AFTER, RawRow};
 /// Numbers of certificates that an index may be behind, after each transaction.
 const LATE_MAX: i64 = 64;
 
+/// Octets of the row of a certificate that may wait. Nearly all have some hundred; strangers can make rows of megabytes.
+const LATE_BYTES_MAX: usize = 4096;
+
 /// Texts that a transaction adds to the full-text indexes or removes from them.
 #[derive(Default)]
 pub(crate) struct Texts {
     /// The first and the last of the certificates that are new in the store.
     new: Option<(i64, i64)>,
+    /// Whether one of the written certificates is too large to be compared by each search.
+    is_large: bool,
     remove: Vec<(i64, String)>,
     add: Vec<(i64, String)>,
 }
@@ -29,6 +34,11 @@ impl Texts {
     pub(crate) fn note_new(&mut self, id: i64) {
         let first = self.new.map_or(id, |(first, _)| first);
         self.new = Some((first, id));
+    }
+
+    /// Notes the octets of the row of a certificate.
+    pub(crate) fn note_size(&mut self, bytes: usize) {
+        self.is_large |= bytes > LATE_BYTES_MAX;
     }
 
     pub(crate) fn remove(&mut self, id: i64, text: String) {
@@ -47,27 +57,21 @@ impl Texts {
             set_indexed_until(connection, until)?;
         }
         self.write_up_to(connection, until)?;
-        match self.new {
-            Some((_, last)) if last - until >= LATE_MAX => add_late(connection).map(drop),
-            _ => Ok(()),
-        }
+        let are_enough = self.new.is_some_and(|(_, last)| last - until >= LATE_MAX);
+        if are_enough || self.is_large { add_late(connection).map(drop) } else { Ok(()) }
     }
 
     fn write_up_to(&self, connection: &Connection, until: i64) -> rusqlite::Result<()> {
         for index in TextIndex::ALL {
-            if !index.exists(connection)? {
-                continue;
-            }
-            self.write_to(connection, index, index.table(), until)?;
-            if let Some(last) = index.filled_until(connection)? {
-                self.write_to(connection, index, index.new_table(), last)?;
+            if index.exists(connection)? {
+                self.write_to(connection, index, index.table(), until)?;
             }
         }
-        Ok(())
+        self.write_to_new(connection)
     }
 
     /// Writes only to indexes that are being filled: they will replace the others.
-    pub(crate) fn write_to_new(self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn write_to_new(&self, connection: &Connection) -> rusqlite::Result<()> {
         for index in TextIndex::ALL {
             if let Some(last) = index.filled_until(connection)? {
                 self.write_to(connection, index, index.new_table(), last)?;
@@ -196,6 +200,37 @@ mod tests {
                 assert!(found.iter().any(has), "{query:?}");
             }
         }
+    }
+
+    /// A certificate with many user IDs that nobody has signed.
+    fn with_many_names(cert: &Cert) -> Cert {
+        let mut raw = cert.as_bytes().to_vec();
+        for number in 0..500 {
+            let text = format!("Name {number:03} <name{number:03}@many.example>");
+            raw.extend_from_slice(&[0xcd, u8::try_from(text.len()).unwrap()]);
+            raw.extend_from_slice(text.as_bytes());
+        }
+        Cert::parse(&raw).unwrap()
+    }
+
+    #[test]
+    fn a_large_certificate_does_not_wait_to_be_compared_by_each_search() {
+        let made = talaria_bench::Generate { count: 6, ..talaria_bench::Generate::default() };
+        let certs = talaria_bench::certs(&made);
+        let mut store = Store::in_memory(Path::new("memory")).unwrap();
+        let mut add = |cert: Cert| {
+            store.ingest(vec![cert], Verification::Full, NOW.into()).unwrap();
+            let connection = &store.connection;
+            late_ids(connection, indexed_until(connection).unwrap()).unwrap().len()
+        };
+        assert_eq!((add(certs[0].clone()), add(certs[1].clone())), (1, 2));
+        assert_eq!(add(with_many_names(&certs[2])), 0);
+        assert_eq!((add(certs[3].clone()), add(certs[4].clone())), (1, 2));
+        // One that grows while it waits.
+        assert_eq!(add(with_many_names(&certs[4])), 0);
+        let many = Query::Words(vec!["name499".into()]);
+        assert_eq!(store.select(&many, 9).unwrap().rows.len(), 2);
+        assert!(store.check(Depth::Signatures, |_| ()).unwrap().is_clean());
     }
 
     #[test]
