@@ -10,7 +10,7 @@ use talaria_cert::{Address, Cert, Fingerprint, Serving, Summary, ThirdParty, kin
 
 use crate::answer::{Pieces, Refusal};
 use crate::config::{Config, Policy};
-use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Sole, Stored};
+use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Stored};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -23,6 +23,9 @@ const HEAVY_SIGNATURES: u32 = 400;
 
 /// The same for a certificate whose signatures by other keys may have to be verified.
 const UNVERIFIED_SIGNATURES: u32 = 16;
+
+/// Octets up to which a certificate is read before anything is known about it, on a thread that answers requests.
+const LIGHT_BYTES: u32 = 64 << 10;
 
 /// Whether filtering the certificates may take milliseconds.
 pub(crate) fn is_heavy(rows: &[Row], policy: &Policy) -> bool {
@@ -240,11 +243,9 @@ pub(crate) async fn sole(
         return Ok(None);
     }
     let serving = config.policy.serving();
-    let Sole::One(Stored { cert, verdicts }) = store.sole(query, judging(serving)).await? else {
-        return Ok(None);
-    };
-    let is_usual = verdicts.len() <= HEAVY_SIGNATURES as usize && cert.has_readable_key();
-    if !is_usual {
+    let stored = store.sole(query, judging(serving), LIGHT_BYTES).await?;
+    let Some(Stored { cert, verdicts }) = stored else { return Ok(None) };
+    if verdicts.len() > HEAVY_SIGNATURES as usize || !cert.has_readable_key() {
         return Ok(None);
     }
     let cert = cert.served(&verdicts, serving).unwrap_or(cert);

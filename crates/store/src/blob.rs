@@ -104,6 +104,20 @@ pub(crate) fn select_one() -> String {
     format!("{SELECT} WHERE blob.id = ?1")
 }
 
+/// The statement for one certificate, if it is not too long.
+pub(crate) fn select_short() -> String {
+    format!("{SELECT} WHERE blob.id = ?1 AND length(blob.bytes) <= ?2")
+}
+
+/// A certificate as stored, damaged or not. `None` also if it has more than `bytes_max` octets; then it is not read.
+pub(crate) fn get_short(
+    connection: &Connection,
+    id: i64,
+    bytes_max: u32,
+) -> rusqlite::Result<Option<Blob>> {
+    connection.prepare_cached(&select_short())?.query_row((id, bytes_max), Blob::read).optional()
+}
+
 /// A certificate as stored, damaged or not.
 pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
     connection.prepare_cached(&select_one())?.query_row([id], Blob::read).optional()

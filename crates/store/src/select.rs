@@ -16,7 +16,7 @@ use talaria_cert::{
 
 use crate::schema::TextIndex;
 use crate::store::RawRow;
-use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, texts};
+use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, texts};
 
 /// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
@@ -81,17 +81,6 @@ const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
 /// The first two certificates that an index has under some handles.
 const SOLE_WITH_KEY: &str = "SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
 const SOLE_WITH_ADDRESS: &str = "SELECT cert FROM address WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
-
-/// The only certificate with a name.
-#[derive(Clone, Debug)]
-pub enum Sole {
-    /// No certificate has it.
-    Nobody,
-    /// This one.
-    One(CertId, Stored),
-    /// There may be several.
-    Unclear,
-}
 
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
@@ -245,39 +234,41 @@ impl Store {
         Ok(Selection { rows, more: more || exhausted })
     }
 
-    /// The certificate that `query` names, if the index has only one, without its row. Costs half of [`Self::select`] and
-    /// [`Self::stored`].
+    /// The certificate with a fingerprint, key ID or address, if the index has only one and that has at most `bytes_max`
+    /// octets. Its row is not read. `None` if there is more to look at, or nothing: [`Self::owners`] says which.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn sole(&self, query: &Query) -> Result<Sole, StoreError> {
+    pub fn sole(
+        &self,
+        query: &Query,
+        bytes_max: u32,
+    ) -> Result<Option<(CertId, Stored)>, StoreError> {
         let (statement, (first, last)) = match query {
             Query::KeyId(id) => (SOLE_WITH_KEY, handles(*id)),
             Query::Fingerprint(bytes) => match key_id(bytes) {
                 Some(id) => (SOLE_WITH_KEY, handles(id)),
-                None => return Ok(Sole::Unclear),
+                None => return Ok(None),
             },
             Query::Email(email) => {
                 let handle = Handle::of_addressee(&Addressee::from(email.clone()));
                 (SOLE_WITH_ADDRESS, (handle.0.cast_signed(), handle.0.cast_signed()))
             }
-            _ => return Ok(Sole::Unclear),
+            _ => return Ok(None),
         };
-        let (id, is_sole) = self.run(|connection| {
-            let mut statement = connection.prepare_cached(statement)?;
-            let mut rows = statement.query((first, last))?;
-            let id: Option<i64> = rows.next()?.map(|row| row.get(0)).transpose()?;
-            Ok((id, rows.next()?.is_none()))
+        let ids: Vec<i64> = self.run(|connection| {
+            connection
+                .prepare_cached(statement)?
+                .query_map((first, last), |row| row.get(0))?
+                .collect()
         })?;
-        let Some(id) = id else { return Ok(Sole::Nobody) };
-        if !is_sole {
-            return Ok(Sole::Unclear);
-        }
-        let id = CertId::new(id);
+        let [id] = ids[..] else { return Ok(None) };
+        let blob = self.run(|connection| blob::get_short(connection, id, bytes_max))?;
+        let stored = blob.map(|blob| self.decode_blob(&blob)).transpose()?;
         // Handles collide.
-        let stored = self.stored(id)?.filter(|stored| query.names(&stored.cert));
-        Ok(stored.map_or(Sole::Nobody, |stored| Sole::One(id, stored)))
+        let stored = stored.filter(|stored| query.names(&stored.cert));
+        Ok(stored.map(|stored| (CertId::new(id), stored)))
     }
 
     /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
@@ -829,10 +820,15 @@ mod tests {
             ] {
                 let found = store.owners(&query, 10, 10).unwrap();
                 assert_eq!(found.rows.len(), 1);
-                assert!(store.stored(found.rows[0].id).unwrap().is_some());
+                let stored = store.stored(found.rows[0].id).unwrap().unwrap();
+                let length = u32::try_from(stored.cert.as_bytes().len()).unwrap();
+                let (id, sole) = store.sole(&query, length).unwrap().unwrap();
+                assert_eq!((id, sole.cert), (found.rows[0].id, stored.cert));
+                // A longer one is not read.
+                assert!(store.sole(&query, length - 1).unwrap().is_none());
             }
         }
-        for statement in [WITH_KEY, &blob::select_one()] {
+        for statement in [WITH_KEY, SOLE_WITH_KEY, &blob::select_one(), &blob::select_short()] {
             let statement = store.connection.prepare_cached(statement).unwrap();
             assert!(statement.get_status(StatementStatus::Run) >= 5);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);

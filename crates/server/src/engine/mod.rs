@@ -41,7 +41,7 @@ pub(crate) use facts::{
 pub(crate) use order::{
     Arrival, Conflict, Done, Intake, Order, Preparation, Replacement, Since, Terms, Wish,
 };
-pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row, Sole};
+pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row};
 pub(crate) use sqlite::Ended;
 pub use talaria_cert::Peer;
 pub(crate) use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
@@ -241,15 +241,17 @@ impl Reading {
         }
     }
 
-    /// The certificate with a fingerprint, key ID or address, if nothing else has it and no signature has to be verified for
-    /// `judging`. This is how nearly all look-ups end, at half of the cost of [`Self::find`] and [`Self::stored`].
+    /// The certificate with a fingerprint, key ID or address, if nothing else has it, it has at most `bytes_max` octets, and no
+    /// signature has to be verified for `judging`. So nearly all look-ups end. [`Self::find`] and [`Self::stored`] answer the
+    /// others.
     pub(crate) async fn sole(
         &mut self,
         query: &Query,
         judging: Judging,
-    ) -> Result<Sole, EngineError> {
+        bytes_max: u32,
+    ) -> Result<Option<Stored>, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.sole(query, judging)?),
+            Self::Sqlite(reader) => Ok(reader.sole(query, judging, bytes_max)?),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Certificates as the engine gives them, and the bounds of searches for them.
 
-use talaria_cert::merge::Stored;
 use talaria_cert::{Fingerprint, Summary};
 
 use super::sqlite::opaque;
@@ -47,17 +46,6 @@ pub(crate) enum Judging {
     Own,
     /// Those of other keys, too. Which keys are here is known as of a few minutes ago.
     All,
-}
-
-/// The only certificate with a name.
-#[derive(Debug)]
-pub(crate) enum Sole {
-    /// No certificate has it.
-    Nobody,
-    /// This one. All verdicts on its signatures are as [`Judging`] asks for.
-    One(Stored),
-    /// There may be several, or signatures to be verified: [`super::Reading::find`] says more.
-    Unclear,
 }
 
 /// Bounds of a search.

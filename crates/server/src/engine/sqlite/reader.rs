@@ -21,7 +21,7 @@ use crate::clock;
 use crate::engine::command::KeptOut;
 use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers};
 use crate::engine::order::{Arrival, Intake, Preparation};
-use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row, Sole};
+use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row};
 
 /// Certificates that are counted in one turn: some 50 ms.
 const PIECE: u64 = 10_000;
@@ -135,24 +135,25 @@ impl Reader {
         self.page(self.store().owners(query, bounds.results, bounds.looks)?)
     }
 
-    pub(crate) fn sole(&self, query: &Query, judging: Judging) -> Result<Sole, StoreError> {
-        let (id, mut stored) = match self.store().sole(query)? {
-            talaria_store::Sole::Nobody => return Ok(Sole::Nobody),
-            talaria_store::Sole::One(id, stored) => (id, stored),
-            talaria_store::Sole::Unclear => return Ok(Sole::Unclear),
-        };
+    pub(crate) fn sole(
+        &self,
+        query: &Query,
+        judging: Judging,
+        bytes_max: u32,
+    ) -> Result<Option<Stored>, StoreError> {
+        let Some((id, mut stored)) = self.store().sole(query, bytes_max)? else { return Ok(None) };
         if judging == Judging::Stored {
-            return Ok(Sole::One(stored));
+            return Ok(Some(stored));
         }
         if stored.verdicts.contains(&Verdict::Unchecked) {
-            return Ok(Sole::Unclear);
+            return Ok(None);
         }
         if judging == Judging::All && stored.verdicts.iter().any(|verdict| verdict.is_by_others()) {
-            let Some(change) = self.store().last_change(id)? else { return Ok(Sole::Unclear) };
-            let Some(known) = self.certified.known((id, change)) else { return Ok(Sole::Unclear) };
+            let Some(change) = self.store().last_change(id)? else { return Ok(None) };
+            let Some(known) = self.certified.known((id, change)) else { return Ok(None) };
             stored.verdicts = known.to_vec();
         }
-        Ok(Sole::One(stored))
+        Ok(Some(stored))
     }
 
     pub(crate) fn rows(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Row>, StoreError> {
