@@ -18,7 +18,7 @@ use crate::config::Settings;
 use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
-use crate::turns::{OneEach, Turns};
+use crate::turns::{OneEach, Turns, stay_on_this_thread};
 
 /// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need
 /// less. They need a third of it, and to wake other threads would take as long.
@@ -105,7 +105,10 @@ impl Lanes {
         work: impl AsyncFnOnce() -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         match lane {
-            Lane::Here => work().await,
+            Lane::Here => {
+                stay_on_this_thread();
+                work().await
+            }
             Lane::Cheap => self.cheap.run(work).await,
             Lane::Peers => self.peers.run(work).await,
             Lane::Costly(network) => {

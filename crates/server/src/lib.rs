@@ -50,7 +50,6 @@ mod turns;
 mod uploads;
 mod vks;
 mod wkd;
-mod workers;
 
 pub use config::{
     Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,

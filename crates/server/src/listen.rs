@@ -42,7 +42,6 @@ use crate::outgoing::Outgoing;
 use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
-use crate::workers::{Share, Workers};
 
 /// Seconds that open requests get when the server goes down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -188,7 +187,6 @@ pub(crate) async fn serve(
     listener: TcpListener,
     via: Via,
     tls: Option<Arc<Tls>>,
-    workers: Arc<Workers>,
     mut down: watch::Receiver<bool>,
 ) {
     let http = front.settings.load().http.clone();
@@ -211,8 +209,6 @@ pub(crate) async fn serve(
         };
         count(&front.metrics.connections, 1);
         let _ = stream.set_nodelay(true);
-        // From now on, it is to wake another thread.
-        let Ok(stream) = stream.into_std() else { continue };
         let connection = Connection {
             front: Arc::clone(&front),
             via,
@@ -221,10 +217,9 @@ pub(crate) async fn serve(
             watcher: graceful.watcher(),
         };
         let mut down = down.clone();
-        workers.spawn(|share| async move {
-            let Ok(stream) = TcpStream::from_std(stream) else { return };
+        tokio::spawn(async move {
             tokio::select! {
-                () = connection.begin(stream, address, (permit, share)) => {}
+                () = connection.begin(stream, address, permit) => {}
                 _ = down.wait_for(|down| *down) => {}
             }
         });
@@ -245,11 +240,8 @@ async fn accept(
     Ok((stream, address, permit))
 }
 
-/// The places of a connection among all, and among those of its thread.
-type Places = (OwnedSemaphorePermit, Share);
-
-/// The same, and its place among those of its network.
-type Held = (Places, Counted);
+/// The places of a connection among all, and among those of its network.
+type Held = (OwnedSemaphorePermit, Counted);
 
 /// Everything that a connection needs.
 struct Connection {
@@ -262,7 +254,7 @@ struct Connection {
 
 impl Connection {
     /// Finds out who connects and which version of HTTP the client speaks, and then serves it.
-    async fn begin(self, stream: TcpStream, address: SocketAddr, places: Places) {
+    async fn begin(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let config = self.front.settings.load_full();
         let http = &config.http;
         let timeout = Duration::from_secs(http.timeout_s);
@@ -287,7 +279,7 @@ impl Connection {
             count(&self.front.metrics.connections_refused, 1);
             return;
         };
-        let held = (places, counted);
+        let held = (permit, counted);
         match self.acceptor.clone() {
             None => self.hear(stream, client, held).await,
             Some(acceptor) => {

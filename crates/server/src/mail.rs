@@ -203,10 +203,7 @@ impl Mails {
             // One connection is enough, and the mail server sees one client.
             let turn = tokio::time::timeout(TIMEOUT, self.turn.acquire()).await;
             let _turn = turn.map_err(|_| MailError::Busy)?.map_err(|_| MailError::Busy)?;
-            let sent = transport.send(message).await;
-            // A task of this thread gives the connection back. It goes first now.
-            tokio::task::yield_now().await;
-            sent.map(drop).map_err(|error| refused(error, letter.address))
+            transport.send(message).await.map(drop).map_err(|error| refused(error, letter.address))
         };
         send.await.inspect_err(|_| self.quota.give_back(&payers))
     }

@@ -39,7 +39,6 @@ use crate::token::Tokens;
 use crate::uploads::Uploads;
 use crate::vks::Vks;
 use crate::wkd::WebKeys;
-use crate::workers::Workers;
 use crate::{descriptors, listen, memory, notify};
 
 /// The interval for reading changes of other processes from the change log.
@@ -65,7 +64,6 @@ pub struct Server {
     tls: Option<Arc<Tls>>,
     writer: std::thread::JoinHandle<Ended>,
     runtime: tokio::runtime::Runtime,
-    workers: Workers,
     down: watch::Sender<bool>,
     /// Ends the waits for locks of other processes.
     stop_waiting: Arc<AtomicBool>,
@@ -260,7 +258,6 @@ impl Server {
             .enable_all()
             .build()
             .map_err(ServeError::Runtime)?;
-        let workers = Workers::start().map_err(ServeError::Runtime)?;
         let tls = match (&config.http.tls_certificate, &config.http.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(Arc::new(Tls::new(certificate, key).map_err(ServeError::Tls)?))
@@ -299,7 +296,6 @@ impl Server {
             tls,
             writer,
             runtime,
-            workers,
             down,
             stop_waiting,
             lost: Arc::default(),
@@ -349,10 +345,9 @@ impl Server {
     /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were answered.
     pub fn run(self) -> Result<(), ServeError> {
         let handle = self.handle();
-        let Self { parts, listeners, gossip_listeners, tls, writer, runtime, workers, .. } = self;
-        let (stop_waiting, lost, down) = (self.stop_waiting, self.lost, self.down);
+        let Self { parts, listeners, gossip_listeners, tls, writer, runtime, down, .. } = self;
+        let (stop_waiting, lost) = (self.stop_waiting, self.lost);
         let Parts { engine, front, gossip, pusher, mails, tally, .. } = parts;
-        let workers = Arc::new(workers);
         // Without a writer the server ends, too.
         let (ended, has_ended) = tokio::sync::oneshot::channel();
         let writer = std::thread::spawn(move || {
@@ -374,8 +369,7 @@ impl Server {
                 // An onion service and an operator's address encrypt by other means.
                 let tls = tls.clone().filter(|_| via == Via::Public);
                 let (front, down) = (Arc::clone(&front), down.subscribe());
-                let workers = Arc::clone(&workers);
-                tasks.spawn(listen::serve(front, listener, via, tls, workers, down));
+                tasks.spawn(listen::serve(front, listener, via, tls, down));
             }
             if !gossip_listeners.is_empty() {
                 tasks.spawn(Arc::clone(&gossip).initiate(down.subscribe()));
@@ -394,8 +388,6 @@ impl Server {
             // Other tasks may still hold the engine. The writer refuses their requests from here on.
             engine.close().await;
         });
-        // Requests have been answered, or had their time.
-        drop(workers);
         runtime.shutdown_timeout(Duration::from_secs(5));
         match writer.join() {
             Ok(Ok(Ok(()))) => match lost.get() {

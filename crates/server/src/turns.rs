@@ -3,6 +3,7 @@
 //! The threads are few, and they stay: each thread keeps some of the memory that it has needed. Work that is parallel
 //! elsewhere (rayon) stays on its thread here, so that nobody's work fills the threads that others need.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -147,11 +148,19 @@ where
     if bytes <= FEW_BYTES { work() } else { blocking(work).await }
 }
 
-/// Keeps work that is parallel elsewhere (rayon) on the thread that calls this.
+thread_local! {
+    /// Whether the thread keeps its work.
+    static STAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps work that is parallel elsewhere (rayon) on this thread from now on. It must be one that stays: its pool is never
+/// freed.
 pub(crate) fn stay_on_this_thread() {
+    if STAYS.replace(true) {
+        return;
+    }
     let own = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
     match own {
-        // As long as the thread is there.
         Ok(own) => std::mem::forget(own),
         Err(error) => tracing::warn!(%error, "work may use the threads of other work"),
     }
