@@ -5,6 +5,7 @@ pub mod known;
 pub mod log;
 pub mod messages;
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
@@ -90,7 +91,8 @@ pub fn laws(cert: &Cert) {
 }
 
 /// Reads limits from the first octets and certificates from the rest, and checks the stored and served
-/// parts against the limits. Of two consecutive copies, the first is the stored one.
+/// parts against the limits. Consecutive copies are offered one after the other. The law: what is kept of them is what is kept
+/// of all that was offered since the owner has signed something new.
 pub fn kept(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first_chunk::<8>() else { return };
     // 255 means no limit.
@@ -117,13 +119,21 @@ pub fn kept(bytes: &[u8]) {
     let serving = Serving { third_party, foreign_signatures: count(7, 1), attributes };
     let (raw, _) = split(rest, rest.len().max(1));
     let certs: Vec<Cert> = raw.iter().filter_map(|raw| Cert::parse(raw).ok()).collect();
-    let mut here: Option<Cert> = None;
+    let mut here: Option<(Cert, Cert)> = None;
     for cert in certs {
-        let known = here.take_if(|known| known.packets().next() == cert.packets().next());
-        let whole = known.map_or_else(|| cert.clone(), |known| known.union(&cert));
+        let known = here.take_if(|(kept, _)| kept.packets().next() == cert.packets().next());
+        let (whole, offered) = match known {
+            Some((kept, offered)) => {
+                let is_new = !owners(&cert).is_subset(&owners(&offered));
+                let offered = if is_new { &kept } else { &offered };
+                (kept.union(&cert), offered.union(&cert))
+            }
+            None => (cert.clone(), cert),
+        };
         let (kept, verdicts) = kept_of(&whole, &limits);
         served(&kept, &verdicts, serving);
-        here = Some(kept);
+        assert_eq!(kept_of(&offered, &limits).0, kept);
+        here = Some((kept, offered));
     }
 }
 
@@ -153,19 +163,32 @@ fn served(cert: &Cert, verdicts: &[Verdict], serving: Serving) {
     }
 }
 
-/// Verdicts that depend only on the signature; every verdict occurs.
+/// Verdicts that depend only on the identity of the signature, as real ones do. None is found again by verification
+/// ([`Verdict::Other`], [`Verdict::Certified`]).
 fn judged(cert: &Cert) -> Vec<Verdict> {
-    let id = cert.fingerprint().key_id();
     let signatures = cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
     let judge = |body: &[u8]| match Signature::parse(body) {
         None => Verdict::Malformed,
-        Some(signature) if !signature.names(id) => Verdict::Foreign,
-        Some(_) => match body.iter().fold(0u8, |sum, &byte| sum.wrapping_add(byte)) % 8 {
-            6 => Verdict::Good,
-            number => Verdict::from_number(number).expect("one of the eight"),
-        },
+        // From `Good` to `Misplaced`.
+        Some(signature) => Verdict::from_number(1 + signature.id()[0] % 7).expect("one of ten"),
     };
     signatures.map(|packet| judge(packet.body)).collect()
+}
+
+/// The signatures of the owner, each with the component that it is on.
+fn owners(cert: &Cert) -> BTreeSet<(Vec<u8>, [u8; 32])> {
+    let mut verdicts = judged(cert).into_iter();
+    let (mut component, mut found) = (Vec::new(), BTreeSet::new());
+    for packet in cert.packets() {
+        if packet.tag != Tag::SIGNATURE {
+            component = [&[packet.tag.0], packet.body].concat();
+        } else if verdicts.next() == Some(Verdict::Good)
+            && let Some(signature) = Signature::parse(packet.body)
+        {
+            found.insert((component.clone(), signature.id()));
+        }
+    }
+    found
 }
 
 /// A file in memory, if the system supports that.
