@@ -236,6 +236,10 @@ fn stripped(number: &[u8]) -> &[u8] {
 fn below_order(octets: &[u8]) -> [u8; 32] {
     let mut padded = [0; 32];
     padded.copy_from_slice(octets);
+    // The order is just above 2^252.
+    if padded[31] < 0x10 {
+        return padded;
+    }
     Scalar::from_bytes_mod_order(padded).to_bytes()
 }
 

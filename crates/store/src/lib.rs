@@ -92,7 +92,7 @@ pub use reindex::{ReindexProgress, ReindexStep};
 pub use schema::{FORMAT, TextIndex};
 pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection};
 pub use snapshot::Snapshot;
-pub use store::{Access, Layout, LogToSync, Row, Store};
+pub use store::{Access, LOG_BYTES, Layout, LogToSync, Row, Store};
 pub use talaria_cert::merge::{IngestOutcome, IngestRefusal, Ingested, LeftOut, Stored};
 pub use talaria_cert::{Peer, Query, QueryError, Redaction};
 pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};

@@ -1,6 +1,7 @@
 //! Opening a store, reading single certificates, and reading the change log.
 
 use std::cell::Cell;
+use std::ffi::c_int;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
@@ -40,9 +42,9 @@ const SYNCHRONOUS: &str = "EXTRA";
 /// Page cache of a connection, in KiB: 64 MiB.
 const CACHE_KIB: i64 = 64 << 10;
 
-/// Octets of the write-ahead log from which on a commit copies it into the database. A page that changed in many commits is
+/// Octets of the write-ahead log from which on it is copied into the database. A page that changed in many commits is
 /// copied once.
-const LOG_BYTES: i64 = 64 << 20;
+pub const LOG_BYTES: u64 = 64 << 20;
 
 /// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -181,12 +183,7 @@ impl Store {
         if access != Access::Read {
             store.keep_a_log()?;
             store.check_files()?;
-            store.run(|connection| {
-                let page: i64 =
-                    connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-                connection
-                    .execute_batch(&format!("PRAGMA wal_autocheckpoint = {}", LOG_BYTES / page))
-            })?;
+            store.when_log_is_long(|_| true)?;
         }
         if missing {
             // The first commit to a new log has a sync of its own for the header of the log, as a protection
@@ -594,12 +591,7 @@ impl Store {
         // Not before: after a panic of `work`, the next change is the first one.
         self.has_changed = true;
         let result = result?;
-        let is_copied = self.run(|connection| {
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-                Ok(row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
-            })
-        });
-        if !is_copied.unwrap_or(false) {
+        if !self.copy_log().unwrap_or(false) {
             // A reader needs the old pages, or the disk is full. The log is enough.
             self.log_to_sync().sync()?;
         }
@@ -621,6 +613,46 @@ impl Store {
         let result = work(self);
         self.synchronise(SYNCHRONOUS)?;
         result
+    }
+
+    /// Lets `copies` decide, after each commit behind which the write-ahead log is longer than [`LOG_BYTES`], whether this
+    /// commit copies it into the database. `copies` gets its length in octets. Without it, every such commit does.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn when_log_is_long(
+        &mut self,
+        mut copies: impl FnMut(u64) -> bool + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let page: u32 = self
+            .run(|connection| connection.pragma_query_value(None, "page_size", |row| row.get(0)))?;
+        let hook = move |log: &mut Wal, pages: c_int| {
+            let length = u64::try_from(pages).unwrap_or(0) * u64::from(page);
+            if length >= LOG_BYTES && copies(length) {
+                // What is not copied stays in the log until the next commit.
+                let _ = log.checkpoint();
+            }
+            Ok(())
+        };
+        let set = self.connection.wal_hook(Some(hook));
+        set.map_err(|source| StoreError::engine(&self.path, source))
+    }
+
+    /// Copies the write-ahead log into the database, as far as no snapshot needs the old pages. Returns whether that was all of
+    /// it: then the next change begins the log anew. Other connections may read and write meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`]. The log is still there.
+    pub fn copy_log(&self) -> Result<bool, StoreError> {
+        self.run(|connection| {
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+                // Another connection may be copying. Then SQLite knows no lengths.
+                let (is_busy, length, copied): (bool, i64, i64) = row.try_into()?;
+                Ok(!is_busy && length == copied)
+            })
+        })
     }
 
     /// The log of this store, for a thread that syncs it while this one goes on.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
@@ -192,6 +193,30 @@ fn neighbours_that_read_vacuum_and_checkpoint_do_not_disturb_a_writer() {
         assert_eq!(add(&mut store, std::slice::from_ref(cert)).unwrap(), 1);
     }
     assert_eq!(store.count().unwrap(), 12);
+}
+
+/// The lengths that SQLite gives then are equal, and mean nothing.
+#[test]
+fn a_log_that_another_connection_copies_does_not_count_as_copied() {
+    let folder = Folder::new();
+    let store = folder.filled(&corpus(5));
+    assert!(store.copy_log().unwrap());
+    let writer = Connection::open(folder.path()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::scope(|scope| {
+        // It has the lock for copying, and waits for the writer.
+        let neighbour = scope.spawn(|| {
+            let other = Connection::open(folder.path()).unwrap();
+            other.busy_timeout(Duration::from_secs(60)).unwrap();
+            other.query_row("PRAGMA wal_checkpoint(FULL)", [], |row| row.get::<_, bool>(0)).unwrap()
+        });
+        while store.copy_log().unwrap() {
+            assert!(!neighbour.is_finished());
+        }
+        writer.execute_batch("ROLLBACK").unwrap();
+        assert!(!neighbour.join().unwrap());
+    });
+    assert!(store.copy_log().unwrap());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod certified;
 mod convert;
+mod copier;
 pub(crate) mod opaque;
 mod orders;
 mod reader;
@@ -55,10 +56,13 @@ impl Sqlite {
         purpose: Purpose,
         stop: Arc<AtomicBool>,
     ) -> Result<(Self, JoinHandle<Ended>, Vec<u8>), OpenError> {
-        let (store, trees, secret) =
-            open(path, purpose, stop).map_err(|error| OpenError::Store(Arc::new(error)))?;
+        let failed = |error| OpenError::Store(Arc::new(error));
+        let (store, trees, secret) = open(path, purpose, stop).map_err(failed)?;
         let readers = Readers::new(path, store.open_files());
-        let (writer, thread) = Writer::start(store);
+        let second = (purpose == Purpose::Serve)
+            .then(|| Store::open(path, talaria_store::Access::Write).map_err(failed))
+            .transpose()?;
+        let (writer, thread) = Writer::start(store, second, readers.clone()).map_err(failed)?;
         let turns = Turns::start("read").map_err(OpenError::Threads)?;
         Ok((Self { readers, writer, trees, turns }, thread, secret))
     }
@@ -134,6 +138,8 @@ impl Sqlite {
     }
 
     pub(crate) fn follow(&self) -> Result<(), EngineError> {
+        // Other processes empty the log, too.
+        self.readers.let_go();
         self.trees.follow(&*self.readers.get()?)?;
         Ok(())
     }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use talaria_cert::merge::Stored;
 use talaria_cert::{
@@ -32,16 +33,74 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// Connections that are not in use, at most; more are closed.
 const IDLE_MAX: usize = 32;
 
+/// The time for which a snapshot serves later readings as well, if this process has not written for as long before it
+/// began, and does not write meanwhile. What other processes write is seen that much later.
+const KEPT: Duration = Duration::from_millis(2);
+
 /// Hands out connections for reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
     /// The files of the store that the server has opened.
     files: Arc<Mutex<Option<OpenFiles>>>,
-    idle: Arc<Mutex<Vec<Store>>>,
+    idle: Arc<Idle>,
     certified: Arc<Certified>,
     /// Readings so far.
     readings: Arc<AtomicU64>,
+}
+
+/// Connections that are not in use.
+#[derive(Debug)]
+struct Idle {
+    connections: Mutex<Vec<Connection>>,
+    start: Instant,
+    /// The time of the last write of this process, in nanoseconds since `start`.
+    written: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Connection {
+    /// Its snapshot has ended.
+    Free(Store),
+    /// A reading may go on with its snapshot as long as that is current.
+    Kept(Kept),
+}
+
+/// A snapshot, and the time when it began.
+#[derive(Debug)]
+struct Kept {
+    snapshot: Snapshot<Store>,
+    began: Instant,
+}
+
+impl Kept {
+    fn begin(store: Store) -> Result<Self, StoreError> {
+        // First: what is written in between ends it early.
+        let began = Instant::now();
+        Ok(Self { snapshot: store.into_snapshot()?, began })
+    }
+
+    /// Whether a reading may go on with it.
+    fn is_current(&self, idle: &Idle) -> bool {
+        self.began >= idle.last_write() + KEPT && self.began.elapsed() < KEPT
+    }
+}
+
+impl Idle {
+    fn connections(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_write(&self) -> Instant {
+        self.start + Duration::from_nanos(self.written.load(Ordering::Acquire))
+    }
+
+    fn put(&self, connection: Connection) {
+        let mut connections = self.connections();
+        if connections.len() < IDLE_MAX {
+            connections.push(connection);
+        }
+    }
 }
 
 impl Readers {
@@ -49,7 +108,11 @@ impl Readers {
         Self {
             path: path.to_owned(),
             files: Arc::new(Mutex::new(files)),
-            idle: Arc::default(),
+            idle: Arc::new(Idle {
+                connections: Mutex::default(),
+                start: Instant::now(),
+                written: AtomicU64::new(0),
+            }),
             certified: Arc::default(),
             readings: Arc::default(),
         }
@@ -66,19 +129,43 @@ impl Readers {
         files.as_ref().map_or(Ok(()), OpenFiles::check)
     }
 
+    /// Tells readers that this process has written to the store.
+    pub(crate) fn have_to_look(&self) {
+        let nanoseconds = self.idle.start.elapsed().as_nanos();
+        self.idle.written.store(u64::try_from(nanoseconds).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Ends the snapshots that are not in use, and each other one with its reading, so that the write-ahead log can be emptied.
+    pub(crate) fn let_go(&self) {
+        self.have_to_look();
+        let all = std::mem::take(&mut *self.idle.connections());
+        for connection in all {
+            let free = match connection {
+                Connection::Free(store) => Some(store),
+                Connection::Kept(kept) => kept.snapshot.end().ok(),
+            };
+            if let Some(store) = free {
+                self.idle.put(Connection::Free(store));
+            }
+        }
+    }
+
     /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
     pub(crate) fn get(&self) -> Result<Reader, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let store = if let Some(store) = idle {
-            store
-        } else {
-            let store = Store::open(&self.path, Access::Read)?;
-            // The system caches the pages of the file. Mapped pages would count as this process's memory.
-            store.set_memory(CACHE_BYTES, 0)?;
-            store
+        let idle = self.idle.connections().pop();
+        let kept = match idle {
+            Some(Connection::Kept(kept)) if kept.is_current(&self.idle) => kept,
+            Some(Connection::Kept(kept)) => Kept::begin(kept.snapshot.end()?)?,
+            Some(Connection::Free(store)) => Kept::begin(store)?,
+            None => {
+                let store = Store::open(&self.path, Access::Read)?;
+                // The system caches the pages of the file. Mapped pages would count as this process's memory.
+                store.set_memory(CACHE_BYTES, 0)?;
+                Kept::begin(store)?
+            }
         };
         Ok(Reader {
-            snapshot: Some(store.into_snapshot()?),
+            kept: Some(kept),
             idle: Arc::clone(&self.idle),
             certified: Arc::clone(&self.certified),
             number: self.readings.fetch_add(1, Ordering::Relaxed),
@@ -89,8 +176,8 @@ impl Readers {
 /// A store for reading.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    snapshot: Option<Snapshot<Store>>,
-    idle: Arc<Mutex<Vec<Store>>>,
+    kept: Option<Kept>,
+    idle: Arc<Idle>,
     certified: Arc<Certified>,
     /// No other reading has it.
     number: u64,
@@ -98,7 +185,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     fn store(&self) -> &Store {
-        self.snapshot.as_ref().expect("there until it is dropped")
+        &self.kept.as_ref().expect("there until it is dropped").snapshot
     }
 
     /// A row of the store as it holds now.
@@ -396,13 +483,92 @@ impl Deref for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let Some(snapshot) = self.snapshot.take() else { return };
-        // One that cannot let go is closed.
-        if let Ok(store) = snapshot.end() {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < IDLE_MAX {
-                idle.push(store);
-            }
+        let Some(kept) = self.kept.take() else { return };
+        if kept.is_current(&self.idle) {
+            self.idle.put(Connection::Kept(kept));
+        } else if let Ok(store) = kept.snapshot.end() {
+            self.idle.put(Connection::Free(store));
         }
+        // One that cannot let go is closed.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talaria_bench::{Generate, certs};
+    use talaria_cert::{Limits, Verification};
+    use talaria_store::Preparation;
+
+    use super::*;
+
+    fn add(store: &mut Store, number: u64) {
+        let preparation = Preparation {
+            limits: Limits::default(),
+            verification: Verification::Deferred,
+            now: 1_740_000_000.into(),
+            allowed: Duration::MAX,
+        };
+        let certs = certs(&Generate { first: number, count: 1, ..Generate::default() });
+        let mut intakes = [store.prepare(certs, &preparation).unwrap()];
+        store.write(&mut intakes, 1, 1_740_000_000.into()).unwrap();
+    }
+
+    /// Reads until a reading leaves its snapshot for the next one.
+    fn keep_one(readers: &Readers) {
+        let is_kept = |connection: &Connection| matches!(connection, Connection::Kept(_));
+        while !readers.idle.connections().iter().any(is_kept) {
+            readers.get().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_reading_sees_all_that_was_written_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let mut store = Store::open(&path, Access::Create).unwrap();
+        let readers = Readers::new(&path, None);
+        for number in 0..10 {
+            keep_one(&readers);
+            add(&mut store, number);
+            readers.have_to_look();
+            let seen = readers.get().unwrap().log().last().unwrap();
+            assert_eq!(seen, store.log().last().unwrap());
+            assert_eq!(seen.get(), number.cast_signed() + 1);
+        }
+    }
+
+    #[test]
+    fn a_reading_sees_what_another_process_has_written_a_little_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let mut store = Store::open(&path, Access::Create).unwrap();
+        let readers = Readers::new(&path, None);
+        for number in 0..10 {
+            keep_one(&readers);
+            add(&mut store, number);
+            std::thread::sleep(KEPT);
+            let seen = readers.get().unwrap().log().last().unwrap();
+            assert_eq!(seen, store.log().last().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_not_in_use_does_not_keep_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let mut store = Store::open(&path, Access::Create).unwrap();
+        let readers = Readers::new(&path, None);
+        // The first change is copied at once.
+        add(&mut store, 0);
+        keep_one(&readers);
+        let kept = readers.idle.connections().pop().unwrap();
+        let Connection::Kept(kept) = kept else { panic!("a snapshot that was kept") };
+        // It begins with its first read.
+        kept.snapshot.log().last().unwrap();
+        readers.idle.put(Connection::Kept(kept));
+        add(&mut store, 1);
+        assert!(!store.copy_log().unwrap());
+        readers.let_go();
+        assert!(store.copy_log().unwrap());
     }
 }

@@ -4,10 +4,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use talaria_store::{Intake, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
+use super::copier::{Copier, copy};
+use super::reader::Readers;
 use super::syncer::{Batch, Ended, Reply, Syncer};
 use crate::clock;
 use crate::engine::error::EngineError;
@@ -34,31 +37,66 @@ enum Job {
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Job>,
     commits: Arc<AtomicU64>,
+    /// They are told of each write before anybody gets an answer.
+    readers: Readers,
 }
 
 impl Writer {
-    /// Starts the thread. The store is closed at the end of it, after all answers.
-    pub(crate) fn start(mut store: Store) -> (Self, std::thread::JoinHandle<Ended>) {
+    /// Starts the thread. The store is closed at the end of it, after all answers. With `second`, another connection for
+    /// writing, a long log is copied while this one goes on.
+    pub(crate) fn start(
+        mut store: Store,
+        second: Option<Store>,
+        readers: Readers,
+    ) -> Result<(Self, JoinHandle<Ended>), StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let commits = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&commits);
-        let handle = jobs.downgrade();
+        let writer = Self { jobs, commits: Arc::default(), readers };
+        let handle = writer.jobs.downgrade();
         let wake = move || {
             if let Some(jobs) = handle.upgrade() {
                 // If the queue is full, the writer does not sleep.
                 let _ = jobs.try_send(Job::Task(Box::new(|_| None)));
             }
         };
+        let copier = if let Some(second) = second {
+            Some(Copier::start(&mut store, second, writer.finish())?)
+        } else {
+            let readers = writer.readers.clone();
+            store.when_log_is_long(move |_| {
+                readers.let_go();
+                true
+            })?;
+            None
+        };
+        let (counter, readers) = (Arc::clone(&writer.commits), writer.readers.clone());
         let thread = std::thread::Builder::new()
             .name("talaria-writer".into())
             .spawn(move || {
                 let syncer = Syncer::start(store.log_to_sync(), wake);
-                let ended = run(&mut store, queue, &syncer, &counter);
+                let ended = run(&mut store, queue, &readers, &syncer, copier.as_ref(), &counter);
                 let synced = syncer.end();
+                if let Some(copier) = copier {
+                    copier.end();
+                }
                 ended.and(synced)
             })
             .expect("a thread at start");
-        (Self { jobs, commits }, thread)
+        Ok((writer, thread))
+    }
+
+    /// Lets the writing thread copy the rest of the log, or end because of an error.
+    fn finish(&self) -> impl FnMut(Option<Arc<StoreError>>) + Send + 'static {
+        let (jobs, readers) = (self.jobs.downgrade(), self.readers.clone());
+        move |error| {
+            let Some(jobs) = jobs.upgrade() else { return };
+            let readers = readers.clone();
+            let rest: Task = Box::new(move |store| {
+                readers.let_go();
+                error.or_else(|| copy(store))
+            });
+            // If it has ended, the log is copied when the store is closed.
+            let _ = jobs.blocking_send(Job::Task(rest));
+        }
     }
 
     /// Writes prepared certificates, as many as fit into one transaction. What is written is on the disk, and so is what
@@ -76,8 +114,10 @@ impl Writer {
         work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, EngineError> {
         let (done, outcome) = oneshot::channel();
+        let readers = self.readers.clone();
         let task: Task = Box::new(move |store| {
             let result = work(store).map_err(Arc::new);
+            readers.have_to_look();
             let last = result.as_ref().err().filter(|error| is_last(error)).cloned();
             let _ = done.send(result);
             last
@@ -116,7 +156,9 @@ fn is_last(error: &StoreError) -> bool {
 fn run(
     store: &mut Store,
     mut queue: mpsc::Receiver<Job>,
+    readers: &Readers,
     syncer: &Syncer,
+    copier: Option<&Copier>,
     commits: &AtomicU64,
 ) -> Ended {
     let mut next = None;
@@ -155,6 +197,7 @@ fn run(
         } else {
             store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into())
         };
+        readers.have_to_look();
         match written {
             Ok(()) => syncer.put(Batch { number, intakes, replies }),
             Err(error) => {
@@ -166,6 +209,12 @@ fn run(
                 if is_last(&error) {
                     return Err(error);
                 }
+            }
+        }
+        if copier.is_some_and(Copier::is_late) {
+            readers.let_go();
+            if let Some(error) = copy(store) {
+                return Err(error);
             }
         }
     }
