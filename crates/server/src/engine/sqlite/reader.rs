@@ -66,6 +66,16 @@ enum Connection {
     Kept(Kept),
 }
 
+impl Connection {
+    /// The connection after its snapshot. One that cannot let go is closed.
+    fn freed(self) -> Option<Store> {
+        match self {
+            Self::Free(store) => Some(store),
+            Self::Kept(kept) => kept.snapshot.end().ok(),
+        }
+    }
+}
+
 /// A snapshot, and the time when it began.
 #[derive(Debug)]
 struct Kept {
@@ -138,16 +148,17 @@ impl Readers {
     /// Ends the snapshots that are not in use, and each other one with its reading, so that the write-ahead log can be emptied.
     pub(crate) fn let_go(&self) {
         self.have_to_look();
-        let all = std::mem::take(&mut *self.idle.connections());
-        for connection in all {
-            let free = match connection {
-                Connection::Free(store) => Some(store),
-                Connection::Kept(kept) => kept.snapshot.end().ok(),
-            };
-            if let Some(store) = free {
-                self.idle.put(Connection::Free(store));
-            }
-        }
+        // Whoever needs one meanwhile waits, since a new one would take longer.
+        let mut connections = self.idle.connections();
+        let all = std::mem::take(&mut *connections);
+        connections.extend(all.into_iter().filter_map(Connection::freed).map(Connection::Free));
+    }
+
+    fn open(&self) -> Result<Store, StoreError> {
+        let store = Store::open(&self.path, Access::Read)?;
+        // The system caches the pages of the file. Mapped pages would count as this process's memory.
+        store.set_memory(CACHE_BYTES, 0)?;
+        Ok(store)
     }
 
     /// A connection that sees the store as it is at this moment, and goes back when it is dropped.
@@ -155,14 +166,10 @@ impl Readers {
         let idle = self.idle.connections().pop();
         let kept = match idle {
             Some(Connection::Kept(kept)) if kept.is_current(&self.idle) => kept,
-            Some(Connection::Kept(kept)) => Kept::begin(kept.snapshot.end()?)?,
-            Some(Connection::Free(store)) => Kept::begin(store)?,
-            None => {
-                let store = Store::open(&self.path, Access::Read)?;
-                // The system caches the pages of the file. Mapped pages would count as this process's memory.
-                store.set_memory(CACHE_BYTES, 0)?;
-                Kept::begin(store)?
-            }
+            other => match other.and_then(Connection::freed) {
+                Some(store) => Kept::begin(store)?,
+                None => Kept::begin(self.open()?)?,
+            },
         };
         Ok(Reader {
             kept: Some(kept),
@@ -484,12 +491,14 @@ impl Deref for Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let Some(kept) = self.kept.take() else { return };
-        if kept.is_current(&self.idle) {
-            self.idle.put(Connection::Kept(kept));
-        } else if let Ok(store) = kept.snapshot.end() {
-            self.idle.put(Connection::Free(store));
+        let connection = if kept.is_current(&self.idle) {
+            Some(Connection::Kept(kept))
+        } else {
+            Connection::Kept(kept).freed().map(Connection::Free)
+        };
+        if let Some(connection) = connection {
+            self.idle.put(connection);
         }
-        // One that cannot let go is closed.
     }
 }
 
