@@ -1,14 +1,14 @@
 //! The thread that copies a long write-ahead log into the database, while others go on to write. What they write meanwhile, the
 //! writer copies itself: that is little, and no commit comes in between, so that the log can begin anew.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use talaria_store::{LOG_BYTES, Store, StoreError};
 
-/// Length of the log from which on the writer waits for the copy and makes it itself, in octets.
-const LATE_BYTES: u64 = 2 * LOG_BYTES;
+/// Length of the log from which on the writer waits for the copy, and then makes the rest of it, in octets.
+const LATE_BYTES: u64 = 4 * LOG_BYTES;
 
 /// Page cache of the connection that copies. Pages go from the log into the database without it.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -26,6 +26,15 @@ struct State {
     /// The log has grown too long meanwhile.
     is_late: AtomicBool,
     has_ended: AtomicBool,
+    /// Held during a copy. Without it, SQLite refuses a second copy at once.
+    turn: Mutex<()>,
+}
+
+impl State {
+    fn copy(&self, store: &Store) -> Option<Arc<StoreError>> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        copy(store)
+    }
 }
 
 impl Copier {
@@ -44,7 +53,7 @@ impl Copier {
             .spawn(move || {
                 while !asked.has_ended.load(Ordering::Acquire) {
                     if asked.is_asked.load(Ordering::Acquire) {
-                        finish(copy(&copying));
+                        finish(asked.copy(&copying));
                         asked.is_asked.store(false, Ordering::Release);
                     } else {
                         std::thread::park();
@@ -63,10 +72,15 @@ impl Copier {
         Ok(Self { state, thread })
     }
 
-    /// Whether the writer must make the copy before it goes on. The answer is yes once for each commit behind which the log
-    /// is too long.
+    /// Whether the log is too long. The answer is yes once for each commit after which it is.
     pub(super) fn is_late(&self) -> bool {
         self.state.is_late.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits for the copy that is on its way, and makes the rest of it. Returns the error because of which the writer must
+    /// end, if there is one.
+    pub(super) fn catch_up(&self, store: &Store) -> Option<Arc<StoreError>> {
+        self.state.copy(store)
     }
 
     /// Waits for the copy that has begun, if there is one.
@@ -153,6 +167,25 @@ mod tests {
         let length = log();
         write(&mut store);
         assert_eq!(log(), length);
+        copier.end();
+    }
+
+    #[test]
+    fn a_writer_that_is_late_waits_for_the_copy_on_its_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let mut store = Store::open(&path, Access::Create).unwrap();
+        let second = Store::open(&path, Access::Write).unwrap();
+        let copier = Copier::start(&mut store, second, |_| ()).unwrap();
+        let turn = copier.state.turn.lock().unwrap();
+        let (told, caught_up) = channel();
+        std::thread::scope(|scope| {
+            let copier = &copier;
+            scope.spawn(move || told.send(copier.catch_up(&store).is_none()).unwrap());
+            caught_up.recv_timeout(Duration::from_millis(50)).unwrap_err();
+            drop(turn);
+            assert!(caught_up.recv().unwrap());
+        });
         copier.end();
     }
 

@@ -211,9 +211,9 @@ fn run(
                 }
             }
         }
-        if copier.is_some_and(Copier::is_late) {
+        if let Some(copier) = copier.filter(|copier| copier.is_late()) {
             readers.let_go();
-            if let Some(error) = copy(store) {
+            if let Some(error) = copier.catch_up(store) {
                 return Err(error);
             }
         }
