@@ -510,6 +510,26 @@ mod tests {
 
     use super::*;
 
+    fn opened() -> (tempfile::TempDir, Store, Readers) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let store = Store::open(&path, Access::Create).unwrap();
+        (folder, store, Readers::new(&path, None))
+    }
+
+    /// Adds a certificate, and checks that a reading after `wait` sees it.
+    fn add_and_read(wait: impl Fn(&Readers)) {
+        let (_folder, mut store, readers) = opened();
+        for number in 0..10 {
+            keep_one(&readers);
+            add(&mut store, number);
+            wait(&readers);
+            let seen = readers.get().unwrap().log().last().unwrap();
+            assert_eq!(seen, store.log().last().unwrap());
+            assert_eq!(seen.get(), number.cast_signed() + 1);
+        }
+    }
+
     fn add(store: &mut Store, number: u64) {
         let preparation = Preparation {
             limits: Limits::default(),
@@ -526,55 +546,39 @@ mod tests {
     fn keep_one(readers: &Readers) {
         let is_kept = |connection: &Connection| matches!(connection, Connection::Kept(_));
         while !readers.idle.connections().iter().any(is_kept) {
-            readers.get().unwrap();
+            // A snapshot begins with its first read.
+            readers.get().unwrap().log().last().unwrap();
+        }
+    }
+
+    /// Makes all snapshots new, as if the last write had taken no time.
+    fn renew(readers: &Readers) {
+        for connection in readers.idle.connections().iter_mut() {
+            if let Connection::Kept(kept) = connection {
+                kept.began = Instant::now();
+            }
         }
     }
 
     #[test]
     fn a_reading_sees_all_that_was_written_before() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("certs.db");
-        let mut store = Store::open(&path, Access::Create).unwrap();
-        let readers = Readers::new(&path, None);
-        for number in 0..10 {
-            keep_one(&readers);
-            add(&mut store, number);
+        add_and_read(|readers| {
+            renew(readers);
             readers.have_to_look();
-            let seen = readers.get().unwrap().log().last().unwrap();
-            assert_eq!(seen, store.log().last().unwrap());
-            assert_eq!(seen.get(), number.cast_signed() + 1);
-        }
+        });
     }
 
     #[test]
     fn a_reading_sees_what_another_process_has_written_a_little_later() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("certs.db");
-        let mut store = Store::open(&path, Access::Create).unwrap();
-        let readers = Readers::new(&path, None);
-        for number in 0..10 {
-            keep_one(&readers);
-            add(&mut store, number);
-            std::thread::sleep(KEPT);
-            let seen = readers.get().unwrap().log().last().unwrap();
-            assert_eq!(seen, store.log().last().unwrap());
-        }
+        add_and_read(|_| std::thread::sleep(KEPT));
     }
 
     #[test]
     fn a_snapshot_that_is_not_in_use_does_not_keep_the_log() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("certs.db");
-        let mut store = Store::open(&path, Access::Create).unwrap();
-        let readers = Readers::new(&path, None);
+        let (_folder, mut store, readers) = opened();
         // The first change is copied at once.
         add(&mut store, 0);
         keep_one(&readers);
-        let kept = readers.idle.connections().pop().unwrap();
-        let Connection::Kept(kept) = kept else { panic!("a snapshot that was kept") };
-        // It begins with its first read.
-        kept.snapshot.log().last().unwrap();
-        readers.idle.put(Connection::Kept(kept));
         add(&mut store, 1);
         assert!(!store.copy_log().unwrap());
         readers.let_go();
