@@ -1,8 +1,10 @@
 //! Confirmation of addresses with a running mail server, whose mails the tests read.
 
+use std::io::Read as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::site::{Got, Site, agent, armored, free_port, make, user_ids, wait_for};
 use sequoia_openpgp as openpgp;
@@ -21,7 +23,13 @@ struct MailServer {
 
 impl MailServer {
     fn start(options: &[&str]) -> Self {
-        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        // Another test may have taken the port meanwhile.
+        (0..5).find_map(|_| Self::start_at(free_port(), options)).expect("a port for mails")
+    }
+
+    /// `None` if the port is taken.
+    fn start_at(port: u16, options: &[&str]) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
         let python = PathBuf::from("/usr/bin/python3");
         let python = if python.exists() { python } else { "python3".into() };
         let process = Command::new(python)
@@ -32,9 +40,19 @@ impl MailServer {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Self { port, folder, process };
-        wait_for("the mail server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        server
+        let mut server = Self { port, folder, process };
+        let mut greets = false;
+        wait_for("the mail server", || {
+            greets = TcpStream::connect(("127.0.0.1", port)).is_ok_and(|mut connection| {
+                let mut greeting = [0; 3];
+                connection.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+                // With options it speaks TLS first.
+                !options.is_empty()
+                    || connection.read_exact(&mut greeting).is_ok() && greeting == *b"220"
+            });
+            greets || server.process.try_wait().unwrap().is_some()
+        });
+        (greets && server.process.try_wait().unwrap().is_none()).then_some(server)
     }
 
     /// The mails so far, oldest first, with the transfer encoding decoded.
