@@ -246,7 +246,7 @@ impl<S: Borrow<Store>> Keyserver<S> {
         })
     }
 
-    /// Calls `visit` with each unobtainable digest, by peer. A store of an older format has none that it can name.
+    /// Calls `visit` with each unobtainable digest, by peer, if the certificate has not come from elsewhere since. A store of an older format has none that it can name.
     ///
     /// # Errors
     ///
@@ -263,7 +263,10 @@ impl<S: Borrow<Store>> Keyserver<S> {
         let mut statement = store
             .connection
             .prepare_cached(
-                "SELECT peer, view, digest, tries, time FROM unobtainable ORDER BY peer, view, digest",
+                "SELECT peer, view, digest, tries, time FROM unobtainable \
+                 WHERE NOT EXISTS (SELECT 1 FROM digest AS here \
+                     WHERE here.view = unobtainable.view AND here.digest = unobtainable.digest) \
+                 ORDER BY peer, view, digest",
             )
             .map_err(engine)?;
         let mut rows = statement.query([]).map_err(engine)?;
@@ -280,7 +283,7 @@ impl<S: Borrow<Store>> Keyserver<S> {
         Ok(())
     }
 
-    /// Number of unobtainable digests.
+    /// Number of unobtainable digests, without those of certificates that have come from elsewhere since.
     ///
     /// # Errors
     ///
@@ -289,7 +292,12 @@ impl<S: Borrow<Store>> Keyserver<S> {
         self.store()
             .run(|connection| {
                 connection
-                    .prepare_cached("SELECT count(*) FROM unobtainable")?
+                    .prepare_cached(
+                        "SELECT count(*) FROM unobtainable \
+                         WHERE NOT EXISTS (SELECT 1 FROM digest AS here \
+                             WHERE here.view = unobtainable.view \
+                             AND here.digest = unobtainable.digest)",
+                    )?
                     .query_row([], |row| row.get::<_, i64>(0))
             })
             .map(i64::cast_unsigned)
