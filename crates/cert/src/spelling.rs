@@ -51,6 +51,28 @@ pub fn spellings(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// A folded text in the form that all spellings of its words share: an `a` for `ae`, `aa` and `æ`, an `o` for `oe` and `œ`, a `u`
+/// for `ue`. An index of words in this form finds all spellings under one entry. Unrelated words may share a form, so the form
+/// only selects candidates.
+#[must_use]
+pub fn shared_form(folded: &str) -> String {
+    let mut shared = String::with_capacity(folded.len());
+    let mut last = ' ';
+    for c in folded.chars() {
+        let c = match c {
+            'æ' => 'a',
+            'œ' => 'o',
+            c => c,
+        };
+        let is_second_letter = matches!((last, c), ('a', 'a' | 'e') | ('o' | 'u', 'e'));
+        if !is_second_letter {
+            shared.push(c);
+            last = c;
+        }
+    }
+    shared
+}
+
 /// A part of a word that is also written in other ways, behind letters that are not.
 struct Site<'a> {
     before: &'a str,
@@ -170,6 +192,19 @@ mod tests {
                 for name in names {
                     prop_assert!(found.contains(&folded(name)), "{searched}: {name}: {found:?}");
                 }
+            }
+        }
+
+        #[test]
+        fn all_spellings_share_one_form(text in "(\\PC|[aeouæœ]|[aeouäöüåøæ]){0,60}") {
+            let shared: Vec<String> = words(&text).map(|word| shared_form(&word)).collect();
+            prop_assert_eq!(words(&shared_form(&folded(&text))).collect::<Vec<_>>(), shared.clone());
+            for (shared, of_word) in shared.iter().zip(spellings(&text)) {
+                for spelling in of_word {
+                    prop_assert_eq!(&shared_form(&spelling), shared, "{}", spelling);
+                }
+                prop_assert_eq!(&shared_form(shared), shared);
+                prop_assert!(words(shared).eq([shared.as_str()]));
             }
         }
 
