@@ -89,7 +89,7 @@ pub use summary::{
     Validity,
 };
 pub use terms::{Handle, Terms};
-pub use terms::{keys as key_handles, text as search_text};
+pub use terms::{keygrips as keygrip_handles, keys as key_handles, text as search_text};
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{

@@ -74,11 +74,7 @@ impl Terms {
         let mut terms = Self {
             fingerprint: vec![Handle::of_fingerprint(cert.fingerprint())],
             keys: keys(summary),
-            keygrips: cert
-                .keys()
-                .filter_map(|key| key.keygrip())
-                .map(|grip| Handle::first_octets(&grip.0))
-                .collect(),
+            keygrips: keygrips(cert),
             addresses: summary
                 .texts()
                 .map(|text| Handle::of_addressee(&Addressee::of_user_id(text)))
@@ -86,8 +82,8 @@ impl Terms {
             revokers: cert.named_revokers().into_iter().map(Handle::of_fingerprint).collect(),
             text: text(summary),
         };
-        let Self { keygrips, addresses, revokers, .. } = &mut terms;
-        for list in [keygrips, addresses, revokers] {
+        let Self { addresses, revokers, .. } = &mut terms;
+        for list in [addresses, revokers] {
             list.sort_unstable();
             list.dedup();
         }
@@ -109,6 +105,16 @@ pub fn keys(summary: &Summary) -> Vec<Handle> {
     keys.sort_unstable();
     keys.dedup();
     keys
+}
+
+/// The first octets of the keygrips of a certificate, for [`Terms::keygrips`].
+#[must_use]
+pub fn keygrips(cert: &Cert) -> Vec<Handle> {
+    let grips = cert.keys().filter_map(|key| key.keygrip());
+    let mut keygrips: Vec<Handle> = grips.map(|grip| Handle::first_octets(&grip.0)).collect();
+    keygrips.sort_unstable();
+    keygrips.dedup();
+    keygrips
 }
 
 /// The folded text of a certificate for the full-text indexes.

@@ -742,7 +742,8 @@ fn build(target: &Path, copies: &[(usize, Copy)]) -> Result<(), StoreError> {
 fn make_format_4(path: &Path) -> Result<(), StoreError> {
     let downgrade = || {
         Connection::open(path)?.execute_batch(
-            "BEGIN IMMEDIATE; DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
+            "BEGIN IMMEDIATE; ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;
+             DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
              PRAGMA user_version = 4; COMMIT;",
         )
     };

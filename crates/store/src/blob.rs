@@ -1,10 +1,11 @@
 //! The stored bytes of certificates, their verdicts, and the checksums over both. No other module reads or writes
-//! tables `blob` and `checksum`.
+//! tables `blob` and `checksum`. The checksum of a certificate is in its row of `blob`; certificates that were written before
+//! format 8 have it in `checksum`, until they are written again.
 
 use std::fmt;
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Verdict, View};
 
@@ -19,8 +20,14 @@ const SEAL_COUNT: usize = 10_000;
 const SEAL_BYTES: usize = 64 << 20;
 
 /// The columns of a [`Blob`], from tables `blob` and `checksum`.
-const SELECT: &str = "SELECT blob.id, blob.verdicts, blob.bytes, checksum.digest, checksum.sum \
+const SELECT: &str = "SELECT blob.id, blob.verdicts, blob.bytes, \
+    coalesce(blob.digest, checksum.digest), coalesce(blob.sum, checksum.sum) \
     FROM blob LEFT JOIN checksum ON checksum.cert = blob.id";
+
+/// The columns of a [`Checksum`].
+const SELECT_CHECKSUM: &str = "SELECT coalesce(blob.digest, checksum.digest), \
+    coalesce(blob.sum, checksum.sum) \
+    FROM blob LEFT JOIN checksum ON checksum.cert = blob.id WHERE blob.id = ?1";
 
 /// A certificate as stored.
 #[derive(Debug)]
@@ -56,14 +63,16 @@ impl Checksum {
         let sum = sums::of(&[&id.to_be_bytes(), digest, verdicts]);
         Self { digest: digest.to_vec(), sum }
     }
+
+    /// `None` unless there are both parts.
+    fn read(digest: Option<Vec<u8>>, sum: Option<i64>) -> Option<Self> {
+        Some(Self { digest: digest?, sum: sum? })
+    }
 }
 
 impl Blob {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let checksum = match (row.get(3)?, row.get(4)?) {
-            (Some(digest), Some(sum)) => Some(Checksum { digest, sum }),
-            _ => None,
-        };
+        let checksum = Checksum::read(row.get(3)?, row.get(4)?);
         Ok(Self { id: row.get(0)?, verdicts: row.get(1)?, bytes: row.get(2)?, checksum })
     }
 
@@ -115,12 +124,29 @@ pub(crate) fn get_short(
     id: i64,
     bytes_max: u32,
 ) -> rusqlite::Result<Option<Blob>> {
-    connection.prepare_cached(&select_short())?.query_row((id, bytes_max), Blob::read).optional()
+    read_one(connection, &select_short(), (id, bytes_max))
 }
 
 /// A certificate as stored, damaged or not.
 pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
-    connection.prepare_cached(&select_one())?.query_row([id], Blob::read).optional()
+    read_one(connection, &select_one(), [id])
+}
+
+fn read_one(
+    connection: &Connection,
+    statement: &str,
+    values: impl Params + Clone,
+) -> rusqlite::Result<Option<Blob>> {
+    let read =
+        |values| connection.prepare_cached(statement)?.query_row(values, Blob::read).optional();
+    let blob = read(values.clone())?;
+    // Its checksum may be where this connection does not look yet.
+    if blob.as_ref().is_some_and(|blob| blob.checksum.is_none())
+        && schema::leave_older_form(connection)?
+    {
+        return read(values);
+    }
+    Ok(blob)
 }
 
 /// A certificate whose bytes are those that were written. `None` if it is missing or damaged; a check reports it.
@@ -141,11 +167,11 @@ pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Resul
 
 /// Whether a certificate is still the one that was read, as its checksum says.
 pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
-    let stored: Option<Checksum> = connection
-        .prepare_cached("SELECT digest, sum FROM checksum WHERE cert = ?1")?
-        .query_row([blob.id], |row| Ok(Checksum { digest: row.get(0)?, sum: row.get(1)? }))
+    let stored = connection
+        .prepare_cached(SELECT_CHECKSUM)?
+        .query_row([blob.id], |row| Ok(Checksum::read(row.get(0)?, row.get(1)?)))
         .optional()?;
-    Ok(stored == blob.checksum)
+    Ok(stored.flatten() == blob.checksum)
 }
 
 /// Whether a certificate without a checksum will still get one.
@@ -162,6 +188,7 @@ pub(crate) fn batch(
     (count, bytes): (usize, usize),
     part: Part,
 ) -> rusqlite::Result<Vec<Blob>> {
+    schema::leave_older_form(connection)?;
     let mut statement = connection.prepare_cached(&format!(
         "{SELECT} WHERE blob.id > ?1 AND {} ORDER BY blob.id",
         part.condition("blob.id")
@@ -239,13 +266,6 @@ pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> 
         .query_row([id], |row| row.get(0))
 }
 
-/// Number of certificates with a checksum: all, except damaged ones.
-pub(crate) fn count(connection: &Connection) -> rusqlite::Result<u64> {
-    connection
-        .query_row("SELECT count(*) FROM checksum", [], |row| row.get(0))
-        .map(i64::cast_unsigned)
-}
-
 /// The number of the last certificate; 0 if there is none.
 pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
     connection
@@ -291,10 +311,11 @@ pub(crate) fn insert(
     bytes: &[u8],
     digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
     connection
-        .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3)")?
-        .execute((id, verdicts, bytes))?;
-    seal(connection, id, verdicts, digest)
+        .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute((id, verdicts, bytes, digest, sum))
+        .map(drop)
 }
 
 /// Overwrites a certificate and its checksum.
@@ -305,10 +326,13 @@ pub(crate) fn update(
     bytes: &[u8],
     digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
     connection
-        .prepare_cached("UPDATE blob SET verdicts = ?2, bytes = ?3 WHERE id = ?1")?
-        .execute((id, verdicts, bytes))?;
-    seal(connection, id, verdicts, digest)
+        .prepare_cached(
+            "UPDATE blob SET verdicts = ?2, bytes = ?3, digest = ?4, sum = ?5 WHERE id = ?1",
+        )?
+        .execute((id, verdicts, bytes, digest, sum))?;
+    delete_former_checksum(connection, id)
 }
 
 /// Overwrites the verdicts on a certificate, and its checksum.
@@ -318,31 +342,22 @@ pub(crate) fn update_verdicts(
     verdicts: &[u8],
     digest: &BytesDigest,
 ) -> rusqlite::Result<()> {
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
     connection
-        .prepare_cached("UPDATE blob SET verdicts = ?2 WHERE id = ?1")?
-        .execute((id, verdicts))?;
-    seal(connection, id, verdicts, digest)
+        .prepare_cached("UPDATE blob SET verdicts = ?2, digest = ?3, sum = ?4 WHERE id = ?1")?
+        .execute((id, verdicts, digest, sum))?;
+    delete_former_checksum(connection, id)
 }
 
 /// Removes a certificate and its checksum.
 pub(crate) fn delete(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM blob WHERE id = ?1")?.execute([id])?;
-    connection.prepare_cached("DELETE FROM checksum WHERE cert = ?1")?.execute([id])?;
-    Ok(())
+    delete_former_checksum(connection, id)
 }
 
-/// Writes the checksum of a certificate.
-pub(crate) fn seal(
-    connection: &Connection,
-    id: i64,
-    verdicts: &[u8],
-    digest: &BytesDigest,
-) -> rusqlite::Result<()> {
-    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO checksum VALUES (?1, ?2, ?3)")?
-        .execute((id, digest, sum))?;
-    Ok(())
+/// Removes the checksum that a certificate has in table `checksum`.
+fn delete_former_checksum(connection: &Connection, id: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM checksum WHERE cert = ?1")?.execute([id]).map(drop)
 }
 
 /// The highest id up to which certificates have checksums, while an upgrade writes them. `None` if all have one.
@@ -382,7 +397,11 @@ pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<()> {
             && blob.checksum.is_none()
             && is_confirmed(connection, "digest", blob.id, &sks_digest)?
         {
-            seal(connection, blob.id, &blob.verdicts, &digest)?;
+            // In a table of its own: to write all rows of `blob` again would take far longer.
+            let Checksum { digest, sum } = Checksum::new(blob.id, &digest, &blob.verdicts);
+            connection
+                .prepare_cached("INSERT INTO checksum VALUES (?1, ?2, ?3)")?
+                .execute((blob.id, digest, sum))?;
         }
     }
     set_sealed_until(connection, last)

@@ -23,7 +23,7 @@ use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
-use crate::schema::{self, TextIndex};
+use crate::schema::{self, Indexes, TextIndex};
 use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
@@ -389,9 +389,10 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
         while let Some(row) = rows.next()? {
             let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
+            // A row that cannot be read is that of a damaged certificate, which a check reports.
             let summary = Fingerprint::from_stored(&stored)
-                .and_then(|(fingerprint, _)| Summary::read(fingerprint, &summary))
-                .ok_or_else(|| std::io::Error::other(format!("summary of certificate {id}")))?;
+                .and_then(|(fingerprint, _)| Summary::read(fingerprint, &summary));
+            let Some(summary) = summary else { continue };
             let text = talaria_cert::search_text(&summary);
             if !text.is_empty() {
                 insert.execute((id, index.content(&text)))?;
@@ -459,7 +460,7 @@ fn begin(
     tune(&connection)?;
     connection.execute_batch("BEGIN")?;
     schema::create_bare(&connection)?;
-    schema::create_derived(&connection, &options.layout.text)?;
+    schema::create_derived(&connection, &options.layout.indexes())?;
     connection.execute_batch(&format!(
         "CREATE TABLE spool (bytes BLOB NOT NULL); PRAGMA user_version = {}",
         schema::FORMAT
@@ -470,12 +471,15 @@ fn begin(
     Ok((connection, Position::default()))
 }
 
-/// Opens an interrupted build, if its inputs, format and views are the same.
+/// Opens an interrupted build, if its inputs, format, views and indexes are the same.
 fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Connection, Position)> {
     let connection = Connection::open(partial).ok()?;
     tune(&connection).ok()?;
     let format = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    if format != Ok(schema::FORMAT) || schema::views(&connection).ok()? != options.all_views() {
+    if format != Ok(schema::FORMAT)
+        || schema::views(&connection).ok()? != options.all_views()
+        || Indexes::found(&connection).ok()? != options.layout.indexes()
+    {
         return None;
     }
     let meta = |name: &str| {

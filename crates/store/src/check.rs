@@ -18,7 +18,7 @@ use crate::derive::{Derived, Failure};
 use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
-use crate::schema::{self, TextIndex};
+use crate::schema::{self, Indexes, TextIndex};
 use crate::store::{self, RawRow};
 use crate::{Store, StoreError, sums, texts, trust};
 
@@ -446,15 +446,14 @@ pub(crate) fn certificate_name(id: i64, fingerprint: Option<Fingerprint>) -> Str
 
 /// Compares the definitions of tables and indexes with those of a new store.
 fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
-    let mut indexes = Vec::new();
-    for index in TextIndex::ALL {
-        if index.exists(connection)? {
-            indexes.push(index);
-        }
+    let mut indexes = Indexes::found(connection)?;
+    let format = schema::format(connection)?;
+    if format < schema::ONE_ROW_FORMAT {
+        indexes.keygrips = true;
     }
     let fresh = Connection::open_in_memory()?;
     schema::create(&fresh, &indexes)?;
-    schema::make_older(&fresh, schema::format(connection)?)?;
+    schema::make_older(&fresh, format)?;
     let list = |connection: &Connection| -> rusqlite::Result<BTreeMap<String, String>> {
         connection
             .prepare(

@@ -312,6 +312,9 @@ pub(crate) fn purge(connection: &Connection, id: i64) -> rusqlite::Result<()> {
         texts.write(connection)?;
     }
     for table in POSTINGS.into_iter().chain(["digest"]) {
+        if !schema::keeps(connection, table)? {
+            continue;
+        }
         connection.execute(&format!("DELETE FROM {table} WHERE cert = ?1"), [id])?;
     }
     connection.execute("DELETE FROM cert WHERE id = ?1", [id])?;

@@ -77,6 +77,9 @@ impl Derived {
     /// Writes the rows into empty tables, in key order.
     pub(crate) fn fill(self, connection: &Connection) -> Result<(), Failure> {
         for (table, sorter) in POSTINGS.iter().zip(self.postings) {
+            if !schema::keeps(connection, table)? {
+                continue;
+            }
             let mut insert = connection.prepare(&format!("INSERT INTO {table} VALUES (?1, ?2)"))?;
             sorter.drain(|record| {
                 let (handle, id) = posting(record);
@@ -102,7 +105,7 @@ impl Derived {
         let is_older = schema::format(connection)? < schema::OWNERS_FORMAT;
         for (table, sorter) in POSTINGS.iter().copied().zip(self.postings) {
             // It has other handles there.
-            if table == "key" && is_older {
+            if table == "key" && is_older || !schema::keeps(connection, table)? {
                 continue;
             }
             let mut statement = connection.prepare(&format!(
@@ -145,6 +148,9 @@ impl Derived {
         let sorter = Sorter::new(folder, DIFFERENCES_BYTES);
         let mut differences = Differences { count: 0, sorter };
         for (number, (table, sorter)) in (0_u8..).zip(POSTINGS.iter().zip(self.postings)) {
+            if !schema::keeps(connection, table)? {
+                continue;
+            }
             let sql = format!(
                 "SELECT handle, cert FROM {table} WHERE (handle, cert) > (?1, ?2) \
                  ORDER BY handle, cert LIMIT {PIECE}"
@@ -303,6 +309,7 @@ impl Difference {
         digest: &str,
     ) -> rusqlite::Result<()> {
         match POSTINGS.get(usize::from(self.table)) {
+            Some(table) if !schema::keeps(connection, table)? => Ok(0),
             Some(table) => {
                 let handle = number(&self.key[..8]);
                 connection.prepare_cached(&posting(table))?.execute((handle, self.cert))

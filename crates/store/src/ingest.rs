@@ -74,6 +74,9 @@ impl Rows {
     ) -> rusqlite::Result<()> {
         self.sort();
         for (table, rows) in POSTINGS.iter().zip(&self.postings) {
+            if rows.is_empty() || !schema::keeps(connection, table)? {
+                continue;
+            }
             let mut statement = connection.prepare_cached(&posting(table))?;
             for (handle, id) in rows {
                 statement.execute((handle.0.cast_signed(), id))?;

@@ -20,7 +20,8 @@ const FORMAT_3_VERIFIER: u8 = 1;
 /// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
 /// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
 /// indexes are rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]). From format
-/// 5, only the index of key IDs is rebuilt, and from format 6 nothing: its indexes have all texts.
+/// 5, only the index of key IDs and that of words are rebuilt, and from format 6 only that of words. Checksums stay in their own
+/// table until their certificates are written again.
 ///
 /// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
 /// `folder`.
@@ -35,6 +36,9 @@ pub(crate) fn migrate(
     }
     if from < 3 {
         connection.execute_batch(schema::TOFU)?;
+    }
+    if from < schema::ONE_ROW_FORMAT {
+        schema::widen(connection)?;
     }
     if from < 5 {
         connection.execute_batch(schema::CHECKSUM)?;
@@ -62,14 +66,17 @@ pub(crate) fn migrate(
     }
     if from == 4 {
         blob::set_sealed_until(connection, Some(0))?;
+    }
+    if from >= 4 {
+        texts::add_late(connection)?;
         for index in TextIndex::ALL {
-            if index.has_table(connection)? {
+            if index.has_table(connection)? && !index.is_of_this_version(connection)? {
+                index.forget_new(connection)?;
                 connection.execute_batch(&format!("DROP TABLE {}", index.table()))?;
                 index.create(connection)?;
                 fill_text(connection, index)?;
             }
         }
-        texts::forget_late(connection)?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT))?;
     Ok(())

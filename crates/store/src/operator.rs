@@ -1,12 +1,14 @@
 //! What an operator decides about a store: what is kept out of it, and which indexes it has.
 
 use std::borrow::Borrow;
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
+use crate::remake::make_keygrips;
 use crate::schema::{self, TextIndex};
 use crate::{Redaction, Store, StoreError, aside, log, sums, texts};
 use talaria_cert::Redacted;
@@ -199,12 +201,35 @@ impl Operator<&mut Store> {
         if self.0.has_index(index)? {
             return Ok(());
         }
-        let path = self.0.path.clone();
-        let mut failure = None;
-        let result = self.0.transaction(|connection, _| {
+        self.add(|connection, _| {
             texts::add_late(connection)?;
             index.create(connection)?;
-            match fill_text(connection, index) {
+            fill_text(connection, index)
+        })
+    }
+
+    /// Adds the index of keygrips, filled from the certificates, in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn add_keygrips(&mut self) -> Result<(), StoreError> {
+        if self.0.has_keygrips()? {
+            return Ok(());
+        }
+        self.add(make_keygrips)
+    }
+
+    /// Adds an index in one transaction. `fill` gets the connection and a folder for temporary files.
+    fn add(
+        &mut self,
+        fill: impl FnOnce(&Connection, &Path) -> Result<(), Failure>,
+    ) -> Result<(), StoreError> {
+        let path = self.0.path.clone();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut failure = None;
+        let result = self.0.transaction(|connection, _| {
+            match fill(connection, folder.unwrap_or(Path::new("."))) {
                 Ok(()) => Ok(()),
                 Err(Failure::Engine(error)) => Err(error),
                 Err(other) => {
@@ -214,6 +239,15 @@ impl Operator<&mut Store> {
             }
         });
         failure.map_or(result, Err)
+    }
+
+    /// Removes the index of keygrips. A search for a keygrip then reads all certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write; the store stays unchanged.
+    pub fn drop_keygrips(&mut self) -> Result<(), StoreError> {
+        self.0.transaction(|connection, _| connection.execute_batch("DROP TABLE IF EXISTS keygrip"))
     }
 
     /// Removes a full-text index. Searches then work without it, but slower.

@@ -271,7 +271,7 @@ impl Reindex<'_> {
     /// Computes the verdicts, checksums and rows of all certificates. Returns their index rows.
     fn certificates(&mut self) -> Result<Derived, Ended> {
         let views = self.store.run(schema::views)?;
-        let total = self.store.run(blob::count)?;
+        let total = self.store.count()?;
         let mut derived = Derived::new(&self.folder, MEMORY_BYTES);
         let verified = self.place()?;
         // Those that arrive meanwhile are right.
@@ -510,7 +510,7 @@ impl Reindex<'_> {
 
     /// Fills a full-text index beside the old one, and gives it its name.
     fn text(&mut self, index: TextIndex) -> Result<(), Ended> {
-        let total = self.store.run(blob::count)?;
+        let total = self.store.count()?;
         let mut done = 0;
         self.write(|connection, _| match index.filled_until(connection)? {
             Some(_) => Ok(()),

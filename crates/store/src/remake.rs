@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, key_handles,
-    renewed, verdicts,
+    keygrip_handles, renewed, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -15,7 +15,7 @@ use crate::build::fill_text;
 use crate::derive::{Derived, Failure};
 use crate::ingest::numbers;
 use crate::revoker;
-use crate::schema::{self, TextIndex};
+use crate::schema::{self, Indexes};
 use crate::store::RawRow;
 use crate::{ChangeKind, log, texts};
 
@@ -62,12 +62,7 @@ pub(crate) fn remake(
     source: Verdicts,
     mut damaged: impl FnMut(i64, Option<&Reason>),
 ) -> Result<Remade, Failure> {
-    let mut indexes = Vec::new();
-    for index in TextIndex::ALL {
-        if index.has_table(connection)? {
-            indexes.push(index);
-        }
-    }
+    let indexes = Indexes::found(connection)?;
     let views = schema::views(connection)?;
     let before = schema::set_derived_aside(connection)?;
     schema::drop_derived(connection)?;
@@ -152,7 +147,7 @@ pub(crate) fn remake(
     connection.execute_batch("DROP TABLE temp.latest; DROP TABLE temp.kept;")?;
     blob::set_sealed_until(connection, None)?;
     revoker::renew_all(connection, now)?;
-    indexes.into_iter().try_for_each(|index| fill_text(connection, index))?;
+    indexes.text.into_iter().try_for_each(|index| fill_text(connection, index))?;
     texts::forget_late(connection)?;
     Ok(remade)
 }
@@ -170,6 +165,26 @@ pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), 
         derived.add(row.id, &terms, &[])?;
     }
     connection.execute_batch("DELETE FROM key")?;
+    derived.fill(connection)
+}
+
+/// Makes the index of keygrips, from the certificates.
+pub(crate) fn make_keygrips(connection: &Connection, folder: &Path) -> Result<(), Failure> {
+    let mut derived = Derived::new(folder, MEMORY_BYTES);
+    let mut after = 0;
+    loop {
+        let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
+        let Some(last) = blobs.last() else { break };
+        after = last.id;
+        let read: Vec<(i64, Vec<Handle>)> = blobs
+            .into_par_iter()
+            .filter_map(|blob| Some((blob.id, keygrip_handles(&blob.decode()?.0))))
+            .collect();
+        for (id, keygrips) in read {
+            derived.add(id, &Terms { keygrips, ..Terms::default() }, &[])?;
+        }
+    }
+    schema::create_keygrips(connection)?;
     derived.fill(connection)
 }
 

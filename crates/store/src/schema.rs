@@ -8,13 +8,16 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
 
 /// The store format that this version writes (`PRAGMA user_version`).
-pub const FORMAT: i64 = 7;
+pub const FORMAT: i64 = 8;
 
 /// The first format with a checksum for each certificate.
 pub(crate) const CHECKSUM_FORMAT: i64 = 5;
 
 /// The first format in which the index of key IDs has primary keys first, and each peer has its own unobtainable digests.
 pub(crate) const OWNERS_FORMAT: i64 = 6;
+
+/// The first format in which a certificate and its checksum are in one row, and in which an index of keygrips may be missing.
+pub(crate) const ONE_ROW_FORMAT: i64 = 8;
 
 /// The oldest format that can be read without migrating the store.
 pub(crate) const OLDEST_READABLE: i64 = 4;
@@ -25,7 +28,8 @@ pub(crate) const APPLICATION: i64 = 0x5441_4c41;
 /// The tables that cannot be derived from other tables.
 const AUTHORITATIVE: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
-CREATE TABLE blob (id INTEGER PRIMARY KEY, verdicts BLOB NOT NULL, bytes BLOB NOT NULL);
+CREATE TABLE blob (id INTEGER PRIMARY KEY, verdicts BLOB NOT NULL, bytes BLOB NOT NULL, \
+digest BLOB, sum INTEGER);
 CREATE TABLE change (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, cert INTEGER NOT NULL,
     kind INTEGER NOT NULL, sum INTEGER NOT NULL);
@@ -112,17 +116,56 @@ CREATE TABLE cert (
     verifier INTEGER NOT NULL, summary BLOB NOT NULL);
 CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
-CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE address (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE revoker (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
-/// The tables of postings, by name, in the order of [`lists`].
+/// The index of keygrips, which is optional.
+const KEYGRIP: &str = "
+CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
+";
+
+/// The tables of postings, by name, in the order of [`lists`]. A store may be without that of keygrips ([`keeps`]).
 pub(crate) const POSTINGS: [&str; 5] = ["fingerprint", "key", "keygrip", "address", "revoker"];
 
 /// The terms that go into [`POSTINGS`].
 pub(crate) fn lists(terms: &Terms) -> [&[Handle]; 5] {
     [&terms.fingerprint, &terms.keys, &terms.keygrips, &terms.addresses, &terms.revokers]
+}
+
+/// Whether the store has a table of [`POSTINGS`].
+pub(crate) fn keeps(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    Ok(table != "keygrip" || has_keygrips(connection)?)
+}
+
+/// Whether the store has the index of keygrips.
+pub(crate) fn has_keygrips(connection: &Connection) -> rusqlite::Result<bool> {
+    has_table(connection, "keygrip")
+}
+
+/// Creates the index of keygrips, empty.
+pub(crate) fn create_keygrips(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(KEYGRIP)
+}
+
+/// The optional indexes of a store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Indexes {
+    pub(crate) text: Vec<TextIndex>,
+    pub(crate) keygrips: bool,
+}
+
+impl Indexes {
+    /// Those that a store has, in the form of this format or of an older one.
+    pub(crate) fn found(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut text = Vec::new();
+        for index in TextIndex::ALL {
+            if index.has_table(connection)? {
+                text.push(index);
+            }
+        }
+        Ok(Self { text, keygrips: has_keygrips(connection)? })
+    }
 }
 
 /// A full-text index over user IDs. Each index is optional and can be added later.
@@ -171,9 +214,18 @@ impl TextIndex {
             // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it finds the same words.
             Self::Words if !folded.is_ascii() => {
                 let words: Vec<&str> = user_id::words_of_folded(folded).collect();
-                words.join(" ").into()
+                user_id::shared_form(&words.join(" ")).into()
             }
-            Self::Words | Self::Trigrams => folded.into(),
+            Self::Words => user_id::shared_form(folded).into(),
+            Self::Trigrams => folded.into(),
+        }
+    }
+
+    /// The first format in which the index has the words of this version.
+    fn first_format(self) -> i64 {
+        match self {
+            Self::Words => ONE_ROW_FORMAT,
+            Self::Trigrams => CHECKSUM_FORMAT,
         }
     }
 
@@ -271,9 +323,14 @@ impl TextIndex {
         connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
     }
 
-    /// Whether the store has the index with the words of this version, which are those of format 5.
+    /// Whether the store has the index with the words of this version.
     pub(crate) fn exists(self, connection: &Connection) -> rusqlite::Result<bool> {
-        Ok(self.has_table(connection)? && format(connection)? >= CHECKSUM_FORMAT)
+        Ok(self.has_table(connection)? && self.is_of_this_version(connection)?)
+    }
+
+    /// Whether an index of the store has the words of this version.
+    pub(crate) fn is_of_this_version(self, connection: &Connection) -> rusqlite::Result<bool> {
+        Ok(format(connection)? >= self.first_format())
     }
 
     /// Whether the store has the index, in the form of this format or of an older one.
@@ -332,18 +389,28 @@ pub(crate) fn set_views(connection: &Connection, views: &[View]) -> rusqlite::Re
 }
 
 /// Creates the tables of an empty store.
-pub(crate) fn create(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
+pub(crate) fn create(connection: &Connection, indexes: &Indexes) -> rusqlite::Result<()> {
     create_bare(connection)?;
-    create_derived(connection, text)?;
+    create_derived(connection, indexes)?;
     mark(connection)
 }
 
 /// Creates the derived tables.
-pub(crate) fn create_derived(connection: &Connection, text: &[TextIndex]) -> rusqlite::Result<()> {
+pub(crate) fn create_derived(connection: &Connection, indexes: &Indexes) -> rusqlite::Result<()> {
     connection.execute_batch(DERIVED)?;
     connection.execute_batch(DIGEST)?;
     connection.execute_batch(TRUST)?;
-    text.iter().try_for_each(|index| index.create(connection))
+    if indexes.keygrips {
+        create_keygrips(connection)?;
+    }
+    indexes.text.iter().try_for_each(|index| index.create(connection))
+}
+
+/// Gives table `blob` of an older format the columns of checksums. No row is written.
+pub(crate) fn widen(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "ALTER TABLE blob ADD COLUMN digest BLOB; ALTER TABLE blob ADD COLUMN sum INTEGER;",
+    )
 }
 
 /// Renames the derived tables, except the full-text indexes and those of the web of trust: their names get the suffix
@@ -383,16 +450,47 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(CHECKSUM)
 }
 
-/// Lets a connection read a store of format 4, which has no table of checksums, like one in which no certificate has one
-/// yet. The store stays unchanged.
-pub(crate) fn stand_in_for_checksums(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(
-        "CREATE TEMP TABLE checksum (cert INTEGER PRIMARY KEY, digest BLOB, sum INTEGER)",
-    )
+/// Lets a connection read a store of an older format in the form of this one: as if no certificate had its checksum in its row,
+/// and with an empty table of checksums before format 5. The store stays unchanged.
+pub(crate) fn take_older_form(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    if format < ONE_ROW_FORMAT {
+        connection.execute_batch(
+            "CREATE TEMP VIEW blob AS \
+             SELECT id, verdicts, bytes, NULL AS digest, NULL AS sum FROM main.blob",
+        )?;
+    }
+    if format < CHECKSUM_FORMAT {
+        connection.execute_batch(
+            "CREATE TEMP TABLE checksum (cert INTEGER PRIMARY KEY, digest BLOB, sum INTEGER)",
+        )?;
+    }
+    Ok(())
+}
+
+/// Takes [`take_older_form`] back if somebody has upgraded the store meanwhile. Returns whether it was so.
+pub(crate) fn leave_older_form(connection: &Connection) -> rusqlite::Result<bool> {
+    // A connection for writing has upgraded the store. Besides, looking makes a temporary database, and SQLite does not change the
+    // page size beside one.
+    if !connection.is_readonly("main")? {
+        return Ok(false);
+    }
+    let is_in_older_form = connection
+        .prepare_cached("SELECT 1 FROM sqlite_temp_schema WHERE name = 'blob'")?
+        .exists([])?;
+    if !is_in_older_form || format(connection)? < ONE_ROW_FORMAT {
+        return Ok(false);
+    }
+    connection.execute_batch("DROP VIEW temp.blob; DROP TABLE IF EXISTS temp.checksum")?;
+    Ok(true)
 }
 
 /// Gives a new store the tables of an older format, to compare those of an older store.
 pub(crate) fn make_older(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    if format < ONE_ROW_FORMAT {
+        connection.execute_batch(
+            "ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;",
+        )?;
+    }
     if format < OWNERS_FORMAT {
         connection.execute_batch("DROP TABLE unobtainable")?;
         connection.execute_batch(UNOBTAINABLE_BEFORE)?;
@@ -500,8 +598,9 @@ mod tests {
             let characters = (plane << 16..(plane + 1) << 16).filter_map(char::from_u32);
             let texts: Vec<String> =
                 characters.map(|c| user_id::folded(&format!("a{c}b {c}"))).collect();
-            let words = texts.iter().flat_map(|text| user_id::words(text)).collect();
-            let expected: BTreeSet<String> = words;
+            let words = texts.iter().flat_map(|text| user_id::words(text));
+            let expected: BTreeSet<String> =
+                words.map(|word| user_id::shared_form(&word)).collect();
             assert!(terms(TextIndex::Words, &texts) == expected, "words, plane {plane}");
             let trigrams = texts.iter().flat_map(|text| {
                 // SQLite replaces these two in the texts of queries as well.

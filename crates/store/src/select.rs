@@ -3,17 +3,20 @@
 //! Indexes select candidates, and every candidate is compared with its summary. A collision of handles
 //! therefore costs one comparison and never gives a wrong result.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{
     Addressee, Fingerprint, Handle, KeyId, KeySummary, Summary, UserIdContent, UserIdSummary,
     user_id,
 };
 
+use crate::blob::{Blob, Part};
 use crate::schema::TextIndex;
 use crate::store::RawRow;
 use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, texts};
@@ -24,6 +27,10 @@ const PAGE_ROWS: i64 = 1000;
 /// Maximum number of search terms that are looked up in the index. The rarest terms leave so few
 /// candidates that further terms would cost more than they save.
 const TERMS_MAX: usize = 6;
+
+/// Certificates that are read at a time if there is no index, and their size, above which none is added.
+const SCAN_CERTS: usize = 2000;
+const SCAN_BYTES: usize = 16 << 20;
 
 /// Number of certificates that are read to estimate how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
@@ -58,6 +65,10 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
     WHERE CASE WHEN substr(fingerprint, 1, 1) < x'05' THEN substr(fingerprint, -8) \
     ELSE substr(fingerprint, 2, 8) END = ?4 \
     ORDER BY substr(fingerprint, 1, 1) < x'04', cert.id LIMIT ?5";
+
+/// A row, if its summary is not too long.
+const SHORT_ROW: &str =
+    "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1 AND length(summary) <= ?2";
 
 /// Octets of the rows that a search with a bound returns. Owners can have thousands of user IDs.
 const ROWS_BYTES_MAX: usize = 16 << 20;
@@ -459,6 +470,7 @@ impl Store {
                 };
                 each(ids)
             }
+            Query::Keygrip(_) if !self.has_keygrips()? => each(self.with_key_by_bytes(query)?),
             Query::Keygrip(grip) => {
                 let handle = Handle::first_octets(grip).0;
                 each(self.postings("keygrip", handle, handle)?)
@@ -477,28 +489,21 @@ impl Store {
             | Query::Substring(part)
             | Query::Text(part) => match self.trigrams(&user_id::folded(part))? {
                 Some(terms) => {
-                    self.text_candidates(TextIndex::Trigrams, &terms.join(" AND "), candidate)
+                    let part = [vec![user_id::folded(part)]];
+                    self.text_candidates(TextIndex::Trigrams, &terms, &part, candidate)
                 }
                 None => self.filter_all(query, looks, &mut exhausted, found),
             },
-            // No user ID has a word that is none.
-            Query::Words(words) if words.iter().any(|word| !is_word(word)) => Ok(()),
-            Query::Words(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
-                let terms = words.iter().map(|word| format!("\"{word}\"")).collect();
-                self.word_candidates(terms, candidate)
-            }
-            Query::Spelled(words)
-                if words.iter().any(|word| !word.iter().all(|one| is_word(one))) =>
-            {
-                Ok(())
-            }
-            Query::Spelled(words) if !words.is_empty() && self.has_index(TextIndex::Words)? => {
-                let one_of =
-                    |spellings: &Vec<String>| format!("(\"{}\")", spellings.join("\" OR \""));
-                self.word_candidates(words.iter().map(one_of).collect(), candidate)
-            }
             Query::Words(_) | Query::Spelled(_) => {
-                self.filter_all(query, looks, &mut exhausted, found)
+                let words = spellings(query);
+                if words.iter().flatten().any(|word| !is_word(word)) {
+                    // No user ID has a word that is none.
+                    Ok(())
+                } else if !words.is_empty() && self.has_index(TextIndex::Words)? {
+                    self.word_candidates(&words, candidate)
+                } else {
+                    self.filter_all(query, looks, &mut exhausted, found)
+                }
             }
         }?;
         Ok(exhausted)
@@ -532,6 +537,23 @@ impl Store {
         self.postings("key", Handle::of_primary_key(id).0, Handle::of_subkey(id).0)
     }
 
+    /// The certificates that have the key of `query`, found by reading all of them.
+    fn with_key_by_bytes(&self, query: &Query) -> Result<Vec<i64>, StoreError> {
+        let (mut found, mut after) = (Vec::new(), 0);
+        loop {
+            let size = (SCAN_CERTS, SCAN_BYTES);
+            let blobs = self.run(|connection| blob::batch(connection, after, size, Part::ALL))?;
+            let Some(last) = blobs.last() else { return Ok(found) };
+            after = last.id;
+            // A damaged certificate names no key.
+            let has = |blob: Blob| {
+                let (cert, _) = blob.decode()?;
+                cert.keys().any(|key| query.names_key(&key)).then_some(blob.id)
+            };
+            found.par_extend(blobs.into_par_iter().filter_map(has));
+        }
+    }
+
     /// The version 3 certificates with this fingerprint, from which the key ID cannot be derived.
     fn version_3(&self, fingerprint: &[u8]) -> Result<Vec<i64>, StoreError> {
         let Ok(octets) = fingerprint.try_into() else { return Ok(Vec::new()) };
@@ -555,16 +577,83 @@ impl Store {
         Ok(Some(self.rarest(TextIndex::Trigrams, trigrams)?))
     }
 
-    /// The certificates that have all of `terms`, which are expressions for the index of words.
+    /// The certificates that have each of `words` in one of its spellings.
     fn word_candidates(
         &self,
-        mut terms: Vec<String>,
+        words: &[Vec<String>],
         candidate: impl FnMut(i64) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
+        let mut terms: Vec<String> = words.iter().map(|word| one_of(word)).collect();
         terms.sort_unstable();
         terms.dedup();
         let terms = self.rarest(TextIndex::Words, terms)?;
-        self.text_candidates(TextIndex::Words, &terms.join(" AND "), candidate)
+        self.text_candidates(TextIndex::Words, &terms, words, candidate)
+    }
+
+    /// The certificates that match a search for words, if they are at most `count`, and the row of none has more than
+    /// `bytes_max` octets. `None` if there is more to look at, if it is another search, or if there is no index of words.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn few(
+        &self,
+        query: &Query,
+        count: usize,
+        bytes_max: u32,
+    ) -> Result<Option<Vec<Row>>, StoreError> {
+        let words = spellings(query);
+        let are_words = !words.is_empty() && words.iter().flatten().all(|word| is_word(word));
+        if !are_words || !self.has_index(TextIndex::Words)? {
+            return Ok(None);
+        }
+        let mut ids = Vec::new();
+        self.word_candidates(&words, |id| {
+            ids.push(id);
+            Ok(if ids.len() > count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if ids.len() > count {
+            return Ok(None);
+        }
+        let mut rows = Vec::with_capacity(ids.len());
+        for id in ids {
+            let raw = self.run(|connection| {
+                connection
+                    .prepare_cached(SHORT_ROW)?
+                    .query_row((id, bytes_max), RawRow::read)
+                    .optional()
+            })?;
+            let Some(raw) = raw else { return Ok(None) };
+            let row = self.decode(&raw)?;
+            if self.matches(query, &row)? {
+                rows.push(row);
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    /// The number of certificates that the index of words has under a word in one of its spellings; `max` if there are more. `None`
+    /// if there is no such index.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn word_frequency(
+        &self,
+        spellings: &[String],
+        max: u32,
+    ) -> Result<Option<u32>, StoreError> {
+        if !spellings.iter().all(|word| is_word(word)) || !self.has_index(TextIndex::Words)? {
+            return Ok(None);
+        }
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)",
+                )?
+                .query_row((one_of(spellings), max), |row| row.get(0))
+                .map(Some)
+        })
     }
 
     /// The [`TERMS_MAX`] rarest of `terms`, if there are more. The comparison of candidates checks the
@@ -597,10 +686,13 @@ impl Store {
         Ok(sampled.into_iter().rev().take(TERMS_MAX).map(|(_, term)| term).collect())
     }
 
+    /// The certificates that an index has under all of `terms`, and those that are not in it yet and have one of each of `texts` in
+    /// their folded user IDs.
     fn text_candidates(
         &self,
         index: TextIndex,
-        expression: &str,
+        terms: &[String],
+        texts: &[Vec<String>],
         mut candidate: impl FnMut(i64) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError> {
         let table = index.table();
@@ -612,7 +704,7 @@ impl Store {
                 "SELECT rowid FROM {table} WHERE {table} MATCH ?1 ORDER BY rowid"
             ))
             .map_err(engine)?;
-        let mut ids = statement.query([expression]).map_err(engine)?;
+        let mut ids = statement.query([terms.join(" AND ")]).map_err(engine)?;
         while let Some(row) = ids.next().map_err(engine)? {
             let id = row.get(0).map_err(engine)?;
             if id > until {
@@ -623,7 +715,14 @@ impl Store {
                 return Ok(());
             }
         }
-        for id in self.run(|connection| texts::late_ids(connection, until))? {
+        let may_match =
+            |text: &str| texts.iter().all(|texts| texts.iter().any(|part| text.contains(part)));
+        let late = {
+            // `candidate` may begin another search.
+            let mut texts = self.late_texts.borrow_mut();
+            self.run(|connection| texts.candidates(connection, until, may_match))?
+        };
+        for id in late {
             if candidate(id)?.is_break() {
                 break;
             }
@@ -734,6 +833,24 @@ fn names_key(query: &Query, row: &Row) -> bool {
 /// The handles of a key ID, as the index has them.
 fn handles(id: KeyId) -> (i64, i64) {
     (Handle::of_primary_key(id).0.cast_signed(), Handle::of_subkey(id).0.cast_signed())
+}
+
+/// The words of a search, each in the spellings that it may have. None in other searches.
+fn spellings(query: &Query) -> Cow<'_, [Vec<String>]> {
+    match query {
+        Query::Words(words) => words.iter().map(|word| vec![word.clone()]).collect(),
+        Query::Spelled(words) => words.into(),
+        _ => Cow::default(),
+    }
+}
+
+/// The expression of the index of words for a word in one of its spellings.
+fn one_of(spellings: &[String]) -> String {
+    let mut forms: Vec<String> =
+        spellings.iter().map(|spelling| user_id::shared_form(spelling)).collect();
+    forms.sort_unstable();
+    forms.dedup();
+    format!("(\"{}\")", forms.join("\" OR \""))
 }
 
 /// Whether a text is one folded word. Such a word needs no escape in an expression.

@@ -1,6 +1,6 @@
 //! Opening a store, reading single certificates, and reading the change log.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ use crate::ledger::Ledger;
 use crate::migrate;
 use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
 use crate::revoker;
-use crate::schema::{self, TextIndex};
+use crate::schema::{self, Indexes, TextIndex};
+use crate::texts::LateTexts;
 use crate::witness::{self, FileStep};
 use crate::{CertId, ChangeNumber, StoreError, Stored};
 
@@ -66,11 +67,21 @@ pub struct Layout {
     pub page_bytes: u32,
     /// The full-text indexes of the store.
     pub text: Vec<TextIndex>,
+    /// Whether the store has an index of keygrips, by which the keys of gpg-agent are found. A keyserver has no use for it.
+    pub keygrips: bool,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { page_bytes: 16 << 10, text: TextIndex::ALL.to_vec() }
+        Self { page_bytes: 16 << 10, text: TextIndex::ALL.to_vec(), keygrips: true }
+    }
+}
+
+impl Layout {
+    pub(crate) fn indexes(&self) -> Indexes {
+        let has = |index: &TextIndex| self.text.contains(index);
+        let text = TextIndex::ALL.into_iter().filter(has).collect();
+        Indexes { text, keygrips: self.keygrips }
     }
 }
 
@@ -93,6 +104,7 @@ pub struct Store {
     has_changed: bool,
     /// Number of open snapshots.
     pub(crate) snapshots: Cell<usize>,
+    pub(crate) late_texts: RefCell<LateTexts>,
     upgraded_from: Option<i64>,
 }
 
@@ -167,6 +179,7 @@ impl Store {
             is_in_transaction: false,
             has_changed: false,
             snapshots: Cell::new(0),
+            late_texts: RefCell::default(),
             upgraded_from: None,
         };
         store.wait_for_locks()?;
@@ -228,10 +241,11 @@ impl Store {
             is_in_transaction: false,
             has_changed: false,
             snapshots: Cell::new(0),
+            late_texts: RefCell::default(),
             upgraded_from: None,
         };
         store.run(keep_plans)?;
-        store.run(|connection| schema::create(connection, &TextIndex::ALL))?;
+        store.run(|connection| schema::create(connection, &Layout::default().indexes()))?;
         Ok(store)
     }
 
@@ -302,9 +316,7 @@ impl Store {
                     known: schema::FORMAT,
                 }),
                 Access::Read => {
-                    if found < schema::CHECKSUM_FORMAT {
-                        self.run(schema::stand_in_for_checksums)?;
-                    }
+                    self.run(|connection| schema::take_older_form(connection, found))?;
                     Ok(None)
                 }
             },
@@ -402,6 +414,15 @@ impl Store {
     /// [`StoreError::Engine`].
     pub fn has_index(&self, index: TextIndex) -> Result<bool, StoreError> {
         self.run(|connection| index.exists(connection))
+    }
+
+    /// Whether the store keeps an index of keygrips.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn has_keygrips(&self) -> Result<bool, StoreError> {
+        self.run(schema::has_keygrips)
     }
 
     /// The row of the certificate whose primary key has this fingerprint.
@@ -827,7 +848,7 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
                 "PRAGMA page_size = {}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;",
                 layout.page_bytes
             ))
-            .and_then(|()| schema::create(&connection, &layout.text))
+            .and_then(|()| schema::create(&connection, &layout.indexes()))
             .and_then(|()| set_journal_mode(&connection, "WAL"))
             .map_err(engine)?;
     }

@@ -1,7 +1,7 @@
 //! The full-text indexes while certificates are added.
 //!
 //! An addition to an index writes three pages for a few words, and leaves a segment of its own that searches read and that has
-//! to be merged. So the texts of new certificates are added together. Until then, a search compares these certificates
+//! to be merged. So the texts of new certificates are added together. Until then, a search compares their texts
 //! themselves, unless one is large. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
 //! missing, all are.
 
@@ -10,13 +10,61 @@ use talaria_cert::search_text;
 
 use crate::blob;
 use crate::schema::TextIndex;
-use crate::store::{ROWS_AFTER, RawRow};
+use crate::store::{ROW, ROWS_AFTER, RawRow};
 
 /// Numbers of certificates that an index may be behind, after each transaction.
 const LATE_MAX: i64 = 64;
 
 /// Octets of the row of a certificate that may wait. Nearly all have some hundred; strangers can make rows of megabytes.
 const LATE_BYTES_MAX: usize = 4096;
+
+/// The folded texts of the certificates that are not in the indexes yet, as one connection has read them. They seldom change from
+/// one search to the next.
+#[derive(Debug, Default)]
+pub(crate) struct LateTexts(Vec<LateText>);
+
+#[derive(Debug)]
+struct LateText {
+    id: i64,
+    change: i64,
+    /// `None` if the row cannot be read.
+    text: Option<String>,
+}
+
+impl LateTexts {
+    /// The certificates after number `until` whose text may match, or cannot be read.
+    pub(crate) fn candidates(
+        &mut self,
+        connection: &Connection,
+        until: i64,
+        may_match: impl Fn(&str) -> bool,
+    ) -> rusqlite::Result<Vec<i64>> {
+        self.follow(connection, until)?;
+        let is_one = |late: &&LateText| late.text.as_deref().is_none_or(&may_match);
+        Ok(self.0.iter().filter(is_one).map(|late| late.id).collect())
+    }
+
+    /// Reads what has changed.
+    fn follow(&mut self, connection: &Connection, until: i64) -> rusqlite::Result<()> {
+        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
+        let mut changes =
+            connection.prepare_cached("SELECT id, change FROM cert WHERE id > ?1 ORDER BY id")?;
+        let mut rows = changes.query([until])?;
+        while let Some(row) = rows.next()? {
+            let (id, change) = (row.get(0)?, row.get(1)?);
+            while before.next_if(|late| late.id < id).is_some() {}
+            let late = match before.next_if(|late| (late.id, late.change) == (id, change)) {
+                Some(late) => late,
+                None => {
+                    let raw = connection.prepare_cached(ROW)?.query_row([id], RawRow::read)?;
+                    LateText { id, change, text: raw.summary().map(|s| search_text(&s)) }
+                }
+            };
+            self.0.push(late);
+        }
+        Ok(())
+    }
+}
 
 /// Texts that a transaction adds to the full-text indexes or removes from them.
 #[derive(Default)]
@@ -125,14 +173,6 @@ pub(crate) fn forget_late(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM meta WHERE name = 'indexed'", []).map(drop)
 }
 
-/// The certificates after number `until`, whose texts are not in the indexes.
-pub(crate) fn late_ids(connection: &Connection, until: i64) -> rusqlite::Result<Vec<i64>> {
-    connection
-        .prepare_cached("SELECT id FROM cert WHERE id > ?1 ORDER BY id")?
-        .query_map([until], |row| row.get(0))?
-        .collect()
-}
-
 /// Adds all texts that are missing to the indexes. Returns how many there were.
 pub(crate) fn add_late(connection: &Connection) -> rusqlite::Result<usize> {
     let until = indexed_until(connection)?;
@@ -168,6 +208,11 @@ mod tests {
     use crate::{Depth, Return, Store, TextIndex};
 
     const NOW: u32 = 1_760_000_000;
+
+    /// The certificates after number `until`, whose texts are not in the indexes.
+    fn late_ids(connection: &Connection, until: i64) -> rusqlite::Result<Vec<i64>> {
+        LateTexts::default().candidates(connection, until, |_| true)
+    }
 
     /// The rows of an index, as pairs of a term and a certificate.
     fn postings(store: &Store, index: TextIndex) -> Vec<(String, i64)> {

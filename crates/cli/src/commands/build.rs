@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Do not build the trigram index
     #[arg(long)]
     no_trigrams: bool,
+    /// Do not build the index of keygrips: a keyserver is never asked for them
+    #[arg(long)]
+    no_keygrips: bool,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut options = BuildOptions::new(cx.now.into());
     options.layout.page_bytes = kib << 10;
     options.layout.text = text;
+    options.layout.keygrips = !args.no_keygrips;
     options.memory_bytes = args.memory as usize * (1 << 20);
     options.verification = if args.no_verify { Verification::Deferred } else { Verification::Full };
     options.views.extend(&args.view);

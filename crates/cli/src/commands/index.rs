@@ -9,10 +9,11 @@ use talaria::store::{Access, TextIndex};
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Add or remove a full-text index
+/// Add or remove an optional index
 ///
 /// The word index speeds up +word searches, the trigram index searches for any part of a user ID. Without them,
-/// these searches read the summary of every certificate.
+/// these searches read the summary of every certificate. The index of keygrips speeds up &KEYGRIP searches, and commands that use
+/// the keys of gpg-agent. Without it, these read every certificate.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Action [default: list the indexes]
@@ -37,35 +38,43 @@ enum Name {
     Words,
     /// Runs of three characters
     Trigrams,
+    /// Keygrips
+    Keygrips,
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let access = if args.action.is_some() { Access::Write } else { Access::Read };
     let mut stores = cx.stores(access)?;
     if let (Some(action), Some(name)) = (args.action, args.index) {
-        let index = match name {
-            Name::Words => TextIndex::Words,
-            Name::Trigrams => TextIndex::Trigrams,
+        let text = match name {
+            Name::Words => Some(TextIndex::Words),
+            Name::Trigrams => Some(TextIndex::Trigrams),
+            Name::Keygrips => None,
         };
-        let store = stores.writable()?;
-        match action {
-            Action::Add => cx.step("indexing", || store.operator_mut().add_index(index))?,
-            Action::Drop => {
-                cx.step("dropping the index", || store.operator_mut().drop_index(index))?;
+        let mut operator = stores.writable()?.operator_mut();
+        match (action, text) {
+            (Action::Add, Some(text)) => cx.step("indexing", || operator.add_index(text)),
+            (Action::Add, None) => cx.step("indexing", || operator.add_keygrips()),
+            (Action::Drop, Some(text)) => {
+                cx.step("dropping the index", || operator.drop_index(text))
             }
-        }
+            (Action::Drop, None) => cx.step("dropping the index", || operator.drop_keygrips()),
+        }?;
     }
     let mut out = cx.stdout();
     for opened in stores.iter() {
         let [words, trigrams] = TextIndex::ALL.map(|index| opened.store.has_index(index));
-        let (words, trigrams) = (words?, trigrams?);
+        let (words, trigrams, keygrips) = (words?, trigrams?, opened.store.has_keygrips()?);
         let path = opened.path.display().to_string();
         if cx.json {
-            let json = serde_json::json!({ "store": path, "words": words, "trigrams": trigrams });
+            let json = serde_json::json!({
+                "store": path, "words": words, "trigrams": trigrams, "keygrips": keygrips,
+            });
             writeln!(out, "{json}")?;
         } else {
             let is = |there| if there { "yes" } else { "no" };
-            writeln!(out, "{path}: words {}, trigrams {}", is(words), is(trigrams))?;
+            let [words, trigrams, keygrips] = [words, trigrams, keygrips].map(is);
+            writeln!(out, "{path}: words {words}, trigrams {trigrams}, keygrips {keygrips}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! Comparison of addresses in the store, and the migration of addresses from older formats.
 
-use crate::common::{Folder, NOW, assert_clean, corpus};
+use crate::common::{Folder, NOW, assert_clean, corpus, make_format_7};
 use rusqlite::Connection;
 use talaria_cert::{Address, Fingerprint, Handle};
 use talaria_store::{Access, Binding, Event, Query, Store};
@@ -115,6 +115,7 @@ fn a_migration_normalises_confirmed_addresses() {
 /// Changes only the format number: a migration rebuilds all derived tables anyway.
 fn make_format_3(folder: &Folder) {
     let connection = Connection::open(folder.path()).unwrap();
+    make_format_7(&connection);
     connection.execute_batch("DELETE FROM address; DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email; PRAGMA user_version = 3;").unwrap();
 }
 

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Fingerprint, Tag, Verification, user_id};
 use talaria_store::{
     Access, BuildOptions, Builder, ChangeNumber, Cursor, Depth, IngestOutcome, IngestRefusal,
-    Order, Position, Query, Remedy, Return, Store, StoreError, TextIndex,
+    Layout, Order, Position, Query, Remedy, Repair, Return, Salvage, Store, StoreError, TextIndex,
 };
 
 /// `docs/formats/store.md` has a row for each table and names each column in it.
@@ -76,6 +76,8 @@ fn every_form_of_search_finds_exactly_its_matches() {
             TextIndex::ALL
                 .iter()
                 .for_each(|index| writer.operator_mut().drop_index(*index).unwrap());
+            writer.operator_mut().drop_keygrips().unwrap();
+            assert!(!store.has_keygrips().unwrap());
         }
         for cert in all.iter().step_by(7) {
             let mut searches = Vec::new();
@@ -117,6 +119,52 @@ fn every_form_of_search_finds_exactly_its_matches() {
     }
     let mut writer = Store::open(&folder.path(), Access::Write).unwrap();
     TextIndex::ALL.iter().for_each(|index| writer.operator_mut().add_index(*index).unwrap());
+    writer.operator_mut().add_keygrips().unwrap();
+    assert!(store.has_keygrips().unwrap());
+    assert_clean(&store);
+}
+
+#[test]
+fn a_store_without_the_index_of_keygrips_takes_every_kind_of_write() {
+    let folder = Folder::new();
+    let all = corpus(60);
+    let mut layout = Layout::default();
+    layout.keygrips = false;
+    let mut store = Store::open_with(&folder.path(), Access::Create, &layout).unwrap();
+    let halves: Vec<Cert> = all.iter().map(|cert| part(cert, |at| at % 2 == 0)).collect();
+    store.ingest(halves, Verification::Full, NOW.into()).unwrap();
+    store.ingest(all.clone(), Verification::Full, NOW.into()).unwrap();
+    store.delete(&[all[1].fingerprint()], Return::Allowed, NOW.into()).unwrap();
+    let damage = Connection::open(folder.path()).unwrap();
+    damage.execute("UPDATE blob SET bytes = zeroblob(length(bytes)) WHERE id = 3", []).unwrap();
+    let id = store.row(all[2].fingerprint()).unwrap().unwrap().id;
+    let repair = store.damage_mut().repair(id, &all[2..3], Salvage::WithCopy, NOW.into()).unwrap();
+    assert_eq!(repair, Some(Repair::Restored));
+    // A copy with less, for a certificate that nothing proves.
+    damage.execute("UPDATE blob SET bytes = zeroblob(length(bytes)) WHERE id = 4", []).unwrap();
+    let id = store.row(all[3].fingerprint()).unwrap().unwrap().id;
+    let less = [part(&all[3], |at| at % 2 == 0)];
+    let repair = store.damage_mut().repair(id, &less, Salvage::WithCopy, NOW.into()).unwrap();
+    assert_eq!(repair, Some(Repair::Replaced));
+    assert_clean(&store);
+    damage.execute_batch("DELETE FROM address; DELETE FROM cert WHERE id = 9").unwrap();
+    let report = store.reindex(NOW.into(), |_| ControlFlow::Continue(())).unwrap().unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_clean(&store);
+    assert!(store.rebuild(NOW.into()).unwrap().is_clean());
+    assert_clean(&store);
+    assert!(!store.has_keygrips().unwrap());
+    // It finds keygrips all the same, and with the index just as without.
+    let with_key = |store: &Store, cert: &Cert| -> Vec<Fingerprint> {
+        let grip = cert.keys().last().unwrap().keygrip().unwrap();
+        let found = store.select(&Query::Keygrip(grip.0), 9).unwrap().rows;
+        found.iter().map(|row| row.summary.fingerprint()).collect()
+    };
+    assert_eq!(with_key(&store, &all[0]), [all[0].fingerprint()]);
+    assert_eq!(with_key(&store, &all[1]), []);
+    store.operator_mut().add_keygrips().unwrap();
+    assert_eq!(with_key(&store, &all[0]), [all[0].fingerprint()]);
+    assert_eq!(with_key(&store, &all[1]), []);
     assert_clean(&store);
 }
 
@@ -295,7 +343,7 @@ fn a_store_of_a_newer_format_is_refused_and_unchanged() {
     let before = std::fs::read(folder.path()).unwrap();
     for access in [Access::Read, Access::Write, Access::Create] {
         match Store::open(&folder.path(), access) {
-            Err(StoreError::Format { path, found: 77, known: 7 }) => {
+            Err(StoreError::Format { path, found: 77, known: 8 }) => {
                 assert_eq!(path, folder.path());
             }
             other => panic!("{other:?}"),
@@ -398,8 +446,19 @@ fn an_interrupted_build_resumes() {
     let mut builder = Builder::start(&other, "inputs", options.clone()).unwrap();
     builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
     drop(builder);
-    let builder = Builder::start(&other, "other inputs", options).unwrap();
+    let builder = Builder::start(&other, "other inputs", options.clone()).unwrap();
     assert_eq!(builder.position(), Position::default());
+    drop(builder);
+    // So do other indexes.
+    let another = folder.folder().join("another.db");
+    let mut builder = Builder::start(&another, "inputs", options.clone()).unwrap();
+    builder.append(&drafts(&raw[..60]), Position { input: 0, offset: 60 }).unwrap();
+    drop(builder);
+    let mut fewer = options;
+    fewer.layout.keygrips = false;
+    fewer.layout.text = vec![TextIndex::Words];
+    let builder = Builder::start(&another, "inputs", fewer).unwrap();
+    assert_eq!((builder.position(), builder.appended()), (Position::default(), 0));
 }
 
 fn build_options() -> BuildOptions {

@@ -7,7 +7,9 @@ use talaria_store::{
     Return, Salvage, Store, StoreError, TextIndex,
 };
 
-use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_5};
+use crate::common::{
+    Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_5, make_format_7, part,
+};
 
 /// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
@@ -129,7 +131,7 @@ fn a_different_copy_replaces_a_damaged_certificate_and_its_bytes_are_set_aside()
     let mut store = folder.filled(&all);
     let damage = Connection::open(folder.path()).unwrap();
     // The first half of the packets of the certificate: not equal to the one that was written.
-    let copy = crate::common::part(&all[5], |at| at % 2 == 0);
+    let copy = part(&all[5], |at| at % 2 == 0);
     assert_ne!(copy, all[5]);
     let mut bytes = bytes_of(&damage, 6);
     let end = bytes.len() - 1;
@@ -265,9 +267,10 @@ fn a_damaged_checksum_is_written_again_by_a_rebuild() {
     let mut store = folder.filled(&corpus(12));
     let damage = Connection::open(folder.path()).unwrap();
     for statement in [
-        "UPDATE checksum SET sum = sum + 1 WHERE cert = 3",
-        "UPDATE checksum SET digest = zeroblob(16) WHERE cert = 3",
-        "DELETE FROM checksum WHERE cert = 3",
+        "UPDATE blob SET sum = sum + 1 WHERE id = 3",
+        "UPDATE blob SET digest = zeroblob(16) WHERE id = 3",
+        "UPDATE blob SET digest = NULL WHERE id = 3",
+        "UPDATE blob SET digest = NULL, sum = NULL WHERE id = 3",
     ] {
         damage.execute(statement, []).unwrap();
         let report = store.check(Depth::Structure, |_| {}).unwrap();
@@ -332,10 +335,12 @@ fn a_store_of_format_6_is_upgraded_at_once_and_loses_nothing() {
     let peer = "a.example:11370";
     store.keyserver_mut().mark_unobtainable(peer, View::Sks, &[[1; 16]], 1, NOW.into()).unwrap();
     drop(store);
-    Connection::open(folder.path())
-        .unwrap()
+    let connection = Connection::open(folder.path()).unwrap();
+    make_format_7(&connection);
+    connection
         .execute_batch("DELETE FROM meta WHERE name = 'indexed'; PRAGMA user_version = 6;")
         .unwrap();
+    drop(connection);
     let finds = |store: &Store, certs: &[Cert]| {
         for cert in certs {
             let text = String::from_utf8(cert.user_ids().next().unwrap().to_vec()).unwrap();
@@ -360,15 +365,65 @@ fn a_store_of_format_6_is_upgraded_at_once_and_loses_nothing() {
 }
 
 #[test]
+fn checksums_move_into_the_rows_of_certificates_as_these_are_written() {
+    let folder = Folder::new();
+    let half = |cert: &Cert| part(cert, |at| at % 2 == 0);
+    let all: Vec<Cert> =
+        corpus(60).into_iter().filter(|cert| half(cert) != *cert).take(21).collect();
+    let (new, all) = all.split_last().unwrap();
+    let halves: Vec<Cert> = all.iter().map(half).collect();
+    let before = contents(&folder.filled(&halves));
+    let connection = Connection::open(folder.path()).unwrap();
+    make_format_7(&connection);
+    let former = || -> i64 {
+        connection.query_row("SELECT count(*) FROM checksum", [], |row| row.get(0)).unwrap()
+    };
+    let reader = Store::open(&folder.path(), Access::Read).unwrap();
+    assert_eq!(contents(&reader), before);
+    let mut store = folder.store();
+    assert_eq!(store.upgraded_from(), Some(7));
+    assert_eq!((former(), contents(&reader), contents(&store)), (20, before.clone(), before));
+    assert_clean(&store);
+    // A certificate that is written again, a new one, and one that is deleted.
+    store.ingest(all[..5].to_vec(), Verification::Full, NOW.into()).unwrap();
+    assert_eq!(former(), 15);
+    store.ingest(vec![new.clone()], Verification::Full, NOW.into()).unwrap();
+    store.delete(&[all[19].fingerprint()], Return::Allowed, NOW.into()).unwrap();
+    assert_eq!(former(), 14);
+    // A reader that opened the older store sees everything.
+    let now = contents(&store);
+    let found = reader.get(new.fingerprint()).unwrap();
+    assert_eq!(found.map(|stored| stored.cert).as_ref(), Some(new));
+    assert_eq!(contents(&reader), now);
+    assert_clean(&store);
+    assert_clean(&reader);
+    // Damage is found in either place.
+    for (id, statement) in [
+        (2, "UPDATE blob SET sum = sum + 1 WHERE id = 2"),
+        (9, "UPDATE checksum SET sum = sum + 1 WHERE cert = 9"),
+    ] {
+        connection.execute(statement, []).unwrap();
+        assert!(matches!(store.stored(cert_id(id)), Err(StoreError::DamagedCert { .. })));
+    }
+    assert!(store.rebuild(NOW.into()).unwrap().is_clean());
+    assert_eq!((former(), contents(&store)), (13, now));
+    assert_clean(&store);
+}
+
+#[test]
 fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
-    for older in [4, 5] {
+    for older in [4, 5, 7] {
         let folder = Folder::new();
         let all = corpus(20);
         let mut store = folder.filled(&all);
         while store.operator_mut().tidy().unwrap() {}
         let before = contents(&store);
         drop(store);
-        let make = if older == 4 { make_format_4 } else { make_format_5 };
+        let make = match older {
+            4 => make_format_4,
+            5 => make_format_5,
+            _ => make_format_7,
+        };
         make(&Connection::open(folder.path()).unwrap());
         let format = || -> i64 {
             let connection = Connection::open(folder.path()).unwrap();
@@ -386,7 +441,8 @@ fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
             let store = Store::open(&folder.path(), Access::Read).unwrap();
             assert_eq!(store.upgraded_from(), None);
             assert_eq!(contents(&store), before);
-            assert_eq!(store.has_index(TextIndex::Words).unwrap(), older == 5);
+            assert_eq!(store.has_index(TextIndex::Trigrams).unwrap(), older > 4);
+            assert!(!store.has_index(TextIndex::Words).unwrap());
             let nothing = |given_up: GivenUp| -> Result<(), StoreError> { panic!("{given_up:?}") };
             store.keyserver().for_each_given_up(nothing).unwrap();
             finds_all(&store);
@@ -400,7 +456,7 @@ fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
         finds_all(&store);
         assert_clean(&store);
         assert_eq!(contents(&store), before);
-        assert_eq!(format(), 7);
+        assert_eq!(format(), talaria_store::FORMAT);
         assert_eq!(folder.store().upgraded_from(), None);
     }
 }
@@ -414,7 +470,8 @@ fn an_interrupted_upgrade_continues_where_it_was() {
     // The state after a kill between two pieces.
     connection
         .execute_batch(
-            "DELETE FROM checksum WHERE cert > 7; INSERT INTO meta VALUES ('sealed', 7);",
+            "UPDATE blob SET digest = NULL, sum = NULL WHERE id > 7;
+             INSERT INTO meta VALUES ('sealed', 7);",
         )
         .unwrap();
     let reader = Store::open(&folder.path(), Access::Read).unwrap();
@@ -425,7 +482,7 @@ fn an_interrupted_upgrade_continues_where_it_was() {
     assert_clean(&store);
     let sealed: i64 =
         connection.query_row("SELECT count(*) FROM checksum", [], |row| row.get(0)).unwrap();
-    assert_eq!(sealed, 20);
+    assert_eq!(sealed, 13);
     assert_eq!(contents(&store), before);
 }
 

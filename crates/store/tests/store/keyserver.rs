@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Folder, NOW, assert_clean, cert_id, contents, corpus, part, seal};
+use crate::common::{
+    Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_7, part, seal,
+};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Limits, PacketRef, Tag, Verdict, Verification, View};
@@ -128,10 +130,34 @@ fn what_peers_fail_to_deliver_is_bounded_and_marked_in_time_that_does_not_grow()
     assert!(full < std::time::Duration::from_millis(200), "{full:?} for 100 marks");
 }
 
+#[test]
+fn a_certificate_that_came_from_elsewhere_is_not_listed_as_given_up() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let cert = corpus(1).swap_remove(0);
+    let digest = cert.sks_digest();
+    for peer in ["a:1", "b:1"] {
+        let digests = [digest, [7; 16]];
+        let mut keyserver = store.keyserver_mut();
+        keyserver.mark_unobtainable(peer, View::Sks, &digests, 1, NOW.into()).unwrap();
+    }
+    assert_eq!((given_up(&store).len(), store.keyserver().unobtainable_count().unwrap()), (4, 4));
+    store.ingest(vec![cert.clone()], Verification::Full, NOW.into()).unwrap();
+    let left = [("a:1", 7, 1), ("b:1", 7, 1)].map(owned);
+    assert_eq!(
+        (given_up(&store), store.keyserver().unobtainable_count().unwrap()),
+        (left.into(), 2)
+    );
+    // Without the certificate, nobody has delivered it.
+    store.delete(&[cert.fingerprint()], Return::Allowed, NOW.into()).unwrap();
+    assert_eq!(given_up(&store).len(), 4);
+}
+
 /// Converts a store to format 1: the reverse of the migration.
 fn make_format_1(path: &Path) {
-    Connection::open(path)
-        .unwrap()
+    let connection = Connection::open(path).unwrap();
+    make_format_7(&connection);
+    connection
         .execute_batch(
             "BEGIN;
              DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
@@ -191,8 +217,9 @@ fn opening_migrates_format_1() {
 
 /// Converts a store to format 2, which had no trust tables.
 fn make_format_2(path: &Path) {
-    Connection::open(path)
-        .unwrap()
+    let connection = Connection::open(path).unwrap();
+    make_format_7(&connection);
+    connection
         .execute_batch(
             "BEGIN;
              DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
@@ -247,8 +274,9 @@ fn opening_migrates_format_2() {
 
 /// Converts a store to format 3, which did not have the version of the verifier.
 fn make_format_3(path: &Path) {
-    Connection::open(path)
-        .unwrap()
+    let connection = Connection::open(path).unwrap();
+    make_format_7(&connection);
+    connection
         .execute_batch(
             "BEGIN; DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
              ALTER TABLE cert DROP COLUMN verifier; PRAGMA user_version = 3; COMMIT;",

@@ -28,7 +28,7 @@ fn damage(folder: &Folder) {
              DELETE FROM cert WHERE id % 10 = 0;
              INSERT INTO cert SELECT 2000000, fingerprint, change, verifier, summary
                  FROM cert WHERE id = 7;
-             UPDATE checksum SET sum = sum + 1 WHERE cert % 11 = 0;",
+             UPDATE blob SET sum = sum + 1 WHERE id % 11 = 0;",
         )
         .unwrap();
 }

@@ -50,8 +50,21 @@ impl Folder {
     }
 }
 
+/// Makes the store one of format 7, whose index of words has other words: none.
+pub(crate) fn make_format_7(connection: &Connection) {
+    connection
+        .execute_batch(
+            "INSERT INTO checksum SELECT id, digest, sum FROM blob WHERE sum IS NOT NULL;
+             ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;
+             INSERT INTO words (words) VALUES ('delete-all');
+             PRAGMA user_version = 7;",
+        )
+        .unwrap();
+}
+
 /// Makes the store one of format 5, except that certificates which cannot be read keep their rows of the index of key IDs.
 pub(crate) fn make_format_5(connection: &Connection) {
+    make_format_7(connection);
     connection
         .execute_batch(
             "DROP TABLE unobtainable;
@@ -92,7 +105,7 @@ pub(crate) fn seal(connection: &Connection) {
         let sum = sha256(&[&id.to_be_bytes(), digest, &verdicts]);
         let sum = i32::from_be_bytes(sum[..4].try_into().unwrap());
         connection
-            .execute("INSERT OR REPLACE INTO checksum VALUES (?1, ?2, ?3)", (id, digest, sum))
+            .execute("UPDATE blob SET digest = ?2, sum = ?3 WHERE id = ?1", (id, digest, sum))
             .unwrap();
     }
 }
