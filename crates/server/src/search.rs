@@ -27,6 +27,10 @@ const UNVERIFIED_SIGNATURES: u32 = 16;
 /// Octets up to which a certificate is read before anything is known about it, on a thread that answers requests.
 const LIGHT_BYTES: u32 = 64 << 10;
 
+/// The most certificates that a search may find on a thread that answers requests, and the octets of the summary of each.
+const FEW_ROWS: usize = 16;
+const FEW_ROW_BYTES: u32 = 4 << 10;
+
 /// Whether filtering the certificates may take milliseconds.
 pub(crate) fn is_heavy(rows: &[Row], policy: &Policy) -> bool {
     let signatures: u32 = rows.iter().map(|row| row.summary.signatures).sum();
@@ -116,6 +120,21 @@ impl Search {
         rows.extend(all.rows.into_iter().filter(|row| !first.contains(&row.fingerprint())));
         rows.truncate(bounds.results);
         Ok(Page { rows, more: true })
+    }
+
+    /// The rows of [`Self::rows_with_words`], if the search is known to be short and finds few certificates of usual size.
+    pub(crate) async fn few_rows_with_words(
+        &self,
+        store: &mut Reading,
+        config: &Config,
+    ) -> Result<Option<Vec<Row>>, Refusal> {
+        let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(None) };
+        let spellings = user_id::spellings(text);
+        if spellings.is_empty() || !config.policy.word_search {
+            return Ok(None);
+        }
+        let count = FEW_ROWS.min(config.policy.results);
+        Ok(store.few(&Query::Spelled(spellings), count, FEW_ROW_BYTES).await?)
     }
 
     /// Whether it may look at many certificates, at once or after it has found none of the name.

@@ -241,6 +241,19 @@ impl Reading {
         }
     }
 
+    /// The certificates that match a search for words, if the engine knows that the search is short, if they are at most `count`, and
+    /// if no summary has more than `bytes_max` octets. [`Self::find`] answers all other searches.
+    pub(crate) async fn few(
+        &mut self,
+        query: &Query,
+        count: usize,
+        bytes_max: u32,
+    ) -> Result<Option<Vec<Row>>, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.few(query, count, bytes_max)?),
+        }
+    }
+
     /// The certificate with a fingerprint, key ID or address, if nothing else has it, it has at most `bytes_max` octets, and no
     /// signature has to be verified for `judging`. So nearly all look-ups end. [`Self::find`] and [`Self::stored`] answer the
     /// others.

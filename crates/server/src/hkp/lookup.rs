@@ -131,11 +131,17 @@ impl Lookups {
         }
         let page = search.rows_of_name(&mut store, &ask.config).await?;
         if search.is_wide(!page.rows.is_empty()) {
-            drop(store);
             if op == Op::Get && !search.is_wide(true) {
                 // It was charged as a look-up, and becomes a search.
                 self.gate.charge(request, Class::Search)?;
             }
+            if ask.form.is_index_for_programs()
+                && let Some(rows) = search.few_rows_with_words(&mut store, &ask.config).await?
+            {
+                let page = Page { rows, more: false };
+                return ask.answer(&self.engine, request, &mut store, page).await;
+            }
+            drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
             let find = async move |store: &mut Reading| {
                 let page = search.rows_with_words(store, &ask.config).await?;
@@ -161,6 +167,13 @@ struct Form {
     json: bool,
     /// For programs, and not as a page.
     machine: bool,
+}
+
+impl Form {
+    /// Whether it needs nothing but rows.
+    fn is_index_for_programs(self) -> bool {
+        matches!(self, Self { op: Op::Index | Op::VerboseIndex, machine: true, json: false })
+    }
 }
 
 /// A search whose certificates are given out.

@@ -623,6 +623,37 @@ fn a_name_is_found_in_every_spelling() {
     assert!(page.text().contains("4 certificates were found"), "{}", page.text());
 }
 
+/// The second search takes the short way, because the server knows from the first one that the words are rare.
+#[test]
+fn a_repeated_search_has_the_same_answer_and_finds_new_certificates() {
+    let (_, bytes) = with_user_ids(&["Jörg Adler <joerg@example.org>".as_bytes()]);
+    let site = Visitor::of(&bytes);
+    let names = ["Jörg Adler", "joerg adler", "Adler", "jorg", "nobody"];
+    let ask = |name: &str| {
+        let name = name.replace(' ', "+").replace('ö', "%C3%B6");
+        let got = site.get(&format!("/pks/lookup?op=index&options=mr&search={name}"), "en");
+        (got.status, got.body)
+    };
+    for count in 1..20 {
+        for name in names {
+            let (status, body) = ask(name);
+            assert_eq!(ask(name), (status, body.clone()), "{name}");
+            if name == "nobody" {
+                assert_eq!(status, 404);
+            } else {
+                assert_eq!((status, body.matches("pub:").count()), (200, count), "{name}: {body}");
+            }
+        }
+        // One has more user IDs than the short way reads.
+        let more = if count == 7 { 200 } else { 0 };
+        let user_ids: Vec<String> = std::iter::once(format!("Joerg Adler {count}"))
+            .chain((0..more).map(|n| format!("Another name, number {n}, of some length")))
+            .collect();
+        let user_ids: Vec<&[u8]> = user_ids.iter().map(String::as_bytes).collect();
+        assert_eq!(site.upload_file(&with_user_ids(&user_ids).1).status, 200);
+    }
+}
+
 /// If there is room for some only, those that are spelled as they were typed are shown.
 #[test]
 fn the_spelling_that_was_typed_comes_first() {

@@ -6,6 +6,7 @@
 mod certified;
 mod convert;
 mod copier;
+mod frequencies;
 pub(crate) mod opaque;
 mod orders;
 mod reader;
@@ -20,7 +21,7 @@ use std::thread::JoinHandle;
 
 use talaria_cert::View;
 use talaria_recon::PrefixTree;
-use talaria_store::{Store, StoreError};
+use talaria_store::{Layout, Store, StoreError};
 
 use super::error::{EngineError, OpenError};
 use super::facts::{Access, LINK_SECONDS_MAX, Note, Progress, Purpose};
@@ -189,7 +190,11 @@ fn open(
         Purpose::Operate(Access::Write) => talaria_store::Access::Write,
         Purpose::Operate(Access::Read) => talaria_store::Access::Read,
     };
-    let mut store = Store::open(path, access)?;
+    // A new store is for uploads, and nobody asks a server for keygrips (`docs/decisions/0023-one-row.md`).
+    let mut layout = Layout::default();
+    layout.page_bytes = 8 << 10;
+    layout.keygrips = false;
+    let mut store = Store::open_with(path, access, &layout)?;
     if let Some(from) = store.upgraded_from() {
         tracing::info!(from, to = talaria_store::FORMAT, "upgraded the format of the store");
     }

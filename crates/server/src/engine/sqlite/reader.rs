@@ -17,6 +17,7 @@ use talaria_store::{
 };
 
 use super::certified::Certified;
+use super::frequencies::Frequencies;
 use super::{convert, opaque};
 use crate::clock;
 use crate::engine::command::KeptOut;
@@ -45,6 +46,7 @@ pub(crate) struct Readers {
     files: Arc<Mutex<Option<OpenFiles>>>,
     idle: Arc<Idle>,
     certified: Arc<Certified>,
+    frequencies: Arc<Frequencies>,
     /// Readings so far.
     readings: Arc<AtomicU64>,
 }
@@ -124,6 +126,7 @@ impl Readers {
                 written: AtomicU64::new(0),
             }),
             certified: Arc::default(),
+            frequencies: Arc::default(),
             readings: Arc::default(),
         }
     }
@@ -175,6 +178,7 @@ impl Readers {
             kept: Some(kept),
             idle: Arc::clone(&self.idle),
             certified: Arc::clone(&self.certified),
+            frequencies: Arc::clone(&self.frequencies),
             number: self.readings.fetch_add(1, Ordering::Relaxed),
         })
     }
@@ -186,6 +190,7 @@ pub(crate) struct Reader {
     kept: Option<Kept>,
     idle: Arc<Idle>,
     certified: Arc<Certified>,
+    frequencies: Arc<Frequencies>,
     /// No other reading has it.
     number: u64,
 }
@@ -226,7 +231,27 @@ impl Reader {
         if !self.can_find(query)? {
             return Ok(Page::default());
         }
-        self.page(self.store().owners(query, bounds.results, bounds.looks)?)
+        let found = self.store().owners(query, bounds.results, bounds.looks)?;
+        self.frequencies.learn(self.store(), query)?;
+        self.page(found)
+    }
+
+    pub(crate) fn few(
+        &self,
+        query: &Query,
+        count: usize,
+        bytes_max: u32,
+    ) -> Result<Option<Vec<Row>>, StoreError> {
+        if !self.frequencies.are_low(query) {
+            return Ok(None);
+        }
+        let Some(found) = self.store().few(query, count, bytes_max)? else { return Ok(None) };
+        // A summary that no longer holds is made from the certificate, which may be large.
+        let now = clock::now();
+        if !found.iter().all(|row| row.summary.holds.contains(now)) {
+            return Ok(None);
+        }
+        found.into_iter().map(|row| self.current(row)).collect::<Result<_, _>>().map(Some)
     }
 
     pub(crate) fn sole(
@@ -571,6 +596,44 @@ mod tests {
     #[test]
     fn a_reading_sees_what_another_process_has_written_a_little_later() {
         add_and_read(|_| std::thread::sleep(KEPT));
+    }
+
+    #[test]
+    fn a_search_for_rare_words_finds_the_same_on_the_short_way() {
+        let (_folder, mut store, readers) = opened();
+        (0..100).for_each(|number| add(&mut store, number));
+        readers.have_to_look();
+        let bounds = Bounds { results: 1000, looks: 1000 };
+        let names = |rows: &[Row]| rows.iter().map(Row::fingerprint).collect::<Vec<_>>();
+        let mut few = 0;
+        for number in 0..100 {
+            let cert = &certs(&Generate { first: number, count: 1, ..Generate::default() })[0];
+            for user_id in cert.user_ids() {
+                let text = std::str::from_utf8(user_id).unwrap();
+                let name = text.split(" <").next().unwrap();
+                let query = Query::Spelled(talaria_cert::user_id::spellings(name));
+                let reader = readers.get().unwrap();
+                let all = names(&reader.find(&query, bounds).unwrap().rows);
+                assert!(all.contains(&cert.fingerprint()), "{name}");
+                let found = reader.few(&query, 16, 4096).unwrap();
+                assert_eq!(found.map(|rows| names(&rows)), (all.len() <= 16).then_some(all));
+                // The short way refuses many certificates, and large ones.
+                assert!(reader.few(&query, 0, 4096).unwrap().is_none());
+                assert!(reader.few(&query, 16, 10).unwrap().is_none());
+                few += 1;
+            }
+        }
+        assert!(few > 50);
+        // Nobody has searched for this word yet.
+        let reader = readers.get().unwrap();
+        let unknown = Query::Spelled(vec![vec!["nobody".into()]]);
+        assert!(reader.few(&unknown, 16, 4096).unwrap().is_none());
+        reader.find(&unknown, bounds).unwrap();
+        assert_eq!(reader.few(&unknown, 16, 4096).unwrap().map(|rows| rows.len()), Some(0));
+        // Many certificates have this word.
+        let common = Query::Spelled(vec![vec!["example".into()]]);
+        reader.find(&common, bounds).unwrap();
+        assert!(reader.few(&common, 16, 4096).unwrap().is_none());
     }
 
     #[test]
