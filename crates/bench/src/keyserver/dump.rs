@@ -97,3 +97,12 @@ pub(super) fn build(program: &Path, store: &Path, files: &[&Path]) -> measure::P
         measure::ProgramRun::new(program).arg("--quiet").arg("--store").arg(store).arg("build");
     run.args(files)
 }
+
+/// A build of a store for a keyserver, as `docs/keyserver.md` advises.
+pub(super) fn build_for_serving(
+    program: &Path,
+    store: &Path,
+    files: &[&Path],
+) -> measure::ProgramRun {
+    build(program, store, files).arg("--no-keygrips").arg("--page-size").arg("8")
+}

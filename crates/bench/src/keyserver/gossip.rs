@@ -119,7 +119,8 @@ fn talarias(bench: &Bench<'_>) -> Result<Met, BenchError> {
     let folder = folder.map_err(BenchError::io("make a folder in", bench.folder))?;
     let apart = apart(bench);
     let stores = ["a.db", "b.db"].map(|name| folder.path().join(name));
-    dump::build(program, &stores[0], &bench.dump.files(bench.options.certs)).measure()?;
+    dump::build_for_serving(program, &stores[0], &bench.dump.files(bench.options.certs))
+        .measure()?;
     std::fs::copy(&stores[0], &stores[1]).map_err(BenchError::io("write", &stores[1]))?;
     for (store, certs) in stores.iter().zip(&apart) {
         let path = store.with_extension("pgp");
