@@ -53,12 +53,12 @@ impl LateTexts {
         while let Some(row) = rows.next()? {
             let (id, change) = (row.get(0)?, row.get(1)?);
             while before.next_if(|late| late.id < id).is_some() {}
-            let late = match before.next_if(|late| (late.id, late.change) == (id, change)) {
-                Some(late) => late,
-                None => {
-                    let raw = connection.prepare_cached(ROW)?.query_row([id], RawRow::read)?;
-                    LateText { id, change, text: raw.summary().map(|s| search_text(&s)) }
-                }
+            let known = before.next_if(|late| (late.id, late.change) == (id, change));
+            let late = if let Some(known) = known {
+                known
+            } else {
+                let raw = connection.prepare_cached(ROW)?.query_row([id], RawRow::read)?;
+                LateText { id, change, text: raw.summary().map(|s| search_text(&s)) }
             };
             self.0.push(late);
         }
