@@ -411,6 +411,31 @@ fn checksums_move_into_the_rows_of_certificates_as_these_are_written() {
 }
 
 #[test]
+fn an_upgrade_passes_a_row_that_cannot_be_read() {
+    let folder = Folder::new();
+    let all = corpus(20);
+    drop(folder.filled(&all));
+    let connection = Connection::open(folder.path()).unwrap();
+    make_format_7(&connection);
+    connection.execute("UPDATE cert SET summary = zeroblob(3) WHERE id = 4", []).unwrap();
+    let mut store = folder.store();
+    assert_eq!(store.upgraded_from(), Some(7));
+    let name_of = |cert: &Cert| {
+        let text = String::from_utf8(cert.user_ids().next().unwrap().to_vec()).unwrap();
+        Query::Words(talaria_cert::user_id::words(&text).collect())
+    };
+    for (at, cert) in all.iter().enumerate().filter(|(at, _)| *at != 3) {
+        let found = store.select(&name_of(cert), 30).unwrap().rows;
+        assert!(found.iter().any(|row| row.summary.fingerprint() == cert.fingerprint()), "{at}");
+    }
+    let report = store.check(Depth::Structure, |_| {}).unwrap();
+    assert!(report.count > 0);
+    assert!(store.rebuild(NOW.into()).unwrap().is_clean());
+    assert_clean(&store);
+    assert_eq!(store.select(&name_of(&all[3]), 30).unwrap().rows.len(), 1);
+}
+
+#[test]
 fn older_formats_are_read_as_they_are_and_upgraded_only_by_writing() {
     for older in [4, 5, 7] {
         let folder = Folder::new();
