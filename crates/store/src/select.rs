@@ -632,18 +632,14 @@ impl Store {
         Ok(Some(rows))
     }
 
-    /// The number of certificates that the index of words has under a word in one of its spellings; `max` if there are more. `None`
-    /// if there is no such index.
+    /// The number of certificates that the index of words has under a word, in any spelling; `max` if there are more. `None` if it is
+    /// not one folded word, or if there is no such index.
     ///
     /// # Errors
     ///
     /// [`StoreError::Engine`].
-    pub fn word_frequency(
-        &self,
-        spellings: &[String],
-        max: u32,
-    ) -> Result<Option<u32>, StoreError> {
-        if !spellings.iter().all(|word| is_word(word)) || !self.has_index(TextIndex::Words)? {
+    pub fn word_frequency(&self, word: &str, max: u32) -> Result<Option<u32>, StoreError> {
+        if !is_word(word) || !self.has_index(TextIndex::Words)? {
             return Ok(None);
         }
         self.run(|connection| {
@@ -651,7 +647,7 @@ impl Store {
                 .prepare_cached(
                     "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)",
                 )?
-                .query_row((one_of(spellings), max), |row| row.get(0))
+                .query_row((one_of(&[word.to_owned()]), max), |row| row.get(0))
                 .map(Some)
         })
     }

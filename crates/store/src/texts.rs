@@ -27,12 +27,12 @@ pub(crate) struct LateTexts(Vec<LateText>);
 struct LateText {
     id: i64,
     change: i64,
-    /// `None` if the row cannot be read.
+    /// `None` if the row cannot be read, or if the text is too long to be kept: some characters become eighteen when they are folded.
     text: Option<String>,
 }
 
 impl LateTexts {
-    /// The certificates after number `until` whose text may match, or cannot be read.
+    /// The certificates after number `until` whose text may match, or is not known.
     pub(crate) fn candidates(
         &mut self,
         connection: &Connection,
@@ -58,7 +58,8 @@ impl LateTexts {
                 known
             } else {
                 let raw = connection.prepare_cached(ROW)?.query_row([id], RawRow::read)?;
-                LateText { id, change, text: raw.summary().map(|s| search_text(&s)) }
+                let text = raw.summary().map(|summary| search_text(&summary));
+                LateText { id, change, text: text.filter(|text| text.len() <= LATE_BYTES_MAX) }
             };
             self.0.push(late);
         }
@@ -276,6 +277,33 @@ mod tests {
         let many = Query::Words(vec!["name499".into()]);
         assert_eq!(store.select(&many, 9).unwrap().rows.len(), 2);
         assert!(store.check(Depth::Signatures, |_| ()).unwrap().is_clean());
+    }
+
+    #[test]
+    fn a_text_that_grows_when_it_is_folded_is_found_and_not_kept() {
+        let made = talaria_bench::Generate { count: 2, ..talaria_bench::Generate::default() };
+        let certs = talaria_bench::certs(&made);
+        let mut store = Store::in_memory(Path::new("memory")).unwrap();
+        // One character of three octets, and eighteen characters when it is folded.
+        let name = format!("Grown {}", "\u{fdfa} ".repeat(400));
+        let mut raw = certs[0].as_bytes().to_vec();
+        let length = u16::try_from(name.len() - 192).unwrap() + 0xc000;
+        raw.push(0xcd);
+        raw.extend(length.to_be_bytes());
+        raw.extend_from_slice(name.as_bytes());
+        let cert = Cert::parse(&raw).unwrap();
+        let all = vec![cert.clone(), certs[1].clone()];
+        store.ingest(all, Verification::Full, NOW.into()).unwrap();
+        let until = indexed_until(&store.connection).unwrap();
+        assert_eq!(late_ids(&store.connection, until).unwrap(), [1, 2]);
+        for query in [Query::Words(vec!["grown".into()]), Query::Substring("grow".into())] {
+            let found = store.select(&query, 9).unwrap().rows;
+            let found: Vec<_> = found.iter().map(|row| row.summary.fingerprint()).collect();
+            assert_eq!(found, [cert.fingerprint()]);
+        }
+        let texts = store.late_texts.borrow();
+        let kept: Vec<bool> = texts.0.iter().map(|late| late.text.is_some()).collect();
+        assert_eq!(kept, [false, true]);
     }
 
     #[test]

@@ -2,28 +2,29 @@
 //! some seconds: searches tend to repeat the same names.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use talaria_cert::Query;
+use talaria_cert::{Query, user_id};
 use talaria_store::{Store, StoreError};
 
 /// The time for which an answer holds. A server takes some ten thousand certificates in it.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Words that are remembered. If there are more, all are forgotten.
+/// Words that are remembered, and the octets of each: strangers choose both. If there are more words, all are forgotten.
 const WORDS_MAX: usize = 4096;
+const WORD_BYTES_MAX: usize = 64;
 
-/// Certificates with each of the words of a search, counted together, up to which the search is short. The index looks at each of them at
-/// most once, in some 30 ns.
+/// Certificates with each of the words of a search, counted together, up to which the search is short. The index looks at each of
+/// them at most once, in some 30 ns.
 const CERTS_MAX: u32 = 16_000;
 
 /// Words of a search, above which its cost is not estimated.
 const SEARCH_WORDS_MAX: usize = 4;
 
-/// The frequencies that are remembered, by the spellings of a word.
+/// The frequencies that are remembered, by the form that all spellings of a word share.
 #[derive(Debug, Default)]
-pub(crate) struct Frequencies(Mutex<HashMap<Vec<String>, Entry>>);
+pub(crate) struct Frequencies(Mutex<HashMap<String, Entry>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -32,38 +33,45 @@ struct Entry {
     at: Instant,
 }
 
+/// The words of a search in the form that their spellings share. `None` if the cost of the search is not estimated.
+fn forms(query: &Query) -> Option<Vec<String>> {
+    let Query::Spelled(words) = query else { return None };
+    let form = |word: &Vec<String>| {
+        Some(user_id::shared_form(word.first()?)).filter(|form| form.len() <= WORD_BYTES_MAX)
+    };
+    if words.len() > SEARCH_WORDS_MAX { None } else { words.iter().map(form).collect() }
+}
+
 impl Frequencies {
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of certificates with a word, if it is known.
+    fn known(&self, form: &str) -> Option<u32> {
+        let entry = self.entries().get(form).copied();
+        entry.filter(|entry| entry.at.elapsed() < FRESH).map(|entry| entry.certs)
+    }
+
     /// Whether a search is known to be short, because its words are rare.
     pub(crate) fn are_low(&self, query: &Query) -> bool {
-        let Query::Spelled(words) = query else { return false };
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |word: &Vec<String>| {
-            known.get(word).filter(|entry| entry.at.elapsed() < FRESH).map(|entry| entry.certs)
-        };
-        if words.len() > SEARCH_WORDS_MAX {
-            return false;
-        }
-        let all = words.iter().map(of).sum::<Option<u32>>();
-        all.is_some_and(|all| all <= CERTS_MAX)
+        let certs = forms(query)
+            .and_then(|forms| forms.iter().map(|form| self.known(form)).sum::<Option<u32>>());
+        certs.is_some_and(|certs| certs <= CERTS_MAX)
     }
 
     /// Asks the index for the words of a search whose frequencies are not known.
     pub(crate) fn learn(&self, store: &Store, query: &Query) -> Result<(), StoreError> {
-        let Query::Spelled(words) = query else { return Ok(()) };
-        for word in words.iter().take(SEARCH_WORDS_MAX) {
-            let is_known = {
-                let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                known.get(word).is_some_and(|entry| entry.at.elapsed() < FRESH)
-            };
-            if is_known {
+        for form in forms(query).unwrap_or_default() {
+            if self.known(&form).is_some() {
                 continue;
             }
-            let Some(certs) = store.word_frequency(word, CERTS_MAX + 1)? else { return Ok(()) };
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= WORDS_MAX {
-                known.clear();
+            let Some(certs) = store.word_frequency(&form, CERTS_MAX + 1)? else { return Ok(()) };
+            let mut entries = self.entries();
+            if entries.len() >= WORDS_MAX {
+                entries.clear();
             }
-            known.insert(word.clone(), Entry { certs, at: Instant::now() });
+            entries.insert(form, Entry { certs, at: Instant::now() });
         }
         Ok(())
     }
@@ -73,7 +81,7 @@ impl Frequencies {
 mod tests {
     use std::path::Path;
 
-    use talaria_cert::{Cert, Verification, user_id};
+    use talaria_cert::{Cert, Verification};
 
     use super::*;
 
@@ -103,7 +111,7 @@ mod tests {
         let frequencies = Frequencies::default();
         let (rare, common) = ("rare", "common");
         let both = format!("{rare} {common}");
-        let frequency = |word: &str| store.word_frequency(&[word.into()], 16_500).unwrap();
+        let frequency = |word: &str| store.word_frequency(word, 16_500).unwrap();
         assert_eq!(["nobody", rare, common].map(frequency), [Some(0), Some(100), Some(16_500)]);
         assert!(!frequencies.are_low(&spelled(rare)), "nobody has asked yet");
         for text in [rare, common] {
@@ -120,5 +128,12 @@ mod tests {
             frequencies.learn(&store, &spelled(&format!("word{number}"))).unwrap();
         }
         assert!(frequencies.0.lock().unwrap().len() <= WORDS_MAX);
+        let long = spelled(&"a".repeat(8000));
+        frequencies.learn(&store, &long).unwrap();
+        assert!(frequencies.are_low(&long), "its spellings are one letter");
+        let long = spelled(&"b".repeat(8000));
+        frequencies.learn(&store, &long).unwrap();
+        assert!(!frequencies.are_low(&long));
+        assert!(frequencies.entries().keys().all(|word| word.len() <= WORD_BYTES_MAX));
     }
 }
