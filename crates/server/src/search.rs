@@ -96,6 +96,13 @@ impl Search {
         })
     }
 
+    /// The text of a search for words, and their spellings. `None` if it has no words, or if the policy allows no such searches.
+    fn words(&self, config: &Config) -> Option<(&str, Vec<Vec<String>>)> {
+        let (Self::Address(_, text) | Self::Words(text)) = self else { return None };
+        let spellings = user_id::spellings(text);
+        (config.policy.word_search && !spellings.is_empty()).then_some((text, spellings))
+    }
+
     /// The rows that have its words in their user IDs, in any spelling. If there are too many, those with the words as they were
     /// typed come first.
     pub(crate) async fn rows_with_words(
@@ -103,11 +110,7 @@ impl Search {
         store: &mut Reading,
         config: &Config,
     ) -> Result<Page, Refusal> {
-        let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(Page::default()) };
-        let spellings = user_id::spellings(text);
-        if spellings.is_empty() || !config.policy.word_search {
-            return Ok(Page::default());
-        }
+        let Some((text, spellings)) = self.words(config) else { return Ok(Page::default()) };
         let bounds = Bounds { results: config.policy.results, looks: LOOKS_MAX };
         let is_spelled_once = spellings.iter().all(|word| word.len() == 1);
         let all = store.find(&Query::Spelled(spellings), bounds).await?;
@@ -128,11 +131,7 @@ impl Search {
         store: &mut Reading,
         config: &Config,
     ) -> Result<Option<Vec<Row>>, Refusal> {
-        let (Self::Address(_, text) | Self::Words(text)) = self else { return Ok(None) };
-        let spellings = user_id::spellings(text);
-        if spellings.is_empty() || !config.policy.word_search {
-            return Ok(None);
-        }
+        let Some((_, spellings)) = self.words(config) else { return Ok(None) };
         let count = FEW_ROWS.min(config.policy.results);
         Ok(store.few(&Query::Spelled(spellings), count, FEW_ROW_BYTES).await?)
     }

@@ -185,7 +185,8 @@ fn describe(table: &mut Table, bench: &Bench<'_>) {
         Cell::from(WANTED.min(bench.options.certs)),
     ));
     table.note(format!(
-        "talaria keeps connections (HTTP/1.1); its store has pages of 8 KiB and no index of keygrips. SKS answers with HTTP/1.0 and closes the connection \
+        "talaria keeps connections (HTTP/1.1); its store has pages of 8 KiB and no index of \
+         keygrips. SKS answers with HTTP/1.0 and closes the connection \
          after each answer, so that each of its requests is a connection of its own; sks recon runs \
          beside sks db. Loads with additions: {ADDED_PER_S} certificates per second, one per \
          request, are offered over 8 more connections; what was taken is in the table, and the \

@@ -38,7 +38,7 @@ enum Name {
     Words,
     /// Runs of three characters
     Trigrams,
-    /// Keygrips
+    /// Keygrips, the names of keys in gpg-agent
     Keygrips,
 }
 

@@ -128,12 +128,18 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_long_log_is_copied_while_the_writer_goes_on() {
+    /// A store, and a second connection to it.
+    fn opened() -> (tempfile::TempDir, Store, Store) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("certs.db");
-        let mut store = Store::open(&path, Access::Create).unwrap();
+        let store = Store::open(&path, Access::Create).unwrap();
         let second = Store::open(&path, Access::Write).unwrap();
+        (folder, store, second)
+    }
+
+    #[test]
+    fn a_long_log_is_copied_while_the_writer_goes_on() {
+        let (folder, mut store, second) = opened();
         let (told, copies) = channel();
         let copier = Copier::start(&mut store, second, move |error| {
             told.send(error.is_none()).unwrap();
@@ -172,10 +178,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_is_late_waits_for_the_copy_on_its_way() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("certs.db");
-        let mut store = Store::open(&path, Access::Create).unwrap();
-        let second = Store::open(&path, Access::Write).unwrap();
+        let (_folder, mut store, second) = opened();
         let copier = Copier::start(&mut store, second, |_| ()).unwrap();
         let turn = copier.state.turn.lock().unwrap();
         let (told, caught_up) = channel();
