@@ -5,7 +5,7 @@
 //! files only. `talaria-dump.txt` records the position in the change log where the dump ends; it is written
 //! last.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,7 +14,9 @@ use md5::{Digest as _, Md5};
 use talaria_cert::{Cert, Fingerprint};
 
 use crate::export::{Chosen, each};
-use crate::file_steps::{WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder};
+use crate::file_steps::{
+    FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
+};
 use crate::{Error, Exported, Monitor, Signatures, Stores, Token, timestamp};
 
 /// The file with the position in the change log where a dump ends.
@@ -191,21 +193,16 @@ fn number_of(name: &str) -> Option<u32> {
 /// A locked folder with a dump.
 struct Folder {
     path: PathBuf,
-    lock: File,
+    _lock: FolderLock,
 }
 
 impl Folder {
     fn open(path: &Path) -> Result<Self, Error> {
         make_folder(path, 0o777).map_err(|error| failed("make", path, error))?;
-        let lock = File::open(path).map_err(|error| failed("open", path, error))?;
-        let folder = Self { path: path.to_owned(), lock };
-        match folder.lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(folder.refuse("another process is writing a dump to the folder"));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("lock", path, error)),
-        }
+        let lock = FolderLock::try_take(path).map_err(|error| failed("lock", path, error))?;
+        let lock =
+            lock.ok_or_else(|| refuse(path, "another process is writing a dump to the folder"))?;
+        let folder = Self { path: path.to_owned(), _lock: lock };
         // Remove the temporary files of a dump that was killed.
         for name in folder.names()? {
             let is_ours = |name: &str| {
@@ -220,7 +217,7 @@ impl Folder {
     }
 
     fn refuse(&self, what: &'static str) -> Error {
-        Error::Dump { folder: self.path.clone(), what }
+        refuse(&self.path, what)
     }
 
     fn names(&self) -> Result<Vec<String>, Error> {
@@ -413,6 +410,10 @@ impl Metadata {
 /// A time in the format of SKS, in UTC.
 fn time(seconds: u32) -> String {
     timestamp(seconds).replace('T', " ").replace('Z', "")
+}
+
+fn refuse(folder: &Path, what: &'static str) -> Error {
+    Error::Dump { folder: folder.to_owned(), what }
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {

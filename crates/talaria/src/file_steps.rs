@@ -1,6 +1,6 @@
 //! Steps on files and folders, which the simulator of disks sees and can make fail.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -70,6 +70,38 @@ impl Write for WrittenFile {
     }
 }
 
+/// A lock on a folder against other processes and threads.
+///
+/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that another thread is just
+/// starting has a copy of it for a moment.
+pub(crate) struct FolderLock(File);
+
+impl FolderLock {
+    /// Waits for the lock on a folder.
+    pub(crate) fn wait(folder: &Path) -> io::Result<Self> {
+        let file = File::open(folder)?;
+        file.lock()?;
+        Ok(Self(file))
+    }
+
+    /// Locks a folder. Returns `None` if it is locked already.
+    pub(crate) fn try_take(folder: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(folder)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file gives the lock up, too, as soon as nobody has a copy.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Renames a file. A file of the new name is replaced.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     take(FileStep::Rename { from, to }, || fs::rename(from, to))
@@ -124,6 +156,16 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_ends_although_a_copy_of_its_file_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = FolderLock::wait(folder.path()).unwrap();
+        let _copy = lock.0.try_clone().unwrap();
+        assert!(FolderLock::try_take(folder.path()).unwrap().is_none());
+        drop(lock);
+        assert!(FolderLock::try_take(folder.path()).unwrap().is_some());
+    }
 
     #[test]
     fn folders_are_made_with_those_above_them() {

@@ -41,7 +41,7 @@ pub use talaria_message::make::{
     SubkeyOptions, SubkeyUse,
 };
 
-use crate::file_steps::{make_folder, remove, sync_folder};
+use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
 use crate::messages::described;
 use crate::new_file::{NewFile, TEMPORARY};
 use crate::{Error, Stores};
@@ -268,13 +268,12 @@ impl KeyStore {
 
     /// Locks the folder against changes by others until the value is dropped. Creates the folder if it does
     /// not exist.
-    fn lock(&self) -> Result<File, Error> {
+    fn lock(&self) -> Result<FolderLock, Error> {
         make_folder(&self.folder, 0o700).map_err(|error| failed("make", &self.folder, error))?;
-        let folder =
-            File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
-        folder.lock().map_err(|error| failed("lock", &self.folder, error))?;
+        let lock =
+            FolderLock::wait(&self.folder).map_err(|error| failed("lock", &self.folder, error))?;
         self.sweep().map_err(|error| failed("clean up", &self.folder, error))?;
-        Ok(folder)
+        Ok(lock)
     }
 
     /// Removes the temporary files of writers that were killed. The caller holds the lock, so no writer uses them.

@@ -1,6 +1,6 @@
 //! This machine's record of a repository, which reveals a rollback.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -32,9 +32,17 @@ pub struct State {
 }
 
 /// A lock that only one process has.
+///
+/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that another thread is just
+/// starting has a copy of it for a moment.
 #[derive(Debug)]
-pub struct RunLock {
-    _file: File,
+pub struct RunLock(File);
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        // Closing the file gives the lock up, too, as soon as nobody has a copy.
+        let _ = self.0.unlock();
+    }
 }
 
 impl State {
@@ -103,23 +111,23 @@ impl State {
     ///
     /// [`BackupError::Refused`] if another process has the lock; errors of the file system.
     pub fn lock_run(&self) -> Result<RunLock> {
-        let file = self.lock("run", rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(RunLock { _file: file })
+        let (file, path) = self.lock_file("run")?;
+        match file.try_lock() {
+            Ok(()) => Ok(RunLock(file)),
+            Err(TryLockError::WouldBlock) => Err(BackupError::Refused(format!(
+                "another process is backing up to this repository ({path} is locked); wait until it has ended"
+            ))),
+            Err(TryLockError::Error(source)) => Err(BackupError::File { path, source }),
+        }
     }
 
-    fn lock(&self, name: &str, how: rustix::fs::FlockOperation) -> Result<File> {
+    /// A file that is only locked, and its name.
+    fn lock_file(&self, name: &str) -> Result<(File, String)> {
         let path = self.folder.join(name);
-        let failed = |source| BackupError::File { path: path.display().to_string(), source };
-        let file = File::create(&path).map_err(failed)?;
-        match rustix::fs::flock(&file, how) {
-            Ok(()) => Ok(file),
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
-                Err(BackupError::Refused(format!(
-                    "another process is backing up to this repository ({} is locked); wait until it has ended",
-                    path.display()
-                )))
-            }
-            Err(error) => Err(failed(error.into())),
+        let name = path.display().to_string();
+        match File::create(path) {
+            Ok(file) => Ok((file, name)),
+            Err(source) => Err(BackupError::File { path: name, source }),
         }
     }
 
@@ -180,7 +188,8 @@ impl State {
         configuration: u32,
         heads: &Heads,
     ) -> Result<()> {
-        let _lock = self.lock("lock", rustix::fs::FlockOperation::LockExclusive)?;
+        let (lock, path) = self.lock_file("lock")?;
+        lock.lock().map_err(|source| BackupError::File { path, source })?;
         // Another process may have seen more.
         self.read()?;
         for (client, head) in heads {
@@ -261,6 +270,8 @@ mod tests {
         state.remember(&owner, 2, &heads(4)).unwrap();
         let run = state.lock_run().unwrap();
         assert!(matches!(state.lock_run(), Err(BackupError::Refused(_))));
+        // A program that is being started has a copy of the file.
+        let _copy = run.0.try_clone().unwrap();
         drop(run);
         state.lock_run().unwrap();
         let state = State::open(folder.path(), repository).unwrap();

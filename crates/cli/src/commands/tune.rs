@@ -169,7 +169,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 /// The folder for the measured stores beside the user's store. It is locked while it is in use, and removed when dropped.
 struct Scratch {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Scratch {
@@ -206,7 +206,7 @@ impl Scratch {
                     .map_err(|error| failed("remove", &left.path().display().to_string(), error))?;
             }
         }
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, lock })
     }
 }
 
@@ -214,6 +214,8 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // The measurements have removed their folders.
         let _ = fs::remove_dir(&self.path);
+        // A program that another thread is just starting has a copy of the file for a moment, which keeps the lock.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -5,7 +5,7 @@
 //! store has committed the certificate, where `STORE` names the store. If the process is killed before, the next one
 //! looks into the store and finishes the work or takes it back ([`KeyStore::settle`]).
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use super::{
     EXTENSION, GenerateOptions, Generated, KeyStore, Protection, UNFINISHED, failed, of_make,
     public, serialized,
 };
-use crate::file_steps::{folder_of, remove_if_there, rename, sync_folder};
+use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
 use crate::new_file::NewFile;
 use crate::{Error, Stores};
 
@@ -30,7 +30,7 @@ pub struct NewKey<'a> {
     path: PathBuf,
     revocation: PathBuf,
     is_published: bool,
-    _lock: File,
+    _lock: FolderLock,
 }
 
 impl KeyStore {
@@ -78,13 +78,11 @@ impl KeyStore {
             return Ok(());
         };
         let name = store.store.name()?;
-        let folder =
-            File::open(&self.folder).map_err(|error| failed("open", &self.folder, error))?;
-        match folder.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(failed("lock", &self.folder, error)),
-        }
+        let lock = FolderLock::try_take(&self.folder)
+            .map_err(|error| failed("lock", &self.folder, error))?;
+        let Some(_lock) = lock else {
+            return Ok(());
+        };
         for (path, fingerprint, of_store) in unfinished {
             if of_store != name || !path.exists() {
                 continue;
