@@ -3,9 +3,11 @@
 //! format 8 have it in `checksum`, until they are written again.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Verdict, View};
 
@@ -19,15 +21,9 @@ pub(crate) type BytesDigest = [u8; 16];
 const SEAL_COUNT: usize = 10_000;
 const SEAL_BYTES: usize = 64 << 20;
 
-/// The columns of a [`Blob`], from tables `blob` and `checksum`.
-const SELECT: &str = "SELECT blob.id, blob.verdicts, blob.bytes, \
-    coalesce(blob.digest, checksum.digest), coalesce(blob.sum, checksum.sum) \
-    FROM blob LEFT JOIN checksum ON checksum.cert = blob.id";
-
-/// The columns of a [`Checksum`].
-const SELECT_CHECKSUM: &str = "SELECT coalesce(blob.digest, checksum.digest), \
-    coalesce(blob.sum, checksum.sum) \
-    FROM blob LEFT JOIN checksum ON checksum.cert = blob.id WHERE blob.id = ?1";
+/// The columns of a [`Checksum`], from tables `blob` and `checksum`. A row that has one costs no look at `checksum`.
+const CHECKSUM: &str = "coalesce(blob.digest, (SELECT digest FROM checksum WHERE cert = blob.id)), \
+    coalesce(blob.sum, (SELECT sum FROM checksum WHERE cert = blob.id))";
 
 /// A certificate as stored.
 #[derive(Debug)]
@@ -109,42 +105,62 @@ impl Blob {
 }
 
 /// The statement for one certificate.
-pub(crate) fn select_one() -> String {
-    format!("{SELECT} WHERE blob.id = ?1")
+pub(crate) static BY_ID: LazyLock<String> =
+    LazyLock::new(|| select("FROM blob WHERE blob.id = ?1"));
+
+/// The statements for the first two certificates that an index has under some handles, without those that are too long.
+pub(crate) static BY_KEY: LazyLock<String> = LazyLock::new(|| select_short("key"));
+pub(crate) static BY_ADDRESS: LazyLock<String> = LazyLock::new(|| select_short("address"));
+
+fn select_short(index: &str) -> String {
+    format!(
+        "SELECT blob.id, blob.verdicts, \
+         CASE WHEN length(blob.bytes) <= ?3 THEN blob.bytes END, {CHECKSUM} \
+         FROM {index} LEFT JOIN blob ON blob.id = {index}.cert \
+         WHERE {index}.handle BETWEEN ?1 AND ?2 LIMIT 2"
+    )
 }
 
-/// The statement for one certificate, if it is not too long.
-pub(crate) fn select_short() -> String {
-    format!("{SELECT} WHERE blob.id = ?1 AND length(blob.bytes) <= ?2")
-}
-
-/// A certificate as stored, damaged or not. `None` also if it has more than `bytes_max` octets; then it is not read.
-pub(crate) fn get_short(
-    connection: &Connection,
-    id: i64,
-    bytes_max: u32,
-) -> rusqlite::Result<Option<Blob>> {
-    read_one(connection, &select_short(), (id, bytes_max))
+fn select(from: &str) -> String {
+    format!("SELECT blob.id, blob.verdicts, blob.bytes, {CHECKSUM} {from}")
 }
 
 /// A certificate as stored, damaged or not.
 pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
-    read_one(connection, &select_one(), [id])
+    read_one(connection, || {
+        connection.prepare_cached(&BY_ID)?.query_row([id], Blob::read).optional()
+    })
+}
+
+/// The certificate that [`BY_KEY`] or [`BY_ADDRESS`] finds under the handles from `first` to `last`, damaged or not. `None` if
+/// there is another one, or if it has more than `bytes_max` octets; then it is not read.
+pub(crate) fn get_sole(
+    connection: &Connection,
+    statement: &str,
+    (first, last): (i64, i64),
+    bytes_max: u32,
+) -> rusqlite::Result<Option<Blob>> {
+    read_one(connection, || {
+        let mut statement = connection.prepare_cached(statement)?;
+        let mut rows = statement.query((first, last, bytes_max))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let is_short = row.get_ref(2)? != ValueRef::Null;
+        let blob = if is_short { Some(Blob::read(row)?) } else { None };
+        let is_sole = rows.next()?.is_none();
+        Ok(blob.filter(|_| is_sole))
+    })
 }
 
 fn read_one(
     connection: &Connection,
-    statement: &str,
-    values: impl Params + Clone,
+    read: impl Fn() -> rusqlite::Result<Option<Blob>>,
 ) -> rusqlite::Result<Option<Blob>> {
-    let read =
-        |values| connection.prepare_cached(statement)?.query_row(values, Blob::read).optional();
-    let blob = read(values.clone())?;
+    let blob = read()?;
     // Its checksum may be where this connection does not look yet.
     if blob.as_ref().is_some_and(|blob| blob.checksum.is_none())
         && schema::leave_older_form(connection)?
     {
-        return read(values);
+        return read();
     }
     Ok(blob)
 }
@@ -168,7 +184,7 @@ pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Resul
 /// Whether a certificate is still the one that was read, as its checksum says.
 pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     let stored = connection
-        .prepare_cached(SELECT_CHECKSUM)?
+        .prepare_cached(&format!("SELECT {CHECKSUM} FROM blob WHERE blob.id = ?1"))?
         .query_row([blob.id], |row| Ok(Checksum::read(row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(stored.flatten() == blob.checksum)
@@ -189,10 +205,10 @@ pub(crate) fn batch(
     part: Part,
 ) -> rusqlite::Result<Vec<Blob>> {
     schema::leave_older_form(connection)?;
-    let mut statement = connection.prepare_cached(&format!(
-        "{SELECT} WHERE blob.id > ?1 AND {} ORDER BY blob.id",
+    let mut statement = connection.prepare_cached(&select(&format!(
+        "FROM blob WHERE blob.id > ?1 AND {} ORDER BY blob.id",
         part.condition("blob.id")
-    ))?;
+    )))?;
     let mut rows = statement.query([after])?;
     let (mut blobs, mut total) = (Vec::new(), 0);
     while blobs.len() < count

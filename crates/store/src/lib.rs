@@ -90,7 +90,7 @@ pub use operator::Operator;
 pub use place::{FileKind, OpenFiles, file_kind};
 pub use reindex::{ReindexProgress, ReindexStep};
 pub use schema::{FORMAT, TextIndex};
-pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection};
+pub use select::{Cursor, CursorError, HOLDERS_MAX, Order, Selection, Sole};
 pub use snapshot::Snapshot;
 pub use store::{Access, LOG_BYTES, Layout, LogToSync, Row, Store};
 pub use talaria_cert::merge::{IngestOutcome, IngestRefusal, Ingested, LeftOut, Stored};

@@ -89,10 +89,6 @@ const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
     (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT 2) AS named \
     JOIN cert ON cert.id = named.cert";
 
-/// The first two certificates that an index has under some handles.
-const SOLE_WITH_KEY: &str = "SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
-const SOLE_WITH_ADDRESS: &str = "SELECT cert FROM address WHERE handle BETWEEN ?1 AND ?2 LIMIT 2";
-
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
 pub struct Selection {
@@ -100,6 +96,18 @@ pub struct Selection {
     pub rows: Vec<Row>,
     /// Whether there are more matches.
     pub more: bool,
+}
+
+/// The only certificate that an index has under a name.
+#[derive(Clone, Debug)]
+pub struct Sole {
+    /// Its number in the store.
+    pub id: CertId,
+    /// The certificate, with its verdicts.
+    pub stored: Stored,
+    /// The digest of its octets ([`talaria_cert::merge::bytes_digest`]). `None` if it has no checksum yet, since the store was
+    /// upgraded.
+    pub digest: Option<[u8; 16]>,
 }
 
 /// The order of a walk.
@@ -251,35 +259,26 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn sole(
-        &self,
-        query: &Query,
-        bytes_max: u32,
-    ) -> Result<Option<(CertId, Stored)>, StoreError> {
-        let (statement, (first, last)) = match query {
-            Query::KeyId(id) => (SOLE_WITH_KEY, handles(*id)),
+    pub fn sole(&self, query: &Query, bytes_max: u32) -> Result<Option<Sole>, StoreError> {
+        let (statement, handles) = match query {
+            Query::KeyId(id) => (&blob::BY_KEY, handles(*id)),
             Query::Fingerprint(bytes) => match key_id(bytes) {
-                Some(id) => (SOLE_WITH_KEY, handles(id)),
+                Some(id) => (&blob::BY_KEY, handles(id)),
                 None => return Ok(None),
             },
             Query::Email(email) => {
                 let handle = Handle::of_addressee(&Addressee::from(email.clone()));
-                (SOLE_WITH_ADDRESS, (handle.0.cast_signed(), handle.0.cast_signed()))
+                (&blob::BY_ADDRESS, (handle.0.cast_signed(), handle.0.cast_signed()))
             }
             _ => return Ok(None),
         };
-        let ids: Vec<i64> = self.run(|connection| {
-            connection
-                .prepare_cached(statement)?
-                .query_map((first, last), |row| row.get(0))?
-                .collect()
-        })?;
-        let [id] = ids[..] else { return Ok(None) };
-        let blob = self.run(|connection| blob::get_short(connection, id, bytes_max))?;
-        let stored = blob.map(|blob| self.decode_blob(&blob)).transpose()?;
+        let blob =
+            self.run(|connection| blob::get_sole(connection, statement, handles, bytes_max))?;
+        let Some(blob) = blob else { return Ok(None) };
+        let stored = self.decode_blob(&blob)?;
+        let sole = Sole { id: CertId::new(blob.id), digest: blob.written_digest(), stored };
         // Handles collide.
-        let stored = stored.filter(|stored| query.names(&stored.cert));
-        Ok(stored.map(|stored| (CertId::new(id), stored)))
+        Ok(Some(sole).filter(|sole| query.names(&sole.stored.cert)))
     }
 
     /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
@@ -869,6 +868,7 @@ mod tests {
     use std::path::Path;
 
     use rusqlite::StatementStatus;
+    use talaria_cert::merge::bytes_digest;
     use talaria_cert::{Cert, Verification};
 
     use super::*;
@@ -935,13 +935,15 @@ mod tests {
                 assert_eq!(found.rows.len(), 1);
                 let stored = store.stored(found.rows[0].id).unwrap().unwrap();
                 let length = u32::try_from(stored.cert.as_bytes().len()).unwrap();
-                let (id, sole) = store.sole(&query, length).unwrap().unwrap();
-                assert_eq!((id, sole.cert), (found.rows[0].id, stored.cert));
+                let sole = store.sole(&query, length).unwrap().unwrap();
+                let digest = bytes_digest(stored.cert.as_bytes());
+                assert_eq!((sole.id, sole.digest), (found.rows[0].id, Some(digest)));
+                assert_eq!(sole.stored.cert, stored.cert);
                 // A longer one is not read.
                 assert!(store.sole(&query, length - 1).unwrap().is_none());
             }
         }
-        for statement in [WITH_KEY, SOLE_WITH_KEY, &blob::select_one(), &blob::select_short()] {
+        for statement in [WITH_KEY, &blob::BY_ID, &blob::BY_KEY] {
             let statement = store.connection.prepare_cached(statement).unwrap();
             assert!(statement.get_status(StatementStatus::Run) >= 5);
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Verdict};
 use talaria_store::{CertId, ChangeNumber, Store, StoreError};
 
@@ -42,8 +43,16 @@ pub(crate) type Found = (CertId, ChangeNumber, Arc<[Verdict]>);
 #[derive(Clone, Debug)]
 struct Entry {
     change: ChangeNumber,
+    /// The digest of the octets that they are about.
+    digest: [u8; 16],
     at: Instant,
     verdicts: Arc<[Verdict]>,
+}
+
+impl Entry {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < FRESH
+    }
 }
 
 impl Certified {
@@ -62,7 +71,8 @@ impl Certified {
         }
         let stored = verdicts;
         let verdicts: Arc<[Verdict]> = store.certified(cert, stored)?.into();
-        let entry = Entry { change, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
+        let digest = bytes_digest(cert.as_bytes());
+        let entry = Entry { change, digest, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = |(&old, &new)| old != new && new == Verdict::Certified;
         if stored.iter().zip(&*verdicts).any(is_new) && known.unwritten.len() < WAITING_MAX {
@@ -106,11 +116,19 @@ impl Certified {
         self.known(cert).is_some()
     }
 
-    /// The remembered verdicts on a certificate.
-    pub(crate) fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
+    /// The remembered verdicts on a certificate whose octets have a digest. They belong to these octets, whatever the last change
+    /// of the certificate is.
+    pub(crate) fn known_by_digest(&self, id: CertId, digest: [u8; 16]) -> Option<Arc<[Verdict]>> {
+        self.fresh(id, |entry| entry.digest == digest)
+    }
+
+    fn known(&self, (id, change): (CertId, ChangeNumber)) -> Option<Arc<[Verdict]>> {
+        self.fresh(id, |entry| entry.change == change)
+    }
+
+    fn fresh(&self, id: CertId, is_meant: impl FnOnce(&Entry) -> bool) -> Option<Arc<[Verdict]>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known.by_cert.get(&id)?;
-        let is_fresh = entry.change == change && entry.at.elapsed() < FRESH;
-        is_fresh.then(|| Arc::clone(&entry.verdicts))
+        (is_meant(entry) && entry.is_fresh()).then(|| Arc::clone(&entry.verdicts))
     }
 }

@@ -12,8 +12,8 @@ use talaria_cert::{
     Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
 };
 use talaria_store::{
-    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Store, StoreError, TextIndex,
-    Unobtainable,
+    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Sole, Store, StoreError,
+    TextIndex, Unobtainable,
 };
 
 use super::certified::Certified;
@@ -260,7 +260,8 @@ impl Reader {
         judging: Judging,
         bytes_max: u32,
     ) -> Result<Option<Stored>, StoreError> {
-        let Some((id, mut stored)) = self.store().sole(query, bytes_max)? else { return Ok(None) };
+        let Some(sole) = self.store().sole(query, bytes_max)? else { return Ok(None) };
+        let Sole { id, mut stored, digest } = sole;
         if judging == Judging::Stored {
             return Ok(Some(stored));
         }
@@ -268,8 +269,8 @@ impl Reader {
             return Ok(None);
         }
         if judging == Judging::All && stored.verdicts.iter().any(|verdict| verdict.is_by_others()) {
-            let Some(change) = self.store().last_change(id)? else { return Ok(None) };
-            let Some(known) = self.certified.known((id, change)) else { return Ok(None) };
+            let known = digest.and_then(|digest| self.certified.known_by_digest(id, digest));
+            let Some(known) = known else { return Ok(None) };
             stored.verdicts = known.to_vec();
         }
         Ok(Some(stored))
@@ -530,7 +531,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use talaria_bench::{Generate, certs};
-    use talaria_cert::{Limits, Verification};
+    use talaria_cert::{Cert, Limits, Tag, Verification};
     use talaria_store::Preparation;
 
     use super::*;
@@ -556,13 +557,16 @@ mod tests {
     }
 
     fn add(store: &mut Store, number: u64) {
+        write(store, certs(&Generate { first: number, count: 1, ..Generate::default() }));
+    }
+
+    fn write(store: &mut Store, certs: Vec<Cert>) {
         let preparation = Preparation {
             limits: Limits::default(),
-            verification: Verification::Deferred,
+            verification: Verification::Full,
             now: 1_740_000_000.into(),
             allowed: Duration::MAX,
         };
-        let certs = certs(&Generate { first: number, count: 1, ..Generate::default() });
         let mut intakes = [store.prepare(certs, &preparation).unwrap()];
         store.write(&mut intakes, 1, 1_740_000_000.into()).unwrap();
     }
@@ -596,6 +600,37 @@ mod tests {
     #[test]
     fn a_reading_sees_what_another_process_has_written_a_little_later() {
         add_and_read(|_| std::thread::sleep(KEPT));
+    }
+
+    #[test]
+    fn a_certificate_is_given_out_by_itself_once_its_signatures_were_judged() {
+        let (_folder, mut store, readers) = opened();
+        let all = certs(&Generate { count: 20, ..Generate::default() });
+        let mut judged = 0;
+        for cert in &all {
+            let query = Query::Fingerprint(cert.fingerprint().as_bytes().to_vec());
+            // First without the last signature, and then with it.
+            let last = cert.packets().len() - 1;
+            let shorter =
+                cert.retain(|number, packet| number < last || packet.tag != Tag::SIGNATURE);
+            for version in [shorter, cert.clone()] {
+                write(&mut store, vec![version.clone()]);
+                readers.have_to_look();
+                let reader = readers.get().unwrap();
+                let sole = || reader.sole(&query, Judging::All, u32::MAX).unwrap();
+                let own = reader.sole(&query, Judging::Stored, u32::MAX).unwrap().unwrap();
+                assert_eq!(own.cert, version);
+                let has_others = own.verdicts.iter().any(|verdict| verdict.is_by_others());
+                // What was found about the shorter one says nothing about this one.
+                assert_eq!(sole().is_none(), has_others);
+                let row = reader.rows(&[cert.fingerprint()]).unwrap().remove(0);
+                let stored = reader.stored(&row, Judging::All).unwrap().unwrap();
+                let sole = sole().unwrap();
+                assert_eq!((sole.cert, sole.verdicts), (stored.cert, stored.verdicts));
+                judged += usize::from(has_others);
+            }
+        }
+        assert!(judged > 5, "{judged}");
     }
 
     #[test]
