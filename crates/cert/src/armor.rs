@@ -262,8 +262,11 @@ impl Enarmor {
     }
 }
 
+/// Writes a line of at most [`LINE_BYTES`].
 fn write_line(bytes: &[u8], out: &mut String) {
-    STANDARD.encode_string(bytes, out);
+    let mut line = [0; LINE_BYTES / 3 * 4];
+    let length = STANDARD.encode_slice(bytes, &mut line).expect("a line has room for its digits");
+    out.push_str(std::str::from_utf8(&line[..length]).expect("digits are ASCII"));
     out.push('\n');
 }
 

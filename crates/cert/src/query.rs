@@ -1,5 +1,6 @@
 //! Search terms for certificates: the forms that gpg accepts, parsed once.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -217,7 +218,11 @@ fn identifier(text: &str) -> Option<Query> {
         Some(digits) => (true, digits),
         None => (false, digits),
     };
-    let joined: String = digits.chars().filter(|c| *c != ' ').collect();
+    let joined = if digits.contains(' ') {
+        Cow::Owned(digits.replace(' ', ""))
+    } else {
+        Cow::Borrowed(digits)
+    };
     if joined.len() != digits.len() && joined.len() < 32 {
         return None;
     }
@@ -233,14 +238,16 @@ fn identifier(text: &str) -> Option<Query> {
 }
 
 fn hex(digits: &str) -> Option<Vec<u8>> {
-    if digits.is_empty() || !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+    let (pairs, rest) = digits.as_bytes().as_chunks();
+    if pairs.is_empty() || !rest.is_empty() {
         return None;
     }
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok())
-        .collect::<Option<Vec<u8>>>()
-        .filter(|_| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    let digit = |octet: u8| -> Option<u8> { char::from(octet).to_digit(16)?.try_into().ok() };
+    let mut bytes: Vec<u8> = Vec::with_capacity(pairs.len());
+    for &[high, low] in pairs {
+        bytes.push(digit(high)? << 4 | digit(low)?);
+    }
+    Some(bytes)
 }
 
 impl fmt::Display for Query {

@@ -93,6 +93,15 @@ enum Class {
     Unverified,
 }
 
+/// How a packet is served.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Part {
+    LeftOut,
+    Original,
+    /// With another body.
+    Rewritten(Vec<u8>),
+}
+
 /// A third-party signature that may be served.
 struct Foreign<'a> {
     /// The place of the component, and the component.
@@ -113,7 +122,7 @@ impl Cert {
         let mut hints = Hints::within(self, BACK_SIGNATURES_NS)?;
         let mut verdicts = verdicts.iter().copied();
         let mut packets = self.packets().enumerate().peekable();
-        let mut kept: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
+        let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
         let mut foreign: Vec<Foreign<'_>> = Vec::new();
         let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them.
@@ -129,7 +138,7 @@ impl Cert {
             }
             if at == 0 {
                 // The primary key stays even without a signature on it.
-                kept.insert(0, None);
+                parts[0] = Part::Original;
             } else if !hints.is_readable(component, serving) {
                 continue;
             }
@@ -150,8 +159,8 @@ impl Cert {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
                     }
-                    let (at, written) = hints.own(component, &variants, &signature);
-                    kept.insert(at, written);
+                    let (at, part) = hints.own(component, &variants, &signature);
+                    parts[at] = part;
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
                     let is_certified = |v: &Variant<'_>| verdict(v) == Verdict::Certified;
                     let class = match verdict(&variants.0[0]) {
@@ -173,10 +182,10 @@ impl Cert {
                 }
             }
             if is_bound {
-                kept.insert(at, None);
+                parts[at] = Part::Original;
             } else {
                 // The owner's attestation does not make a user ID the owner's.
-                kept.retain(|&on, _| on < at);
+                parts[at..].fill_with(|| Part::LeftOut);
                 foreign.truncate(before);
             }
             let attested = Attested::by(own.iter().copied());
@@ -194,33 +203,29 @@ impl Cert {
             foreign.retain(|one| one.class < Class::Unverified);
         }
         // Of others with the same numbers, the best is served.
-        let mut seen = HashSet::new();
-        let has_twins = !foreign.iter().all(|one| seen.insert(one.signature.value()));
-        if foreign.len() > serving.foreign_signatures || has_twins {
+        if foreign.len() > serving.foreign_signatures || has_twins(&owners, &foreign) {
             foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
-        }
-        if !foreign.is_empty() {
             let mut values: HashSet<_> = owners.iter().map(Signature::value).collect();
             foreign.retain(|one| values.insert(one.signature.value()));
+            foreign.truncate(serving.foreign_signatures);
         }
-        foreign.truncate(serving.foreign_signatures);
         for one in &foreign {
-            if let Some((at, written)) = hints.of_other(one) {
-                kept.insert(at, written);
+            if let Some((at, part)) = hints.of_other(one) {
+                parts[at] = part;
             }
         }
-        if kept.len() == self.packets().len() && kept.values().all(Option::is_none) {
+        if parts.iter().all(|part| *part == Part::Original) {
             return None;
         }
-        if kept.values().all(Option::is_none) {
-            return Some(self.retain(|at, _| kept.contains_key(&at)));
+        if !parts.iter().any(|part| matches!(part, Part::Rewritten(_))) {
+            return Some(self.retain(|at, _| parts[at] == Part::Original));
         }
         let mut raw = Vec::with_capacity(self.as_bytes().len());
-        for (at, original) in self.packets().enumerate() {
-            match kept.get(&at) {
-                None => {}
-                Some(None) => packet::write(&mut raw, original.tag, original.body),
-                Some(Some(body)) => packet::write(&mut raw, original.tag, body),
+        for (original, part) in self.packets().zip(&parts) {
+            match part {
+                Part::LeftOut => {}
+                Part::Original => packet::write(&mut raw, original.tag, original.body),
+                Part::Rewritten(body) => packet::write(&mut raw, original.tag, body),
             }
         }
         // The packets written above can be read. Those on a component may have another order now.
@@ -411,13 +416,13 @@ impl<'a> Hints<'a> {
             && signature.has_readable_numbers()
     }
 
-    /// The packet of a signature of the owner that is served: its place, and its body if it is written anew.
+    /// The packet of a signature of the owner that is served: its place, and how it is served.
     fn own(
         &mut self,
         component: PacketRef<'a>,
         variants: &Variants<'a>,
         signature: &Signature<'a>,
-    ) -> (usize, Option<Vec<u8>>) {
+    ) -> (usize, Part) {
         let first = variants.0[0];
         if let [one] = variants.0[..]
             && let Some(area) = self.own_area(component, signature)
@@ -425,7 +430,7 @@ impl<'a> Hints<'a> {
             && (area.back == 0 || self.may_be_signed_back(component, signature))
             && signature.has_exact_value()
         {
-            return (one.at, None);
+            return (one.at, Part::Original);
         }
         // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
@@ -443,7 +448,7 @@ impl<'a> Hints<'a> {
                 }
             };
             if has_back && fields.digest_prefix == octets && fields.has_exact_value() {
-                return (variant.at, None);
+                return (variant.at, Part::Original);
             }
         }
         let mut area = Vec::new();
@@ -459,7 +464,7 @@ impl<'a> Hints<'a> {
                 area.truncate(before);
             }
         }
-        (first.at, Some(exact(signature, self.id, &area, octets)))
+        (first.at, Part::Rewritten(exact(signature, self.id, &area, octets)))
     }
 
     /// Whether the unhashed area has the only back signature, which looks as if the subkey has made it. GnuPG takes the newest
@@ -513,7 +518,7 @@ impl<'a> Hints<'a> {
 
     /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the right octets of the digest
     /// and the fewest issuers.
-    fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Option<Vec<u8>>)> {
+    fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Part)> {
         let Foreign { component, variants, signature, .. } = one;
         let mut octets = signature.digest_prefix;
         let mut sorted: Vec<&Variant<'a>> = variants.0.iter().collect();
@@ -541,7 +546,7 @@ impl<'a> Hints<'a> {
                     })
                 });
             if is_plain && fields.issuer.is_some() && fields.has_exact_value() {
-                return Some((variant.at, None));
+                return Some((variant.at, Part::Original));
             }
         }
         let mut issuers: BTreeSet<KeyId> = BTreeSet::new();
@@ -562,8 +567,19 @@ impl<'a> Hints<'a> {
         } else if signature.signed_issuer.is_none() {
             write(&mut area, ISSUER_FINGERPRINT, &signature.issuer_fingerprint?.to_stored());
         }
-        Some((variants.0[0].at, Some(exact(signature, first, &area, octets))))
+        Some((variants.0[0].at, Part::Rewritten(exact(signature, first, &area, octets))))
     }
+}
+
+/// Whether two signatures may have the same numbers, of which one is a third-party signature.
+fn has_twins(owners: &[Signature<'_>], foreign: &[Foreign<'_>]) -> bool {
+    if foreign.is_empty() {
+        return false;
+    }
+    let theirs = foreign.iter().map(|one| &one.signature);
+    let mut values: Vec<_> = owners.iter().chain(theirs).map(Signature::value).collect();
+    values.sort_unstable();
+    values.windows(2).any(|two| two[0] == two[1])
 }
 
 /// Gives the class of the first to the best revocations in the name of each revoker whom the owner named: those that were
