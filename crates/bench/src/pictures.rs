@@ -535,7 +535,9 @@ fn server_lookups(table: &Table) -> Option<Picture> {
     let bars =
         Bars { places: lookup_forms(table), series, scale: Scale::Each, factor, ..Bars::default() };
     let bars = if bars.factor.is_some() { bars.sorted_by_factor() } else { bars };
-    let subtitle = format!("Requests per CPU second of the server; more is better. {EACH}");
+    let subtitle = format!(
+        "Requests per CPU second of the server, over 8 connections; more is better. {EACH}"
+    );
     Some(single("A keyserver answers look-ups", &subtitle, Body::Bars(bars)))
 }
 

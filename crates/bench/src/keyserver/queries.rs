@@ -11,7 +11,7 @@ use super::dump;
 use super::server::{Server, free_port, lookup_path, talaria};
 use super::trees::digest;
 use super::uploads::Adder;
-use super::{Bench, Results, middle};
+use super::{Bench, Results, float, middle};
 use crate::BenchError;
 use crate::lookups::Lookup;
 use crate::measure::ProgramRun;
@@ -20,20 +20,25 @@ use crate::table::{Cell, Table};
 /// Certificates that are asked for, in turn.
 const WANTED: u64 = 20_000;
 
-/// Connections that ask at the same time.
-const CONNECTIONS: &str = "8";
+/// Connections that ask at the same time: a few, and enough that the server rarely waits for a request.
+const FEW: u64 = 8;
+const MANY: u64 = 64;
 
 /// Certificates that are added in a second while others ask.
 const ADDED_PER_S: f64 = 500.0;
+
+/// The loads of each form: connections, and certificates that are added in a second.
+const LOADS: [(u64, f64); 3] = [(FEW, 0.0), (FEW, ADDED_PER_S), (MANY, 0.0)];
 
 /// The requested object.
 const FORMS: [&str; 5] = ["fingerprint", "key ID", "e-mail address", "two words", "miss"];
 
 /// Columns of the table.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "server",
     "certificates",
     "lookup",
+    "connec-\ntions",
     "added\nper s",
     "requests/s",
     "server\ncores",
@@ -47,6 +52,7 @@ const COLUMNS: [&str; 11] = [
 /// One load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
+    connections: f64,
     added_per_s: f64,
     requests_per_s: f64,
     cores: f64,
@@ -62,6 +68,7 @@ struct Load {
 fn middle_load(loads: &[Load]) -> Load {
     let of = |figure: fn(&Load) -> f64| middle(loads.iter().map(figure).collect());
     Load {
+        connections: of(|load| load.connections),
         added_per_s: of(|load| load.added_per_s),
         requests_per_s: of(|load| load.requests_per_s),
         cores: of(|load| load.cores),
@@ -106,25 +113,31 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Option<Results>, BenchError> {
     for server in &servers {
         questions.iter().try_for_each(|questions| check(server, questions))?;
     }
-    // Idle and while certificates are added: by form, load and server.
-    let mut loads = vec![vec![[Vec::new(), Vec::new()]; 2]; FORMS.len()];
+    // By form, load and server.
+    let mut loads = vec![vec![[Vec::new(), Vec::new()]; LOADS.len()]; FORMS.len()];
     let mut adders: Vec<Adder> = servers.iter().map(|_| Adder::new(bench, 0)).collect();
     for _ in 0..bench.runs() {
         for (form, questions) in questions.iter().enumerate() {
             for (at, (server, adder)) in servers.iter().zip(&mut adders).enumerate() {
-                loads[form][0][at].push(ask(bench, server, questions)?);
-                let (load, added) =
-                    adder.during(server, ADDED_PER_S, || ask(bench, server, questions))?;
-                loads[form][1][at].push(Load { added_per_s: added, ..load? });
+                for (load, (connections, adds_per_s)) in LOADS.into_iter().enumerate() {
+                    let ask = || ask(bench, server, questions, connections);
+                    let asked = if adds_per_s == 0.0 {
+                        ask()?
+                    } else {
+                        let (asked, added) = adder.during(server, adds_per_s, ask)?;
+                        Load { added_per_s: added, ..asked? }
+                    };
+                    loads[form][load][at].push(asked);
+                }
             }
         }
     }
     let mut rows = Vec::new();
-    for (server, form, adding) in (0..servers.len())
+    for (server, form, load) in (0..servers.len())
         .flat_map(|server| (0..FORMS.len()).map(move |form| (server, form)))
-        .flat_map(|(server, form)| (0..2).map(move |adding| (server, form, adding)))
+        .flat_map(|(server, form)| (0..LOADS.len()).map(move |load| (server, form, load)))
     {
-        let load = middle_load(&loads[form][adding][server]);
+        let load = middle_load(&loads[form][load][server]);
         rows.push((servers[server].name, certs, FORMS[form], load));
     }
     memory.push(("talaria serve, after all this", certs, 0.0, servers[0].resident_bytes()[0]));
@@ -146,9 +159,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Option<Results>, BenchError> {
         memory.push(("talaria serve", most, server.ready_s, server.resident_bytes()[0]));
         for questions in &questions {
             check(&server, questions)?;
-            let loads: Result<Vec<Load>, _> =
-                (0..bench.runs()).map(|_| ask(bench, &server, questions)).collect();
-            rows.push((server.name, most, questions.form, middle_load(&loads?)));
+            for connections in [FEW, MANY] {
+                let ask = |_| ask(bench, &server, questions, connections);
+                let loads: Result<Vec<Load>, _> = (0..bench.runs()).map(ask).collect();
+                rows.push((server.name, most, questions.form, middle_load(&loads?)));
+            }
         }
         let bytes = server.resident_bytes()[0];
         memory.push(("talaria serve, after all this", most, 0.0, bytes));
@@ -176,7 +191,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Option<Results>, BenchError> {
 
 fn describe(table: &mut Table, bench: &Bench<'_>) {
     table.note(format!(
-        "wrk, one thread, {CONNECTIONS} connections, {} s for each load, on the same machine as the \
+        "wrk, one thread, {} s for each load, on the same machine as the \
          server; medians of runs that alternate. Requests per CPU second are of the server's own \
          processes, user and system time: what a core of it alone could answer. {} certificates \
          from all parts of the dump are asked for in turn. HKP: op=get, for two words op=index, \
@@ -200,6 +215,7 @@ fn row(server: &str, certs: u64, form: &str, load: &Load) -> Vec<Cell> {
         server.into(),
         certs.into(),
         form.into(),
+        load.connections.into(),
         load.added_per_s.into(),
         load.requests_per_s.into(),
         load.cores.into(),
@@ -280,7 +296,12 @@ fn check(server: &Server, questions: &Questions) -> Result<(), BenchError> {
 }
 
 /// Has wrk ask a server for a while.
-fn ask(bench: &Bench<'_>, server: &Server, questions: &Questions) -> Result<Load, BenchError> {
+fn ask(
+    bench: &Bench<'_>,
+    server: &Server,
+    questions: &Questions,
+    connections: u64,
+) -> Result<Load, BenchError> {
     let (script, report) = (bench.folder.join("wrk.lua"), bench.folder.join("wrk.out"));
     let text = format!(
         "local requests = {{}}\n\
@@ -312,7 +333,7 @@ fn ask(bench: &Bench<'_>, server: &Server, questions: &Questions) -> Result<Load
     // wrk takes whole seconds.
     let seconds = load.as_secs().max(1).to_string();
     ProgramRun::new(&bench.options.wrk)
-        .args(["-t", "1", "-c", CONNECTIONS, "-d", &seconds, "-s"])
+        .args(["-t", "1", "-c", &connections.to_string(), "-d", &seconds, "-s"])
         .arg(&script)
         .arg(format!("http://{}/", server.address))
         .measure()?;
@@ -325,6 +346,7 @@ fn ask(bench: &Bench<'_>, server: &Server, questions: &Questions) -> Result<Load
     let seconds = us / 1e6;
     let wrong = if questions.status == 404 { requests - not_found } else { not_found };
     Ok(Load {
+        connections: float(connections),
         added_per_s: 0.0,
         requests_per_s: requests / seconds,
         cores: cpu_s / seconds,
