@@ -11,7 +11,7 @@ use super::dump;
 use super::server::{Server, free_port, lookup_path, talaria};
 use super::trees::digest;
 use super::uploads::Adder;
-use super::{Bench, Results, float, middle};
+use super::{Bench, Results, middle};
 use crate::BenchError;
 use crate::lookups::Lookup;
 use crate::measure::ProgramRun;
@@ -38,7 +38,7 @@ const COLUMNS: [&str; 12] = [
     "server",
     "certificates",
     "lookup",
-    "connec-\ntions",
+    "connections",
     "added\nper s",
     "requests/s",
     "server\ncores",
@@ -52,7 +52,7 @@ const COLUMNS: [&str; 12] = [
 /// One load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
-    connections: f64,
+    connections: u64,
     added_per_s: f64,
     requests_per_s: f64,
     cores: f64,
@@ -68,7 +68,7 @@ struct Load {
 fn middle_load(loads: &[Load]) -> Load {
     let of = |figure: fn(&Load) -> f64| middle(loads.iter().map(figure).collect());
     Load {
-        connections: of(|load| load.connections),
+        connections: loads.first().map_or(0, |load| load.connections),
         added_per_s: of(|load| load.added_per_s),
         requests_per_s: of(|load| load.requests_per_s),
         cores: of(|load| load.cores),
@@ -346,7 +346,7 @@ fn ask(
     let seconds = us / 1e6;
     let wrong = if questions.status == 404 { requests - not_found } else { not_found };
     Ok(Load {
-        connections: float(connections),
+        connections,
         added_per_s: 0.0,
         requests_per_s: requests / seconds,
         cores: cpu_s / seconds,
