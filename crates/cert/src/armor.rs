@@ -199,7 +199,8 @@ impl<R: BufRead> Read for Armor<R> {
 /// readers need.
 #[must_use]
 pub fn enarmor(certs: &[u8]) -> String {
-    let mut out = String::with_capacity(certs.len() / 3 * 4 + certs.len() / 48 + 128);
+    // The first part takes the memory for all.
+    let mut out = String::new();
     let mut armor = Enarmor::new();
     armor.write(certs, &mut out);
     armor.finish(&mut out);

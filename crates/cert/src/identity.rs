@@ -37,7 +37,7 @@ pub(crate) struct Variants<'a>(pub(crate) Vec<Variant<'a>>);
 impl<'a> Variants<'a> {
     /// Groups the signatures on one component, which come in canonical order, by identity.
     pub(crate) fn of(signatures: impl Iterator<Item = (usize, &'a [u8])>) -> Vec<Self> {
-        let mut groups: Vec<Self> = Vec::new();
+        let mut groups: Vec<Self> = Vec::with_capacity(signatures.size_hint().0);
         // Variants have the same hashed part. It comes first in the packet, so they are neighbours, perhaps
         // with malformed packets between them.
         let mut first: Option<(usize, &[u8])> = None;

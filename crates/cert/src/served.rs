@@ -120,10 +120,11 @@ impl Cert {
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
         let mut hints = Hints::within(self, BACK_SIGNATURES_NS)?;
-        let mut verdicts = verdicts.iter().copied();
         let mut packets = self.packets().enumerate().peekable();
         let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
-        let mut foreign: Vec<Foreign<'_>> = Vec::new();
+        let others = verdicts.iter().filter(|verdict| verdict.is_by_others()).count();
+        let mut foreign: Vec<Foreign<'_>> = Vec::with_capacity(others);
+        let mut verdicts = verdicts.iter().copied();
         let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them.
         let mut owners: Vec<Signature<'_>> = Vec::new();

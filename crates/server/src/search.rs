@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
+use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Address, Cert, Fingerprint, Serving, Summary, ThirdParty, kind, user_id};
 
 use crate::answer::{Pieces, Refusal};
 use crate::config::{Config, Policy};
-use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Stored};
+use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Sole, Stored};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -238,13 +239,13 @@ pub(crate) async fn found(
     Ok(all)
 }
 
-/// The certificate that a search names, as it is given out, if it is the only one and a usual one. `None` if there is more to
-/// say: [`Search::rows_of_name`] and [`served`] find it.
+/// The certificate that a search names, as it is given out, and the digest of its octets, if it is the only one and a usual
+/// one. `None` if there is more to say: [`Search::rows_of_name`] and [`served`] find it.
 pub(crate) async fn sole(
     store: &mut Reading,
     search: &Search,
     config: &Config,
-) -> Result<Option<Cert>, Refusal> {
+) -> Result<Option<(Cert, [u8; 16])>, Refusal> {
     let by_address;
     let query = match search {
         _ if config.vks.only_confirmed => return Ok(None),
@@ -261,15 +262,19 @@ pub(crate) async fn sole(
         return Ok(None);
     }
     let serving = config.policy.serving();
-    let stored = store.sole(query, judging(serving), LIGHT_BYTES).await?;
-    let Some(Stored { cert, verdicts }) = stored else { return Ok(None) };
+    let sole = store.sole(query, judging(serving), LIGHT_BYTES).await?;
+    let Some(Sole { stored: Stored { cert, verdicts }, digest }) = sole else { return Ok(None) };
     if verdicts.len() > HEAVY_SIGNATURES as usize || !cert.has_readable_key() {
         return Ok(None);
     }
-    let cert = cert.served(&verdicts, serving).unwrap_or(cert);
+    let (cert, digest) = match cert.served(&verdicts, serving) {
+        Some(part) => (part, None),
+        None => (cert, digest),
+    };
+    let digest = digest.unwrap_or_else(|| bytes_digest(cert.as_bytes()));
     // Of one without a user ID, its summary says more.
     let has_name = cert.user_ids().next().is_some();
-    Ok(has_name.then_some(cert))
+    Ok(has_name.then_some((cert, digest)))
 }
 
 /// The verdicts that serving needs.

@@ -96,6 +96,13 @@ impl Blob {
         Some((cert, verdicts))
     }
 
+    /// As [`Self::decode`], without a copy of the octets.
+    pub(crate) fn into_decoded(mut self) -> Option<(Cert, Vec<Verdict>)> {
+        let cert = Cert::from_canonical(std::mem::take(&mut self.bytes)).ok()?;
+        let verdicts = self.verdicts_on(&cert)?;
+        Some((cert, verdicts))
+    }
+
     /// The verdicts on the signatures of `cert`, without regard to the checksum. `None` if they are damaged.
     pub(crate) fn verdicts_on(&self, cert: &Cert) -> Option<Vec<Verdict>> {
         let verdicts: Option<Vec<_>> =

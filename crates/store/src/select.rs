@@ -275,8 +275,8 @@ impl Store {
         let blob =
             self.run(|connection| blob::get_sole(connection, statement, handles, bytes_max))?;
         let Some(blob) = blob else { return Ok(None) };
-        let stored = self.decode_blob(&blob)?;
-        let sole = Sole { id: CertId::new(blob.id), digest: blob.written_digest(), stored };
+        let (id, digest) = (CertId::new(blob.id), blob.written_digest());
+        let sole = Sole { id, digest, stored: self.decode_blob(blob)? };
         // Handles collide.
         Ok(Some(sole).filter(|sole| query.names(&sole.stored.cert)))
     }

@@ -507,21 +507,19 @@ impl Store {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
         let blob = self.run(|connection| blob::get(connection, id.get()))?;
-        blob.map(|blob| self.decode_blob(&blob)).transpose()
+        blob.map(|blob| self.decode_blob(blob)).transpose()
     }
 
-    pub(crate) fn decode_blob(&self, blob: &Blob) -> Result<Stored, StoreError> {
-        let decoded = if self.run(|connection| blob::is_usable(connection, blob))? {
-            blob.decode()
-        } else {
-            None
-        };
+    pub(crate) fn decode_blob(&self, blob: Blob) -> Result<Stored, StoreError> {
+        let id = blob.id;
+        let is_usable = self.run(|connection| blob::is_usable(connection, &blob))?;
+        let decoded = if is_usable { blob.into_decoded() } else { None };
         match decoded {
             Some((cert, verdicts)) => Ok(Stored { cert, verdicts }),
             None => Err(StoreError::DamagedCert {
                 path: self.path.clone(),
-                id: CertId::new(blob.id),
-                fingerprint: self.run(|connection| fingerprint(connection, blob.id))?,
+                id: CertId::new(id),
+                fingerprint: self.run(|connection| fingerprint(connection, id))?,
             }),
         }
     }

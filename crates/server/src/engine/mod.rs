@@ -41,7 +41,7 @@ pub(crate) use facts::{
 pub(crate) use order::{
     Arrival, Conflict, Done, Intake, Order, Preparation, Replacement, Since, Terms, Wish,
 };
-pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row};
+pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row, Sole};
 pub(crate) use sqlite::Ended;
 pub use talaria_cert::Peer;
 pub(crate) use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
@@ -262,7 +262,7 @@ impl Reading {
         query: &Query,
         judging: Judging,
         bytes_max: u32,
-    ) -> Result<Option<Stored>, EngineError> {
+    ) -> Result<Option<Sole>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.sole(query, judging, bytes_max)?),
         }

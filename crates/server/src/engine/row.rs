@@ -1,5 +1,6 @@
 //! Certificates as the engine gives them, and the bounds of searches for them.
 
+use talaria_cert::merge::Stored;
 use talaria_cert::{Fingerprint, Summary};
 
 use super::sqlite::opaque;
@@ -35,6 +36,14 @@ impl Row {
         let Place::Sqlite(place) = &self.place;
         place.is_judged()
     }
+}
+
+/// The only certificate with a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Sole {
+    pub(crate) stored: Stored,
+    /// The digest of its octets, if it is known: [`talaria_cert::merge::bytes_digest`].
+    pub(crate) digest: Option<[u8; 16]>,
 }
 
 /// The signatures of a certificate on which there are to be verdicts.

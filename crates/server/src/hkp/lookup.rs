@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header;
 use talaria_cert::{Cert, Enarmor};
 
-use super::answers::{COUNT, armored, marked};
+use super::answers::{COUNT, armored, armored_one, marked};
 use super::index::entries;
 use super::machine;
 use super::statistics::Statistics;
@@ -125,9 +125,9 @@ impl Lookups {
         let mut store = self.engine.reading().await?;
         if ask.form.op == Op::Get
             && ask.form.machine
-            && let Some(cert) = search::sole(&mut store, &search, &ask.config).await?
+            && let Some((cert, digest)) = search::sole(&mut store, &search, &ask.config).await?
         {
-            return Ok(armored(&[cert]));
+            return Ok(armored_one(&cert, digest));
         }
         let page = search.rows_of_name(&mut store, &ask.config).await?;
         if search.is_wide(!page.rows.is_empty()) {

@@ -12,8 +12,8 @@ use talaria_cert::{
     Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
 };
 use talaria_store::{
-    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Sole, Store, StoreError,
-    TextIndex, Unobtainable,
+    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Store, StoreError, TextIndex,
+    Unobtainable,
 };
 
 use super::certified::Certified;
@@ -23,7 +23,7 @@ use crate::clock;
 use crate::engine::command::KeptOut;
 use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers};
 use crate::engine::order::{Arrival, Intake, Preparation};
-use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row};
+use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row, Sole};
 
 /// Certificates that are counted in one turn: some 50 ms.
 const PIECE: u64 = 10_000;
@@ -259,11 +259,11 @@ impl Reader {
         query: &Query,
         judging: Judging,
         bytes_max: u32,
-    ) -> Result<Option<Stored>, StoreError> {
+    ) -> Result<Option<Sole>, StoreError> {
         let Some(sole) = self.store().sole(query, bytes_max)? else { return Ok(None) };
-        let Sole { id, mut stored, digest } = sole;
+        let talaria_store::Sole { id, mut stored, digest } = sole;
         if judging == Judging::Stored {
-            return Ok(Some(stored));
+            return Ok(Some(Sole { stored, digest }));
         }
         if stored.verdicts.contains(&Verdict::Unchecked) {
             return Ok(None);
@@ -273,7 +273,7 @@ impl Reader {
             let Some(known) = known else { return Ok(None) };
             stored.verdicts = known.to_vec();
         }
-        Ok(Some(stored))
+        Ok(Some(Sole { stored, digest }))
     }
 
     pub(crate) fn rows(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Row>, StoreError> {
@@ -531,6 +531,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use talaria_bench::{Generate, certs};
+    use talaria_cert::merge::bytes_digest;
     use talaria_cert::{Cert, Limits, Tag, Verification};
     use talaria_store::Preparation;
 
@@ -619,13 +620,14 @@ mod tests {
                 let reader = readers.get().unwrap();
                 let sole = || reader.sole(&query, Judging::All, u32::MAX).unwrap();
                 let own = reader.sole(&query, Judging::Stored, u32::MAX).unwrap().unwrap();
-                assert_eq!(own.cert, version);
-                let has_others = own.verdicts.iter().any(|verdict| verdict.is_by_others());
+                assert_eq!(own.stored.cert, version);
+                assert_eq!(own.digest, Some(bytes_digest(version.as_bytes())));
+                let has_others = own.stored.verdicts.iter().any(|verdict| verdict.is_by_others());
                 // What was found about the shorter one says nothing about this one.
                 assert_eq!(sole().is_none(), has_others);
                 let row = reader.rows(&[cert.fingerprint()]).unwrap().remove(0);
                 let stored = reader.stored(&row, Judging::All).unwrap().unwrap();
-                let sole = sole().unwrap();
+                let sole = sole().unwrap().stored;
                 assert_eq!((sole.cert, sole.verdicts), (stored.cert, stored.verdicts));
                 judged += usize::from(has_others);
             }
