@@ -88,7 +88,7 @@ pub struct Http {
     pub connections: usize,
     /// Maximum number of open connections from one network.
     pub connections_per_network: usize,
-    /// Seconds within which a request must arrive.
+    /// Seconds within which the head of a request must arrive once it has begun, and then its body.
     pub timeout_s: u64,
     /// Seconds after which an idle connection is closed. What is to be sent to a client must be read within this time, and a
     /// second for each 4,096 octets.

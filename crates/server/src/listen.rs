@@ -310,7 +310,8 @@ impl Connection {
     {
         let config = self.front.settings.load();
         let timeout = Duration::from_secs(config.http.timeout_s);
-        let activity = Activity::new(Duration::from_secs(config.http.idle_s));
+        let head = (version != http::Version::HTTP_2).then_some(timeout);
+        let activity = Activity::new(Duration::from_secs(config.http.idle_s), head);
         let asker = Arc::new(Asker {
             front: Arc::clone(&self.front),
             via: self.via,
@@ -346,8 +347,8 @@ impl Connection {
             tokio::spawn(self.watcher.watch(connection).map(end));
         } else {
             let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(timeout)
+                // Its timer would end idle connections as well, and start with each request.
+                .header_read_timeout(None)
                 .max_buf_size(HEADER_BYTES.max(8192))
                 // A client may half-close the connection and still wait for the answer.
                 .half_close(true)

@@ -30,6 +30,10 @@ pub(crate) struct Activity(Arc<Mutex<Active>>);
 struct Active {
     /// The idle time of the connection.
     idle: Duration,
+    /// The time within which the head of a request must arrive. `None` if requests share the connection, as in HTTP/2.
+    head: Option<Duration>,
+    /// The time when its first octets arrived, while it is not complete.
+    heard: Option<Instant>,
     /// Requests that are not yet answered whole.
     open: usize,
     /// The time since which there is no such request.
@@ -53,10 +57,11 @@ pub(crate) struct Unsent {
 }
 
 impl Activity {
-    pub(crate) fn new(idle: Duration) -> Self {
+    pub(crate) fn new(idle: Duration, head: Option<Duration>) -> Self {
         let now = Instant::now();
-        let (open, unsent) = (0, 0);
-        let active = Active { idle, open, idle_since: now, unsent, due: now, left: idle };
+        let (heard, open, unsent) = (None, 0, 0);
+        let active =
+            Active { idle, head, heard, open, idle_since: now, unsent, due: now, left: idle };
         Self(Arc::new(Mutex::new(active)))
     }
 
@@ -64,9 +69,10 @@ impl Activity {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request until it is answered.
+    /// Counts a request, whose head has arrived, until it is answered.
     pub(crate) fn request(&self) -> OpenRequest {
         let mut active = self.lock();
+        active.heard = None;
         if active.open == 0 {
             active.left = active.idle;
         }
@@ -87,11 +93,34 @@ impl Activity {
         Unsent { activity: self.clone(), bytes }
     }
 
+    /// Takes note of octets that have arrived.
+    fn hear(&self, now: Instant) {
+        let mut active = self.lock();
+        if active.open == 0 {
+            active.heard.get_or_insert(now);
+        }
+    }
+
+    /// The end of a connection on which no further octet moves: the idle time, or the time for a head that has begun.
+    fn end(&self, now: Instant) -> Instant {
+        let active = self.lock();
+        let idle = now + active.idle;
+        active.head_due().map_or(idle, |due| due.min(idle))
+    }
+
     /// Whether the client makes no use of the connection.
     fn is_over(&self, now: Instant) -> bool {
         let active = self.lock();
         (active.open == 0 && now > active.idle_since + active.idle)
+            || active.head_due().is_some_and(|due| now > due)
             || (active.unsent > 0 && now > active.due)
+    }
+}
+
+impl Active {
+    /// The time by which the head that has begun to arrive must be complete.
+    fn head_due(&self) -> Option<Instant> {
+        Some(self.heard? + self.head?)
     }
 }
 
@@ -151,7 +180,7 @@ impl<S> Patient<S> {
             if self.activity.is_over(now) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            let next = now + self.idle;
+            let next = self.activity.end(now);
             // Setting a timer costs; a second's precision is enough. The time to linger does not start again.
             let is_late = next.duration_since(self.deadline.deadline()) > Duration::from_secs(1);
             if is_late && self.lingers.is_none() {
@@ -190,7 +219,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, out);
+        if out.filled().len() > before {
+            self.activity.hear(Instant::now());
+        }
+        // Most heads arrive in one piece, and need no timer.
+        if poll.is_pending() && self.lingers.is_none() {
+            let end = self.activity.end(self.deadline.deadline());
+            if end < self.deadline.deadline() {
+                self.deadline.as_mut().reset(end);
+            }
+        }
         self.watched(cx, poll)
     }
 }
@@ -250,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_idle_without_requests_and_slow_with_old_answers() {
-        let activity = Activity::new(IDLE);
+        let activity = Activity::new(IDLE, None);
         assert!(!activity.is_over(at(59)) && activity.is_over(at(61)));
         let request = activity.request();
         assert!(!activity.is_over(at(1000)));
@@ -267,8 +307,24 @@ mod tests {
     }
 
     #[test]
+    fn the_head_of_a_request_has_its_own_time_once_it_has_begun() {
+        let activity = Activity::new(IDLE, Some(Duration::from_secs(20)));
+        assert!(!activity.is_over(at(59)));
+        activity.hear(at(0));
+        // Further octets give no more time.
+        activity.hear(at(15));
+        assert!(!activity.is_over(at(19)) && activity.is_over(at(21)));
+        let request = activity.request();
+        // These belong to its body.
+        activity.hear(at(0));
+        assert!(!activity.is_over(at(1000)));
+        drop(request);
+        assert!(!activity.is_over(at(59)) && activity.is_over(at(61)));
+    }
+
+    #[test]
     fn octets_that_were_taken_fast_give_no_time_for_later_ones() {
-        let activity = Activity::new(IDLE);
+        let activity = Activity::new(IDLE, None);
         let _request = activity.request();
         // Always a part is on its way, as with HTTP/2. 160 MiB take eleven hours at the pace.
         let mut last = activity.sends(16 << 10);
@@ -283,7 +339,7 @@ mod tests {
     #[test]
     fn the_parts_of_an_answer_have_the_idle_time_once() {
         let ms = Duration::from_millis;
-        let activity = Activity::new(ms(400));
+        let activity = Activity::new(ms(400), None);
         let request = activity.request();
         // Each part takes 100 ms at the pace.
         let part = activity.sends(410);

@@ -86,6 +86,45 @@ fn slow_clients_are_disconnected_in_time() {
     assert_serves(&server, &certs[1]);
 }
 
+/// Asks for the health of a server over a connection, which is kept.
+fn ask(stream: &mut TcpStream) {
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+    while !all.ends_with(b"ok\n") {
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "it was closed");
+        all.extend_from_slice(&buffer[..n]);
+    }
+}
+
+#[test]
+fn a_kept_connection_has_the_idle_time() {
+    let mut config = config();
+    (config.http.timeout_s, config.http.idle_s) = (1, 5);
+    let server = Site::with(&[], config);
+    let mut stream = connect(server.http);
+    ask(&mut stream);
+    thread::sleep(Duration::from_secs(3));
+    ask(&mut stream);
+    let last = Instant::now();
+    assert_eq!(read_to_end(&mut stream), b"");
+    let idle = last.elapsed();
+    assert!(idle >= Duration::from_millis(4900), "it was closed after {idle:?}");
+}
+
+#[test]
+fn a_request_that_has_begun_does_not_have_the_idle_time() {
+    let mut config = config();
+    (config.http.timeout_s, config.http.idle_s) = (1, 600);
+    let server = Site::with(&[], config);
+    let mut kept = connect(server.http);
+    ask(&mut kept);
+    for mut stream in [kept, connect(server.http)] {
+        stream.write_all(b"GET / HT").unwrap();
+        assert_eq!(read_to_end(&mut stream), b"");
+    }
+}
+
 #[test]
 fn oversized_requests_are_refused() {
     let certs = generated(1);
