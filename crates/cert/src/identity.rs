@@ -155,21 +155,26 @@ impl<'a> Signature<'a> {
                 Cow::Owned([r, &reduced].concat())
             }
             28 => Cow::Borrowed(self.numbers.get(..114).unwrap_or(self.numbers)),
-            _ => self.canonical_numbers().map_or(Cow::Borrowed(self.numbers), |canonical| {
-                if canonical == self.numbers {
-                    Cow::Borrowed(self.numbers)
-                } else {
-                    Cow::Owned(canonical)
+            _ => {
+                let mut rest = Some(self.numbers);
+                let canonical = self.for_canonical_numbers(|octets| {
+                    rest = rest.and_then(|rest| rest.strip_prefix(octets));
+                });
+                if canonical.is_none() || rest.is_some_and(<[u8]>::is_empty) {
+                    return Cow::Borrowed(self.numbers);
                 }
-            }),
+                let mut all = Vec::with_capacity(self.numbers.len());
+                self.for_canonical_numbers(|octets| all.extend_from_slice(octets));
+                Cow::Owned(all)
+            }
         }
     }
 
-    /// The multiprecision integers in canonical form. `None` if the packet does not have them.
-    fn canonical_numbers(&self) -> Option<Vec<u8>> {
+    /// Gives the octets of the multiprecision integers in canonical form, part by part. `None` if the packet does not have
+    /// them; then some parts may have been given.
+    fn for_canonical_numbers(&self, mut give: impl FnMut(&[u8])) -> Option<()> {
         let count = numbers_of(self.algorithm)?;
         let mut rest = self.numbers;
-        let mut canonical = Vec::with_capacity(rest.len());
         for at in 0..count {
             let (number, behind) = mpi(rest)?;
             rest = behind;
@@ -178,7 +183,10 @@ impl<'a> Signature<'a> {
             if self.algorithm == 22 && at == 0 && number.len() == ED448_PREFIXED {
                 // Ed448: both halves follow a prefix, and the second number says nothing.
                 let bits = u16::try_from(ED448_PREFIXED * 8 - 1).ok()?;
-                return Some([&bits.to_be_bytes()[..], &[0x40], &number[1..], &[0, 0]].concat());
+                [&bits.to_be_bytes()[..], &[0x40], &number[1..], &[0, 0]]
+                    .into_iter()
+                    .for_each(give);
+                return Some(());
             }
             if self.algorithm == 22 && at == 1 && !number.is_empty() && number.len() <= 32 {
                 let mut padded = [0; 32];
@@ -188,10 +196,10 @@ impl<'a> Signature<'a> {
             }
             let bits =
                 number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize);
-            canonical.extend_from_slice(&u16::try_from(bits).ok()?.to_be_bytes());
-            canonical.extend_from_slice(number);
+            give(&u16::try_from(bits).ok()?.to_be_bytes());
+            give(number);
         }
-        Some(canonical)
+        Some(())
     }
 
     /// Whether the packet has the value in its canonical form.

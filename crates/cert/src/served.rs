@@ -144,8 +144,7 @@ impl Cert {
                 continue;
             }
             let mut is_bound = at == 0;
-            let before = foreign.len();
-            let mut own = Vec::new();
+            let (foreign_before, owners_before) = (foreign.len(), owners.len());
             for mut variants in Variants::of(bodies.iter().copied()) {
                 let Some(signature) = variants.signature() else { continue };
                 let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
@@ -155,7 +154,7 @@ impl Cert {
                 }
                 if is_good {
                     is_bound |= signature.binds();
-                    own.push(signature);
+                    owners.push(signature);
                     if at == 0 {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
@@ -187,11 +186,10 @@ impl Cert {
             } else {
                 // The owner's attestation does not make a user ID the owner's.
                 parts[at..].fill_with(|| Part::LeftOut);
-                foreign.truncate(before);
+                foreign.truncate(foreign_before);
             }
-            let attested = Attested::by(own.iter().copied());
-            owners.append(&mut own);
-            for one in foreign.iter_mut().skip(before) {
+            let attested = Attested::by(owners[owners_before..].iter().copied());
+            for one in foreign.iter_mut().skip(foreign_before) {
                 if !attested.is_empty() && attested.names_one(&one.variants) {
                     one.class = Class::Attested;
                     // Clients compare the digests of what they get.
