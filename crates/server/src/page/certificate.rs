@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use talaria_cert::{
     Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
-    Summary, Tag, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind, user_id,
+    Summary, Tag, ThirdParty, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind,
+    user_id,
 };
 
 use super::frame::Visit;
@@ -143,6 +144,16 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
             }
             @if let Some(name) = &first { (rest(name, texts)) }
             (view.explained(primary))
+            section aria-labelledby="timeline-heading" {
+                h2 #timeline-heading { (texts.timeline) }
+                (timeline::draw(texts, &tracks, now))
+                @if !old_tracks.is_empty() {
+                    details {
+                        summary { ((texts.older_parts)(old_tracks.len() as u64)) }
+                        (timeline::draw(texts, &old_tracks, now))
+                    }
+                }
+            }
             div.overview {
                 section.identity aria-labelledby="fingerprint-heading" {
                     h2 #fingerprint-heading { (texts.fingerprint) }
@@ -155,16 +166,6 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
                 figure.qr {
                     (qr::code(fingerprint, texts.qr_title))
                     figcaption { (texts.qr_caption) }
-                }
-            }
-            section aria-labelledby="timeline-heading" {
-                h2 #timeline-heading { (texts.timeline) }
-                (timeline::draw(texts, &tracks, now))
-                @if !old_tracks.is_empty() {
-                    details {
-                        summary { ((texts.older_parts)(old_tracks.len() as u64)) }
-                        (timeline::draw(texts, &old_tracks, now))
-                    }
                 }
             }
             section aria-labelledby="user-ids-heading" {
@@ -247,7 +248,11 @@ impl<'a> View<'a> {
                     }
                 }
             }
-            Validity::Invalid => html! { aside.note.warning { p { (texts.invalid_means) } } },
+            Validity::Invalid => {
+                let is_ahead = self.summary.primary.created > self.now;
+                let means = if is_ahead { texts.future_means } else { texts.invalid_means };
+                html! { aside.note.warning { p { (means) } } }
+            }
         }
     }
 
@@ -489,7 +494,12 @@ impl<'a> View<'a> {
             @if count > 0 {
                 details.signatures {
                     summary { ((texts.signatures)(count)) }
-                    p.hint { (texts.signatures_unchecked) }
+                    p.hint {
+                        @match self.visit.config.policy.third_party {
+                            ThirdParty::Verified => { (texts.signatures_verified) }
+                            ThirdParty::All => { (texts.signatures_unchecked) }
+                        }
+                    }
                     div.scroll tabindex="0" role="region" aria-label=((texts.signatures)(count)) {
                         table.stack {
                             thead {
@@ -580,7 +590,7 @@ impl<'a> View<'a> {
             ),
         };
         let summary = self.summary;
-        // A revoked key ends everything on it.
+        // A key that is revoked or expired ends everything on it.
         let ended = self.key_revocation(primary).filter(|_| summary.primary.revoked);
         let ended = ended.map(|(revocation, _)| revocation);
         let bounded = |mut track: Track| {
@@ -590,6 +600,12 @@ impl<'a> View<'a> {
                     End::Open | End::Expires(_) => ended.created,
                 };
                 track.end = End::Revoked(time.max(track.from));
+            }
+            let last = summary.primary.expires;
+            match track.end {
+                End::Expires(time) if last > 0 && time > last => track.end = End::Expires(last),
+                End::Open if last > 0 => track.end = End::Expires(last),
+                _ => {}
             }
             track
         };

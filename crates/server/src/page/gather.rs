@@ -7,7 +7,7 @@ use talaria_cert::{Address, Cert, Fingerprint, KeyId, Query, Signature, Summary}
 use super::certificate::{Shown, Signer, signatures_shown};
 use super::frame::Visit;
 use super::parts::{self, names};
-use super::search::Listing;
+use super::search::{Listing, is_for_words};
 use super::suggest::{self, Candidate};
 use super::upload::{self, Uploaded};
 use crate::addresses::{self, confirmable};
@@ -127,11 +127,13 @@ pub(super) async fn listing(
 ) -> Result<Listing, Refusal> {
     let now = clock::now();
     let Config { vks, .. } = &*visit.config;
-    let mut listing = Listing::new(visit, rows.into_iter().map(|row| row.summary), text, more, now);
-    let all = vks.only_confirmed;
-    let shown = if all { listing.summaries.as_slice() } else { listing.on_page() };
-    let confirmed = confirmed(store, shown.iter(), all || vks.enabled).await?;
-    listing.confirmed = confirmed;
+    let summaries: Vec<Summary> = rows.into_iter().map(|row| row.summary).collect();
+    let of_all = vks.only_confirmed || (vks.enabled && is_for_words(visit, text));
+    let known = confirmed(store, summaries.iter(), of_all).await?;
+    let mut listing = Listing::new(visit, summaries, known, text, more, now);
+    if !of_all {
+        listing.confirmed = confirmed(store, listing.on_page().iter(), vks.enabled).await?;
+    }
     Ok(listing)
 }
 

@@ -90,23 +90,27 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
+    /// `confirmed` has the addresses that the order and the number of the certificates depend on.
     pub(crate) fn new(
         visit: &Visit<'_>,
-        found: impl Iterator<Item = Summary>,
+        mut summaries: Vec<Summary>,
+        confirmed: HashMap<Fingerprint, Vec<Address>>,
         text: &str,
         more: bool,
         now: u32,
     ) -> Self {
-        let mut summaries: Vec<Summary> = found.collect();
-        // The search has put the owner first. Dates say nothing: anybody can choose them.
+        // The search for an address has put its owner first. Dates say nothing: anybody can choose them.
         if is_for_words(visit, text) {
-            let rank = |summary: &Summary| (summary.validity(now), summary.primary.created);
+            let is_confirmed = |summary: &Summary| {
+                confirmed.get(&summary.fingerprint()).is_some_and(|emails| !emails.is_empty())
+            };
+            let rank = |summary: &Summary| (summary.validity(now), is_confirmed(summary));
             summaries.sort_by_key(|summary| std::cmp::Reverse(rank(summary)));
         }
         let pages = summaries.len().div_ceil(PAGE).max(1);
         let asked = visit.request.query().get("page").and_then(|page| page.parse().ok());
         let page = asked.unwrap_or(1).clamp(1, pages);
-        Self { summaries, confirmed: HashMap::new(), text: text.to_owned(), more, page, pages, now }
+        Self { summaries, confirmed, text: text.to_owned(), more, page, pages, now }
     }
 
     /// The certificates on the page that is shown.
@@ -132,9 +136,17 @@ pub(crate) fn list(visit: &Visit<'_>, listing: &Listing) -> Answer {
     let body = html! {
         h1 { (texts.results_for) " " q { (foreign(text)) } }
         (form(visit, text))
-        p.count role="status" { ((texts.found)(count as u64)) }
-        @if more { aside.note.warning { p { ((texts.found_more)(count as u64)) } } }
-        @if more || pages > 1 { (narrower(visit, text, count, domains)) }
+        @if more {
+            aside.note.warning role="status" {
+                p {
+                    @if is_address(text) { ((texts.found_more_of_address)(count as u64)) }
+                    @else { ((texts.found_more)(count as u64)) }
+                }
+            }
+        } @else {
+            p.count role="status" { ((texts.found)(count as u64)) }
+        }
+        @if more || pages > 1 { (narrower(visit, text, count, domains, more)) }
         aside.note {
             p {
                 @if valid > 1 { (texts.ambiguous) }
@@ -153,10 +165,15 @@ pub(crate) fn list(visit: &Visit<'_>, listing: &Listing) -> Answer {
 }
 
 /// Whether a search is for words, and not for a key or an address.
-fn is_for_words(visit: &Visit<'_>, text: &str) -> bool {
+pub(super) fn is_for_words(visit: &Visit<'_>, text: &str) -> bool {
     let is_exact = visit.request.query().is_on("exact");
     Search::parse(text, is_exact, &visit.config.policy)
         .is_ok_and(|search| matches!(search, Search::Words(_)))
+}
+
+/// Whether a search is for an address.
+fn is_address(text: &str) -> bool {
+    Address::of_user_id(text.as_bytes()).is_some()
 }
 
 /// The address of a search.
@@ -186,12 +203,14 @@ fn domains_of(names: &[UserIdSummary]) -> BTreeSet<String> {
     texts.filter_map(|address| Some(address.to_string().rsplit_once('@')?.1.to_owned())).collect()
 }
 
-/// Searches that find fewer certificates: with a domain of those that were found.
+/// Searches that find fewer certificates: with a domain of those that were found. If there are `more` certificates, nobody
+/// knows how many have a domain.
 fn narrower(
     visit: &Visit<'_>,
     text: &str,
     count: usize,
     domains: BTreeMap<String, usize>,
+    more: bool,
 ) -> Markup {
     let texts = visit.texts;
     // A domain that is in the search already, or that all have, narrows nothing.
@@ -203,14 +222,15 @@ fn narrower(
     domains.sort_by(|(a, n), (b, m)| m.cmp(n).then(a.cmp(b)));
     domains.truncate(DOMAINS_MAX);
     html! {
-        @if !domains.is_empty() && Address::of_user_id(text.as_bytes()).is_none() {
+        @if !domains.is_empty() && !is_address(text) {
             nav.narrower aria-label=(texts.narrow) {
                 span { (texts.narrow) }
                 ul {
                     @for (domain, n) in &domains {
                         li {
                             a href=(address(&format!("{text} {domain}"), 1)) {
-                                (foreign(domain)) " " small { (grouped(*n as u64, texts.thousands)) }
+                                (foreign(domain))
+                                @if !more { " " small { (grouped(*n as u64, texts.thousands)) } }
                             }
                         }
                     }

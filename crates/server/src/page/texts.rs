@@ -96,6 +96,7 @@ pub(crate) struct Texts {
     pub(crate) further: fn(u64) -> String,
     pub(crate) older_parts: fn(u64) -> String,
     pub(crate) invalid_means: &'static str,
+    pub(crate) future_means: &'static str,
     pub(crate) user_ids: &'static str,
     pub(crate) no_user_ids: &'static str,
     pub(crate) primary: &'static str,
@@ -114,6 +115,7 @@ pub(crate) struct Texts {
     // Signatures of others.
     pub(crate) signatures: fn(u64) -> String,
     pub(crate) signatures_unchecked: &'static str,
+    pub(crate) signatures_verified: &'static str,
     pub(crate) signer: &'static str,
     pub(crate) signature_kind: &'static str,
     pub(crate) signature_date: &'static str,
@@ -221,6 +223,7 @@ pub(crate) struct Texts {
     pub(crate) missing_title: &'static str,
     pub(crate) missing_advice: &'static str,
     pub(crate) found_more: fn(u64) -> String,
+    pub(crate) found_more_of_address: fn(u64) -> String,
     pub(crate) too_large_title: &'static str,
     pub(crate) too_large_advice: &'static str,
     pub(crate) slow_down_title: &'static str,

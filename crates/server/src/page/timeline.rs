@@ -95,7 +95,10 @@ pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {
         svg.timeline width="100%" height=(height) role="img" aria-label=(texts.timeline_title) {
             @for (year, time) in axis.years() {
                 line.grid x1=(percent(time)) x2=(percent(time)) y1=(AXIS - 6) y2=(height) {}
-                text.tick x=(percent(time)) y="14" text-anchor="middle" { (year) }
+                // At the edges there is no room for it.
+                @if (5.0..95.0).contains(&axis.place(time)) {
+                    text.tick x=(percent(time)) y="14" text-anchor="middle" { (year) }
+                }
             }
             @for (at, track) in shown.iter().enumerate() {
                 (bar(texts, track, axis, AXIS + at * TRACK))
@@ -122,7 +125,8 @@ pub(crate) fn draw(texts: &Texts, tracks: &[Track], now: u32) -> Markup {
 fn name(texts: &Texts, track: &Track, y: usize) -> Markup {
     html! {
         text.label x="0" y=(y + 14) { (track.label) }
-        text.label.figure x="100%" y=(y + 14) text-anchor="end" {
+        text.label.figure.ended[track.validity == Validity::Revoked] x="100%" y=(y + 14)
+            text-anchor="end" {
             (texts.validity(track.validity))
         }
     }

@@ -47,7 +47,7 @@ pub(crate) static ENGLISH: Texts = Texts {
         }
     },
     ambiguous: "Several usable certificates match, and anybody can upload one with any name. Take the one whose fingerprint its owner gave you.",
-    several: "Several certificates match. Do not use revoked or expired ones.",
+    several: "Several certificates match, and anybody can upload one with any name: a usable one need not be genuine. Take the one whose fingerprint its owner gave you, and none that is revoked or expired.",
     no_name: "(no user ID)",
     other_names: "Other user IDs",
     more: |n| format!("and {} more, not shown", grouped(n, ',')),
@@ -114,12 +114,13 @@ pub(crate) static ENGLISH: Texts = Texts {
     further: |n| format!("{} more", grouped(n, ',')),
     older_parts: |n| {
         if n == 1 {
-            "1 other or older".into()
+            "1 more part, in use or ended".into()
         } else {
-            format!("{} others or older ones", grouped(n, ','))
+            format!("{} more parts, in use or ended", grouped(n, ','))
         }
     },
     invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
+    future_means: "This certificate says that it is made in the future. Programs do not use it before then.",
     user_ids: "User IDs",
     no_user_ids: "No user ID may be shown.",
     primary: "primary",
@@ -144,6 +145,7 @@ pub(crate) static ENGLISH: Texts = Texts {
         }
     },
     signatures_unchecked: "Signatures by others are shown as they were uploaded and are not checked here; the names are those that this server knows for the key.",
+    signatures_verified: "This server has verified these signatures with the keys of their signers, or the owner of the certificate has attested them. The names of the signers are not checked.",
     signer: "By",
     signature_kind: "Kind",
     signature_date: "Date",
@@ -253,6 +255,12 @@ pub(crate) static ENGLISH: Texts = Texts {
     found_more: |n| {
         format!(
             "More certificates match. Only the first {} are shown. Add a word, or search for a whole address or a fingerprint.",
+            grouped(n, ',')
+        )
+    },
+    found_more_of_address: |n| {
+        format!(
+            "More certificates have this address, and anybody can upload one with any address. Only the first {} are shown. Search for the fingerprint that the owner gave you.",
             grouped(n, ',')
         )
     },

@@ -47,7 +47,7 @@ pub(crate) static GERMAN: Texts = Texts {
         }
     },
     ambiguous: "Mehrere benutzbare Zertifikate passen, und jeder kann eines mit beliebigem Namen hochladen. Nehmen Sie das, dessen Fingerabdruck Sie vom Besitzer selbst haben.",
-    several: "Mehrere Zertifikate passen. Widerrufene und abgelaufene sind nicht mehr zu benutzen.",
+    several: "Mehrere Zertifikate passen, und jeder kann eines mit beliebigem Namen hochladen: Ein benutzbares muss nicht echt sein. Nehmen Sie das, dessen Fingerabdruck Sie vom Besitzer selbst haben, und keines, das widerrufen oder abgelaufen ist.",
     no_name: "(keine Benutzerkennung)",
     other_names: "Weitere Benutzerkennungen",
     more: |n| format!("und {} weitere, nicht gezeigt", grouped(n, '.')),
@@ -114,12 +114,13 @@ pub(crate) static GERMAN: Texts = Texts {
     further: |n| format!("{} weitere", grouped(n, '.')),
     older_parts: |n| {
         if n == 1 {
-            "1 weiteres oder älteres".into()
+            "1 weiterer Teil, in Gebrauch oder beendet".into()
         } else {
-            format!("{} weitere oder ältere", grouped(n, '.'))
+            format!("{} weitere Teile, in Gebrauch oder beendet", grouped(n, '.'))
         }
     },
     invalid_means: "Auf keinem Teil dieses Zertifikats ist eine gute Signatur des Besitzers bekannt. Es ist nicht benutzbar.",
+    future_means: "Dieses Zertifikat gibt an, in der Zukunft erstellt zu sein. Vorher benutzen es Programme nicht.",
     user_ids: "Benutzerkennungen",
     no_user_ids: "Es kann keine Benutzerkennung gezeigt werden.",
     primary: "wichtigste",
@@ -144,6 +145,7 @@ pub(crate) static GERMAN: Texts = Texts {
         }
     },
     signatures_unchecked: "Signaturen anderer werden gezeigt, wie sie hochgeladen wurden, und hier nicht geprüft; die Namen sind die, die dieser Server zu dem Schlüssel kennt.",
+    signatures_verified: "Diese Signaturen hat der Server mit den Schlüsseln der Unterzeichner geprüft, oder der Besitzer des Zertifikats hat sie bestätigt. Die Namen der Unterzeichner sind nicht geprüft.",
     signer: "Von",
     signature_kind: "Art",
     signature_date: "Datum",
@@ -253,6 +255,12 @@ pub(crate) static GERMAN: Texts = Texts {
     found_more: |n| {
         format!(
             "Weitere Zertifikate passen. Nur die ersten {} werden gezeigt. Fügen Sie ein Wort hinzu, oder suchen Sie nach einer ganzen Adresse oder einem Fingerabdruck.",
+            grouped(n, '.')
+        )
+    },
+    found_more_of_address: |n| {
+        format!(
+            "Weitere Zertifikate haben diese Adresse, und jeder kann eines mit beliebiger Adresse hochladen. Nur die ersten {} werden gezeigt. Suchen Sie nach dem Fingerabdruck, den Sie vom Besitzer haben.",
             grouped(n, '.')
         )
     },
