@@ -94,14 +94,18 @@ impl Fetcher {
             if Instant::now() >= deadline {
                 break;
             }
-            let fetching = self.turns.fetch(digests);
+            let fetching = self.turns.fetch(&name(peer), digests);
             // Another exchange may have fetched some of them since this one compared.
             let lacking = self.lacking(peer.view, fetching.digests());
             if lacking.is_empty() {
+                fetching.answered();
                 continue;
             }
             match self.some(source, lacking, deadline, &mut fetched).await {
-                Ok(()) => failure = None,
+                Ok(()) => {
+                    fetching.answered();
+                    failure = None;
+                }
                 Err(error) => {
                     let is_last = failure.is_some() || matches!(error, GossipError::Store(_));
                     failure = Some(error);

@@ -225,8 +225,8 @@ impl Gossip {
             (format!("gossip.{}.fetched", name(peer)), fetched.certs as u64),
         ];
         self.tally.note(&day);
-        // Certificates that are not asked for any more are nothing new.
-        if wanted == given_up {
+        // Certificates that are not asked for any more, or that come from another peer, are nothing new.
+        if fetched.certs == 0 {
             tracing::debug!(peer = name(peer), seconds, "an exchange found nothing new");
         } else {
             tracing::info!(

@@ -6,14 +6,18 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use talaria_recon::Digest;
 
-/// The time for which a certificate is left to the exchange that fetches it. After that, another one may fetch it, too: a
-/// peer that never delivers keeps nothing away.
+/// The time for which a certificate is left to the peer from which it is fetched. After that it may be fetched from another
+/// one, too: a peer that never delivers keeps nothing away, however often it is asked.
 const FETCH: Duration = Duration::from_secs(30);
+
+/// The time after which it is forgotten that a peer did not deliver, and the number of digests that are remembered.
+const REMEMBERED: Duration = Duration::from_secs(600);
+const REMEMBERED_MAX: usize = 100_000;
 
 /// The turns of all peers.
 #[derive(Debug, Default)]
@@ -22,8 +26,18 @@ pub(crate) struct GossipTurns {
     accepted: Mutex<HashMap<IpAddr, usize>>,
     /// The peers with which we have begun an exchange, by name.
     begun: Mutex<HashMap<String, usize>>,
-    /// The digests that are being fetched, and since when.
-    fetched: Mutex<HashMap<Digest, Instant>>,
+    /// The digests that are being fetched, or were fetched in vain.
+    fetched: Mutex<HashMap<Digest, Held>>,
+}
+
+/// A digest that is left to a peer.
+#[derive(Clone, Debug)]
+struct Held {
+    peer: Arc<str>,
+    /// The time when it was first fetched from this peer, without another one in between.
+    since: Instant,
+    /// Whether it is being fetched now.
+    is_running: bool,
 }
 
 /// A turn, until it is dropped.
@@ -49,16 +63,30 @@ impl GossipTurns {
         lock(&self.begun).contains_key(peer)
     }
 
-    /// Those of `digests` that no other exchange is fetching. They are reserved until the result is dropped.
-    pub(crate) fn fetch(&self, digests: &[Digest]) -> Fetching<'_> {
+    /// Those of `digests` that are not being fetched, or from another peer for too long. They are reserved until the result is
+    /// dropped.
+    pub(crate) fn fetch(&self, peer: &str, digests: &[Digest]) -> Fetching<'_> {
         let now = Instant::now();
+        let peer: Arc<str> = peer.into();
         let mut fetched = lock(&self.fetched);
-        let is_free = |since: &Instant| now.duration_since(*since) > FETCH;
+        if fetched.len() > REMEMBERED_MAX {
+            fetched.retain(|_, held| held.is_running);
+        }
+        fetched.retain(|_, held| held.is_running || now.duration_since(held.since) < REMEMBERED);
         let mut digests = digests.to_vec();
-        digests.retain(|digest| fetched.get(digest).is_none_or(is_free));
-        fetched.extend(digests.iter().map(|&digest| (digest, now)));
+        digests.retain(|&digest| {
+            let since = match fetched.get(&digest) {
+                // To ask the same peer again gives it no more time.
+                Some(held) if held.peer == peer => (!held.is_running).then_some(held.since),
+                Some(held) if held.is_running && now.duration_since(held.since) <= FETCH => None,
+                _ => Some(now),
+            };
+            let Some(since) = since else { return false };
+            fetched.insert(digest, Held { peer: Arc::clone(&peer), since, is_running: true });
+            true
+        });
         drop(fetched);
-        Fetching { turns: self, since: now, digests }
+        Fetching { turns: self, peer, digests, is_answered: false }
     }
 }
 
@@ -94,13 +122,19 @@ impl<K: Eq + Hash> Drop for Turn<'_, K> {
 #[derive(Debug)]
 pub(crate) struct Fetching<'a> {
     turns: &'a GossipTurns,
-    since: Instant,
+    peer: Arc<str>,
     digests: Vec<Digest>,
+    is_answered: bool,
 }
 
 impl Fetching<'_> {
     pub(crate) fn digests(&self) -> &[Digest] {
         &self.digests
+    }
+
+    /// The peer has answered. What is still missing was noted elsewhere.
+    pub(crate) fn answered(mut self) {
+        self.is_answered = true;
     }
 }
 
@@ -108,8 +142,12 @@ impl Drop for Fetching<'_> {
     fn drop(&mut self) {
         let mut fetched = lock(&self.turns.fetched);
         for digest in &self.digests {
-            // Another exchange may have taken it over.
-            if fetched.get(digest) == Some(&self.since) {
+            // Another peer may have taken it over.
+            let Some(held) = fetched.get_mut(digest).filter(|held| held.peer == self.peer) else {
+                continue;
+            };
+            held.is_running = false;
+            if self.is_answered {
                 fetched.remove(digest);
             }
         }
@@ -144,16 +182,35 @@ mod tests {
     fn a_digest_is_fetched_by_one_exchange_at_a_time() {
         let turns = GossipTurns::default();
         let [one, two, three] = [1, 2, 3].map(|n| Digest([n; 16]));
-        let first = turns.fetch(&[one, two]);
-        let second = turns.fetch(&[two, three]);
+        let first = turns.fetch("a:1", &[one, two]);
+        let second = turns.fetch("b:1", &[two, three]);
         assert_eq!((first.digests(), second.digests()), (&[one, two][..], &[three][..]));
-        drop(first);
-        assert_eq!(turns.fetch(&[one, two, three]).digests(), [one, two]);
-        // A digest that is fetched for too long is free, and the first exchange does not give it back.
-        lock(&turns.fetched).insert(three, Instant::now().checked_sub(2 * FETCH).unwrap());
-        let third = turns.fetch(&[three]);
+        assert!(turns.fetch("a:1", &[one]).digests().is_empty());
+        first.answered();
+        assert_eq!(turns.fetch("c:1", &[one, two, three]).digests(), [one, two]);
+        // A digest that is fetched for too long is free for others, and the first exchange does not give it back.
+        lock(&turns.fetched).get_mut(&three).unwrap().since -= 2 * FETCH;
+        let third = turns.fetch("c:1", &[three]);
         assert_eq!(third.digests(), [three]);
         drop(second);
-        assert!(turns.fetch(&[three]).digests().is_empty());
+        assert!(turns.fetch("b:1", &[three]).digests().is_empty());
+    }
+
+    #[test]
+    fn a_peer_that_is_asked_in_vain_again_and_again_gets_no_more_time() {
+        let turns = GossipTurns::default();
+        let one = Digest([1; 16]);
+        let silent = turns.fetch("silent:1", &[one]);
+        assert!(turns.fetch("honest:1", &[one]).digests().is_empty());
+        drop(silent);
+        lock(&turns.fetched).get_mut(&one).unwrap().since -= 2 * FETCH;
+        // It is asked once more.
+        let silent = turns.fetch("silent:1", &[one]);
+        assert_eq!(silent.digests(), [one]);
+        let honest = turns.fetch("honest:1", &[one]);
+        assert_eq!(honest.digests(), [one]);
+        drop(silent);
+        honest.answered();
+        assert!(lock(&turns.fetched).is_empty());
     }
 }
