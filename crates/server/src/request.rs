@@ -85,13 +85,16 @@ impl Request {
     }
 }
 
-/// Names and values, decoded.
+/// Fields of a form or a query that are read.
+const FIELDS_MAX: usize = 64;
+
+/// Names and values, decoded: the first ones, since each takes far more memory than its octets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     fn parse(bytes: &[u8]) -> Self {
-        Self(form_urlencoded::parse(bytes).into_owned().collect())
+        Self(form_urlencoded::parse(bytes).into_owned().take(FIELDS_MAX).collect())
     }
 
     /// The first value of a name.

@@ -2,9 +2,10 @@
 //!
 //! The public part of a secret key is a certificate like any other, but nobody should believe that the upload went well.
 
-use talaria_cert::{Armor, BATCH_BYTES, Splitter, Tag, packets};
+use talaria_cert::{Armor, Splitter, Tag, packets};
 
 use crate::answer::Refusal;
+use crate::submission::SPLIT_BYTES;
 
 /// The label of a secret key in armor.
 const LABEL: &[u8] = b"-----BEGIN PGP PRIVATE KEY BLOCK-----";
@@ -19,10 +20,10 @@ pub(crate) fn refuse(bytes: &[u8]) -> Result<(), Refusal> {
     let bytes = &bytes[start..];
     let is_binary = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let has = if is_binary {
-        has_secret(Splitter::new(bytes, BATCH_BYTES))
+        has_secret(Splitter::new(bytes, SPLIT_BYTES))
     } else {
         bytes.windows(LABEL.len()).any(|window| window == LABEL)
-            || has_secret(Splitter::new(Armor::new(bytes), BATCH_BYTES))
+            || has_secret(Splitter::new(Armor::new(bytes), SPLIT_BYTES))
     };
     if has { Err(Refusal::SecretKey) } else { Ok(()) }
 }

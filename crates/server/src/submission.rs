@@ -1,11 +1,22 @@
 //! Certificates that were sent to the server: armored or binary, one or many.
 
-use talaria_cert::{Armor, BATCH_BYTES, Cert, Splitter};
+use talaria_cert::{Armor, Cert, Reason, Splitter, packets};
 
 use crate::answer::Refusal;
 
 /// Certificates in one submission.
 const CERTS_MAX: usize = 10_000;
+
+/// Parts of one submission that are no certificate. Real ones have few, and an answer names each.
+const REJECTS_MAX: usize = 1000;
+
+/// The least octets of a packet, on average, if there are many. A parsed packet takes several times as much memory. Real
+/// packets have 50 and more.
+const PACKET_BYTES: usize = 32;
+const FEW_PACKETS: usize = 1000;
+
+/// Octets that are split into certificates at a time.
+pub(crate) const SPLIT_BYTES: usize = 512 << 10;
 
 /// The content of a submission.
 #[derive(Debug, Default)]
@@ -15,6 +26,19 @@ pub(crate) struct Submission {
     pub(crate) rejected: Vec<String>,
     /// The keyserver that passed it on, as it calls itself.
     pub(crate) via: Option<String>,
+}
+
+impl Submission {
+    fn reject(&mut self, offset: u64, reason: &Reason) -> Result<(), Refusal> {
+        if self.rejected.len() == REJECTS_MAX {
+            return Err(Refusal::Malformed(format!(
+                "the submission has more than {REJECTS_MAX} parts that are no certificate, the first {}",
+                self.rejected[0]
+            )));
+        }
+        self.rejected.push(format!("at byte {offset}: {reason}"));
+        Ok(())
+    }
 }
 
 /// Reads a submission. At least one certificate or one rejection comes out.
@@ -27,9 +51,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Submission, Refusal> {
     let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(bytes.len());
     let bytes = &bytes[start..];
     if bytes.first().is_some_and(|first| first & 0x80 != 0) {
-        split(Splitter::new(bytes, BATCH_BYTES), &mut submission)?;
+        split(Splitter::new(bytes, SPLIT_BYTES), bytes.len(), &mut submission)?;
     } else {
-        split(Splitter::new(Armor::new(bytes), BATCH_BYTES), &mut submission)?;
+        split(Splitter::new(Armor::new(bytes), SPLIT_BYTES), bytes.len(), &mut submission)?;
     }
     if submission.certs.is_empty() && submission.rejected.is_empty() {
         return Err(Refusal::Malformed("the submission contains no OpenPGP certificate".into()));
@@ -39,8 +63,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Submission, Refusal> {
 
 fn split(
     mut splitter: Splitter<impl std::io::Read>,
+    bytes: usize,
     submission: &mut Submission,
 ) -> Result<(), Refusal> {
+    let mut packets_left = FEW_PACKETS + bytes / PACKET_BYTES;
     loop {
         let batch = splitter
             .next_batch()
@@ -52,13 +78,20 @@ fn split(
                     "a submission may have at most {CERTS_MAX} certificates"
                 )));
             }
+            let count = packets(raw).take(packets_left + 1).count();
+            packets_left = packets_left.checked_sub(count).ok_or_else(|| {
+                Refusal::TooLarge(format!(
+                    "the submission has too many packets for its size: {FEW_PACKETS}, and one for each \
+                     {PACKET_BYTES} bytes, are allowed"
+                ))
+            })?;
             match Cert::parse(raw) {
                 Ok(cert) => submission.certs.push(cert),
-                Err(reason) => submission.rejected.push(format!("at byte {offset}: {reason}")),
+                Err(reason) => submission.reject(offset, &reason)?,
             }
         }
-        submission
-            .rejected
-            .extend(batch.rejects().map(|r| format!("at byte {}: {}", r.offset, r.reason)));
+        for reject in batch.rejects() {
+            submission.reject(reject.offset, &reject.reason)?;
+        }
     }
 }

@@ -65,6 +65,9 @@ struct RequestVerify {
 /// Times that a confirmation is decided again because somebody else changed the certificate first.
 const TRIES: usize = 8;
 
+/// Octets of a request for mails.
+const ASK_BYTES_MAX: usize = 64 << 10;
+
 /// Answers everything below `/vks`.
 pub(crate) struct Vks {
     pub(crate) settings: Settings,
@@ -215,6 +218,11 @@ impl Vks {
 
     /// Answers `request-verify`: sends a mail with a link to each of the addresses.
     async fn request_verify(&self, request: &Request) -> Result<Answer, Refusal> {
+        if request.body.len() > ASK_BYTES_MAX {
+            return Err(Refusal::TooLarge(format!(
+                "a request for mails may have at most {ASK_BYTES_MAX} bytes"
+            )));
+        }
         let RequestVerify { token, addresses, locale } = parse(&request.body)?;
         let language = Language::first_of(locale.iter().map(String::as_str));
         let asked = self.ask_to_confirm(request, &token, &addresses, language).await?;
