@@ -208,7 +208,7 @@ impl<'a> Signature<'a> {
     }
 
     /// Whether the packet has all numbers of its algorithm, none of them too long. False for algorithms that
-    /// are not known here.
+    /// are not known here. GnuPG 2.4 ends at a number without octets, as the second one of Ed448 is in algorithm 22.
     pub(crate) fn has_readable_numbers(&self) -> bool {
         match self.algorithm {
             27 => self.numbers.len() >= 64,
@@ -216,10 +216,12 @@ impl<'a> Signature<'a> {
             algorithm => {
                 let Some(count) = numbers_of(algorithm) else { return false };
                 let mut rest = self.numbers;
-                (0..count).all(|_| {
+                (0..count).all(|at| {
                     let Some((number, behind)) = mpi(rest) else { return false };
                     rest = behind;
-                    stripped(number).len() * 8 <= NUMBER_BITS_MAX
+                    let bytes = stripped(number).len();
+                    let is_ed448 = algorithm == 22 && at == 0 && bytes == ED448_PREFIXED;
+                    (1..=NUMBER_BITS_MAX / 8).contains(&bytes) && !is_ed448
                 })
             }
         }
@@ -279,6 +281,20 @@ mod tests {
             assert_eq!(of(0x40, [3, 0x97], rest), usual);
             assert_eq!(of(0x80, [3, 0x98], rest), usual);
         }
+    }
+
+    #[test]
+    fn a_number_without_octets_cannot_be_read() {
+        let is_readable = |numbers: &[u8]| {
+            let body = signature(&[5, 2, 0, 0, 0, 9], &[], [1, 2], numbers);
+            Signature::parse(&body).unwrap().has_readable_numbers()
+        };
+        assert!(is_readable(&[0, 9, 1, 7, 0, 8, 0x80]));
+        for numbers in [&[0, 0, 0, 8, 0x80][..], &[0, 8, 0x80, 0, 0], &[0, 8, 0, 0, 8, 0x80]] {
+            assert!(!is_readable(numbers), "{numbers:?}");
+        }
+        let ed448 = [&[3, 0x97, 0x40][..], &[7; 114], &[0, 8, 0x80]].concat();
+        assert!(!is_readable(&ed448));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use crate::attestation::Attested;
 use crate::hash::sha256;
@@ -111,6 +112,23 @@ pub struct PossibleIssuer {
 /// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
 pub const DESIGNATED_MAX: usize = 4;
 
+/// The most that [`Cert::certified`] may cost: nanoseconds for verifying signatures, by the model of [`Cert::cost`], and for
+/// finding the keys that they name. To look for a key takes [`LOOK_UP_NS`], and [`FOUND_NS`] more for each that is found.
+const CERTIFIED: Cost = Cost { verifying_ns: 200_000_000, finding_ns: 100_000_000 };
+const LOOK_UP_NS: u64 = 10_000;
+const FOUND_NS: u64 = 40_000;
+
+/// A bound on the cost of verifying signatures of other keys.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    verifying_ns: u64,
+    finding_ns: u64,
+}
+
+impl Cost {
+    const UNBOUNDED: Self = Self { verifying_ns: u64::MAX, finding_ns: u64::MAX };
+}
+
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
 
@@ -168,12 +186,19 @@ impl Rank {
     }
 }
 
+/// A known key that made a signature, by the key ID that the signature names.
+#[derive(Clone, Copy, Debug)]
+struct Issuer {
+    id: KeyId,
+    fingerprint: Fingerprint,
+}
+
 /// A signature on a component, with all its packets.
 struct Candidate<'a> {
     variants: Variants<'a>,
     verdict: Verdict,
     /// The known key that made it.
-    by: Option<KeyId>,
+    by: Option<Issuer>,
     /// The class of worth that its issuer gives it: 1 for one whom the owner has certified, 2 for another known one, 3 for
     /// none.
     by_class: u8,
@@ -211,6 +236,8 @@ impl Part<'_> {
 struct PreparedIssuer {
     issuer: PossibleIssuer,
     fingerprint: Fingerprint,
+    /// The cost of one signature.
+    cost_ns: u64,
     setup: KeySetup,
 }
 
@@ -255,7 +282,8 @@ impl Cert {
         drop_long_hints(&mut parts, limits, self.fingerprint().key_id());
         let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
-            self.verify_others(&mut parts, look_up);
+            // The caller bounds the cost of these.
+            self.verify_others(&mut parts, look_up, Cost::UNBOUNDED);
         }
         parts.iter_mut().for_each(Part::attest);
         self.choose_variants(&mut parts, limits);
@@ -299,7 +327,8 @@ impl Cert {
     /// names its issuer in the octets that are signed, keeps it if `is_known` says that there is such a key.
     ///
     /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature that does
-    /// not have the verdict.
+    /// not have the verdict, and at most 0.3 s by the model of [`Self::cost`]: a few thousand usual signatures. Signatures
+    /// beyond it do not get the verdict.
     #[must_use]
     pub fn certified(
         &self,
@@ -327,7 +356,7 @@ impl Cert {
                 !stays
             });
         }
-        self.verify_others(&mut parts, look_up);
+        self.verify_others(&mut parts, look_up, CERTIFIED);
         let candidates = parts.iter().flat_map(|part| &part.candidates);
         candidates.filter(|candidate| candidate.verdict == Verdict::Certified).for_each(add);
         let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
@@ -509,43 +538,71 @@ impl Cert {
         parts
     }
 
-    /// Finds the signatures that known keys made.
+    /// Finds the signatures that known keys made, as long as there is time `left`. If it is bounded, cheap keys
+    /// are tried first, and the signatures that name the fewest keys, so that it takes many signatures to keep others from
+    /// being tried.
     fn verify_others(
         &self,
         parts: &mut [Part<'_>],
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+        mut left: Cost,
     ) {
         let Some(mut certified) = CertificationVerifier::new(self) else { return };
-        let mut by_id: HashMap<KeyId, Vec<usize>> = HashMap::new();
+        let mut claims: Vec<(BTreeSet<KeyId>, usize, usize)> = Vec::new();
+        for (at, part) in parts.iter_mut().enumerate() {
+            for (number, candidate) in part.candidates.iter_mut().enumerate() {
+                if candidate.verdict.is_by_others() {
+                    candidate.verdict = Verdict::Foreign;
+                    claims.push((named(&candidate.variants), at, number));
+                }
+            }
+        }
+        claims.sort_by_key(|(ids, ..)| ids.len());
+        let mut by_id: HashMap<KeyId, Range<usize>> = HashMap::new();
         let mut known: Vec<PreparedIssuer> = Vec::new();
-        for part in parts {
-            for candidate in part.candidates.iter_mut().filter(|c| c.verdict.is_by_others()) {
-                candidate.verdict = Verdict::Foreign;
+        let is_bounded = left.verifying_ns < u64::MAX;
+        for id in claims.iter().flat_map(|(ids, ..)| ids) {
+            if left.finding_ns == 0 || by_id.contains_key(id) {
+                continue;
+            }
+            let first = known.len();
+            known.extend(look_up(*id).into_iter().filter_map(PreparedIssuer::new));
+            by_id.insert(*id, first..known.len());
+            if is_bounded {
+                let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - first) as u64;
+                left.finding_ns = left.finding_ns.saturating_sub(cost_ns);
+            }
+        }
+        let level = |issuer: &PreparedIssuer| {
+            if is_bounded { issuer.cost_ns.checked_ilog2().unwrap_or(0) } else { 0 }
+        };
+        let levels: BTreeSet<u32> = known.iter().map(level).collect();
+        for now in levels {
+            for (ids, at, number) in &claims {
+                let part = &mut parts[*at];
+                let candidate = &mut part.candidates[*number];
                 let Some(signature) = candidate.variants.signature() else { continue };
                 let value = signature.value();
                 let signature = Signature { numbers: &value, ..signature };
-                for id in named(&candidate.variants) {
-                    let places = by_id.entry(id).or_insert_with(|| {
-                        let found = look_up(id).into_iter().filter_map(PreparedIssuer::new);
-                        let places = found.map(|issuer| {
-                            known.push(issuer);
-                            known.len() - 1
-                        });
-                        places.collect()
-                    });
-                    let made = places.iter().copied().find(|&place| {
-                        let issuer = &known[place];
-                        issuer.key().is_some_and(|key| {
-                            certified.made(&key, &issuer.setup, part.packet, &signature)
-                        })
-                    });
-                    if let Some(place) = made {
-                        candidate.by = Some(id);
+                let ids = ids.iter().filter_map(|id| Some((*id, by_id.get(id)?.clone())));
+                for (id, issuer) in ids.flat_map(|(id, places)| places.map(move |at| (id, at))) {
+                    let issuer = &known[issuer];
+                    if candidate.by.is_some() || level(issuer) != now {
+                        continue;
+                    }
+                    if left.verifying_ns == 0 {
+                        return;
+                    }
+                    if is_bounded {
+                        left.verifying_ns = left.verifying_ns.saturating_sub(issuer.cost_ns);
+                    }
+                    let Some(key) = issuer.key() else { continue };
+                    if certified.made(&key, &issuer.setup, part.packet, &signature) {
+                        let fingerprint = issuer.fingerprint;
+                        candidate.by = Some(Issuer { id, fingerprint });
                         candidate.verdict = Verdict::Certified;
-                        let class = if known[place].issuer.is_certified { 1 } else { 2 };
-                        candidate.by_class = class;
-                        candidate.rank.component = sha256(&[&known[place].fingerprint.to_stored()]);
-                        break;
+                        candidate.by_class = if issuer.issuer.is_certified { 1 } else { 2 };
+                        candidate.rank.component = sha256(&[&fingerprint.to_stored()]);
                     }
                 }
             }
@@ -577,7 +634,7 @@ impl Cert {
                     let fields = variant.signature;
                     let names_own = fields.is_some_and(|s| s.names(id));
                     let names_right = match candidate.by {
-                        Some(by) => fields.is_some_and(|s| s.names(by)),
+                        Some(by) => fields.is_some_and(|s| s.names(by.id)),
                         None if own => names_own,
                         // At least one packet must say that the owner need not have made it.
                         None => !is_foreign || !names_own,
@@ -630,7 +687,7 @@ impl<'a> Candidate<'a> {
     /// The verdict on a packet of the signature: packets that do not name the key that made it are not verified.
     fn verdict_on(&self, variant: &Variant<'_>, verdict: Verdict) -> Verdict {
         match (verdict, self.by) {
-            (Verdict::Certified, Some(by)) if !variant.names(by) => Verdict::Foreign,
+            (Verdict::Certified, Some(by)) if !variant.names(by.id) => Verdict::Foreign,
             _ => verdict,
         }
     }
@@ -640,10 +697,15 @@ impl<'a> Candidate<'a> {
         self.variants.0.iter().all(|variant| variant.has_short_hints(limits))
     }
 
-    /// The named revokers in whose name the signature may be, if it is a revocation by one.
+    /// The named revokers in whose name the signature may be, if it is a revocation by one. That of a known key with the key
+    /// ID of a revoker is not.
     fn designated<'r>(&self, revokers: &'r Revokers) -> impl Iterator<Item = KeyId> + use<'r> {
         let named = if revokers.is_empty() { BTreeSet::new() } else { named(&self.variants) };
-        named.into_iter().filter(|id| revokers.contains_key(id))
+        let by = self.by;
+        named.into_iter().filter(move |id| {
+            let fingerprints = revokers.get(id);
+            fingerprints.is_some_and(|all| by.is_none_or(|by| all.contains(&by.fingerprint)))
+        })
     }
 
     fn is_attestation(&self) -> bool {
@@ -659,8 +721,9 @@ impl<'a> Candidate<'a> {
 impl PreparedIssuer {
     fn new(issuer: PossibleIssuer) -> Option<Self> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &issuer.key };
-        let fingerprint = Key::parse(packet).ok()?.fingerprint();
-        Some(Self { issuer, fingerprint, setup: KeySetup::default() })
+        let key = Key::parse(packet).ok()?;
+        let (fingerprint, cost_ns) = (key.fingerprint(), key.verification_ns());
+        Some(Self { issuer, fingerprint, cost_ns, setup: KeySetup::default() })
     }
 
     fn key(&self) -> Option<Key<'_>> {
@@ -1186,6 +1249,36 @@ pub(crate) mod tests {
         };
         assert_eq!((count(100), count(2000), count(20_000)), (16, 2, 1));
         assert_eq!(bodies(&kept).count(), 16 + 2 + 1 + 1);
+    }
+
+    #[test]
+    fn a_known_key_with_the_key_id_of_a_revoker_does_not_revoke_in_its_name() {
+        let revoker = Fingerprint::V4([7; 20]);
+        let id = revoker.key_id();
+        let body = hinted(0x20, b"text", &[id.0]);
+        let variants = Variants::of([(1, &body[..])].into_iter()).remove(0);
+        let mut candidate = Candidate::new(variants, &HashMap::new(), 0);
+        let revokers: Revokers = [(id, [revoker].into())].into();
+        let designated = |candidate: &Candidate<'_>| candidate.designated(&revokers).count();
+        assert_eq!(designated(&candidate), 1);
+        candidate.by = Some(Issuer { id, fingerprint: revoker });
+        assert_eq!(designated(&candidate), 1);
+        candidate.by = Some(Issuer { id, fingerprint: Fingerprint::V3([7; 16], id) });
+        assert_eq!(designated(&candidate), 0);
+    }
+
+    #[test]
+    fn a_signature_that_names_a_fingerprint_is_by_no_other_key_with_its_key_id() {
+        let named = Fingerprint::V4([7; 20]);
+        let mut body = vec![4, 0x10, 1, 8, 0, 23, 22, 33];
+        body.extend(named.to_stored());
+        body.extend([0, 0, 1, 2, 0, 8, 0x80]);
+        let signature = Signature::parse(&body).unwrap();
+        assert_eq!(signature.signed_issuer, Some(named.key_id()));
+        assert!(!signature.excludes(|| named));
+        assert!(signature.excludes(|| Fingerprint::V3([1; 16], named.key_id())));
+        let unnamed = hinted(0x10, b"text", &[named.key_id().0]);
+        assert!(!Signature::parse(&unnamed).unwrap().excludes(|| named));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
     /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
-    /// named, at most [`DESIGNATED_MAX`] in the name of each, then signatures that the owner has attested, then those that
+    /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the owner has attested, then those that
     /// were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
@@ -495,14 +495,19 @@ impl<'a> Hints<'a> {
             return None;
         }
         let fingerprint = self.fingerprint.to_stored();
-        let (mut back, mut named) = (0, signature.signed_issuer.is_some());
+        let is_own = |id: &[u8]| id == self.id.0.to_be_bytes();
+        let needs_id = signature.version == 4;
+        let mut back = 0;
+        let mut named = if needs_id {
+            Signature::has_key_id(signature.hashed_area, is_own)
+        } else {
+            signature.signed_issuer.is_some()
+        };
         for subpacket in Subpackets(signature.unhashed_area) {
             match subpacket? {
-                Subpacket { kind: ISSUER, body, .. } if body == self.id.0.to_be_bytes() => {
-                    named = true;
-                }
+                Subpacket { kind: ISSUER, body, .. } if is_own(body) => named = true,
                 Subpacket { kind: ISSUER_FINGERPRINT, body, .. } if body == fingerprint => {
-                    named = true;
+                    named |= !needs_id;
                 }
                 Subpacket { kind: EMBEDDED_SIGNATURE, .. }
                     if component.tag == Tag::PUBLIC_SUBKEY =>
@@ -544,7 +549,13 @@ impl<'a> Hints<'a> {
                         _ => false,
                     })
                 });
-            if is_plain && fields.issuer.is_some() && fields.has_exact_value() {
+            let has_key_id = |area| Signature::has_key_id(area, |_| true);
+            let is_named = if fields.version == 4 {
+                has_key_id(fields.hashed_area) || has_key_id(fields.unhashed_area)
+            } else {
+                fields.issuer.is_some()
+            };
+            if is_plain && is_named && fields.has_exact_value() {
                 return Some((variant.at, Part::Original));
             }
         }
@@ -581,10 +592,10 @@ fn has_twins(owners: &[Signature<'_>], foreign: &[Foreign<'_>]) -> bool {
     values.windows(2).any(|two| two[0] == two[1])
 }
 
-/// Gives the class of the first to the best revocations in the name of each revoker whom the owner named: those that were
-/// verified, then others by their SHA-256.
+/// Gives the class of the first to revocations in the name of each revoker whom the owner named: to some that were verified,
+/// and to as many others, each by their SHA-256. A key that was verified may have the key ID of a revoker and be another one.
 fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>) {
-    let mut by: BTreeMap<KeyId, Vec<(bool, [u8; 32], usize)>> = BTreeMap::new();
+    let mut by: BTreeMap<(KeyId, bool), Vec<([u8; 32], usize)>> = BTreeMap::new();
     for (number, one) in foreign.iter().enumerate() {
         if one.at > 0 || one.signature.kind != kind::KEY_REVOCATION {
             continue;
@@ -594,13 +605,13 @@ fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>)
         let named: BTreeSet<KeyId> =
             variants.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect();
         for &issuer in named.intersection(revokers) {
-            by.entry(issuer).or_default().push((!is_verified, one.signature.id(), number));
+            by.entry((issuer, is_verified)).or_default().push((one.signature.id(), number));
         }
     }
-    for mut revocations in by.into_values() {
+    for ((_, is_verified), mut revocations) in by {
+        let class = if is_verified { Class::Revocation } else { Class::RevocationInTheName };
         revocations.sort_unstable();
-        for (is_unverified, _, number) in revocations.into_iter().take(DESIGNATED_MAX) {
-            let class = if is_unverified { Class::RevocationInTheName } else { Class::Revocation };
+        for (_, number) in revocations.into_iter().take(DESIGNATED_MAX) {
             foreign[number].class = foreign[number].class.min(class);
         }
     }
@@ -755,16 +766,16 @@ mod tests {
             body if body == real || body == certified => Verdict::Certified,
             _ => Verdict::Foreign,
         };
-        for (foreign_signatures, count) in [(1, 1), (4, 4), (5, 5), (100, 100)] {
+        for (foreign_signatures, count) in [(1, 1), (4, 4), (5, 5), (6, 6), (100, 100)] {
             let served = with(judge, &whole, Serving { foreign_signatures, ..ALL }).unwrap();
             let has = |body: &Vec<u8>| bodies(&served).any(|there| there == body);
             assert!(has(&real));
-            assert_eq!(has(&certified), foreign_signatures > DESIGNATED_MAX);
+            assert_eq!(has(&certified), foreign_signatures > 1 + DESIGNATED_MAX);
             assert_eq!(bodies(&served).count(), 2 + count);
         }
         // Of those that nobody verified, the first four are served, since their issuer may be unknown here.
         let verified = Serving { third_party: ThirdParty::Verified, ..ALL };
-        assert_eq!(bodies(&with(judge, &whole, verified).unwrap()).count(), 2 + 4 + 1);
+        assert_eq!(bodies(&with(judge, &whole, verified).unwrap()).count(), 2 + 1 + 4 + 1);
     }
 
     #[test]

@@ -266,6 +266,26 @@ impl<'a> Signature<'a> {
         issuers
     }
 
+    /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another key can have its key ID.
+    pub(crate) fn excludes(&self, tried: impl FnOnce() -> Fingerprint) -> bool {
+        let mut named = Subpackets(self.hashed_area)
+            .flatten()
+            .filter_map(|subpacket| match hint(subpacket.kind, subpacket.body)? {
+                Hint::Fingerprint(fingerprint) => Some(fingerprint),
+                Hint::KeyId(_) => None,
+            })
+            .peekable();
+        named.peek().is_some() && {
+            let tried = tried();
+            named.all(|fingerprint| fingerprint != tried)
+        }
+    }
+
+    /// Whether an area says the key ID of an issuer. GnuPG 2.2 reads no other name of an issuer from signatures of version 4.
+    pub(crate) fn has_key_id(area: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        Subpackets(area).flatten().any(|s| s.kind == 16 && s.body.len() == 8 && is_meant(s.body))
+    }
+
     /// The designated revokers that a direct-key signature names (RFC 9580, section 5.2.3.23). Only
     /// entries with a valid class and a fingerprint of a known length are returned.
     pub fn revokers(&self) -> impl Iterator<Item = Revoker> + use<'a> {

@@ -15,7 +15,7 @@ use openpgp::serialize::MarshalInto;
 use openpgp::types::{KeyFlags, ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{Cert, PacketRef, Tag};
 
-use crate::site::{Site, assert_sq_reads, config, generated, gpg, home};
+use crate::site::{Gpg, Site, assert_sq_reads, config, generated, gpg, home, newer_gpg};
 use crate::{MIB, alone, beside_others};
 
 /// Memory of the server beyond that when idle, while the uploads of one attack run.
@@ -50,10 +50,12 @@ fn under_attack<T: Send>(
     (result, served)
 }
 
-/// What GnuPG makes of a certificate, except the time of the listing. `None` if it is not installed.
-fn in_gpg(cert: &Cert) -> Option<Vec<String>> {
-    let listing = gpg(home().path(), cert.as_bytes())?;
-    Some(listing.lines().filter(|line| !line.starts_with("tru:")).map(str::to_owned).collect())
+/// What each version of GnuPG makes of a certificate, except the time of the listing. `None` if it is not installed.
+fn in_gpg(cert: &Cert) -> [Option<Vec<String>>; 2] {
+    let of = |listing: String| {
+        listing.lines().filter(|line| !line.starts_with("tru:")).map(str::to_owned).collect()
+    };
+    [gpg, newer_gpg].map(|gpg| gpg(home().path(), cert.as_bytes()).map(of))
 }
 
 /// The owner of a certificate, with a signing subkey.
@@ -167,6 +169,187 @@ fn two_thousand_unhashed_variants_of_a_self_signature() {
     let home = home();
     let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
     assert!(!primary_line(&listing)[6].is_empty(), "{listing}");
+}
+
+/// The certificate, with nothing in the unhashed areas of its signatures.
+fn without_hints(cert: &Cert) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for packet in cert.packets() {
+        let mut body = packet.body.to_vec();
+        if packet.tag == Tag::SIGNATURE {
+            let hashed = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
+            let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
+            body.splice(hashed..hashed + 2 + unhashed, [0, 0]);
+        }
+        raw.extend(packets([(packet.tag, &body[..])]));
+    }
+    raw
+}
+
+/// GnuPG writes the key ID of the issuer into the unhashed area, and version 2.2 reads no other name of it.
+#[test]
+fn signatures_without_the_key_id_of_their_issuer() {
+    let owner = Gpg::new();
+    owner.run(&["--quick-gen-key", "Alice <alice@example.org>", "ed25519", "cert,sign"]);
+    owner.run(&["--quick-gen-key", "Bob <bob@example.org>", "ed25519", "cert,sign"]);
+    owner.run(&["--quick-sign-key", &fingerprint(&owner, "alice")]);
+    owner.run(&["--default-key", "bob", "--quick-sign-key", &fingerprint(&owner, "alice")]);
+    let exported = |name: &str| {
+        let armored = owner.run(&["--armor", "--export", name]);
+        let mut raw = Vec::new();
+        std::io::Read::read_to_end(&mut talaria_cert::Armor::new(armored.as_bytes()), &mut raw)
+            .unwrap();
+        Cert::parse(&raw).unwrap()
+    };
+    let (alice, bob) = (exported("alice"), exported("bob"));
+    let stripped = without_hints(&alice);
+    assert!(stripped.len() < alice.as_bytes().len());
+    let server = Site::apart(std::slice::from_ref(&bob), config());
+    // At first, the server has nothing but the stripped copy.
+    for copy in [&stripped[..], alice.as_bytes(), &stripped] {
+        let (reply, served) = under_attack(&server, &alice, || server.offer(copy));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let home = home();
+        let Some(_) = gpg(home.path(), bob.as_bytes()) else { return };
+        let listing = gpg(home.path(), served.as_bytes()).unwrap();
+        let usable = listing.lines().filter(|line| line.starts_with("uid:"));
+        assert_eq!(usable.count(), 2, "{listing}");
+    }
+
+    let revoker = home();
+    let file = owner.path().join(format!("openpgp-revocs.d/{}.rev", alice.fingerprint()));
+    let revocation = std::fs::read_to_string(file).unwrap().replace(":-----BEGIN", "-----BEGIN");
+    gpg(revoker.path(), alice.as_bytes()).unwrap();
+    let file = revoker.path().join("revocation");
+    std::fs::write(&file, revocation).unwrap();
+    owner.run(&["--import", file.to_str().unwrap()]);
+    let revoked = exported("alice");
+    let reply = server.offer(&without_hints(&revoked));
+    assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
+    let served = server.fetched(&alice);
+    assert_eq!(in_gpg(&served), in_gpg(&revoked));
+    let listing = gpg(revoker.path(), served.as_bytes()).unwrap();
+    assert_eq!(primary_line(&listing)[1], "r", "{listing}");
+}
+
+/// The fingerprint of a key in a keyring.
+fn fingerprint(gpg: &Gpg, name: &str) -> String {
+    let listing = gpg.run(&["--with-colons", "--list-keys", name]);
+    let line = listing.lines().find(|line| line.starts_with("fpr:")).unwrap();
+    line.split(':').nth(9).unwrap().to_owned()
+}
+
+/// GnuPG 2.4 ends at a number without octets, and with it the import of everything else.
+#[test]
+fn signatures_with_numbers_of_no_bits() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let mut settings = config();
+    settings.policy.third_party = talaria_cert::ThirdParty::All;
+    let server = Site::apart(std::slice::from_ref(&cert), settings);
+    let number = [&[1, 0, 0xff][..], &[7; 31]].concat();
+    let ed448 = [&[3, 0x97, 0x40][..], &[7; 114]].concat();
+    let numbers = [
+        [&[0, 0][..], &number].concat(),
+        [&number[..], &[0, 0]].concat(),
+        vec![0, 0, 0, 0],
+        [&ed448[..], &[0, 0]].concat(),
+        [&ed448[..], &number].concat(),
+    ];
+    let forged = |algorithm: u8| {
+        // The last one is for Ed448 only.
+        let count = if algorithm == 22 { numbers.len() } else { numbers.len() - 1 };
+        numbers[..count].iter().map(move |numbers| {
+            let mut body = forged(0x10, 9, 7);
+            body[2] = algorithm;
+            body.truncate(body.len() - 34);
+            [&body[..], numbers].concat()
+        })
+    };
+    let all: Vec<_> = [17, 19, 22].into_iter().flat_map(forged).collect();
+    let raw = with_signatures(&cert, &all);
+    let (reply, served) = under_attack(&server, &cert, || server.offer(&raw));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(served, cert);
+}
+
+/// Octets that are read into many times as much memory.
+#[test]
+fn uploads_of_tiny_parts() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let mut settings = config();
+    settings.vks.enabled = true;
+    let server = Site::apart(std::slice::from_ref(&cert), settings);
+    let bytes = 8 << 20;
+    let empty_keys = [0xc6, 0].repeat(bytes / 2);
+    let fields = b"a&".repeat(bytes / 2);
+    let key = cert.packets().next().unwrap();
+    let names = (0..1_500_000u32).flat_map(|n| {
+        let [_, a, b, c] = n.to_be_bytes();
+        [0xcd, 3, a, b, c]
+    });
+    let names: Vec<u8> = packets([(key.tag, key.body)]).into_iter().chain(names).collect();
+    let addresses = [b"{\"token\":\"x\",\"addresses\":[".to_vec(), b"\"\",".repeat(2_700_000)];
+    let addresses = [addresses.concat(), b"\"\"]}".to_vec()].concat();
+    let uploads = [
+        ("/pks/v2/certs", "application/pgp-keys", empty_keys.clone(), 422),
+        ("/pks/add", "application/pgp-keys", empty_keys, 422),
+        ("/pks/add", "application/x-www-form-urlencoded", fields, 422),
+        ("/pks/add", "application/pgp-keys", names, 413),
+        ("/vks/v1/request-verify", "application/json", addresses, 413),
+    ];
+    for (path, media, body, status) in uploads {
+        let (reply, _) = under_attack(&server, &cert, || server.post(path, media, &body));
+        assert_eq!(reply.status, status, "{path}: {}", reply.text());
+        assert!(reply.body.len() < 1 << 20, "{path}: {} octets", reply.body.len());
+    }
+}
+
+/// An RSA key whose public exponent is as long as its modulus: a signature takes a hundred times as long as usual.
+fn slow_key(number: u8) -> Cert {
+    let mut body = vec![4, 0x50, 0, 0, number, 1];
+    for _ in 0..2 {
+        body.extend([12, 0, 0xc0 | number]);
+        body.extend([0xb5; 383]);
+    }
+    Cert::parse(&packets([(Tag::PUBLIC_KEY, &body[..])])).unwrap()
+}
+
+/// Signatures of other keys are verified at the first look-up, and nobody has paid for them.
+#[test]
+fn look_ups_of_signatures_in_the_name_of_slow_keys() {
+    let (alice, friends, genuine) = certified();
+    let cert = public(&alice);
+    let slow: Vec<Cert> = (0..16).map(slow_key).collect();
+    let known: Vec<Cert> = friends.iter().map(public).chain(slow.iter().cloned()).collect();
+    let server = Site::apart(&known, config());
+    // Of each key, no more than are kept without verification; each names all of them.
+    let hints: Vec<u8> = slow
+        .iter()
+        .flat_map(|key| [&[9, 16][..], &key.fingerprint().key_id().0.to_be_bytes()].concat())
+        .collect();
+    let forged = |n: u32| {
+        let length = u16::try_from(hints.len()).unwrap().to_be_bytes();
+        let mut body = vec![4, 0x10, 1, 12, 0, 6, 5, 2];
+        body.extend(n.to_be_bytes());
+        body.extend([&length[..], &hints, &[1, 2, 12, 0, 0x80]].concat());
+        body.extend([7; 383]);
+        body
+    };
+    let all: Vec<_> = (0..8).map(forged).collect();
+    assert_eq!(server.offer(cert.as_bytes()).status, 200);
+    let reply = server.offer(&with_signatures(&cert, &all));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(!reply.text().contains("not kept"), "{}", reply.text());
+    let before = server.process().cpu();
+    let served = server.fetched(&cert);
+    let taken = server.process().cpu().saturating_sub(before);
+    eprintln!("{taken:?} of CPU time for the look-up");
+    assert!(taken < Duration::from_millis(600), "{taken:?}");
+    for body in &genuine {
+        assert!(bodies(&served).any(|served| served == body), "a genuine certification is missing");
+    }
 }
 
 /// The certificate with a certification of its user ID by another key.

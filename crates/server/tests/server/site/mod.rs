@@ -27,7 +27,7 @@ use tempfile::TempDir;
 
 use apart::{Addresses, Apart};
 pub(crate) use client::{Got, agent, connect, get, read_to_end, request};
-pub(crate) use gpg::{Gpg, assert_sq_reads, gpg, home};
+pub(crate) use gpg::{Gpg, assert_sq_reads, gpg, home, newer_gpg};
 
 /// The time limit of a step on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
