@@ -283,8 +283,9 @@ pub(crate) struct Hints<'a> {
     fingerprint: Fingerprint,
     id: KeyId,
     version: u8,
-    /// Nanoseconds that are left for back signatures.
+    /// Nanoseconds that are left for back signatures, and the part of them that is for subkeys without any.
     left_ns: u64,
+    spare_ns: u64,
 }
 
 impl<'a> Hints<'a> {
@@ -299,6 +300,7 @@ impl<'a> Hints<'a> {
         let fingerprint = cert.fingerprint();
         Some(Self {
             left_ns,
+            spare_ns: left_ns / 2,
             version: primary.version,
             verifier: PrimaryKeyVerifier::new(primary),
             fingerprint,
@@ -357,6 +359,33 @@ impl<'a> Hints<'a> {
             .take(BACK_SIGNATURES_MAX)
             .filter_map(|body| Some((self.verifies_back(component, body)?, body)))
             .max()
+    }
+
+    /// The newest back signature in the unhashed areas of all packets that the subkey really made, as far as there is time. The
+    /// first one of a subkey may take all that is left, further ones only the first half of it: strangers can add false ones
+    /// to each subkey, and a packet of theirs has no fewer than a genuine one.
+    fn newest_back_signature<'v>(
+        &mut self,
+        component: PacketRef<'a>,
+        variants: &Variants<'v>,
+    ) -> Option<(u32, &'v [u8])> {
+        let areas = variants.0.iter().filter_map(|v| v.signature).map(|s| s.unhashed_area);
+        let mut tried: Vec<(usize, &[u8])> = areas
+            .flat_map(|area| {
+                let count = embedded(area).count();
+                embedded(area).take(BACK_SIGNATURES_MAX).map(move |body| (count, body))
+            })
+            .collect();
+        tried.sort_unstable();
+        let mut newest = None;
+        for (_, body) in tried {
+            if newest.is_some() && self.left_ns < self.spare_ns {
+                break;
+            }
+            let made = self.verifies_back(component, body);
+            newest = newest.max(made.map(|created| (created, body)));
+        }
+        newest
     }
 
     /// The creation time of an embedded signature that the subkey `component` made over the primary key.
@@ -434,7 +463,7 @@ impl<'a> Hints<'a> {
         // The back signatures in the hashed area are served in any case.
         let hashed = embedded(signature.hashed_area).take(BACK_SIGNATURES_MAX);
         let signed = hashed.filter_map(|body| self.verifies_back(component, body)).max();
-        let back = variants.0.iter().filter_map(|v| self.back_signature(component, v)).max();
+        let back = self.newest_back_signature(component, variants);
         let back = back.filter(|&(created, _)| signed.is_none_or(|signed| created > signed));
         let octets = self.digest_octets(component, signature).unwrap_or(signature.digest_prefix);
         for variant in &variants.0 {

@@ -35,8 +35,8 @@ use crate::token::{Link, Token, TokenError, Tokens};
 use crate::turns::parsing;
 use crate::uploads::Uploads;
 
-/// Certificates with a key ID that are looked at.
-const BOUNDS: Bounds = Bounds { results: 16, looks: search::LOOKS_MAX };
+/// Certificates with a key that are looked at for the one to give out.
+const BOUNDS: Bounds = Bounds { results: 256, looks: search::LOOKS_MAX };
 
 /// The answer to an upload or to a request for mails.
 #[derive(Debug, Serialize)]

@@ -52,9 +52,11 @@ pub const HOLDERS_MAX: usize = 8;
 /// Number of certificates that are looked at because they have the primary key of another one as a subkey.
 const OTHERS_MAX: usize = 64;
 
-/// CPU time for finding out who has signed back, by the model of [`talaria_cert::Cert::cost`]. A few hundred signatures of a
-/// usual key take it.
-const SIGNED_BACK: Duration = Duration::from_millis(20);
+/// CPU time for finding out who has signed back, by the model of [`talaria_cert::Cert::cost`]: of all together, and of one
+/// certificate, so that one with false signatures does not take the time of the others. A dozen signatures of a usual key take
+/// the latter.
+const SIGNED_BACK: Duration = Duration::from_millis(50);
+const SIGNED_BACK_ONE: Duration = Duration::from_millis(1);
 
 /// The certificates whose primary key has a key ID, of which the two handles are given. The stored fingerprint ends with the key
 /// ID up to version 4, and has it behind the version from 5 on. Those of version 3 come last: anybody can make one with any
@@ -320,16 +322,22 @@ impl Store {
             rows.extend(self.row_by_id(CertId::new(id))?);
         }
         let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
-        let (mut others, mut more) = (Vec::new(), false);
-        let mut holders = 0;
+        let (mut others, mut unbound, mut more) = (Vec::new(), Vec::new(), false);
         let room = if primary.is_empty() { limit } else { limit.min(OTHERS_MAX) };
         let exhausted = self.visit_others(query, looks, &primary, |row| {
-            if holders == room {
+            let mut subkeys = row.summary.subkeys.iter();
+            let is_bound = subkeys.any(|key| key.bound && query.names_fingerprint(key.fingerprint));
+            // To add a key without a signature costs nothing, so that takes nobody's place.
+            let (list, room) =
+                if is_bound { (&mut others, room) } else { (&mut unbound, HOLDERS_MAX) };
+            if list.len() < room {
+                list.push(row);
+            } else {
                 more = true;
-                return ControlFlow::Break(());
+                if is_bound {
+                    return ControlFlow::Break(());
+                }
             }
-            holders += 1;
-            others.push(row);
             ControlFlow::Continue(())
         })?;
         let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
@@ -342,12 +350,17 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let Some(stored) = stored else { continue };
-            if stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut left) {
+            let mut of_one = left.min(SIGNED_BACK_ONE);
+            let before = of_one;
+            let has = stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut of_one);
+            left = left.saturating_sub(before.saturating_sub(of_one));
+            if has {
                 signed_back.push(row);
             } else {
                 unsigned.push(row);
             }
         }
+        unsigned.extend(unbound);
         if primary.is_empty() {
             more |= unsigned.len() > HOLDERS_MAX;
             unsigned.truncate(HOLDERS_MAX);

@@ -732,6 +732,77 @@ fn six_hundred_adopters_of_a_primary_key() {
     assert_eq!(reply.header("x-hkp-results-more"), "true");
 }
 
+/// Certificates of strangers that have somebody's signing subkey, and were there first. Who verifies a signature looks for the
+/// subkey.
+#[test]
+fn six_hundred_adopters_of_a_signing_subkey() {
+    let alice = owner("Alice <alice@example.org>");
+    let cert = public(&alice);
+    let policy = &StandardPolicy::new();
+    let valid = alice.with_policy(policy, None).unwrap();
+    let signing = valid.keys().for_signing().subkeys().next().unwrap().key().fingerprint();
+    let is_signing = |packet: &PacketRef<'_>| {
+        packet.tag == Tag::PUBLIC_SUBKEY
+            && talaria_cert::Key::parse(*packet)
+                .is_ok_and(|key| key.fingerprint().to_string() == signing.to_hex())
+    };
+    let subkey = cert.packets().find(is_signing).unwrap();
+    let fingerprint = talaria_cert::Key::parse(subkey).unwrap().fingerprint();
+    let bare = |number: u32| {
+        let mut key = vec![4, 0x50, 0, 0, 0, 1, 8, 0, 0xc0];
+        key.extend(number.to_be_bytes());
+        key.extend([7; 251]);
+        key.extend([0, 17, 1, 0, 1]);
+        packets([(Tag::PUBLIC_KEY, &key[..]), (Tag::PUBLIC_SUBKEY, subkey.body)])
+    };
+    let mut all: Vec<u8> = (0..600).flat_map(bare).collect();
+    // One that has signed the subkey as its own, with back signatures that are false.
+    let mallory = owner("Mallory <mallory@example.org>");
+    let stolen: openpgp::packet::Key<key::PublicParts, key::SubordinateRole> =
+        match Packet::from_bytes(&packets([(Tag::PUBLIC_SUBKEY, subkey.body)])).unwrap() {
+            Packet::PublicSubkey(key) => key,
+            _ => unreachable!(),
+        };
+    for second in 0..60 {
+        let made = SystemTime::now() - Duration::from_secs(3600 + second);
+        let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+            .set_signature_creation_time(made)
+            .unwrap()
+            .set_key_flags(KeyFlags::empty().set_signing())
+            .unwrap()
+            .sign_subkey_binding(&mut signer(&mallory), mallory.primary_key().key(), &stolen)
+            .unwrap();
+        let fake = forged(0x19, 2_000_000_000, 7);
+        let hint = [&[u8::try_from(fake.len() + 1).unwrap(), 32][..], &fake].concat();
+        let body = with_unhashed(&MarshalInto::to_vec(&binding).unwrap(), &hint.repeat(4));
+        let key = public(&mallory);
+        let key = key.packets().next().unwrap();
+        let parts = [(Tag::PUBLIC_SUBKEY, subkey.body), (Tag::SIGNATURE, &body[..])];
+        all.extend(packets([(Tag::PUBLIC_KEY, key.body)].into_iter().chain(parts)));
+    }
+    let mut settings = config();
+    settings.vks.enabled = true;
+    let server = Site::apart(&[], settings);
+    under_attack(&server, &cert, || {
+        assert_eq!(server.offer(&all).status, 200);
+        assert_eq!(server.put(&cert).status, 200);
+    });
+    let id = fingerprint.key_id();
+    for path in [
+        format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"),
+        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
+        format!("/vks/v1/by-fingerprint/{fingerprint}"),
+        format!("/vks/v1/by-keyid/{id}"),
+        format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"),
+        format!("/pks/v2/certs/by-keyid/{id}"),
+    ] {
+        let reply = server.get(&path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        let first = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap().next().unwrap();
+        assert_eq!(first.unwrap().fingerprint(), alice.fingerprint(), "{path}");
+    }
+}
+
 /// GnuPG keeps one of two signatures with the same numbers, whatever they sign.
 #[test]
 fn a_copy_of_the_numbers_of_a_self_signature() {

@@ -561,7 +561,7 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
     let server = Site::with(&certs, config());
     let address = server.http;
     let done = Arc::new(AtomicBool::new(false));
-    let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000, 4)).collect();
+    let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000, 16)).collect();
     let uploads: Vec<_> = flood
         .into_iter()
         .map(|raw| {
@@ -757,7 +757,7 @@ fn signatures_by_known_keys_are_within_the_budget() {
 fn clients_that_read_no_answers_use_bounded_memory() {
     let _alone = alone();
     let certs = generated(1);
-    let large = forged(&certs[0], 60_000, 4);
+    let large = forged(&certs[0], 60_000, 16);
     let mut config = config();
     config.policy.foreign_signatures = 100_000;
     let server = Site::apart(&certs, config);
@@ -830,7 +830,7 @@ fn impatient() -> (Site, Vec<u8>) {
     (config.http.timeout_s, config.http.idle_s) = (20, 2);
     config.policy.foreign_signatures = 100_000;
     let server = Site::with(&certs, config);
-    assert_eq!(server.offer(&forged(&certs[0], 60_000, 4)).status, 200);
+    assert_eq!(server.offer(&forged(&certs[0], 60_000, 16)).status, 200);
     let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
     let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
     let length = query.len();
