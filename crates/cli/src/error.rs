@@ -944,7 +944,7 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
             "The last change was not stored. Other running programs may have the old file open: end them, then try again."
         }
         StoreError::Busy { .. } => {
-            "Another program is writing to the store. Try again when that program has finished."
+            "Another program is writing to the store. Try again when it has finished. To restore a backup, stop the keyserver first."
         }
         StoreError::Full { .. } => {
             "Free some space and try again. The data in the store is unharmed."

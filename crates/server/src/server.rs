@@ -347,7 +347,7 @@ impl Server {
         let handle = self.handle();
         let Self { parts, listeners, gossip_listeners, tls, writer, runtime, down, .. } = self;
         let (stop_waiting, lost) = (self.stop_waiting, self.lost);
-        let Parts { engine, front, gossip, pusher, mails, tally, .. } = parts;
+        let Parts { settings, engine, front, gossip, pusher, mails, tally, .. } = parts;
         // Without a writer the server ends, too.
         let (ended, has_ended) = tokio::sync::oneshot::channel();
         let writer = std::thread::spawn(move || {
@@ -382,6 +382,7 @@ impl Server {
             tasks.spawn(write_tally(engine.clone(), tally, down.subscribe()));
             tasks.spawn(tidy(engine.clone(), down.subscribe()));
             tokio::spawn(signals(handle));
+            warn_if_peers_cannot_fetch(&settings.load());
             notify::say("READY=1");
             while tasks.join_next().await.is_some() {}
             mails.close().await;
@@ -397,6 +398,21 @@ impl Server {
             Ok(Ok(Err(error))) => Err(ServeError::Writer(error)),
             Ok(Err(_)) | Err(_) => Err(ServeError::WriterPanicked),
         }
+    }
+}
+
+/// Warns if peers on other machines can compare certificates with this server, and fetch none.
+fn warn_if_peers_cannot_fetch(config: &Config) {
+    let is_here = |address: &SocketAddr| address.ip().to_canonical().is_loopback();
+    let Config { http, gossip, .. } = config;
+    if gossip.http_port.is_none()
+        && !gossip.listen.iter().all(is_here)
+        && http.listen.iter().all(is_here)
+    {
+        tracing::warn!(
+            "peers on other machines cannot fetch certificates: http.listen answers only this machine; add an \
+             address such as \"[::]:11371\", or set gossip.http_port if a proxy stands before it"
+        );
     }
 }
 

@@ -60,7 +60,12 @@ impl Adds {
 
 /// A report for people at a terminal.
 fn said(report: &Report) -> String {
-    let mut out = format!("{} key(s) added successfully.\n", report.taken());
+    let added = report.inserted.len() + report.updated.len();
+    let mut out = if added == 0 && report.taken() > 0 {
+        "Nothing new: the server already had every part of it.\n".to_owned()
+    } else {
+        format!("{added} key(s) added successfully.\n")
+    };
     if report.is_cut() {
         out += "Not everything that was sent was kept: see the lines below.\n";
     }
