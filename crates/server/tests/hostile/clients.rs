@@ -561,7 +561,7 @@ fn a_flood_of_signatures_neither_blocks_nor_fills_the_server() {
     let server = Site::with(&certs, config());
     let address = server.http;
     let done = Arc::new(AtomicBool::new(false));
-    let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000, 16)).collect();
+    let flood: Vec<Vec<u8>> = certs[..2].iter().map(|cert| forged(cert, 100_000, 8)).collect();
     let uploads: Vec<_> = flood
         .into_iter()
         .map(|raw| {
