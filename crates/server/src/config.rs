@@ -84,9 +84,9 @@ pub struct Http {
     pub tls_key: Option<PathBuf>,
     /// Require a PROXY protocol header (version 1 or 2) at the start of each connection.
     pub proxy_protocol: bool,
-    /// Maximum number of open connections; further ones wait.
+    /// Maximum number of open connections to all addresses of a kind; further ones wait.
     pub connections: usize,
-    /// Maximum number of open connections from one network.
+    /// Maximum number of open connections from one network, to all addresses of a kind.
     pub connections_per_network: usize,
     /// Seconds within which the head of a request must arrive once it has begun, and then its body.
     pub timeout_s: u64,

@@ -181,17 +181,33 @@ pub(crate) struct Front {
     pub(crate) router: Router,
 }
 
+/// The places for connections, which all sockets of a kind share.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    permits: Arc<Semaphore>,
+    counts: Counts,
+}
+
+impl Places {
+    /// As many places as the settings say, for so many sockets.
+    pub(crate) fn new(http: &Http, sockets: usize) -> Self {
+        // Each socket takes a place before it waits for the next connection.
+        let permits = http.connections.saturating_add(sockets.saturating_sub(1));
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self { permits, counts: Counts::default() }
+    }
+}
+
 /// Serves a socket until `down` says so, then waits for open requests.
 pub(crate) async fn serve(
     front: Arc<Front>,
     listener: TcpListener,
     via: Via,
+    places: Places,
     tls: Option<Arc<Tls>>,
     mut down: watch::Receiver<bool>,
 ) {
-    let http = front.settings.load().http.clone();
-    let permits = Arc::new(Semaphore::new(http.connections));
-    let counts = Counts::default();
+    let Places { permits, counts } = places;
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {

@@ -24,7 +24,7 @@ use crate::hkp::lookup::Lookups;
 use crate::hkp::statistics::Statistics;
 use crate::hkp::v2::Version2;
 use crate::intake::Lanes;
-use crate::listen::{Front, Tls};
+use crate::listen::{Front, Places, Tls};
 use crate::mail::Mails;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -365,11 +365,18 @@ impl Server {
             tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
             tokio::spawn(watch_store(engine.clone(), Arc::clone(&lost), handle.clone()));
             let mut tasks = tokio::task::JoinSet::new();
+            let http = &settings.load().http;
+            let places = [Via::Public, Via::Onion, Via::Operator].map(|kind| {
+                let sockets = listeners.iter().filter(|(via, _)| *via == kind).count();
+                (kind, Places::new(http, sockets))
+            });
+            let places_of = |kind| places.iter().find(|(via, _)| *via == kind).map(|(_, all)| all);
             for (via, listener) in listeners {
+                let places = places_of(via).expect("each kind has some").clone();
                 // An onion service and an operator's address encrypt by other means.
                 let tls = tls.clone().filter(|_| via == Via::Public);
                 let (front, down) = (Arc::clone(&front), down.subscribe());
-                tasks.spawn(listen::serve(front, listener, via, tls, down));
+                tasks.spawn(listen::serve(front, listener, via, places, tls, down));
             }
             if !gossip_listeners.is_empty() {
                 tasks.spawn(Arc::clone(&gossip).initiate(down.subscribe()));

@@ -177,13 +177,40 @@ fn without_hints(cert: &Cert) -> Vec<u8> {
     for packet in cert.packets() {
         let mut body = packet.body.to_vec();
         if packet.tag == Tag::SIGNATURE {
-            let hashed = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
-            let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
-            body.splice(hashed..hashed + 2 + unhashed, [0, 0]);
+            body.splice(unhashed(&body), [0, 0]);
         }
         raw.extend(packets([(packet.tag, &body[..])]));
     }
     raw
+}
+
+/// The octets of the unhashed area of a version 4 signature, with its length. The first octets of the digest follow, then the numbers.
+fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
+    let start = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
+    start..start + 2 + usize::from(u16::from_be_bytes([body[start], body[start + 1]]))
+}
+
+/// Changes the parts of a version 4 signature that its issuer has not signed, as a whole.
+fn with_other_hints(body: &mut Vec<u8>, random: &mut fastrand::Rng) {
+    let area = unhashed(body);
+    match random.usize(..6) {
+        0 => drop(body.splice(area, [0, 0])),
+        1 => drop(body.splice(area, [0, 10, 9, 16, 1, 2, 3, 4, 5, 6, 7, 8])),
+        2 => {
+            // A back signature with empty numbers.
+            let embedded = [4, 0x19, 22, 8, 0, 6, 5, 2, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0, 0];
+            *body = with_unhashed(body, &[&[21, 32][..], &embedded].concat());
+        }
+        3 => {
+            body.truncate(area.end + 2);
+            body.extend([0, 0, 0, 0]);
+        }
+        4 => {
+            body.truncate(area.end + 2);
+            body.extend([0, 0, 0, 8, 0x80]);
+        }
+        _ => body[area.end] ^= 1,
+    }
 }
 
 /// GnuPG writes the key ID of the issuer into the unhashed area, and version 2.2 reads no other name of it.
@@ -835,9 +862,17 @@ fn a_copy_of_the_numbers_of_a_self_signature() {
 
 #[test]
 fn mutated_uploads_leave_every_certificate_importable() {
+    for third_party in [talaria_cert::ThirdParty::Verified, talaria_cert::ThirdParty::All] {
+        mutated_uploads(third_party);
+    }
+}
+
+fn mutated_uploads(third_party: talaria_cert::ThirdParty) {
     let owners: Vec<_> = (0..8).map(|n| owner(&format!("Owner {n} <o{n}@example.org>"))).collect();
     let certs: Vec<Cert> = owners.iter().map(public).collect();
-    let server = Site::apart(&certs, config());
+    let mut settings = config();
+    settings.policy.third_party = third_party;
+    let server = Site::apart(&certs, settings);
     let mut random = fastrand::Rng::with_seed(1);
     let mut mutated = || {
         let mut raw = Vec::new();
@@ -846,12 +881,22 @@ fn mutated_uploads_leave_every_certificate_importable() {
                 for packet in cert.packets() {
                     let mut body = packet.body.to_vec();
                     if packet.tag == Tag::SIGNATURE {
-                        match random.usize(..4) {
-                            0 => body.truncate(random.usize(1..=body.len())),
-                            1 => body.extend(0..random.u8(..30)),
-                            _ => {}
-                        }
-                        for _ in 0..random.usize(..4) {
+                        let octets = match random.usize(..8) {
+                            0 => {
+                                body.truncate(random.usize(1..=body.len()));
+                                3
+                            }
+                            1 => {
+                                body.extend(0..random.u8(..30));
+                                3
+                            }
+                            2..4 => 3,
+                            _ => {
+                                with_other_hints(&mut body, &mut random);
+                                0
+                            }
+                        };
+                        for _ in 0..random.usize(..=octets) {
                             let at = random.usize(..body.len());
                             body[at] = random.u8(..);
                         }
@@ -869,12 +914,13 @@ fn mutated_uploads_leave_every_certificate_importable() {
             assert!(matches!(status, 200 | 422), "{status}");
         }
     });
-    let home = home();
+    let (home, newer_home) = (home(), home());
     for (owner, cert) in owners.iter().zip(&certs) {
         let revoked = owner.clone().insert_packets(revocation(owner)).unwrap().0;
         assert_eq!(server.offer(public(&revoked).as_bytes()).status, 200);
         let served = server.fetched(cert);
         assert_sq_reads(served.as_bytes());
+        newer_gpg(newer_home.path(), served.as_bytes());
         let Some(listing) = gpg(home.path(), served.as_bytes()) else { return };
         let fingerprint = cert.fingerprint().to_string();
         let at = listing.find(&format!("fpr:::::::::{fingerprint}:")).unwrap();

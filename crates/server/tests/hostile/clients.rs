@@ -18,8 +18,8 @@ use talaria_server::Rate;
 use crate::attacks::with_signatures;
 use crate::http2;
 use crate::site::{
-    Got, NOW, PATIENCE, Site, config, connect, generated, get, gossiping, read_to_end, request,
-    wait_for,
+    Got, NOW, PATIENCE, Site, config, connect, free_port, generated, get, gossiping, read_to_end,
+    request, wait_for,
 };
 use crate::{DELAY, MIB, alone, assert_serves, beside_others, open_files, tls};
 
@@ -348,6 +348,8 @@ fn each_network_has_a_limit_of_connections() {
     let certs = generated(1);
     let mut config = config();
     config.http.connections_per_network = 5;
+    let second = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    config.http.listen.push(second);
     let server = Site::with(&certs, config);
     let open: Vec<TcpStream> = (0..5)
         .map(|_| {
@@ -357,15 +359,32 @@ fn each_network_has_a_limit_of_connections() {
             stream
         })
         .collect();
-    let mut more = connect(server.http);
-    let _ = more.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert_eq!(read_to_end(&mut more), b"");
+    for address in [server.http, second] {
+        let mut more = connect(address);
+        let _ = more.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(read_to_end(&mut more), b"", "{address}");
+    }
+    // Those for operators have places of their own.
+    assert_eq!(get(server.operator, "/health").status, 200);
     drop(open);
     wait_for("there is room again", || {
         let mut stream = connect(server.http);
         let _ = stream.write_all(b"GET /health HTTP/1.0\r\n\r\n");
         read_to_end(&mut stream).starts_with(b"HTTP/1.0 200")
     });
+}
+
+#[test]
+fn clients_of_an_onion_service_are_no_operators() {
+    let mut config = config();
+    let onion = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    config.http.onion_listen = vec![onion];
+    let server = Site::with(&[], config);
+    assert_eq!(get(onion, "/health").status, 200);
+    for path in ["/metrics", "/operator"] {
+        assert_eq!(get(server.operator, path).status, 200, "{path}");
+        assert_eq!(get(onion, path).status, 403, "{path}");
+    }
 }
 
 #[test]
