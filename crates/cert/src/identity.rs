@@ -42,10 +42,20 @@ impl<'a> Variants<'a> {
         // with malformed packets between them.
         let mut first: Option<(usize, &[u8])> = None;
         let mut run: HashMap<Vec<u8>, usize> = HashMap::new();
+        // Those of version 3 are not neighbours: the version may be written as 2.
+        let mut old: HashMap<Vec<u8>, usize> = HashMap::new();
         for (at, body) in signatures {
             let variant = Variant { at, body, signature: Signature::parse(body) };
             match (variant.signature, first) {
                 (None, _) => groups.push(Self(vec![variant])),
+                (Some(signature), _) if signature.version == 3 => {
+                    let identity = [signature.hashed, &signature.unhashed_identity()].concat();
+                    let place = *old.entry(identity).or_insert(groups.len());
+                    match groups.get_mut(place) {
+                        Some(group) => group.0.push(variant),
+                        None => groups.push(Self(vec![variant])),
+                    }
+                }
                 (Some(signature), Some((start, hashed))) if signature.hashed == hashed => {
                     if run.is_empty()
                         && let Some(first) = groups[start].0[0].signature
@@ -281,6 +291,19 @@ mod tests {
             assert_eq!(of(0x40, [3, 0x97], rest), usual);
             assert_eq!(of(0x80, [3, 0x98], rest), usual);
         }
+    }
+
+    #[test]
+    fn version_3_may_be_written_as_2() {
+        let body = |version: u8, time: u8| {
+            [&[version, 5, 0x13, 0, 0, 0, time][..], &[7; 8], &[1, 8, 1, 2, 0, 8, 0x80]].concat()
+        };
+        // In canonical order, another signature is between the two.
+        let all = [body(2, 1), body(2, 2), body(3, 1)];
+        let groups = Variants::of(all.iter().enumerate().map(|(at, body)| (at, &body[..])));
+        let places: Vec<Vec<usize>> =
+            groups.iter().map(|group| group.0.iter().map(|v| v.at).collect()).collect();
+        assert_eq!(places, [vec![0, 2], vec![1]]);
     }
 
     #[test]

@@ -394,8 +394,9 @@ pub(crate) struct PrimaryKeyVerifier<'a> {
     /// whatever its number of signatures.
     begun: HashMap<(u8, bool), Hasher>,
     component: Option<PacketRef<'a>>,
-    /// Number of bytes that may still be hashed for salted signatures, which cannot share digests.
-    salted_bytes: usize,
+    /// Number of bytes that may still be hashed for salted signatures, which cannot share digests: on components of each power of
+    /// two of their size, so that large ones take nothing from small ones.
+    salted_bytes: [usize; usize::BITS as usize],
 }
 
 /// Verifies third-party certifications of one certificate. Each component is hashed once for all of them.
@@ -478,9 +479,9 @@ impl<'a> CertificationVerifier<'a> {
     }
 }
 
-/// Maximum number of bytes hashed for the version 6 signatures of one certificate: 1 GiB. Signatures beyond
-/// that are [`Verdict::Unsupported`]. Real certificates need less than a ten-thousandth of that.
-const SALTED_BYTES_MAX: usize = 1 << 30;
+/// Maximum number of bytes hashed for the version 6 signatures of one certificate, on components of one power of two of
+/// their size: 64 MiB. Signatures beyond that are [`Verdict::Unsupported`]. Real certificates need less than a thousandth of that.
+const SALTED_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> PrimaryKeyVerifier<'a> {
     pub(crate) fn new(primary: Key<'a>) -> Self {
@@ -489,7 +490,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
             setup: KeySetup::default(),
             begun: HashMap::new(),
             component: None,
-            salted_bytes: SALTED_BYTES_MAX,
+            salted_bytes: [SALTED_BYTES_MAX; usize::BITS as usize],
         }
     }
 
@@ -524,7 +525,8 @@ impl<'a> PrimaryKeyVerifier<'a> {
     ) -> Result<HashValue, Verdict> {
         let hasher = if signature.version == 6 {
             let bytes = self.primary.body.len() + component.body.len();
-            self.salted_bytes = self.salted_bytes.checked_sub(bytes).ok_or(Verdict::Unsupported)?;
+            let left = &mut self.salted_bytes[bytes.checked_ilog2().unwrap_or(0) as usize];
+            *left = left.checked_sub(bytes).ok_or(Verdict::Unsupported)?;
             let mut hasher = Hasher::new(signature.hash).ok_or(Verdict::Unsupported)?;
             hasher.update(signature.salt);
             self.begin(&mut hasher, component, false)?;
@@ -738,5 +740,27 @@ impl Batch {
             };
             place.numbers.iter().for_each(|&number| verdicts[place.cert][number] = verdict);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_on_large_components_take_nothing_from_those_on_small_ones() {
+        let key = [4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
+        let primary = Key::parse(PacketRef { tag: Tag::PUBLIC_KEY, body: &key }).unwrap();
+        let mut verifier = PrimaryKeyVerifier::new(primary);
+        let mut body = vec![6, 0x13, 27, 8, 0, 0, 0, 6, 5, 2, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 16];
+        body.extend([9; 16 + 64]);
+        let signature = Signature::parse(&body).unwrap();
+        let user_id = |body| PacketRef { tag: Tag::USER_ID, body };
+        let large = vec![b'u'; 2 << 20];
+        let mut digests = |of: &'static [u8]| {
+            (0..40).filter(|_| verifier.digest(user_id(of), &signature).is_ok()).count()
+        };
+        assert_eq!(digests(large.leak()), 31);
+        assert_eq!(digests(b"Alice <alice@example.org>"), 40);
     }
 }

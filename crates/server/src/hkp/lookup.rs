@@ -192,11 +192,29 @@ impl Ask {
         page: Page,
     ) -> Result<Answer, Refusal> {
         let Page { rows, more } = page;
+        match self.given(engine, request, store, rows, more).await {
+            // Those that were found have nothing to give out. There may be others behind them.
+            Err(Refusal::NotFound(_)) if more => Err(Refusal::NotFound(
+                "none of the first certificates that match can be given out, and there are more: search for the fingerprint"
+                    .into(),
+            )),
+            answer => Ok(marked(answer?, more)),
+        }
+    }
+
+    async fn given(
+        &self,
+        engine: &Engine,
+        request: &Request,
+        store: &mut Reading,
+        rows: Vec<Row>,
+        more: bool,
+    ) -> Result<Answer, Refusal> {
         if rows.is_empty() {
             return Err(Refusal::NotFound("no certificate was found".into()));
         }
         let visit = || Visit::new(request, Arc::clone(&self.config));
-        let answer = match self.form {
+        Ok(match self.form {
             Form { op: Op::Get, machine: true, .. } => self.keyring(engine, store, rows).await?,
             Form { op: Op::Get, .. } if rows.len() > 1 => {
                 page::list(&visit(), store, rows, &self.text, more).await?
@@ -215,8 +233,7 @@ impl Ask {
                 }
             }
             _ => page::list(&visit(), store, rows, &self.text, more).await?,
-        };
-        Ok(marked(answer, more))
+        })
     }
 
     /// Certificates in armor.
