@@ -431,9 +431,10 @@ impl Cert {
                     return false;
                 }
             }
-            // A signature that may have another packet is looked at.
-            if limits.variants < usize::MAX && !hashed.is_empty() && packet.body.starts_with(hashed)
-            {
+            // A signature that may have another packet is looked at. Version 3 may be written as 2, in another place.
+            let may_be_variant = !hashed.is_empty() && packet.body.starts_with(hashed)
+                || packet.body.first() == Some(&2);
+            if limits.variants < usize::MAX && may_be_variant {
                 return false;
             }
             hashed = hashed_part(packet.body);
@@ -634,7 +635,7 @@ impl Cert {
                     let fields = variant.signature;
                     let names_own = fields.is_some_and(|s| s.names(id));
                     let names_right = match candidate.by {
-                        Some(by) => fields.is_some_and(|s| s.names(by.id)),
+                        Some(by) => variant.names(by.id),
                         None if own => names_own,
                         // At least one packet must say that the owner need not have made it.
                         None => !is_foreign || !names_own,

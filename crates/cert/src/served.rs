@@ -317,6 +317,7 @@ impl<'a> Hints<'a> {
     ) -> bool {
         let mut verdicts = verdicts.iter().copied();
         let mut component: Option<PacketRef<'_>> = None;
+        let mut tried: Vec<(usize, PacketRef<'_>, &[u8])> = Vec::new();
         for packet in cert.packets() {
             if packet.tag != Tag::SIGNATURE {
                 let is_chosen = packet.tag == Tag::PUBLIC_SUBKEY
@@ -327,14 +328,15 @@ impl<'a> Hints<'a> {
             let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
             let Some(subkey) = component.filter(|_| verdict == Verdict::Good) else { continue };
             let Some(signature) = Signature::parse(packet.body) else { continue };
-            let areas = [signature.hashed_area, signature.unhashed_area];
-            let tried = |area| embedded(area).take(BACK_SIGNATURES_MAX);
-            let mut back = areas.into_iter().flat_map(tried);
-            if back.any(|body| self.verifies_back(subkey, body).is_some()) {
-                return true;
+            for area in [signature.hashed_area, signature.unhashed_area] {
+                let count = embedded(area).count();
+                let few = embedded(area).take(BACK_SIGNATURES_MAX);
+                tried.extend(few.map(|body| (count, subkey, body)));
             }
         }
-        false
+        // A packet of a stranger has no fewer false ones than a genuine one has.
+        tried.sort_unstable();
+        tried.into_iter().any(|(_, subkey, body)| self.verifies_back(subkey, body).is_some())
     }
 
     /// The first 16 bits of the digest that a signature on `component` signs.
@@ -400,7 +402,10 @@ impl<'a> Hints<'a> {
             return None;
         }
         let subkey = Key::parse(component).ok()?;
-        if self.left_ns == 0 {
+        let is_rsa = |algorithm| matches!(algorithm, 1 | 3);
+        let algorithms = (subkey.algorithm, signature.algorithm);
+        let fits = algorithms.0 == algorithms.1 || is_rsa(algorithms.0) && is_rsa(algorithms.1);
+        if !fits || self.left_ns == 0 {
             return None;
         }
         self.left_ns = self.left_ns.saturating_sub(subkey.verification_ns());
@@ -621,10 +626,13 @@ fn has_twins(owners: &[Signature<'_>], foreign: &[Foreign<'_>]) -> bool {
     values.windows(2).any(|two| two[0] == two[1])
 }
 
+/// A signature by its SHA-256, and its number among those of other keys.
+type Place = ([u8; 32], usize);
+
 /// Gives the class of the first to revocations in the name of each revoker whom the owner named: to some that were verified,
 /// and to as many others, each by their SHA-256. A key that was verified may have the key ID of a revoker and be another one.
 fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>) {
-    let mut by: BTreeMap<(KeyId, bool), Vec<([u8; 32], usize)>> = BTreeMap::new();
+    let mut by: BTreeMap<(KeyId, bool), Vec<Place>> = BTreeMap::new();
     for (number, one) in foreign.iter().enumerate() {
         if one.at > 0 || one.signature.kind != kind::KEY_REVOCATION {
             continue;

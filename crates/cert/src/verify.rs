@@ -480,8 +480,11 @@ impl<'a> CertificationVerifier<'a> {
 }
 
 /// Maximum number of bytes hashed for the version 6 signatures of one certificate, on components of one power of two of
-/// their size: 64 MiB. Signatures beyond that are [`Verdict::Unsupported`]. Real certificates need less than a thousandth of that.
-const SALTED_BYTES_MAX: usize = 64 << 20;
+/// their size: 64 MiB, and 256 MiB for components below 8 KiB. Signatures beyond that are [`Verdict::Unsupported`]. Real
+/// certificates need less than a thousandth of that.
+fn salted_bytes_max(power: usize) -> usize {
+    if power < 13 { 256 << 20 } else { 64 << 20 }
+}
 
 impl<'a> PrimaryKeyVerifier<'a> {
     pub(crate) fn new(primary: Key<'a>) -> Self {
@@ -490,7 +493,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
             setup: KeySetup::default(),
             begun: HashMap::new(),
             component: None,
-            salted_bytes: [SALTED_BYTES_MAX; usize::BITS as usize],
+            salted_bytes: std::array::from_fn(salted_bytes_max),
         }
     }
 

@@ -157,6 +157,8 @@ pub(crate) struct Patient<S> {
     idle: Duration,
     activity: Activity,
     deadline: Pin<Box<Sleep>>,
+    /// Whether the deadline is that of a head, and not of the connection.
+    awaits_head: bool,
     /// Octets that may still be thrown away, once the last answer was sent.
     lingers: Option<usize>,
 }
@@ -165,7 +167,7 @@ impl<S> Patient<S> {
     pub(crate) fn new(stream: S, activity: Activity) -> Self {
         let idle = activity.lock().idle;
         let deadline = Box::pin(tokio::time::sleep(idle));
-        Self { stream, idle, activity, deadline, lingers: None }
+        Self { stream, idle, activity, deadline, awaits_head: false, lingers: None }
     }
 
     /// Returns the result of the stream. If the stream is not ready, it checks the deadline.
@@ -226,9 +228,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         }
         // Most heads arrive in one piece, and need no timer.
         if poll.is_pending() && self.lingers.is_none() {
-            let end = self.activity.end(self.deadline.deadline());
-            if end < self.deadline.deadline() {
+            let before = self.deadline.deadline();
+            let end = self.activity.end(before);
+            if end < before {
                 self.deadline.as_mut().reset(end);
+                self.awaits_head = true;
+            } else if self.awaits_head && end > before {
+                // The head is complete, and what follows it has its own time.
+                let end = Instant::now() + self.idle;
+                self.deadline.as_mut().reset(end);
+                self.awaits_head = false;
             }
         }
         self.watched(cx, poll)

@@ -53,10 +53,10 @@ pub const HOLDERS_MAX: usize = 8;
 const OTHERS_MAX: usize = 64;
 
 /// CPU time for finding out who has signed back, by the model of [`talaria_cert::Cert::cost`]: of all together, and of one
-/// certificate, so that one with false signatures does not take the time of the others. A dozen signatures of a usual key take
-/// the latter.
+/// certificate, so that one with false signatures does not take the time of the others. Five signatures of the slowest usual
+/// key take the latter.
 const SIGNED_BACK: Duration = Duration::from_millis(50);
-const SIGNED_BACK_ONE: Duration = Duration::from_millis(1);
+const SIGNED_BACK_ONE: Duration = Duration::from_millis(4);
 
 /// The certificates whose primary key has a key ID, of which the two handles are given. The stored fingerprint ends with the key
 /// ID up to version 4, and has it behind the version from 5 on. Those of version 3 come last: anybody can make one with any
@@ -324,10 +324,12 @@ impl Store {
         let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
         let (mut others, mut unbound, mut more) = (Vec::new(), Vec::new(), false);
         let room = if primary.is_empty() { limit } else { limit.min(OTHERS_MAX) };
+        // If the owner is known, the others hardly matter.
+        let looks = if primary.is_empty() { looks } else { looks.min(OTHERS_MAX) };
         let exhausted = self.visit_others(query, looks, &primary, |row| {
             let mut subkeys = row.summary.subkeys.iter();
             let is_bound = subkeys.any(|key| key.bound && query.names_fingerprint(key.fingerprint));
-            // To add a key without a signature costs nothing, so that takes nobody's place.
+            // To add a key without a signature costs nothing, so it takes no place of one that is bound.
             let (list, room) =
                 if is_bound { (&mut others, room) } else { (&mut unbound, HOLDERS_MAX) };
             if list.len() < room {
@@ -343,6 +345,10 @@ impl Store {
         let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
         let mut left = SIGNED_BACK;
         for row in others {
+            if left.is_zero() {
+                unsigned.push(row);
+                continue;
+            }
             let is_subkey = |key: &talaria_cert::Key<'_>| query.names_key(key);
             let stored = match self.stored(row.id) {
                 Ok(stored) => stored,

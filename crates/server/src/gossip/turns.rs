@@ -34,10 +34,12 @@ pub(crate) struct GossipTurns {
 #[derive(Clone, Debug)]
 struct Held {
     peer: Arc<str>,
-    /// The time when it was first fetched from this peer, without another one in between.
+    /// The time when it was first fetched from this peer.
     since: Instant,
     /// Whether it is being fetched now.
     is_running: bool,
+    /// Peers that have had their time. They may still deliver, and keep nobody else from it.
+    spent: Vec<Arc<str>>,
 }
 
 /// A turn, until it is dropped.
@@ -75,14 +77,26 @@ impl GossipTurns {
         fetched.retain(|_, held| held.is_running || now.duration_since(held.since) < REMEMBERED);
         let mut digests = digests.to_vec();
         digests.retain(|&digest| {
-            let since = match fetched.get(&digest) {
-                // To ask the same peer again gives it no more time.
-                Some(held) if held.peer == peer => (!held.is_running).then_some(held.since),
-                Some(held) if held.is_running && now.duration_since(held.since) <= FETCH => None,
-                _ => Some(now),
+            let Some(held) = fetched.get_mut(&digest) else {
+                let (peer, spent) = (Arc::clone(&peer), Vec::new());
+                fetched.insert(digest, Held { peer, since: now, is_running: true, spent });
+                return true;
             };
-            let Some(since) = since else { return false };
-            fetched.insert(digest, Held { peer: Arc::clone(&peer), since, is_running: true });
+            if held.spent.contains(&peer) {
+                return true;
+            }
+            let has_time = now.duration_since(held.since) <= FETCH;
+            if held.is_running && (has_time || held.peer == peer) {
+                return false;
+            }
+            // To ask the same peer again gives it no more time.
+            if held.peer != peer {
+                if !has_time {
+                    held.spent.push(std::mem::replace(&mut held.peer, Arc::clone(&peer)));
+                }
+                (held.peer, held.since) = (Arc::clone(&peer), now);
+            }
+            held.is_running = true;
             true
         });
         drop(fetched);
@@ -193,7 +207,10 @@ mod tests {
         let third = turns.fetch("c:1", &[three]);
         assert_eq!(third.digests(), [three]);
         drop(second);
-        assert!(turns.fetch("b:1", &[three]).digests().is_empty());
+        assert!(turns.fetch("a:1", &[three]).digests().is_empty());
+        // Whose time is over may still deliver, beside the other one.
+        assert_eq!(turns.fetch("b:1", &[three]).digests(), [three]);
+        assert!(turns.fetch("a:1", &[three]).digests().is_empty());
     }
 
     #[test]

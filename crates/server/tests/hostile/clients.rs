@@ -105,11 +105,11 @@ fn a_kept_connection_has_the_idle_time() {
     let mut stream = connect(server.http);
     ask(&mut stream);
     thread::sleep(Duration::from_secs(3));
-    ask(&mut stream);
     let last = Instant::now();
+    ask(&mut stream);
     assert_eq!(read_to_end(&mut stream), b"");
     let idle = last.elapsed();
-    assert!(idle >= Duration::from_millis(4900), "it was closed after {idle:?}");
+    assert!(idle >= Duration::from_secs(5), "it was closed after {idle:?}");
 }
 
 #[test]

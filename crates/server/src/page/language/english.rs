@@ -145,7 +145,7 @@ pub(crate) static ENGLISH: Texts = Texts {
         }
     },
     signatures_unchecked: "Signatures by others are shown as they were uploaded and are not checked here; the names are those that this server knows for the key.",
-    signatures_verified: "This server has verified these signatures with the keys of their signers, or the owner of the certificate has attested them. The names of the signers are not checked.",
+    signatures_verified: "This server has verified these signatures with the keys of their signers, or the owner of the certificate has attested them. Revocations in the name of a revoker whom the owner named may be unverified. The names of the signers are not checked.",
     signer: "By",
     signature_kind: "Kind",
     signature_date: "Date",

@@ -145,7 +145,7 @@ pub(crate) static GERMAN: Texts = Texts {
         }
     },
     signatures_unchecked: "Signaturen anderer werden gezeigt, wie sie hochgeladen wurden, und hier nicht geprüft; die Namen sind die, die dieser Server zu dem Schlüssel kennt.",
-    signatures_verified: "Diese Signaturen hat der Server mit den Schlüsseln der Unterzeichner geprüft, oder der Besitzer des Zertifikats hat sie bestätigt. Die Namen der Unterzeichner sind nicht geprüft.",
+    signatures_verified: "Diese Signaturen hat der Server mit den Schlüsseln der Unterzeichner geprüft, oder der Besitzer des Zertifikats hat sie bestätigt. Widerrufe im Namen eines vom Besitzer Bevollmächtigten können ungeprüft sein. Die Namen der Unterzeichner sind nicht geprüft.",
     signer: "Von",
     signature_kind: "Art",
     signature_date: "Datum",
