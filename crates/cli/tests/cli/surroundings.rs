@@ -73,7 +73,7 @@ fn a_full_disk_is_reported_and_damages_nothing() {
         let said = program.fails(&["import", text(&new)], 5);
         assert!(said.contains(&full), "{left:?} left: {said}");
         assert!(said.lines().count() <= 2, "{said}");
-        let _ = fs::remove_file(disk.at.join("filler"));
+        disk.free();
         program.assert_clean();
         assert!(program.contents() == before, "{left:?} left");
     }
@@ -85,7 +85,7 @@ fn a_full_disk_is_reported_and_damages_nothing() {
     assert!(said.contains(&full), "{said}");
     let said = program.fails(&["delete", &some], 5);
     assert!(said.contains(&full), "{said}");
-    fs::remove_file(disk.at.join("filler")).unwrap();
+    disk.free();
     program.assert_clean();
     assert!(program.contents() == before);
     // A build does not fit either, and leaves no store.

@@ -29,10 +29,20 @@ impl Disk {
         assert!(mount(&["-o", "remount,rw"], &self.at));
     }
 
+    /// Takes away what [`Self::fill`] has written. A program that another test has just started may have a copy of its open file
+    /// for a moment, so the file is cut first.
+    pub(crate) fn free(&self) {
+        let filler = self.at.join("filler");
+        if filler.exists() {
+            fs::File::create(&filler).unwrap();
+            fs::remove_file(&filler).unwrap();
+        }
+    }
+
     /// Fills the disk except for `left` bytes.
     pub(crate) fn fill(&self, left: usize) {
+        self.free();
         let filler = self.at.join("filler");
-        let _ = fs::remove_file(&filler);
         let mut bytes = vec![0; 64 << 20];
         // Writes until the disk is full, then frees some bytes.
         let written = loop {
