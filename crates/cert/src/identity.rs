@@ -38,41 +38,41 @@ impl<'a> Variants<'a> {
     /// Groups the signatures on one component, which come in canonical order, by identity.
     pub(crate) fn of(signatures: impl Iterator<Item = (usize, &'a [u8])>) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::with_capacity(signatures.size_hint().0);
-        // Variants have the same hashed part. It comes first in the packet, so they are neighbours, perhaps
-        // with malformed packets between them.
+        // Variants have the same hashed part. From version 4 on, it comes first in the packet, so they are neighbours,
+        // perhaps with malformed packets between them.
         let mut first: Option<(usize, &[u8])> = None;
         let mut run: HashMap<Vec<u8>, usize> = HashMap::new();
-        // Those of version 3 are not neighbours: the version may be written as 2.
+        // Version 3 may be written as 2.
         let mut old: HashMap<Vec<u8>, usize> = HashMap::new();
         for (at, body) in signatures {
             let variant = Variant { at, body, signature: Signature::parse(body) };
-            match (variant.signature, first) {
-                (None, _) => groups.push(Self(vec![variant])),
-                (Some(signature), _) if signature.version == 3 => {
+            let Some(signature) = variant.signature else {
+                groups.push(Self(vec![variant]));
+                continue;
+            };
+            let next = groups.len();
+            let place = match first {
+                _ if signature.version == 3 => {
                     let identity = [signature.hashed, &signature.unhashed_identity()].concat();
-                    let place = *old.entry(identity).or_insert(groups.len());
-                    match groups.get_mut(place) {
-                        Some(group) => group.0.push(variant),
-                        None => groups.push(Self(vec![variant])),
-                    }
+                    *old.entry(identity).or_insert(next)
                 }
-                (Some(signature), Some((start, hashed))) if signature.hashed == hashed => {
+                Some((start, hashed)) if signature.hashed == hashed => {
                     if run.is_empty()
                         && let Some(first) = groups[start].0[0].signature
                     {
                         run.insert(first.unhashed_identity(), start);
                     }
-                    let place = *run.entry(signature.unhashed_identity()).or_insert(groups.len());
-                    match groups.get_mut(place) {
-                        Some(group) => group.0.push(variant),
-                        None => groups.push(Self(vec![variant])),
-                    }
+                    *run.entry(signature.unhashed_identity()).or_insert(next)
                 }
-                (Some(signature), _) => {
+                _ => {
                     run.clear();
-                    first = Some((groups.len(), signature.hashed));
-                    groups.push(Self(vec![variant]));
+                    first = Some((next, signature.hashed));
+                    next
                 }
+            };
+            match groups.get_mut(place) {
+                Some(group) => group.0.push(variant),
+                None => groups.push(Self(vec![variant])),
             }
         }
         groups
@@ -218,7 +218,7 @@ impl<'a> Signature<'a> {
     }
 
     /// Whether the packet has all numbers of its algorithm, none of them too long. False for algorithms that
-    /// are not known here. GnuPG 2.4 ends at a number without octets, as the second one of Ed448 is in algorithm 22.
+    /// are not known here. GnuPG 2.4 aborts at a number without octets, such as the second one of Ed448 in algorithm 22.
     pub(crate) fn has_readable_numbers(&self) -> bool {
         match self.algorithm {
             27 => self.numbers.len() >= 64,

@@ -561,7 +561,6 @@ impl Cert {
         claims.sort_by_key(|(ids, ..)| ids.len());
         let mut by_id: HashMap<KeyId, Range<usize>> = HashMap::new();
         let mut known: Vec<PreparedIssuer> = Vec::new();
-        let is_bounded = left.verifying_ns < u64::MAX;
         for id in claims.iter().flat_map(|(ids, ..)| ids) {
             if left.finding_ns == 0 || by_id.contains_key(id) {
                 continue;
@@ -569,11 +568,10 @@ impl Cert {
             let first = known.len();
             known.extend(look_up(*id).into_iter().filter_map(PreparedIssuer::new));
             by_id.insert(*id, first..known.len());
-            if is_bounded {
-                let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - first) as u64;
-                left.finding_ns = left.finding_ns.saturating_sub(cost_ns);
-            }
+            let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - first) as u64;
+            left.finding_ns = left.finding_ns.saturating_sub(cost_ns);
         }
+        let is_bounded = left.verifying_ns < u64::MAX;
         let level = |issuer: &PreparedIssuer| {
             if is_bounded { issuer.cost_ns.checked_ilog2().unwrap_or(0) } else { 0 }
         };
@@ -583,8 +581,6 @@ impl Cert {
                 let part = &mut parts[*at];
                 let candidate = &mut part.candidates[*number];
                 let Some(signature) = candidate.variants.signature() else { continue };
-                let value = signature.value();
-                let signature = Signature { numbers: &value, ..signature };
                 let ids = ids.iter().filter_map(|id| Some((*id, by_id.get(id)?.clone())));
                 for (id, issuer) in ids.flat_map(|(id, places)| places.map(move |at| (id, at))) {
                     let issuer = &known[issuer];
@@ -594,10 +590,10 @@ impl Cert {
                     if left.verifying_ns == 0 {
                         return;
                     }
-                    if is_bounded {
-                        left.verifying_ns = left.verifying_ns.saturating_sub(issuer.cost_ns);
-                    }
+                    left.verifying_ns = left.verifying_ns.saturating_sub(issuer.cost_ns);
                     let Some(key) = issuer.key() else { continue };
+                    let value = signature.value();
+                    let signature = Signature { numbers: &value, ..signature };
                     if certified.made(&key, &issuer.setup, part.packet, &signature) {
                         let fingerprint = issuer.fingerprint;
                         candidate.by = Some(Issuer { id, fingerprint });

@@ -17,7 +17,7 @@ use crate::limits::{DESIGNATED_MAX, is_revocation};
 use crate::packet;
 use crate::signature::{Subpacket, Subpackets};
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
-use crate::verify::{MD5, PrimaryKeyVerifier, Verdict};
+use crate::verify::{MD5, PrimaryKeyVerifier, Verdict, fits};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
 
 /// The signatures of other keys that are served.
@@ -57,8 +57,8 @@ pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
     /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
-    /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the owner has attested, then those that
-    /// were verified, then others by their SHA-256.
+    /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the
+    /// owner has attested, then those that were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
     pub attributes: bool,
@@ -328,13 +328,10 @@ impl<'a> Hints<'a> {
             let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
             let Some(subkey) = component.filter(|_| verdict == Verdict::Good) else { continue };
             let Some(signature) = Signature::parse(packet.body) else { continue };
-            for area in [signature.hashed_area, signature.unhashed_area] {
-                let count = embedded(area).count();
-                let few = embedded(area).take(BACK_SIGNATURES_MAX);
-                tried.extend(few.map(|body| (count, subkey, body)));
-            }
+            let areas = [signature.hashed_area, signature.unhashed_area].into_iter();
+            let back = areas.flat_map(few_embedded);
+            tried.extend(back.map(|(count, body)| (count, subkey, body)));
         }
-        // A packet of a stranger has no fewer false ones than a genuine one has.
         tried.sort_unstable();
         tried.into_iter().any(|(_, subkey, body)| self.verifies_back(subkey, body).is_some())
     }
@@ -364,20 +361,14 @@ impl<'a> Hints<'a> {
     }
 
     /// The newest back signature in the unhashed areas of all packets that the subkey really made, as far as there is time. The
-    /// first one of a subkey may take all that is left, further ones only the first half of it: strangers can add false ones
-    /// to each subkey, and a packet of theirs has no fewer than a genuine one.
+    /// first one that is found may take all that is left, further ones only the first half of it: strangers can add false ones.
     fn newest_back_signature<'v>(
         &mut self,
         component: PacketRef<'a>,
         variants: &Variants<'v>,
     ) -> Option<(u32, &'v [u8])> {
         let areas = variants.0.iter().filter_map(|v| v.signature).map(|s| s.unhashed_area);
-        let mut tried: Vec<(usize, &[u8])> = areas
-            .flat_map(|area| {
-                let count = embedded(area).count();
-                embedded(area).take(BACK_SIGNATURES_MAX).map(move |body| (count, body))
-            })
-            .collect();
+        let mut tried: Vec<(usize, &[u8])> = areas.flat_map(few_embedded).collect();
         tried.sort_unstable();
         let mut newest = None;
         for (_, body) in tried {
@@ -402,10 +393,7 @@ impl<'a> Hints<'a> {
             return None;
         }
         let subkey = Key::parse(component).ok()?;
-        let is_rsa = |algorithm| matches!(algorithm, 1 | 3);
-        let algorithms = (subkey.algorithm, signature.algorithm);
-        let fits = algorithms.0 == algorithms.1 || is_rsa(algorithms.0) && is_rsa(algorithms.1);
-        if !fits || self.left_ns == 0 {
+        if !fits(subkey.algorithm, signature.algorithm) || self.left_ns == 0 {
             return None;
         }
         self.left_ns = self.left_ns.saturating_sub(subkey.verification_ns());
@@ -530,19 +518,11 @@ impl<'a> Hints<'a> {
         }
         let fingerprint = self.fingerprint.to_stored();
         let is_own = |id: &[u8]| id == self.id.0.to_be_bytes();
-        let needs_id = signature.version == 4;
         let mut back = 0;
-        let mut named = if needs_id {
-            Signature::has_key_id(signature.hashed_area, is_own)
-        } else {
-            signature.signed_issuer.is_some()
-        };
         for subpacket in Subpackets(signature.unhashed_area) {
             match subpacket? {
-                Subpacket { kind: ISSUER, body, .. } if is_own(body) => named = true,
-                Subpacket { kind: ISSUER_FINGERPRINT, body, .. } if body == fingerprint => {
-                    named |= !needs_id;
-                }
+                Subpacket { kind: ISSUER, body, .. } if is_own(body) => {}
+                Subpacket { kind: ISSUER_FINGERPRINT, body, .. } if body == fingerprint => {}
                 Subpacket { kind: EMBEDDED_SIGNATURE, .. }
                     if component.tag == Tag::PUBLIC_SUBKEY =>
                 {
@@ -551,7 +531,7 @@ impl<'a> Hints<'a> {
                 _ => return None,
             }
         }
-        named.then_some(Area { back })
+        signature.says_issuer(is_own).then_some(Area { back })
     }
 
     /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the right octets of the digest
@@ -583,13 +563,7 @@ impl<'a> Hints<'a> {
                         _ => false,
                     })
                 });
-            let has_key_id = |area| Signature::has_key_id(area, |_| true);
-            let is_named = if fields.version == 4 {
-                has_key_id(fields.hashed_area) || has_key_id(fields.unhashed_area)
-            } else {
-                fields.issuer.is_some()
-            };
-            if is_plain && is_named && fields.has_exact_value() {
+            if is_plain && fields.says_issuer(|_| true) && fields.has_exact_value() {
                 return Some((variant.at, Part::Original));
             }
         }
@@ -689,6 +663,13 @@ fn has_readable_subpackets(area: &[u8]) -> bool {
 struct Area {
     /// Number of embedded signatures.
     back: usize,
+}
+
+/// The embedded signatures of an area that are tried, at most [`BACK_SIGNATURES_MAX`], each with the number of all. Those of
+/// areas with the fewest are tried first: a genuine area has one.
+fn few_embedded(area: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let count = embedded(area).count();
+    embedded(area).take(BACK_SIGNATURES_MAX).map(move |body| (count, body))
 }
 
 /// The embedded signatures in an area.

@@ -281,9 +281,14 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Whether an area says the key ID of an issuer. GnuPG 2.2 reads no other name of an issuer from signatures of version 4.
-    pub(crate) fn has_key_id(area: &[u8], is_meant: impl Fn(&[u8]) -> bool) -> bool {
-        Subpackets(area).flatten().any(|s| s.kind == 16 && s.body.len() == 8 && is_meant(s.body))
+    /// Whether every program finds the name of an issuer: in version 4 the octets of a key ID, one that `is_meant`, since GnuPG
+    /// 2.2 reads no fingerprint.
+    pub(crate) fn says_issuer(&self, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        if self.version != 4 {
+            return self.issuer.is_some();
+        }
+        let areas = [self.hashed_area, self.unhashed_area].into_iter().flat_map(Subpackets);
+        areas.flatten().any(|s| s.kind == 16 && s.body.len() == 8 && is_meant(s.body))
     }
 
     /// The designated revokers that a direct-key signature names (RFC 9580, section 5.2.3.23). Only

@@ -381,7 +381,7 @@ fn check(
 pub(crate) const MD5: u8 = 1;
 
 /// Whether a key of one algorithm can make a signature of another.
-fn fits(key: u8, signature: u8) -> bool {
+pub(crate) fn fits(key: u8, signature: u8) -> bool {
     key == signature || matches!((key, signature), (1..=3, 1 | 3))
 }
 

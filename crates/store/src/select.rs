@@ -323,7 +323,6 @@ impl Store {
         }
         let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
         let (mut others, mut unbound, mut more) = (Vec::new(), Vec::new(), false);
-        let room = if primary.is_empty() { limit } else { limit.min(OTHERS_MAX) };
         // If the owner is known, the others hardly matter.
         let looks = if primary.is_empty() { looks } else { looks.min(OTHERS_MAX) };
         let exhausted = self.visit_others(query, looks, &primary, |row| {
@@ -331,7 +330,7 @@ impl Store {
             let is_bound = subkeys.any(|key| key.bound && query.names_fingerprint(key.fingerprint));
             // To add a key without a signature costs nothing, so it takes no place of one that is bound.
             let (list, room) =
-                if is_bound { (&mut others, room) } else { (&mut unbound, HOLDERS_MAX) };
+                if is_bound { (&mut others, limit) } else { (&mut unbound, HOLDERS_MAX) };
             if list.len() < room {
                 list.push(row);
             } else {
@@ -356,10 +355,10 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let Some(stored) = stored else { continue };
-            let mut of_one = left.min(SIGNED_BACK_ONE);
-            let before = of_one;
-            let has = stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut of_one);
-            left = left.saturating_sub(before.saturating_sub(of_one));
+            let share = left.min(SIGNED_BACK_ONE);
+            let mut unused = share;
+            let has = stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut unused);
+            left = left.saturating_sub(share.saturating_sub(unused));
             if has {
                 signed_back.push(row);
             } else {
