@@ -101,24 +101,23 @@ impl Activity {
         }
     }
 
-    /// The end of a connection on which no further octet moves: the idle time, or the time for a head that has begun.
-    fn end(&self, now: Instant) -> Instant {
-        let active = self.lock();
-        let idle = now + active.idle;
-        active.head_due().map_or(idle, |due| due.min(idle))
+    /// The time by which the head that has begun to arrive must be complete.
+    fn head_due(&self) -> Option<Instant> {
+        self.lock().head_due()
     }
 
-    /// Whether the client makes no use of the connection.
-    fn is_over(&self, now: Instant) -> bool {
+    /// The end of the connection if no further octet moves. `None` if the client makes no use of it.
+    fn end(&self, now: Instant) -> Option<Instant> {
         let active = self.lock();
-        (active.open == 0 && now > active.idle_since + active.idle)
-            || active.head_due().is_some_and(|due| now > due)
-            || (active.unsent > 0 && now > active.due)
+        let (idle, head) = (now + active.idle, active.head_due());
+        let is_over = (active.open == 0 && now > active.idle_since + active.idle)
+            || head.is_some_and(|due| now > due)
+            || (active.unsent > 0 && now > active.due);
+        (!is_over).then(|| head.map_or(idle, |due| due.min(idle)))
     }
 }
 
 impl Active {
-    /// The time by which the head that has begun to arrive must be complete.
     fn head_due(&self) -> Option<Instant> {
         Some(self.heard? + self.head?)
     }
@@ -178,11 +177,10 @@ impl<S> Patient<S> {
     ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             let now = Instant::now();
-            // Octets move, but nothing is asked (HTTP/2 has pings), or the answer is dripped away.
-            if self.activity.is_over(now) {
+            // Octets may move, but nothing is asked (HTTP/2 has pings), or the answer is dripped away.
+            let Some(next) = self.activity.end(now) else {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            let next = self.activity.end(now);
+            };
             // Setting a timer costs; a second's precision is enough. The time to linger does not start again.
             let is_late = next.duration_since(self.deadline.deadline()) > Duration::from_secs(1);
             if is_late && self.lingers.is_none() {
@@ -228,16 +226,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         }
         // Most heads arrive in one piece, and need no timer.
         if poll.is_pending() && self.lingers.is_none() {
-            let before = self.deadline.deadline();
-            let end = self.activity.end(before);
-            if end < before {
-                self.deadline.as_mut().reset(end);
-                self.awaits_head = true;
-            } else if self.awaits_head && end > before {
+            let due = self.activity.head_due();
+            let end = match due {
+                Some(due) => (due < self.deadline.deadline()).then_some(due),
                 // The head is complete, and what follows it has its own time.
-                let end = Instant::now() + self.idle;
+                None => self.awaits_head.then(|| Instant::now() + self.idle),
+            };
+            if let Some(end) = end {
                 self.deadline.as_mut().reset(end);
-                self.awaits_head = false;
+                self.awaits_head = due.is_some();
             }
         }
         self.watched(cx, poll)
@@ -292,6 +289,12 @@ mod tests {
     use super::*;
 
     const IDLE: Duration = Duration::from_secs(60);
+
+    impl Activity {
+        fn is_over(&self, now: Instant) -> bool {
+            self.end(now).is_none()
+        }
+    }
 
     fn at(s: u64) -> Instant {
         Instant::now() + Duration::from_secs(s)

@@ -59,7 +59,7 @@ const QUIET: Duration = Duration::from_millis(500);
 /// A server that is listening and not yet answering.
 pub struct Server {
     parts: Parts,
-    listeners: Vec<(Via, TcpListener)>,
+    listeners: [(Via, Vec<TcpListener>); 3],
     gossip_listeners: Vec<TcpListener>,
     tls: Option<Arc<Tls>>,
     writer: std::thread::JoinHandle<Ended>,
@@ -281,11 +281,7 @@ impl Server {
         config.http.listen = local_addresses(&public);
         config.http.onion_listen = local_addresses(&onion);
         config.http.operator_listen = local_addresses(&operator);
-        let kinds = [(Via::Public, public), (Via::Onion, onion), (Via::Operator, operator)];
-        let listeners = kinds
-            .into_iter()
-            .flat_map(|(via, all)| all.into_iter().map(move |listener| (via, listener)))
-            .collect();
+        let listeners = [(Via::Public, public), (Via::Onion, onion), (Via::Operator, operator)];
         config.gossip.listen = local_addresses(&gossip);
         let parts = Parts::new(config, config_path, engine, secret).map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
@@ -365,18 +361,15 @@ impl Server {
             tokio::spawn(stop_waiting_after(down.subscribe(), stop_waiting));
             tokio::spawn(watch_store(engine.clone(), Arc::clone(&lost), handle.clone()));
             let mut tasks = tokio::task::JoinSet::new();
-            let http = &settings.load().http;
-            let places = [Via::Public, Via::Onion, Via::Operator].map(|kind| {
-                let sockets = listeners.iter().filter(|(via, _)| *via == kind).count();
-                (kind, Places::new(http, sockets))
-            });
-            let places_of = |kind| places.iter().find(|(via, _)| *via == kind).map(|(_, all)| all);
-            for (via, listener) in listeners {
-                let places = places_of(via).expect("each kind has some").clone();
+            for (via, sockets) in listeners {
+                let places = Places::new(&settings.load().http, sockets.len());
                 // An onion service and an operator's address encrypt by other means.
                 let tls = tls.clone().filter(|_| via == Via::Public);
-                let (front, down) = (Arc::clone(&front), down.subscribe());
-                tasks.spawn(listen::serve(front, listener, via, places, tls, down));
+                for listener in sockets {
+                    let (front, places) = (Arc::clone(&front), places.clone());
+                    let (tls, down) = (tls.clone(), down.subscribe());
+                    tasks.spawn(listen::serve(front, listener, via, places, tls, down));
+                }
             }
             if !gossip_listeners.is_empty() {
                 tasks.spawn(Arc::clone(&gossip).initiate(down.subscribe()));
@@ -418,7 +411,7 @@ fn warn_if_peers_cannot_fetch(config: &Config) {
     {
         tracing::warn!(
             "peers on other machines cannot fetch certificates: http.listen answers only this machine; add an \
-             address such as \"[::]:11371\", or set gossip.http_port if a proxy stands before it"
+             address such as \"[::]:11371\", or set gossip.http_port if a proxy stands in front of it"
         );
     }
 }

@@ -1,5 +1,7 @@
 //! Certificates that were sent to the server: armored or binary, one or many.
 
+use std::io::Read;
+
 use talaria_cert::{Armor, Cert, Reason, Splitter, packets};
 
 use crate::answer::Refusal;
@@ -16,7 +18,7 @@ const PACKET_BYTES: usize = 32;
 const FEW_PACKETS: usize = 1000;
 
 /// Octets that are split into certificates at a time.
-pub(crate) const SPLIT_BYTES: usize = 512 << 10;
+const SPLIT_BYTES: usize = 512 << 10;
 
 /// The content of a submission.
 #[derive(Debug, Default)]
@@ -48,21 +50,30 @@ impl Submission {
 /// [`Refusal::Malformed`] if there is nothing in it, [`Refusal::TooLarge`] if there is too much.
 pub(crate) fn read(bytes: &[u8]) -> Result<Submission, Refusal> {
     let mut submission = Submission::default();
-    let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(bytes.len());
-    let bytes = &bytes[start..];
-    if bytes.first().is_some_and(|first| first & 0x80 != 0) {
-        split(Splitter::new(bytes, SPLIT_BYTES), bytes.len(), &mut submission)?;
-    } else {
-        split(Splitter::new(Armor::new(bytes), SPLIT_BYTES), bytes.len(), &mut submission)?;
-    }
+    split(splitter(bytes), bytes.len(), &mut submission)?;
     if submission.certs.is_empty() && submission.rejected.is_empty() {
         return Err(Refusal::Malformed("the submission contains no OpenPGP certificate".into()));
     }
     Ok(submission)
 }
 
+/// Whether a submission is binary. White space may stand in front of it.
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first().is_some_and(|first| first & 0x80 != 0)
+}
+
+/// Splits a submission, armored or binary, into certificates.
+pub(crate) fn splitter(bytes: &[u8]) -> Splitter<Box<dyn Read + '_>> {
+    let input: Box<dyn Read> = if is_binary(bytes) {
+        Box::new(bytes.trim_ascii_start())
+    } else {
+        Box::new(Armor::new(bytes))
+    };
+    Splitter::new(input, SPLIT_BYTES)
+}
+
 fn split(
-    mut splitter: Splitter<impl std::io::Read>,
+    mut splitter: Splitter<impl Read>,
     bytes: usize,
     submission: &mut Submission,
 ) -> Result<(), Refusal> {

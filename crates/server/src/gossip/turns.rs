@@ -71,10 +71,10 @@ impl GossipTurns {
         let now = Instant::now();
         let peer: Arc<str> = peer.into();
         let mut fetched = lock(&self.fetched);
-        if fetched.len() > REMEMBERED_MAX {
-            fetched.retain(|_, held| held.is_running);
-        }
-        fetched.retain(|_, held| held.is_running || now.duration_since(held.since) < REMEMBERED);
+        let are_few = fetched.len() <= REMEMBERED_MAX;
+        fetched.retain(|_, held| {
+            held.is_running || are_few && now.duration_since(held.since) < REMEMBERED
+        });
         let mut digests = digests.to_vec();
         digests.retain(|&digest| {
             let Some(held) = fetched.get_mut(&digest) else {
@@ -91,10 +91,11 @@ impl GossipTurns {
             }
             // To ask the same peer again gives it no more time.
             if held.peer != peer {
+                let before = std::mem::replace(&mut held.peer, Arc::clone(&peer));
                 if !has_time {
-                    held.spent.push(std::mem::replace(&mut held.peer, Arc::clone(&peer)));
+                    held.spent.push(before);
                 }
-                (held.peer, held.since) = (Arc::clone(&peer), now);
+                held.since = now;
             }
             held.is_running = true;
             true
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(third.digests(), [three]);
         drop(second);
         assert!(turns.fetch("a:1", &[three]).digests().is_empty());
-        // Whose time is over may still deliver, beside the other one.
+        // A peer whose time is over may still deliver, beside the other one.
         assert_eq!(turns.fetch("b:1", &[three]).digests(), [three]);
         assert!(turns.fetch("a:1", &[three]).digests().is_empty());
     }

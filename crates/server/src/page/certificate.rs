@@ -602,10 +602,12 @@ impl<'a> View<'a> {
                 track.end = End::Revoked(time.max(track.from));
             }
             let last = summary.primary.expires;
-            match track.end {
-                End::Expires(time) if last > 0 && time > last => track.end = End::Expires(last),
-                End::Open if last > 0 => track.end = End::Expires(last),
-                _ => {}
+            if last > 0 {
+                track.end = match track.end {
+                    End::Open => End::Expires(last),
+                    End::Expires(time) => End::Expires(time.min(last)),
+                    revoked @ End::Revoked(_) => revoked,
+                };
             }
             track
         };

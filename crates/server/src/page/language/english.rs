@@ -114,13 +114,13 @@ pub(crate) static ENGLISH: Texts = Texts {
     further: |n| format!("{} more", grouped(n, ',')),
     older_parts: |n| {
         if n == 1 {
-            "1 more part, in use or ended".into()
+            "1 more part, current or ended".into()
         } else {
-            format!("{} more parts, in use or ended", grouped(n, ','))
+            format!("{} more parts, current or ended", grouped(n, ','))
         }
     },
     invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
-    future_means: "This certificate says that it is made in the future. Programs do not use it before then.",
+    future_means: "This certificate is dated in the future. Programs do not use it before that date.",
     user_ids: "User IDs",
     no_user_ids: "No user ID may be shown.",
     primary: "primary",

@@ -120,7 +120,7 @@ pub(crate) static GERMAN: Texts = Texts {
         }
     },
     invalid_means: "Auf keinem Teil dieses Zertifikats ist eine gute Signatur des Besitzers bekannt. Es ist nicht benutzbar.",
-    future_means: "Dieses Zertifikat gibt an, in der Zukunft erstellt zu sein. Vorher benutzen es Programme nicht.",
+    future_means: "Das Datum dieses Zertifikats liegt in der Zukunft. Vorher benutzen Programme es nicht.",
     user_ids: "Benutzerkennungen",
     no_user_ids: "Es kann keine Benutzerkennung gezeigt werden.",
     primary: "wichtigste",
