@@ -13,7 +13,7 @@ use openpgp::parse::Parse as _;
 use openpgp::policy::StandardPolicy;
 use openpgp::serialize::MarshalInto;
 use openpgp::types::{KeyFlags, ReasonForRevocation, RevocationKey, SignatureType};
-use talaria_cert::{Cert, PacketRef, Tag};
+use talaria_cert::{Cert, Fingerprint, PacketRef, Tag, ThirdParty};
 
 use crate::site::{Gpg, Site, assert_sq_reads, config, generated, gpg, home, newer_gpg};
 use crate::{MIB, alone, beside_others};
@@ -93,13 +93,18 @@ pub(crate) fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
     packets(head.into_iter().chain(signatures.iter().map(|body| (Tag::SIGNATURE, &body[..]))))
 }
 
+/// The octets of the unhashed area of a version 4 signature, with its length. The first octets of the digest follow, then
+/// the numbers.
+fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
+    let start = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
+    start..start + 2 + usize::from(u16::from_be_bytes([body[start], body[start + 1]]))
+}
+
 /// A version 4 signature with further subpackets in the unhashed area.
 fn with_unhashed(body: &[u8], more: &[u8]) -> Vec<u8> {
-    let hashed = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
-    let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
-    let end = hashed + 2 + unhashed;
-    let length = u16::try_from(unhashed + more.len()).unwrap().to_be_bytes();
-    [&body[..hashed], &length, &body[hashed + 2..end], more, &body[end..]].concat()
+    let std::ops::Range { start, end } = unhashed(body);
+    let length = u16::try_from(end - start - 2 + more.len()).unwrap().to_be_bytes();
+    [&body[..start], &length, &body[start + 2..end], more, &body[end..]].concat()
 }
 
 /// A forged version 4 signature by another key, with a number of 256 bits.
@@ -184,12 +189,6 @@ fn without_hints(cert: &Cert) -> Vec<u8> {
     raw
 }
 
-/// The octets of the unhashed area of a version 4 signature, with its length. The first octets of the digest follow, then the numbers.
-fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
-    let start = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
-    start..start + 2 + usize::from(u16::from_be_bytes([body[start], body[start + 1]]))
-}
-
 /// Changes the parts of a version 4 signature that its issuer has not signed, as a whole.
 fn with_other_hints(body: &mut Vec<u8>, random: &mut fastrand::Rng) {
     let area = unhashed(body);
@@ -219,8 +218,8 @@ fn signatures_without_the_key_id_of_their_issuer() {
     let owner = Gpg::new();
     owner.run(&["--quick-gen-key", "Alice <alice@example.org>", "ed25519", "cert,sign"]);
     owner.run(&["--quick-gen-key", "Bob <bob@example.org>", "ed25519", "cert,sign"]);
-    owner.run(&["--quick-sign-key", &fingerprint(&owner, "alice")]);
-    owner.run(&["--default-key", "bob", "--quick-sign-key", &fingerprint(&owner, "alice")]);
+    owner.run(&["--quick-sign-key", &owner.fingerprint("alice")]);
+    owner.run(&["--default-key", "bob", "--quick-sign-key", &owner.fingerprint("alice")]);
     let exported = |name: &str| {
         let armored = owner.run(&["--armor", "--export", name]);
         let mut raw = Vec::new();
@@ -259,20 +258,13 @@ fn signatures_without_the_key_id_of_their_issuer() {
     assert_eq!(primary_line(&listing)[1], "r", "{listing}");
 }
 
-/// The fingerprint of a key in a keyring.
-fn fingerprint(gpg: &Gpg, name: &str) -> String {
-    let listing = gpg.run(&["--with-colons", "--list-keys", name]);
-    let line = listing.lines().find(|line| line.starts_with("fpr:")).unwrap();
-    line.split(':').nth(9).unwrap().to_owned()
-}
-
-/// GnuPG 2.4 ends at a number without octets, and with it the import of everything else.
+/// GnuPG 2.4 aborts at a number without octets, and imports nothing.
 #[test]
 fn signatures_with_numbers_of_no_bits() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
     let mut settings = config();
-    settings.policy.third_party = talaria_cert::ThirdParty::All;
+    settings.policy.third_party = ThirdParty::All;
     let server = Site::apart(std::slice::from_ref(&cert), settings);
     let number = [&[1, 0, 0xff][..], &[7; 31]].concat();
     let ed448 = [&[3, 0x97, 0x40][..], &[7; 114]].concat();
@@ -640,6 +632,32 @@ fn a_key_for_dsa_of_10_000_bits_costs_no_time() {
     });
 }
 
+/// The paths that give out the certificate with a key ID.
+fn by_key_id(id: talaria_cert::KeyId) -> [String; 3] {
+    [
+        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
+        format!("/vks/v1/by-keyid/{id}"),
+        format!("/pks/v2/certs/by-keyid/{id}"),
+    ]
+}
+
+/// The paths that give out the certificate with a key.
+fn by_key(fingerprint: Fingerprint) -> impl Iterator<Item = String> {
+    let by_fingerprint = [
+        format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"),
+        format!("/vks/v1/by-fingerprint/{fingerprint}"),
+        format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"),
+    ];
+    by_fingerprint.into_iter().chain(by_key_id(fingerprint.key_id()))
+}
+
+/// The fingerprints of the certificates that are given out at a path.
+fn given_out(server: &Site, path: &str) -> Vec<String> {
+    let reply = server.get(path);
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    reply.certs().iter().map(|cert| cert.fingerprint().to_hex()).collect()
+}
+
 /// A key of version 3 with this key ID, and nothing else. Anybody can make one.
 fn version_3(id: u64, number: u8) -> Cert {
     let mut body = vec![3, 0x30, 0, 0, number, 0, 0, 1, 4, 0, 0xc0];
@@ -668,15 +686,8 @@ fn keys_of_version_3_with_the_key_id_of_a_newcomer() {
         }
         server.offer(&all);
     });
-    for path in [
-        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
-        format!("/vks/v1/by-keyid/{id}"),
-        format!("/pks/v2/certs/by-keyid/{id}"),
-    ] {
-        let reply = server.get(&path);
-        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-        let first = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap().next().unwrap();
-        assert_eq!(first.unwrap().fingerprint(), alice.fingerprint(), "{path}");
+    for path in by_key_id(id) {
+        assert_eq!(given_out(&server, &path)[0], alice.fingerprint().to_hex(), "{path}");
     }
     // The signature by Alice is verified, and so it is served.
     let served = read(&server.fetched(&public(&bob)));
@@ -715,20 +726,8 @@ fn six_hundred_adopters_of_a_primary_key() {
         }
     });
     let fingerprint = cert.fingerprint();
-    let id = fingerprint.key_id();
-    for path in [
-        format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"),
-        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
-        format!("/vks/v1/by-fingerprint/{fingerprint}"),
-        format!("/vks/v1/by-keyid/{id}"),
-        format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"),
-        format!("/pks/v2/certs/by-keyid/{id}"),
-    ] {
-        let reply = server.get(&path);
-        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-        let certs = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap();
-        let found: Vec<String> = certs.map(|cert| cert.unwrap().fingerprint().to_hex()).collect();
-        assert_eq!(found, [fingerprint.to_string()], "{path}");
+    for path in by_key(fingerprint) {
+        assert_eq!(given_out(&server, &path), [fingerprint.to_string()], "{path}");
     }
     for op in ["index", "vindex"] {
         let reply = server.get(&format!("/pks/lookup?op={op}&options=mr&search=0x{fingerprint}"));
@@ -814,19 +813,8 @@ fn six_hundred_adopters_of_a_signing_subkey() {
         assert_eq!(server.offer(&all).status, 200);
         assert_eq!(server.put(&cert).status, 200);
     });
-    let id = fingerprint.key_id();
-    for path in [
-        format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"),
-        format!("/pks/lookup?op=get&options=mr&search=0x{id}"),
-        format!("/vks/v1/by-fingerprint/{fingerprint}"),
-        format!("/vks/v1/by-keyid/{id}"),
-        format!("/pks/v2/certs/by-vfingerprint/04{fingerprint}"),
-        format!("/pks/v2/certs/by-keyid/{id}"),
-    ] {
-        let reply = server.get(&path);
-        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
-        let first = openpgp::cert::CertParser::from_bytes(&reply.body).unwrap().next().unwrap();
-        assert_eq!(first.unwrap().fingerprint(), alice.fingerprint(), "{path}");
+    for path in by_key(fingerprint) {
+        assert_eq!(given_out(&server, &path)[0], alice.fingerprint().to_hex(), "{path}");
     }
 }
 
@@ -862,12 +850,12 @@ fn a_copy_of_the_numbers_of_a_self_signature() {
 
 #[test]
 fn mutated_uploads_leave_every_certificate_importable() {
-    for third_party in [talaria_cert::ThirdParty::Verified, talaria_cert::ThirdParty::All] {
+    for third_party in [ThirdParty::Verified, ThirdParty::All] {
         mutated_uploads(third_party);
     }
 }
 
-fn mutated_uploads(third_party: talaria_cert::ThirdParty) {
+fn mutated_uploads(third_party: ThirdParty) {
     let owners: Vec<_> = (0..8).map(|n| owner(&format!("Owner {n} <o{n}@example.org>"))).collect();
     let certs: Vec<Cert> = owners.iter().map(public).collect();
     let mut settings = config();
@@ -881,22 +869,17 @@ fn mutated_uploads(third_party: talaria_cert::ThirdParty) {
                 for packet in cert.packets() {
                     let mut body = packet.body.to_vec();
                     if packet.tag == Tag::SIGNATURE {
-                        let octets = match random.usize(..8) {
-                            0 => {
-                                body.truncate(random.usize(1..=body.len()));
-                                3
-                            }
-                            1 => {
-                                body.extend(0..random.u8(..30));
-                                3
-                            }
-                            2..4 => 3,
+                        let mut octets = random.usize(..4);
+                        match random.usize(..8) {
+                            0 => body.truncate(random.usize(1..=body.len())),
+                            1 => body.extend(0..random.u8(..30)),
+                            2..4 => {}
                             _ => {
                                 with_other_hints(&mut body, &mut random);
-                                0
+                                octets = 0;
                             }
-                        };
-                        for _ in 0..random.usize(..=octets) {
+                        }
+                        for _ in 0..octets {
                             let at = random.usize(..body.len());
                             body[at] = random.u8(..);
                         }

@@ -86,6 +86,13 @@ fn slow_clients_are_disconnected_in_time() {
     assert_serves(&server, &certs[1]);
 }
 
+/// A server without certificates that waits so many seconds for the rest of a request, and for a request.
+fn with_times(timeout_s: u64, idle_s: u64) -> Site {
+    let mut config = config();
+    (config.http.timeout_s, config.http.idle_s) = (timeout_s, idle_s);
+    Site::with(&[], config)
+}
+
 /// Asks for the health of a server over a connection, which is kept.
 fn ask(stream: &mut TcpStream) {
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
@@ -99,9 +106,7 @@ fn ask(stream: &mut TcpStream) {
 
 #[test]
 fn a_kept_connection_has_the_idle_time() {
-    let mut config = config();
-    (config.http.timeout_s, config.http.idle_s) = (1, 5);
-    let server = Site::with(&[], config);
+    let server = with_times(1, 5);
     let mut stream = connect(server.http);
     ask(&mut stream);
     thread::sleep(Duration::from_secs(3));
@@ -114,14 +119,32 @@ fn a_kept_connection_has_the_idle_time() {
 
 #[test]
 fn a_request_that_has_begun_does_not_have_the_idle_time() {
-    let mut config = config();
-    (config.http.timeout_s, config.http.idle_s) = (1, 600);
-    let server = Site::with(&[], config);
+    let server = with_times(1, 600);
     let mut kept = connect(server.http);
     ask(&mut kept);
     for mut stream in [kept, connect(server.http)] {
         stream.write_all(b"GET / HT").unwrap();
         assert_eq!(read_to_end(&mut stream), b"");
+    }
+}
+
+/// The head comes in two pieces, and the body later than the head might have come.
+#[test]
+fn a_body_has_its_own_time_behind_a_slow_head() {
+    let server = with_times(5, 600);
+    let mut stream = connect(server.http);
+    for _ in 0..2 {
+        let parts =
+            ["POST /pks/add HTTP/1.1\r\nhost: x\r\n", "content-length: 9\r\n\r\n", "keytext=x"];
+        for (number, part) in parts.into_iter().enumerate() {
+            if number > 0 {
+                thread::sleep(Duration::from_secs(3));
+            }
+            stream.write_all(part.as_bytes()).unwrap();
+        }
+        let mut said = [0; 4096];
+        let n = stream.read(&mut said).unwrap();
+        assert!(said[..n].starts_with(b"HTTP/1.1 422"), "{}", String::from_utf8_lossy(&said[..n]));
     }
 }
 
@@ -812,9 +835,7 @@ fn clients_that_read_no_answers_use_bounded_memory() {
 
 #[test]
 fn a_connection_of_http_2_without_requests_ends_although_it_pings() {
-    let mut config = config();
-    (config.http.timeout_s, config.http.idle_s) = (20, 2);
-    let server = Site::with(&[], config);
+    let server = with_times(20, 2);
     let mut stream = connect(server.http);
     stream.write_all(&http2::opening(None)).unwrap();
     assert_ends_although_it_pings(stream);
@@ -833,9 +854,7 @@ fn assert_ends_although_it_pings(mut stream: TcpStream) {
 /// The client says that no octet of its answer may be sent.
 #[test]
 fn a_connection_of_http_2_that_takes_no_answer_ends_although_it_pings() {
-    let mut config = config();
-    (config.http.timeout_s, config.http.idle_s) = (20, 2);
-    let server = Site::with(&[], config);
+    let server = with_times(20, 2);
     let mut stream = connect(server.http);
     stream.write_all(&http2::opening(Some(0))).unwrap();
     stream.write_all(&http2::get(1, "/upload")).unwrap();

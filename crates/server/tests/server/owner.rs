@@ -21,9 +21,7 @@ impl Owner {
     fn new(user_ids: &[&str]) -> Self {
         let gpg = Gpg::new();
         gpg.run(&["--quick-gen-key", user_ids[0], "ed25519", "sign", "never"]);
-        let listing = gpg.run(&["--with-colons", "--list-keys"]);
-        let fingerprint = listing.lines().find_map(|line| line.strip_prefix("fpr:::::::::"));
-        let fingerprint = fingerprint.unwrap().trim_end_matches(':').to_owned();
+        let fingerprint = gpg.fingerprint(user_ids[0]);
         for user_id in &user_ids[1..] {
             gpg.run(&["--quick-add-uid", &fingerprint, user_id]);
         }

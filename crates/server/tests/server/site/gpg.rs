@@ -34,6 +34,13 @@ impl Gpg {
         String::from_utf8(out.stdout).unwrap()
     }
 
+    /// The fingerprint of a key.
+    pub(crate) fn fingerprint(&self, name: &str) -> String {
+        let listing = self.run(&["--with-colons", "--list-keys", name]);
+        let fingerprint = listing.lines().find_map(|line| line.strip_prefix("fpr:::::::::"));
+        fingerprint.unwrap().trim_end_matches(':').to_owned()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.home.path()
     }
