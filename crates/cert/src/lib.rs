@@ -40,6 +40,7 @@ mod fields;
 mod fingerprint;
 mod folding;
 mod hash;
+mod holding;
 mod identity;
 mod key;
 mod limits;
@@ -74,6 +75,7 @@ pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
+pub use holding::Holding;
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
@@ -89,7 +91,10 @@ pub use summary::{
     Validity,
 };
 pub use terms::{Handle, Terms};
-pub use terms::{keygrips as keygrip_handles, keys as key_handles, text as search_text};
+pub use terms::{
+    keygrips as keygrip_handles, keys as key_handles, keys_of_damaged as key_handles_of_damaged,
+    text as search_text,
+};
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{

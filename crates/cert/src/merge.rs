@@ -122,7 +122,7 @@ impl Record {
     #[must_use]
     pub fn new(cert: Cert, verdicts: Vec<Verdict>, now: Timestamp, views: &[View]) -> Self {
         let summary = Summary::evaluate(&cert, &verdicts, now.seconds());
-        let terms = Terms::of(&cert, &summary);
+        let terms = Terms::of(&cert, &verdicts, &summary);
         let digests = digests(&cert, &verdicts, views);
         let bytes_digest = bytes_digest(cert.as_bytes());
         Self { cert, verdicts, summary, terms, digests, bytes_digest }

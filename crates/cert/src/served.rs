@@ -5,9 +5,9 @@
 //! revocation away. It also believes the unhashed area of a signature, which anybody can change. So each signature
 //! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::str::FromStr;
-use std::time::Duration;
 
 use crate::arithmetic;
 use crate::attestation::Attested;
@@ -102,6 +102,15 @@ enum Part {
     Rewritten(Vec<u8>),
 }
 
+/// A good signature of the owner.
+struct Own<'a> {
+    /// The number of newer ones on the same component.
+    newer: usize,
+    component: PacketRef<'a>,
+    variants: Variants<'a>,
+    signature: Signature<'a>,
+}
+
 /// A third-party signature that may be served.
 struct Foreign<'a> {
     /// The place of the component, and the component.
@@ -119,15 +128,14 @@ impl Cert {
     /// `None` if nothing changes. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
-        let mut hints = Hints::within(self, BACK_SIGNATURES_NS)?;
+        let mut hints = Hints::of_bounded_cost(self)?;
         let mut packets = self.packets().enumerate().peekable();
         let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
         let others = verdicts.iter().filter(|verdict| verdict.is_by_others()).count();
         let mut foreign: Vec<Foreign<'_>> = Vec::with_capacity(others);
         let mut verdicts = verdicts.iter().copied();
         let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
-        // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them.
-        let mut owners: Vec<Signature<'_>> = Vec::new();
+        let mut owners: Vec<Own<'_>> = Vec::new();
         let mut bodies = Vec::new();
         let mut judged = Vec::new();
         while let Some((at, component)) = packets.next() {
@@ -154,13 +162,11 @@ impl Cert {
                 }
                 if is_good {
                     is_bound |= signature.binds();
-                    owners.push(signature);
                     if at == 0 {
                         let named = signature.revokers().flat_map(|r| r.fingerprints());
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
                     }
-                    let (at, part) = hints.own(component, &variants, &signature);
-                    parts[at] = part;
+                    owners.push(Own { newer: 0, component, variants, signature });
                 } else if is_revocation(signature.kind) || certifies(signature.kind) {
                     let is_certified = |v: &Variant<'_>| verdict(v) == Verdict::Certified;
                     let class = match verdict(&variants.0[0]) {
@@ -185,10 +191,13 @@ impl Cert {
                 parts[at] = Part::Original;
             } else {
                 // The owner's attestation does not make a user ID the owner's.
-                parts[at..].fill_with(|| Part::LeftOut);
                 foreign.truncate(foreign_before);
+                owners.truncate(owners_before);
             }
-            let attested = Attested::by(owners[owners_before..].iter().copied());
+            let own = &mut owners[owners_before..];
+            own.sort_by_key(|own| Reverse(own.signature.created));
+            own.iter_mut().enumerate().for_each(|(newer, own)| own.newer = newer);
+            let attested = Attested::by(own.iter().map(|own| own.signature));
             for one in foreign.iter_mut().skip(foreign_before) {
                 if !attested.is_empty() && attested.names_one(&one.variants) {
                     one.class = Class::Attested;
@@ -197,14 +206,21 @@ impl Cert {
                 }
             }
         }
+        // Nobody else can make a newer one, so the newest of each component come first if the time is not enough for all.
+        owners.sort_by_key(|own| own.newer);
+        for Own { component, variants, signature, .. } in &owners {
+            let (at, part) = hints.own(*component, variants, signature);
+            parts[at] = part;
+        }
         put_designated_first(&mut foreign, &revokers);
         if serving.third_party == ThirdParty::Verified {
             foreign.retain(|one| one.class < Class::Unverified);
         }
-        // Of others with the same numbers, the best is served.
+        // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them. Of others with
+        // the same numbers, the best is served.
         if foreign.len() > serving.foreign_signatures || has_twins(&owners, &foreign) {
             foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
-            let mut values: HashSet<_> = owners.iter().map(Signature::value).collect();
+            let mut values: HashSet<_> = owners.iter().map(|own| own.signature.value()).collect();
             foreign.retain(|one| values.insert(one.signature.value()));
             foreign.truncate(serving.foreign_signatures);
         }
@@ -229,22 +245,6 @@ impl Cert {
         }
         // The packets written above can be read. Those on a component may have another order now.
         Self::parse(&raw).ok()
-    }
-
-    /// Whether a subkey that `which` chooses is bound to the primary key and has signed it. The cost, by the model of
-    /// [`Self::cost`], is taken from `left`; when nothing is left, the answer is no.
-    #[must_use]
-    pub fn has_signed_back(
-        &self,
-        verdicts: &[Verdict],
-        which: impl Fn(&Key<'_>) -> bool,
-        left: &mut Duration,
-    ) -> bool {
-        let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-        let Some(mut hints) = Hints::within(self, left_ns) else { return false };
-        let found = hints.has_signed_back(self, verdicts, which);
-        *left = Duration::from_nanos(hints.left_ns);
-        found
     }
 
     /// Whether other programs can read the primary key. If not, no part of the certificate can be served.
@@ -294,7 +294,11 @@ impl<'a> Hints<'a> {
         Self::within(cert, u64::MAX)
     }
 
-    /// As [`Self::new`]. Back signatures above this cost count as not made by the subkey.
+    /// As [`Self::new`]. Back signatures above the cost that one certificate may have count as not made by the subkey.
+    pub(crate) fn of_bounded_cost(cert: &'a Cert) -> Option<Self> {
+        Self::within(cert, BACK_SIGNATURES_NS)
+    }
+
     fn within(cert: &'a Cert, left_ns: u64) -> Option<Self> {
         let primary = Key::parse(cert.packets().next()?).ok()?;
         let fingerprint = cert.fingerprint();
@@ -306,34 +310,6 @@ impl<'a> Hints<'a> {
             fingerprint,
             id: fingerprint.key_id(),
         })
-    }
-
-    /// As [`Cert::has_signed_back`].
-    fn has_signed_back(
-        &mut self,
-        cert: &'a Cert,
-        verdicts: &[Verdict],
-        which: impl Fn(&Key<'_>) -> bool,
-    ) -> bool {
-        let mut verdicts = verdicts.iter().copied();
-        let mut component: Option<PacketRef<'_>> = None;
-        let mut tried: Vec<(usize, PacketRef<'_>, &[u8])> = Vec::new();
-        for packet in cert.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                let is_chosen = packet.tag == Tag::PUBLIC_SUBKEY
-                    && Key::parse(packet).is_ok_and(|key| which(&key));
-                component = is_chosen.then_some(packet);
-                continue;
-            }
-            let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
-            let Some(subkey) = component.filter(|_| verdict == Verdict::Good) else { continue };
-            let Some(signature) = Signature::parse(packet.body) else { continue };
-            let areas = [signature.hashed_area, signature.unhashed_area].into_iter();
-            let back = areas.flat_map(few_embedded);
-            tried.extend(back.map(|(count, body)| (count, subkey, body)));
-        }
-        tried.sort_unstable();
-        tried.into_iter().any(|(_, subkey, body)| self.verifies_back(subkey, body).is_some())
     }
 
     /// The first 16 bits of the digest that a signature on `component` signs.
@@ -382,7 +358,7 @@ impl<'a> Hints<'a> {
     }
 
     /// The creation time of an embedded signature that the subkey `component` made over the primary key.
-    fn verifies_back(&mut self, component: PacketRef<'a>, body: &[u8]) -> Option<u32> {
+    pub(crate) fn verifies_back(&mut self, component: PacketRef<'a>, body: &[u8]) -> Option<u32> {
         const PRIMARY_KEY_BINDING: u8 = 0x19;
         let signature = Signature::parse(body)?;
         if component.tag != Tag::PUBLIC_SUBKEY
@@ -590,12 +566,13 @@ impl<'a> Hints<'a> {
 }
 
 /// Whether two signatures may have the same numbers, of which one is a third-party signature.
-fn has_twins(owners: &[Signature<'_>], foreign: &[Foreign<'_>]) -> bool {
+fn has_twins(owners: &[Own<'_>], foreign: &[Foreign<'_>]) -> bool {
     if foreign.is_empty() {
         return false;
     }
+    let ours = owners.iter().map(|own| &own.signature);
     let theirs = foreign.iter().map(|one| &one.signature);
-    let mut values: Vec<_> = owners.iter().chain(theirs).map(Signature::value).collect();
+    let mut values: Vec<_> = ours.chain(theirs).map(Signature::value).collect();
     values.sort_unstable();
     values.windows(2).any(|two| two[0] == two[1])
 }
@@ -667,7 +644,7 @@ struct Area {
 
 /// The embedded signatures of an area that are tried, at most [`BACK_SIGNATURES_MAX`], each with the number of all. Those of
 /// areas with the fewest are tried first: a genuine area has one.
-fn few_embedded(area: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(crate) fn few_embedded(area: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let count = embedded(area).count();
     embedded(area).take(BACK_SIGNATURES_MAX).map(move |body| (count, body))
 }

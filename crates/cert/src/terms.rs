@@ -2,9 +2,9 @@
 
 use crate::hash::sha256;
 use crate::summary::Summary;
-use crate::{Addressee, Cert, Fingerprint, KeyId, user_id};
+use crate::{Addressee, Cert, Fingerprint, Holding, KeyId, Verdict, user_id};
 
-/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint or of a key ID. A
+/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, 62 of a key ID. A
 /// handle selects candidates and proves nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Handle(pub u64);
@@ -23,17 +23,21 @@ impl Handle {
         Self::first_octets(&sha256(parts))
     }
 
-    /// The handle of a key ID for the primary key of a certificate. It is the one before [`Self::of_subkey`], so that in an
-    /// index, certificates whose primary key has the ID stand before all that have it as a subkey.
+    /// The handle of a key ID in a certificate that holds the key in this way. An index has the firmest [`Holding`] first.
     #[must_use]
-    pub fn of_primary_key(id: KeyId) -> Self {
-        Self(id.rotated() & !1)
+    pub fn of_key(id: KeyId, holding: Holding) -> Self {
+        Self(id.rotated() & !3 | holding as u64)
     }
 
-    /// The handle of a key ID for a subkey, and for a primary key of version 3, which anybody can make with any key ID.
+    /// How the certificate holds the key of a handle by [`Self::of_key`].
     #[must_use]
-    pub fn of_subkey(id: KeyId) -> Self {
-        Self(id.rotated() | 1)
+    pub fn holding(self) -> Holding {
+        match self.0 & 3 {
+            0 => Holding::Primary,
+            1 => Holding::SignedBack,
+            2 => Holding::Bound,
+            _ => Holding::Unbound,
+        }
     }
 
     /// The leading bits of a fingerprint. Handles sort in the order of the fingerprints.
@@ -55,7 +59,7 @@ impl Handle {
 pub struct Terms {
     /// The fingerprint of the primary key.
     pub fingerprint: Vec<Handle>,
-    /// Key IDs of the primary key and the subkeys ([`Handle::of_primary_key`], [`Handle::of_subkey`]).
+    /// Key IDs of the primary key and the subkeys ([`Handle::of_key`]).
     pub keys: Vec<Handle>,
     /// First octets of the keygrips.
     pub keygrips: Vec<Handle>,
@@ -68,12 +72,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of `cert`, whose summary is `summary`.
+    /// The terms of `cert`, with the verdicts on all its signatures, whose summary is `summary`.
     #[must_use]
-    pub fn of(cert: &Cert, summary: &Summary) -> Self {
+    pub fn of(cert: &Cert, verdicts: &[Verdict], summary: &Summary) -> Self {
         let mut terms = Self {
             fingerprint: vec![Handle::of_fingerprint(cert.fingerprint())],
-            keys: keys(summary),
+            keys: keys(cert, verdicts),
             keygrips: keygrips(cert),
             addresses: summary
                 .texts()
@@ -93,15 +97,23 @@ impl Terms {
 
 /// The key IDs of a certificate, for [`Terms::keys`].
 #[must_use]
-pub fn keys(summary: &Summary) -> Vec<Handle> {
-    let (primary, id) = (summary.fingerprint(), summary.fingerprint().key_id());
-    let first = match primary {
-        Fingerprint::V3(..) => Handle::of_subkey(id),
-        _ => Handle::of_primary_key(id),
-    };
-    let others = summary.subkeys.iter().map(|key| Handle::of_subkey(key.fingerprint.key_id()));
-    let mut keys: Vec<Handle> =
-        others.filter(|other| *other != Handle::of_subkey(id)).chain([first]).collect();
+pub fn keys(cert: &Cert, verdicts: &[Verdict]) -> Vec<Handle> {
+    let holdings = cert.holdings(verdicts).into_iter();
+    let mut keys: Vec<Handle> = holdings.map(|(id, holding)| Handle::of_key(id, holding)).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// The key IDs of a certificate of which nothing but its summary can be read.
+#[must_use]
+pub fn keys_of_damaged(summary: &Summary) -> Vec<Handle> {
+    let primary = summary.fingerprint();
+    let subkeys = summary.subkeys.iter().map(|key| key.fingerprint);
+    let mut keys: Vec<Handle> = subkeys
+        .filter(|subkey| subkey.key_id() != primary.key_id())
+        .map(|subkey| Handle::of_key(subkey.key_id(), Holding::Unbound))
+        .chain([Handle::of_key(primary.key_id(), Holding::of_primary_key(primary))])
+        .collect();
     keys.sort_unstable();
     keys.dedup();
     keys

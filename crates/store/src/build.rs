@@ -276,7 +276,7 @@ impl Builder {
                 let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
                 let blob = blob::intact(&self.connection, id)?.ok_or_else(damaged)?;
                 let (cert, verdicts) = blob.decode().ok_or_else(damaged)?;
-                let terms = Terms::of(&cert, &summary);
+                let terms = Terms::of(&cert, &verdicts, &summary);
                 let digests = digests(&cert, &verdicts, &views);
                 self.derived.add(id, &terms, &digests)?;
                 self.seen.insert(Handle::of_fingerprint(fingerprint).0);

@@ -706,7 +706,7 @@ fn read_entry(
         }
     }
     let summary = Summary::evaluate(&cert, &stored, 0);
-    read.terms = Terms::of(&cert, &summary);
+    read.terms = Terms::of(&cert, &stored, &summary);
     read.digests = digests(&cert, &stored, views);
     read
 }

@@ -102,7 +102,7 @@ impl Derived {
         part: Part,
         mut differs: impl FnMut(&'static str, i64),
     ) -> Result<(), Failure> {
-        let is_older = schema::format(connection)? < schema::OWNERS_FORMAT;
+        let is_older = schema::format(connection)? < schema::HOLDINGS_FORMAT;
         for (table, sorter) in POSTINGS.iter().copied().zip(self.postings) {
             // It has other handles there.
             if table == "key" && is_older || !schema::keeps(connection, table)? {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::{Record, bytes_digest, digests};
 use talaria_cert::{
     Cert, Earlier, Fingerprint, Handle, Summary, Timestamp, VERIFIER, Verdict, Verification, View,
-    renewed,
+    key_handles, renewed,
 };
 
 use crate::blob;
@@ -40,6 +40,14 @@ impl Rows {
             rows.extend(list.iter().map(|&handle| (handle, id)));
         }
         self.add_digests(id, &prepared.digests);
+    }
+
+    /// The key IDs of a certificate, by how it holds the keys.
+    fn add_keys(&mut self, id: i64, cert: &Cert, verdicts: &[Verdict]) {
+        let keys = POSTINGS.iter().zip(&mut self.postings).filter(|(table, _)| **table == "key");
+        for (_, rows) in keys {
+            rows.extend(key_handles(cert, verdicts).into_iter().map(|handle| (handle, id)));
+        }
     }
 
     fn add_digests(&mut self, id: i64, digests: &[(View, [u8; 16])]) {
@@ -252,6 +260,8 @@ impl Store {
                     }
                     gone.add_digests(*id, &before);
                     fresh.add_digests(*id, &after);
+                    gone.add_keys(*id, &stored.cert, &stored.verdicts);
+                    fresh.add_keys(*id, &stored.cert, &verdicts);
                     written.push(*id);
                 }
                 gone.delete(connection)?;

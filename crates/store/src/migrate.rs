@@ -20,8 +20,8 @@ const FORMAT_3_VERIFIER: u8 = 1;
 /// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
 /// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
 /// indexes are rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]). From format
-/// 5, only the index of key IDs and that of words are rebuilt, and from format 6 only that of words. Checksums stay in their own
-/// table until their certificates are written again.
+/// 5, only the index of key IDs and that of words are rebuilt, and from format 8 only that of key IDs. Checksums stay in their
+/// own table until their certificates are written again.
 ///
 /// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
 /// `folder`.
@@ -61,7 +61,7 @@ pub(crate) fn migrate(
         } else {
             trust::renew(connection, now, &Ledger::default())?;
         }
-    } else if from < schema::OWNERS_FORMAT {
+    } else if from < schema::HOLDINGS_FORMAT {
         remake_keys(connection, folder)?;
     }
     if from == 4 {

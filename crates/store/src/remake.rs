@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, key_handles,
-    keygrip_handles, renewed, verdicts,
+    key_handles_of_damaged, keygrip_handles, renewed, verdicts,
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
@@ -152,18 +152,20 @@ pub(crate) fn remake(
     Ok(remade)
 }
 
-/// Fills the index of key IDs anew, from the rows of the certificates.
+/// Fills the index of key IDs anew, from the certificates. A certificate that cannot be read is there by the keys in its row.
 pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), Failure> {
     let mut derived = Derived::new(folder, MEMORY_BYTES);
-    let mut statement =
-        connection.prepare("SELECT id, fingerprint, change, summary FROM cert ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let row = RawRow::read(row)?;
-        let Some(summary) = row.summary() else { continue };
-        let terms = Terms { keys: key_handles(&summary), ..Terms::default() };
-        derived.add(row.id, &terms, &[])?;
-    }
+    let keys = |blob: &Blob| blob.decode().map(|(cert, verdicts)| key_handles(&cert, &verdicts));
+    for_each_batch(connection, keys, |id, keys| {
+        let keys = match keys {
+            Some(keys) => keys,
+            None => row(connection, "cert", id)?
+                .and_then(|row| row.summary())
+                .map(|summary| key_handles_of_damaged(&summary))
+                .unwrap_or_default(),
+        };
+        Ok(derived.add(id, &Terms { keys, ..Terms::default() }, &[])?)
+    })?;
     connection.execute_batch("DELETE FROM key")?;
     derived.fill(connection)
 }
@@ -171,31 +173,45 @@ pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), 
 /// Makes the index of keygrips, from the certificates.
 pub(crate) fn make_keygrips(connection: &Connection, folder: &Path) -> Result<(), Failure> {
     let mut derived = Derived::new(folder, MEMORY_BYTES);
+    let keygrips = |blob: &Blob| blob.decode().map(|(cert, _)| keygrip_handles(&cert));
+    for_each_batch(connection, keygrips, |id, keygrips| {
+        let keygrips = keygrips.unwrap_or_default();
+        Ok(derived.add(id, &Terms { keygrips, ..Terms::default() }, &[])?)
+    })?;
+    schema::create_keygrips(connection)?;
+    derived.fill(connection)
+}
+
+/// Computes the handles of all certificates on all cores, and calls `each` with the number of each certificate, in their order.
+fn for_each_batch(
+    connection: &Connection,
+    handles: impl Fn(&Blob) -> Option<Vec<Handle>> + Sync,
+    mut each: impl FnMut(i64, Option<Vec<Handle>>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut after = 0;
     loop {
         let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
-        let Some(last) = blobs.last() else { break };
+        let Some(last) = blobs.last() else { return Ok(()) };
         after = last.id;
-        let read: Vec<(i64, Vec<Handle>)> = blobs
-            .into_par_iter()
-            .filter_map(|blob| Some((blob.id, keygrip_handles(&blob.decode()?.0))))
-            .collect();
-        for (id, keygrips) in read {
-            derived.add(id, &Terms { keygrips, ..Terms::default() }, &[])?;
-        }
+        let computed: Vec<_> = blobs.par_iter().map(|blob| (blob.id, handles(blob))).collect();
+        computed.into_iter().try_for_each(|(id, handles)| each(id, handles))?;
     }
-    schema::create_keygrips(connection)?;
-    derived.fill(connection)
+}
+
+/// The row of a certificate in a table like `cert`.
+fn row(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Option<RawRow>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT id, fingerprint, change, summary FROM {table} WHERE id = ?1"
+        ))?
+        .query_row([id], RawRow::read)
+        .optional()
 }
 
 /// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
 /// be read.
 fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
-    let found: Option<RawRow> = connection
-        .prepare_cached("SELECT id, fingerprint, change, summary FROM cert_before WHERE id = ?1")?
-        .query_row([id], RawRow::read)
-        .optional()?;
-    let Some(row) = found else { return Ok(false) };
+    let Some(row) = row(connection, "cert_before", id)? else { return Ok(false) };
     let Some(summary) = row.summary() else { return Ok(false) };
     connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
         id,

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
 
 /// The store format that this version writes (`PRAGMA user_version`).
-pub const FORMAT: i64 = 8;
+pub const FORMAT: i64 = 9;
 
 /// The first format with a checksum for each certificate.
 pub(crate) const CHECKSUM_FORMAT: i64 = 5;
@@ -18,6 +18,9 @@ pub(crate) const OWNERS_FORMAT: i64 = 6;
 
 /// The first format in which a certificate and its checksum are in one row, and in which an index of keygrips may be missing.
 pub(crate) const ONE_ROW_FORMAT: i64 = 8;
+
+/// The first format in which the index of key IDs says how a certificate holds each key.
+pub(crate) const HOLDINGS_FORMAT: i64 = 9;
 
 /// The oldest format that can be read without migrating the store.
 pub(crate) const OLDEST_READABLE: i64 = 4;

@@ -7,19 +7,18 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
-use std::time::Duration;
 
 use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{
-    Addressee, Fingerprint, Handle, KeyId, KeySummary, Summary, UserIdContent, UserIdSummary,
-    user_id,
+    Addressee, Fingerprint, Handle, Holding, KeyId, KeySummary, Summary, UserIdContent,
+    UserIdSummary, user_id,
 };
 
 use crate::blob::{Blob, Part};
 use crate::schema::TextIndex;
 use crate::store::RawRow;
-use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, texts};
+use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, schema, texts};
 
 /// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;
@@ -48,15 +47,6 @@ const PRIMARY_KEYS_MAX: i64 = 8;
 /// Maximum number of certificates that have a key as a subkey without a back signature. Anybody can make such a
 /// certificate.
 pub const HOLDERS_MAX: usize = 8;
-
-/// Number of certificates that are looked at because they have the primary key of another one as a subkey.
-const OTHERS_MAX: usize = 64;
-
-/// CPU time for finding out who has signed back, by the model of [`talaria_cert::Cert::cost`]: of all together, and of one
-/// certificate, so that one with false signatures does not take the time of the others. Five signatures of the slowest usual
-/// key take the latter.
-const SIGNED_BACK: Duration = Duration::from_millis(50);
-const SIGNED_BACK_ONE: Duration = Duration::from_millis(4);
 
 /// The certificates whose primary key has a key ID, of which the two handles are given. The stored fingerprint ends with the key
 /// ID up to version 4, and has it behind the version from 5 on. Those of version 3 come last: anybody can make one with any
@@ -285,9 +275,10 @@ impl Store {
 
     /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
     /// signed the primary key, at most `limit` of each. If it is no primary key here, then the first
-    /// [`HOLDERS_MAX`] others follow: anybody can have somebody else's key as a subkey for encryption.
+    /// [`HOLDERS_MAX`] others follow, those that have bound it first: anybody can have somebody else's key as a subkey for
+    /// encryption. The index has them in this order ([`Holding`]), so no number of others hides the owner.
     ///
-    /// `query` is a fingerprint or key ID. At most `looks` certificates are compared that have the key as a subkey.
+    /// `query` is a fingerprint or key ID. At most `looks` certificates are looked at.
     ///
     /// # Errors
     ///
@@ -299,86 +290,72 @@ impl Store {
         looks: usize,
     ) -> Result<Selection, StoreError> {
         let key = match query {
-            Query::KeyId(id) => Some(*id),
-            Query::Fingerprint(bytes) => key_id(bytes),
-            _ => None,
+            Query::KeyId(id) => *id,
+            Query::Fingerprint(bytes) => match key_id(bytes) {
+                Some(id) => id,
+                None => return self.select_within(query, limit, looks),
+            },
+            _ => return self.select_within(query, limit, looks),
         };
         // Nearly all keys are in one certificate. Then there is nobody to come first.
-        if let Some(key) = key.filter(|_| limit > 0 && looks > 0) {
+        if limit > 0 && looks > 0 {
             let mut rows = self.first_with_key(key)?;
             if rows.len() < 2 {
                 rows.retain(|row| names_key(query, row));
                 return Ok(Selection { rows, more: false });
             }
         }
-        let mut ids = match query {
-            Query::KeyId(id) => self.primary_keys(*id)?,
-            Query::Fingerprint(bytes) => self.with_fingerprint(bytes)?,
-            _ => return self.select_within(query, limit, looks),
-        };
-        ids.truncate(limit);
-        let mut rows = Vec::new();
-        for id in ids {
-            rows.extend(self.row_by_id(CertId::new(id))?);
-        }
-        let primary: Vec<CertId> = rows.iter().map(|row| row.id).collect();
-        let (mut others, mut unbound, mut more) = (Vec::new(), Vec::new(), false);
-        // If the owner is known, the others hardly matter.
-        let looks = if primary.is_empty() { looks } else { looks.min(OTHERS_MAX) };
-        let exhausted = self.visit_others(query, looks, &primary, |row| {
-            let mut subkeys = row.summary.subkeys.iter();
-            let is_bound = subkeys.any(|key| key.bound && query.names_fingerprint(key.fingerprint));
-            // To add a key without a signature costs nothing, so it takes no place of one that is bound.
-            let (list, room) =
-                if is_bound { (&mut others, limit) } else { (&mut unbound, HOLDERS_MAX) };
-            if list.len() < room {
-                list.push(row);
-            } else {
+        let mut found = self.holders(key, looks.saturating_add(1))?;
+        let is_cut = found.len() > looks;
+        found.truncate(looks);
+        let (mut rows, mut more) = (Vec::new(), false);
+        let (mut owners, mut signed_back, mut others) = (0, 0, 0);
+        for (id, holding) in found {
+            let (count, room) = match holding {
+                Holding::Primary => (&mut owners, limit),
+                Holding::SignedBack => (&mut signed_back, limit),
+                // The owner is known, so the others have only taken the key.
+                Holding::Bound | Holding::Unbound if owners > 0 => break,
+                Holding::Bound | Holding::Unbound => (&mut others, HOLDERS_MAX),
+            };
+            if *count == room {
                 more = true;
-                if is_bound {
-                    return ControlFlow::Break(());
-                }
-            }
-            ControlFlow::Continue(())
-        })?;
-        let (mut signed_back, mut unsigned) = (Vec::new(), Vec::new());
-        let mut left = SIGNED_BACK;
-        for row in others {
-            if left.is_zero() {
-                unsigned.push(row);
                 continue;
             }
-            let is_subkey = |key: &talaria_cert::Key<'_>| query.names_key(key);
-            let stored = match self.stored(row.id) {
-                Ok(stored) => stored,
-                Err(StoreError::DamagedCert { .. }) => None,
-                Err(error) => return Err(error),
-            };
-            let Some(stored) = stored else { continue };
-            let share = left.min(SIGNED_BACK_ONE);
-            let mut unused = share;
-            let has = stored.cert.has_signed_back(&stored.verdicts, is_subkey, &mut unused);
-            left = left.saturating_sub(share.saturating_sub(unused));
-            if has {
-                signed_back.push(row);
-            } else {
-                unsigned.push(row);
-            }
+            let row = self.row_by_id(CertId::new(id))?.filter(|row| names_key(query, row));
+            *count += usize::from(row.is_some());
+            rows.extend(row);
         }
-        unsigned.extend(unbound);
-        if primary.is_empty() {
-            more |= unsigned.len() > HOLDERS_MAX;
-            unsigned.truncate(HOLDERS_MAX);
-        } else {
-            // The owner is known, so the others have only taken the key.
-            unsigned.clear();
-            more = false;
-        }
-        rows.extend(signed_back);
-        rows.extend(unsigned);
-        more |= exhausted && primary.is_empty() || rows.len() > limit;
+        more |= is_cut && owners == 0 || rows.len() > limit;
         rows.truncate(limit);
         Ok(Selection { rows, more })
+    }
+
+    /// The numbers of the first certificates that have a key with a key ID, and how they hold it, the firmest way first. A store
+    /// of an older format only knows which are primary keys.
+    fn holders(&self, id: KeyId, most: usize) -> Result<Vec<(i64, Holding)>, StoreError> {
+        if self.run(schema::format)? < schema::HOLDINGS_FORMAT {
+            let owners = self.primary_keys(id)?;
+            let mut others = self.with_key(id)?;
+            others.retain(|other| !owners.contains(other));
+            let owners = owners.into_iter().map(|id| (id, Holding::Primary));
+            let others = others.into_iter().map(|id| (id, Holding::Unbound));
+            return Ok(owners.chain(others).take(most).collect());
+        }
+        let (first, last) = handles(id);
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT cert, handle FROM key WHERE handle BETWEEN ?1 AND ?2 \
+                     ORDER BY handle, cert LIMIT ?3",
+                )?
+                .query_map((first, last, most), |row| {
+                    let handle: i64 = row.get(1)?;
+                    Ok((row.get(0)?, Handle(handle.cast_unsigned()).holding()))
+                })?
+                .collect()
+        })
     }
 
     /// The first two certificates that have a key with a key ID.
@@ -402,22 +379,6 @@ impl Store {
         })
     }
 
-    /// The numbers of the certificates whose primary key has a fingerprint, of any version.
-    fn with_fingerprint(&self, bytes: &[u8]) -> Result<Vec<i64>, StoreError> {
-        let length = i64::try_from(bytes.len()).unwrap_or(0);
-        let handle = bytes.iter().take(8).fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1;
-        self.run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT id FROM cert \
-                     WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) \
-                     AND substr(fingerprint, 2, ?2) = ?3 ORDER BY id",
-                )?
-                .query_map((handle.cast_signed(), length, bytes), |row| row.get(0))?
-                .collect()
-        })
-    }
-
     /// Calls `found` with each certificate that matches `query`, until `found` breaks.
     ///
     /// # Errors
@@ -437,17 +398,6 @@ impl Store {
         &self,
         query: &Query,
         looks: usize,
-        found: impl FnMut(Row) -> ControlFlow<()>,
-    ) -> Result<bool, StoreError> {
-        self.visit_others(query, looks, &[], found)
-    }
-
-    /// [`Self::visit`] without the certificates `known`, of which an index need not find the rows again.
-    fn visit_others(
-        &self,
-        query: &Query,
-        looks: usize,
-        known: &[CertId],
         mut found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<bool, StoreError> {
         let mut left = looks;
@@ -458,9 +408,6 @@ impl Store {
                 return Ok(ControlFlow::Break(()));
             }
             left -= 1;
-            if known.contains(&CertId::new(id)) {
-                return Ok(ControlFlow::Continue(()));
-            }
             match self.row_by_id(CertId::new(id))? {
                 Some(row) if self.matches(query, &row)? => Ok(found(row)),
                 _ => Ok(ControlFlow::Continue(())),
@@ -551,7 +498,8 @@ impl Store {
 
     /// The certificates that have a key with a key ID.
     pub(crate) fn with_key(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
-        self.postings("key", Handle::of_primary_key(id).0, Handle::of_subkey(id).0)
+        let (first, last) = handles(id);
+        self.postings("key", first.cast_unsigned(), last.cast_unsigned())
     }
 
     /// The certificates that have the key of `query`, found by reading all of them.
@@ -843,9 +791,10 @@ fn names_key(query: &Query, row: &Row) -> bool {
     row.summary.keys().any(|key| query.names_fingerprint(key.fingerprint))
 }
 
-/// The handles of a key ID, as the index has them.
+/// The first and the last handle of a key ID, as the index has them.
 fn handles(id: KeyId) -> (i64, i64) {
-    (Handle::of_primary_key(id).0.cast_signed(), Handle::of_subkey(id).0.cast_signed())
+    let handle = |holding| Handle::of_key(id, holding).0.cast_signed();
+    (handle(Holding::Primary), handle(Holding::Unbound))
 }
 
 /// The words of a search, each in the spellings that it may have. None in other searches.

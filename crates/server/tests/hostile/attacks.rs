@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use sequoia_openpgp as openpgp;
 
 use openpgp::Packet;
-use openpgp::cert::{CertBuilder, CertRevocationBuilder};
+use openpgp::cert::{CertBuilder, CertRevocationBuilder, CipherSuite};
 use openpgp::crypto::KeyPair;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::{Signature, key};
@@ -512,6 +512,69 @@ fn a_back_signature_that_does_not_verify_displaces_none_that_does() {
     }
 }
 
+/// Verifying all of them would take longer than a look-up may.
+#[test]
+fn false_back_signatures_on_old_bindings_do_not_displace_that_on_the_newest() {
+    let made = |days: u64| SystemTime::now() - Duration::from_secs(86_400 * days);
+    let alice = CertBuilder::new()
+        .set_creation_time(made(40))
+        .set_cipher_suite(CipherSuite::P521)
+        .add_userid("Alice <alice@example.org>")
+        .add_signing_subkey()
+        .generate()
+        .unwrap()
+        .0;
+    let subkey = alice.keys().subkeys().next().unwrap().key().clone();
+    let secret = subkey.clone().parts_into_secret().unwrap();
+    let mut by_subkey = secret.into_keypair().unwrap();
+    let primary = alice.primary_key().key();
+    let bindings = (1..=20).map(|days| {
+        let back = SignatureBuilder::new(SignatureType::PrimaryKeyBinding)
+            .set_signature_creation_time(made(days))
+            .unwrap()
+            .sign_primary_key_binding(&mut by_subkey, primary, &subkey)
+            .unwrap();
+        let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
+            .set_signature_creation_time(made(days))
+            .unwrap()
+            .set_key_flags(KeyFlags::empty().set_signing())
+            .unwrap();
+        let binding = binding.sign_subkey_binding(&mut signer(&alice), primary, &subkey).unwrap();
+        [back, binding].map(|signature| MarshalInto::to_vec(&signature).unwrap())
+    });
+    let public = public(&alice);
+    let head: Vec<(Tag, &[u8])> = public
+        .packets()
+        .filter(|packet| packet.body[..2] != [4, 0x18])
+        .map(|packet| (packet.tag, packet.body))
+        .collect();
+    let (mut genuine, mut poisoned) = (packets(head.clone()), packets(head));
+    for [back, binding] in bindings {
+        let with = |back: &[u8]| {
+            let length = u32::try_from(back.len() + 1).unwrap().to_be_bytes();
+            with_unhashed(&binding, &[&[255][..], &length, &[32], back].concat())
+        };
+        genuine.extend(packets([(Tag::SIGNATURE, &with(&back)[..])]));
+        for number in 0..3 {
+            let mut fake = back.clone();
+            *fake.last_mut().unwrap() ^= number + 1;
+            // Another time, so that it stands before the genuine one.
+            let time = fake.windows(2).position(|two| two == [5, 0x82]).unwrap() + 2;
+            fake[time..time + 4].fill(number);
+            poisoned.extend(packets([(Tag::SIGNATURE, &with(&fake)[..])]));
+        }
+    }
+    let cert = Cert::parse(&genuine).unwrap();
+    let server = Site::apart(std::slice::from_ref(&cert), config());
+    let (reply, served) = under_attack(&server, &cert, || server.offer(&poisoned));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let (read, policy) = (read(&served), &StandardPolicy::new());
+    let valid = read.with_policy(policy, None).unwrap();
+    assert_eq!(valid.keys().for_signing().subkeys().count(), 1);
+    let newest = valid.keys().for_signing().subkeys().next().unwrap();
+    assert!(newest.binding_signature().signature_creation_time().unwrap() > made(2));
+}
+
 #[test]
 fn forged_revocations_in_the_name_of_a_revoker() {
     let revoker = owner("Revoker <revoker@example.org>");
@@ -761,7 +824,7 @@ fn six_hundred_adopters_of_a_primary_key() {
 /// Certificates of strangers that have somebody's signing subkey, and were there first. Who verifies a signature looks for the
 /// subkey.
 #[test]
-fn six_hundred_adopters_of_a_signing_subkey() {
+fn six_thousand_adopters_of_a_signing_subkey() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
     let policy = &StandardPolicy::new();
@@ -781,27 +844,30 @@ fn six_hundred_adopters_of_a_signing_subkey() {
         key.extend([0, 17, 1, 0, 1]);
         packets([(Tag::PUBLIC_KEY, &key[..]), (Tag::PUBLIC_SUBKEY, subkey.body)])
     };
-    let mut all: Vec<u8> = (0..600).flat_map(bare).collect();
-    // One that has signed the subkey as its own, with back signatures that are false.
-    let mallory = owner("Mallory <mallory@example.org>");
+    // More than a look-up looks at.
+    let mut all: Vec<u8> = (0..6000).flat_map(bare).collect();
+    // Some that have signed the subkey as their own, with back signatures that are false.
+    let mallories: Vec<_> =
+        (0..30).map(|n| owner(&format!("Mallory {n} <mallory{n}@example.org>"))).collect();
     let stolen: openpgp::packet::Key<key::PublicParts, key::SubordinateRole> =
         match Packet::from_bytes(&packets([(Tag::PUBLIC_SUBKEY, subkey.body)])).unwrap() {
             Packet::PublicSubkey(key) => key,
             _ => unreachable!(),
         };
-    for second in 0..60 {
+    for (mallory, second) in mallories.iter().flat_map(|mallory| (0..3).map(move |n| (mallory, n)))
+    {
         let made = SystemTime::now() - Duration::from_secs(3600 + second);
         let binding = SignatureBuilder::new(SignatureType::SubkeyBinding)
             .set_signature_creation_time(made)
             .unwrap()
             .set_key_flags(KeyFlags::empty().set_signing())
             .unwrap()
-            .sign_subkey_binding(&mut signer(&mallory), mallory.primary_key().key(), &stolen)
+            .sign_subkey_binding(&mut signer(mallory), mallory.primary_key().key(), &stolen)
             .unwrap();
         let fake = forged(0x19, 2_000_000_000, 7);
         let hint = [&[u8::try_from(fake.len() + 1).unwrap(), 32][..], &fake].concat();
         let body = with_unhashed(&MarshalInto::to_vec(&binding).unwrap(), &hint.repeat(4));
-        let key = public(&mallory);
+        let key = public(mallory);
         let key = key.packets().next().unwrap();
         let parts = [(Tag::PUBLIC_SUBKEY, subkey.body), (Tag::SIGNATURE, &body[..])];
         all.extend(packets([(Tag::PUBLIC_KEY, key.body)].into_iter().chain(parts)));

@@ -343,7 +343,7 @@ fn a_store_of_a_newer_format_is_refused_and_unchanged() {
     let before = std::fs::read(folder.path()).unwrap();
     for access in [Access::Read, Access::Write, Access::Create] {
         match Store::open(&folder.path(), access) {
-            Err(StoreError::Format { path, found: 77, known: 8 }) => {
+            Err(StoreError::Format { path, found: 77, known: 9 }) => {
                 assert_eq!(path, folder.path());
             }
             other => panic!("{other:?}"),

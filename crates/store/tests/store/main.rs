@@ -4,6 +4,7 @@ mod address;
 mod certificates;
 mod common;
 mod damage;
+mod holding;
 mod intake;
 mod interface;
 mod keyserver;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use talaria_bench::{CorpusProfile, Generate, certs};
-use talaria_cert::{Cert, Fingerprint, Tag, Verification, sha256};
+use talaria_cert::{Cert, Fingerprint, KeyId, Tag, Verification, sha256};
 use talaria_store::{Access, CertId, Cursor, Depth, Order, Store};
 
 /// A time at which the generated certificates are valid.
@@ -50,8 +50,34 @@ impl Folder {
     }
 }
 
+/// Makes the store one of format 8, except that certificates which cannot be read keep their rows of the index of key IDs.
+pub(crate) fn make_format_8(connection: &Connection) {
+    make_key_index(connection, |id, is_primary| id.rotated() & !1 | u64::from(!is_primary));
+    connection.execute_batch("PRAGMA user_version = 8").unwrap();
+}
+
+/// Fills the index of key IDs with other handles.
+fn make_key_index(connection: &Connection, handle: impl Fn(KeyId, bool) -> u64) {
+    let mut select = connection.prepare("SELECT id, bytes FROM blob").unwrap();
+    let rows: Vec<(i64, Vec<u8>)> = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    for (id, bytes) in rows {
+        let Ok(cert) = Cert::from_canonical(bytes) else { continue };
+        connection.execute("DELETE FROM key WHERE cert = ?1", [id]).unwrap();
+        for (at, key) in cert.keys().enumerate() {
+            let handle = handle(key.fingerprint().key_id(), at == 0).cast_signed();
+            let insert = "INSERT OR IGNORE INTO key VALUES (?1, ?2)";
+            connection.execute(insert, (handle, id)).unwrap();
+        }
+    }
+}
+
 /// Makes the store one of format 7, whose index of words has other words: none.
 pub(crate) fn make_format_7(connection: &Connection) {
+    make_format_8(connection);
     connection
         .execute_batch(
             "INSERT INTO checksum SELECT id, digest, sum FROM blob WHERE sum IS NOT NULL;
@@ -75,21 +101,7 @@ pub(crate) fn make_format_5(connection: &Connection) {
              PRAGMA user_version = 5;",
         )
         .unwrap();
-    let mut select = connection.prepare("SELECT id, bytes FROM blob").unwrap();
-    let rows: Vec<(i64, Vec<u8>)> = select
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    for (id, bytes) in rows {
-        let Ok(cert) = Cert::from_canonical(bytes) else { continue };
-        connection.execute("DELETE FROM key WHERE cert = ?1", [id]).unwrap();
-        for key in cert.keys() {
-            let handle = key.fingerprint().key_id().rotated().cast_signed();
-            let insert = "INSERT OR IGNORE INTO key VALUES (?1, ?2)";
-            connection.execute(insert, (handle, id)).unwrap();
-        }
-    }
+    make_key_index(connection, |id, _| id.rotated());
 }
 
 /// Writes the checksums of all certificates as the store would, after a test changed certificates or verdicts.
