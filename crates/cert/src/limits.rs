@@ -420,11 +420,17 @@ impl Cert {
                 }
                 _ => 2,
             };
+            // The class is that of the identity. A packet of the first class has one of the first class.
+            let essential = match class_of(bytes) {
+                0 => bytes,
+                _ => Signature::parse(packet.body).map_or(bytes, |s| essential_bytes(&s)),
+            };
+            let class = class_of(essential.max(component));
             // Nobody has tried whether it is the owner's.
             if verdict == Verdict::Other {
-                counts[0][class_of(bytes.max(component))] += 1;
+                counts[0][class] += 1;
             }
-            counts[pool][class_of(bytes.max(component))] += 1;
+            counts[pool][class] += 1;
             if verdict != Verdict::Good && bytes > limits.hint_bytes {
                 let hints = Signature::parse(packet.body).map_or(0, |s| hint_bytes(&s, bytes));
                 if hints > limits.hint_bytes {
@@ -1324,6 +1330,8 @@ pub(crate) mod tests {
         let unhashed = prop_oneof![
             3 => Just(vec![]),
             2 => prop::collection::vec(0u8..2, 1..3).prop_map(|text| [&[3, 100][..], &text, &[0, 0]].concat()[..4].to_vec()),
+            // Longer than a signature of the first size class.
+            1 => (0u8..2).prop_map(|octet| [&[255, 0, 0, 4, 1, 100][..], &[octet; 1024]].concat()),
         ];
         prop_oneof![
             9 => (kinds, 0u32..5, 0u64..3, text, unhashed)
@@ -1487,9 +1495,13 @@ pub(crate) mod tests {
         assert_eq!(bodies(&kept).count(), 4);
     }
 
+    fn any_hint_bytes() -> impl Strategy<Value = usize> {
+        prop_oneof![0usize..24, 1024usize..1060]
+    }
+
     fn any_limits() -> impl Strategy<Value = Limits> {
         let counts =
-            (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4, 0usize..24);
+            (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4, any_hint_bytes());
         (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
             |(packet_bytes, user_id_bytes, attributes, counts)| Limits {
                 packet_bytes,
