@@ -140,7 +140,7 @@ pub fn kept(bytes: &[u8]) {
 /// The stored part of a certificate, with arbitrary verdicts.
 fn kept_of(whole: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
     let verdicts = judged(whole);
-    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut |_| Vec::new()) else {
+    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut TimeForOthers::UNBOUNDED.clone(), &mut |_| Vec::new()) else {
         return (whole.clone(), verdicts);
     };
     assert_eq!(cut.union(whole), *whole);

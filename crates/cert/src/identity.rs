@@ -30,6 +30,16 @@ pub(crate) struct Variant<'a> {
     pub(crate) signature: Option<Signature<'a>>,
 }
 
+impl Variant<'_> {
+    /// Whether the packet names a key as the issuer, alone or beside others.
+    pub(crate) fn names(&self, id: KeyId) -> bool {
+        self.signature.is_some_and(|signature| match signature.signed_issuer {
+            Some(issuer) => issuer == id,
+            None => signature.issuers().iter().any(|&(issuer, _)| issuer == id),
+        })
+    }
+}
+
 /// The packets on one component that are the same signature: one or more, in canonical order.
 #[derive(Clone, Debug)]
 pub(crate) struct Variants<'a>(pub(crate) Vec<Variant<'a>>);

@@ -77,7 +77,7 @@ pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;
 pub use key::{Curve, KEY_BYTES_MAX, Key};
-pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer};
+pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer, TimeForOthers};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use peer::Peer;
 pub use query::{Query, QueryError};

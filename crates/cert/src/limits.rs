@@ -18,8 +18,8 @@
 //! `docs/decisions/0008-signature-identity.md` has the reasons.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use crate::attestation::Attested;
 use crate::hash::sha256;
@@ -112,22 +112,39 @@ pub struct PossibleIssuer {
 /// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
 pub const DESIGNATED_MAX: usize = 4;
 
-/// The most that [`Cert::certified`] may cost: nanoseconds for verifying signatures, by the model of [`Cert::cost`], and for
-/// finding the keys that they name. To look for a key takes [`LOOK_UP_NS`], and [`FOUND_NS`] more for each that is found.
-const CERTIFIED: Cost = Cost { verifying_ns: 200_000_000, finding_ns: 100_000_000 };
+/// The CPU time that the signatures of other keys on one certificate may take, by the model of [`Cert::cost`]: a third of it
+/// for finding the keys that they name. Signatures beyond it are not verified.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TimeForOthers {
+    /// The time that they may take.
+    pub allowed: Duration,
+    /// The time that they have taken, or would have taken if more had been allowed.
+    pub needed: Duration,
+}
+
+impl TimeForOthers {
+    /// Without a limit.
+    pub const UNBOUNDED: Self = Self::of(Duration::MAX);
+
+    /// The allowed time, of which nothing is taken yet.
+    #[must_use]
+    pub const fn of(allowed: Duration) -> Self {
+        Self { allowed, needed: Duration::ZERO }
+    }
+
+    /// Nanoseconds for finding keys, and for verifying.
+    fn parts(self) -> (u64, u64) {
+        let allowed = u64::try_from(self.allowed.as_nanos()).unwrap_or(u64::MAX);
+        if allowed == u64::MAX { (allowed, allowed) } else { (allowed / 3, allowed / 3 * 2) }
+    }
+}
+
+/// The time of [`Cert::certified`].
+const CERTIFIED: TimeForOthers = TimeForOthers::of(Duration::from_millis(300));
+
+/// To look for a key takes the first time, and the second one more for each that is found.
 const LOOK_UP_NS: u64 = 10_000;
 const FOUND_NS: u64 = 40_000;
-
-/// A bound on the cost of verifying signatures of other keys.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    verifying_ns: u64,
-    finding_ns: u64,
-}
-
-impl Cost {
-    const UNBOUNDED: Self = Self { verifying_ns: u64::MAX, finding_ns: u64::MAX };
-}
 
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
@@ -136,9 +153,9 @@ const AHEAD_S: u32 = 86_400;
 const CLASS_BYTES: [usize; 3] = [1 << 10, 8 << 10, 64 << 10];
 
 /// Number of size classes.
-const CLASSES: usize = CLASS_BYTES.len() + 1;
+pub(crate) const CLASSES: usize = CLASS_BYTES.len() + 1;
 
-fn class_of(bytes: usize) -> usize {
+pub(crate) fn class_of(bytes: usize) -> usize {
     CLASS_BYTES.into_iter().take_while(|&most| bytes > most).count()
 }
 
@@ -148,7 +165,7 @@ fn further_variants(limits: &Limits) -> [usize; CLASSES] {
 }
 
 /// The number of packets of a size class that a limit admits.
-fn admitted(limit: usize, class: usize) -> usize {
+pub(crate) fn admitted(limit: usize, class: usize) -> usize {
     (limit >> (3 * class)).max(usize::from(limit > 0))
 }
 
@@ -246,7 +263,8 @@ impl Cert {
     ///
     /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `look_up`
     /// returns the keys with a key ID; it is called only if signatures by other keys have to be ranked. Those
-    /// that a known key made then get the verdict [`Verdict::Certified`]. `now` is in seconds since 1970.
+    /// that a known key made then get the verdict [`Verdict::Certified`], as far as there is `time`. `now` is in seconds since
+    /// 1970.
     ///
     /// Before anything is dropped, the primary key is tried on each [`Verdict::Other`]. So hints, which anybody can
     /// change, decide nothing here.
@@ -256,9 +274,10 @@ impl Cert {
         verdicts: &[Verdict],
         limits: &Limits,
         now: u32,
+        time: &mut TimeForOthers,
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
     ) -> Option<(Self, Vec<Verdict>)> {
-        self.within_by(verdicts, limits, now, look_up, tried)
+        self.within_by(verdicts, limits, now, time, look_up, tried)
     }
 
     fn within_by(
@@ -266,6 +285,7 @@ impl Cert {
         verdicts: &[Verdict],
         limits: &Limits,
         now: u32,
+        time: &mut TimeForOthers,
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
         try_all: impl FnOnce(&Self, &[Verdict]) -> Vec<Verdict>,
     ) -> Option<(Self, Vec<Verdict>)> {
@@ -282,11 +302,10 @@ impl Cert {
         drop_long_hints(&mut parts, limits, self.fingerprint().key_id());
         let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
-            // The caller bounds the cost of these.
-            self.verify_others(&mut parts, look_up, Cost::UNBOUNDED);
+            self.verify_others(&mut parts, look_up, time);
         }
         parts.iter_mut().for_each(Part::attest);
-        self.choose_variants(&mut parts, limits);
+        self.choose_variants(&mut parts, limits, &revokers);
         let tomorrow = now.saturating_add(AHEAD_S);
         assign_pools(&mut parts, &revokers, tomorrow);
         choose_own(&mut parts, limits);
@@ -356,7 +375,7 @@ impl Cert {
                 !stays
             });
         }
-        self.verify_others(&mut parts, look_up, CERTIFIED);
+        self.verify_others(&mut parts, look_up, &mut CERTIFIED.clone());
         let candidates = parts.iter().flat_map(|part| &part.candidates);
         candidates.filter(|candidate| candidate.verdict == Verdict::Certified).for_each(add);
         let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
@@ -545,14 +564,13 @@ impl Cert {
         parts
     }
 
-    /// Finds the signatures that known keys made, as long as there is time `left`. If it is bounded, cheap keys
-    /// are tried first, and the signatures that name the fewest keys, so that it takes many signatures to keep others from
-    /// being tried.
+    /// Finds the signatures that known keys made, as far as there is time. Keys come in the order of what all signatures in
+    /// their name cost together, so a flood in the name of some keys does not keep signatures of others from being verified.
     fn verify_others(
         &self,
         parts: &mut [Part<'_>],
         look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
-        mut left: Cost,
+        time: &mut TimeForOthers,
     ) {
         let Some(mut certified) = CertificationVerifier::new(self) else { return };
         let mut claims: Vec<(BTreeSet<KeyId>, usize, usize)> = Vec::new();
@@ -565,56 +583,61 @@ impl Cert {
             }
         }
         claims.sort_by_key(|(ids, ..)| ids.len());
-        let mut by_id: HashMap<KeyId, Range<usize>> = HashMap::new();
-        let mut known: Vec<PreparedIssuer> = Vec::new();
+        let mut in_name_of: HashMap<KeyId, Vec<usize>> = HashMap::new();
+        for (number, (ids, ..)) in claims.iter().enumerate() {
+            for id in ids {
+                in_name_of.entry(*id).or_default().push(number);
+            }
+        }
+        let (mut finding_ns, mut verifying_ns) = time.parts();
+        let mut needed_ns = 0_u64;
+        let mut known: Vec<(u64, Fingerprint, KeyId, PreparedIssuer)> = Vec::new();
+        let mut looked_for: HashSet<KeyId> = HashSet::new();
         for id in claims.iter().flat_map(|(ids, ..)| ids) {
-            if left.finding_ns == 0 || by_id.contains_key(id) {
+            if finding_ns == 0 || !looked_for.insert(*id) {
                 continue;
             }
-            let first = known.len();
-            known.extend(look_up(*id).into_iter().filter_map(PreparedIssuer::new));
-            by_id.insert(*id, first..known.len());
-            let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - first) as u64;
-            left.finding_ns = left.finding_ns.saturating_sub(cost_ns);
+            let found = look_up(*id).into_iter().filter_map(PreparedIssuer::new);
+            let before = known.len();
+            let number = in_name_of[id].len() as u64;
+            known.extend(found.map(|issuer| {
+                (issuer.cost_ns.saturating_mul(number), issuer.fingerprint, *id, issuer)
+            }));
+            let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - before) as u64;
+            finding_ns = finding_ns.saturating_sub(cost_ns);
+            needed_ns = needed_ns.saturating_add(cost_ns);
         }
-        let is_bounded = left.verifying_ns < u64::MAX;
-        let level = |issuer: &PreparedIssuer| {
-            if is_bounded { issuer.cost_ns.checked_ilog2().unwrap_or(0) } else { 0 }
-        };
-        let levels: BTreeSet<u32> = known.iter().map(level).collect();
-        for now in levels {
-            for (ids, at, number) in &claims {
+        known.sort_by_key(|&(cost_ns, fingerprint, ..)| (cost_ns, fingerprint));
+        for (cost_ns, fingerprint, id, issuer) in &known {
+            needed_ns = needed_ns.saturating_add(*cost_ns);
+            let Some(key) = issuer.key() else { continue };
+            for (_, at, number) in in_name_of[id].iter().map(|&number| &claims[number]) {
                 let part = &mut parts[*at];
                 let candidate = &mut part.candidates[*number];
+                if candidate.by.is_some() {
+                    continue;
+                }
                 let Some(signature) = candidate.variants.signature() else { continue };
-                let ids = ids.iter().filter_map(|id| Some((*id, by_id.get(id)?.clone())));
-                for (id, issuer) in ids.flat_map(|(id, places)| places.map(move |at| (id, at))) {
-                    let issuer = &known[issuer];
-                    if candidate.by.is_some() || level(issuer) != now {
-                        continue;
-                    }
-                    if left.verifying_ns == 0 {
-                        return;
-                    }
-                    left.verifying_ns = left.verifying_ns.saturating_sub(issuer.cost_ns);
-                    let Some(key) = issuer.key() else { continue };
-                    let value = signature.value();
-                    let signature = Signature { numbers: &value, ..signature };
-                    if certified.made(&key, &issuer.setup, part.packet, &signature) {
-                        let fingerprint = issuer.fingerprint;
-                        candidate.by = Some(Issuer { id, fingerprint });
-                        candidate.verdict = Verdict::Certified;
-                        candidate.by_class = if issuer.issuer.is_certified { 1 } else { 2 };
-                        candidate.rank.component = sha256(&[&fingerprint.to_stored()]);
-                    }
+                if verifying_ns == 0 {
+                    break;
+                }
+                verifying_ns = verifying_ns.saturating_sub(issuer.cost_ns);
+                let value = signature.value();
+                let signature = Signature { numbers: &value, ..signature };
+                if certified.made(&key, &issuer.setup, part.packet, &signature) {
+                    candidate.by = Some(Issuer { id: *id, fingerprint: *fingerprint });
+                    candidate.verdict = Verdict::Certified;
+                    candidate.by_class = if issuer.issuer.is_certified { 1 } else { 2 };
+                    candidate.rank.component = sha256(&[&fingerprint.to_stored()]);
                 }
             }
         }
+        time.needed = time.needed.saturating_add(Duration::from_nanos(needed_ns));
     }
 
     /// Drops packets of signatures that have too many. The first one has all that is worth keeping: it says the
     /// issuer, and has the newest back signature that verifies.
-    fn choose_variants(&self, parts: &mut [Part<'_>], limits: &Limits) {
+    fn choose_variants(&self, parts: &mut [Part<'_>], limits: &Limits, revokers: &Revokers) {
         let id = self.fingerprint().key_id();
         let mut hints = None;
         for part in parts {
@@ -630,6 +653,7 @@ impl Cert {
                 let essential = essential_bytes(&signature);
                 let own = candidate.verdict == Verdict::Good;
                 let is_foreign = candidate.verdict.is_by_others();
+                let is_revocation = is_foreign && candidate.designated(revokers).next().is_some();
                 let octets = hints.digest_octets(part.packet, &signature);
                 let mut sorted = Vec::with_capacity(candidate.variants.0.len());
                 for &variant in &candidate.variants.0 {
@@ -639,13 +663,16 @@ impl Cert {
                     let names_right = match candidate.by {
                         Some(by) => variant.names(by.id),
                         None if own => names_own,
-                        // At least one packet must say that the owner need not have made it.
+                        // At least one packet must say in the name of which revoker it is, or that the owner need not have made it.
+                        None if is_revocation => revokers.keys().any(|&by| variant.names(by)),
                         None => !is_foreign || !names_own,
                     };
                     let key = (
                         Reverse(back.map_or(0, |(created, _)| u64::from(created) + 1)),
                         !names_right,
                         fields.map(|s| s.digest_prefix) != octets,
+                        // Attestations name what their signer has written.
+                        !fields.is_some_and(|s| s.has_exact_value()),
                         variant.body.len(),
                         variant.body,
                     );
@@ -880,11 +907,15 @@ fn choose_own(parts: &mut [Part<'_>], limits: &Limits) {
 fn choose_others(parts: &mut [Part<'_>], revokers: &Revokers, limits: &Limits) {
     count_better(parts, revokers);
     let mut gone = BTreeSet::new();
-    // The first revocations of each named revoker stay. The others compete with all other signatures.
+    // The first revocations of each named revoker stay. Others that a known key made compete with all other signatures, and the
+    // rest is dropped, so that whoever has the key of the revoker does not have to try many.
     for (at, part) in parts.iter_mut().enumerate() {
         for (number, candidate) in part.candidates.iter_mut().enumerate() {
             if candidate.pool == Pool::Designated && candidate.rank.behind >= DESIGNATED_MAX {
                 candidate.pool = Pool::Foreign;
+                if candidate.by.is_none() {
+                    gone.insert((at, number));
+                }
             }
             if candidate.pool == Pool::Foreign
                 && candidate.by.is_some()
@@ -1001,14 +1032,6 @@ fn hint_bytes(signature: &Signature<'_>, packet_bytes: usize) -> usize {
 }
 
 impl Variant<'_> {
-    /// Whether the packet names a key as the issuer, alone or beside others.
-    fn names(&self, id: KeyId) -> bool {
-        self.signature.is_some_and(|signature| match signature.signed_issuer {
-            Some(issuer) => issuer == id,
-            None => signature.issuers().iter().any(|&(issuer, _)| issuer == id),
-        })
-    }
-
     fn has_short_hints(&self, limits: &Limits) -> bool {
         self.signature.is_none_or(|s| hint_bytes(&s, self.body.len()) <= limits.hint_bytes)
     }
@@ -1131,9 +1154,13 @@ pub(crate) mod tests {
         bodies(cert).map(judge).collect()
     }
 
+    fn unbounded() -> TimeForOthers {
+        TimeForOthers::UNBOUNDED
+    }
+
     /// The certificate within limits, if no other key is known.
     fn keep(cert: &Cert, verdicts: &[Verdict], limits: &Limits) -> Cert {
-        let kept = cert.within(verdicts, limits, NOW, &mut |_| Vec::new());
+        let kept = cert.within(verdicts, limits, NOW, &mut unbounded(), &mut |_| Vec::new());
         kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
     }
 
@@ -1206,7 +1233,7 @@ pub(crate) mod tests {
         let whole = cert(&[(Tag::PUBLIC_KEY, b"", vec![naming.clone()])]).union(&flood);
         let limits = Limits { foreign_signatures: 3, ..Limits::default() };
         let kept = keep(&whole, &judged(&whole, &[naming]), &limits);
-        assert_eq!(bodies(&kept).count(), 1 + DESIGNATED_MAX + 3);
+        assert_eq!(bodies(&kept).count(), 1 + DESIGNATED_MAX);
     }
 
     #[test]
@@ -1404,7 +1431,8 @@ pub(crate) mod tests {
     fn keep_hinted(cert: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
         let verdicts = hinted_verdicts(cert, false);
         let try_all = |cert: &Cert, _: &[Verdict]| hinted_verdicts(cert, true);
-        let kept = cert.within_by(&verdicts, limits, NOW, &mut |_| Vec::new(), try_all);
+        let kept =
+            cert.within_by(&verdicts, limits, NOW, &mut unbounded(), &mut |_| Vec::new(), try_all);
         kept.unwrap_or_else(|| (cert.clone(), verdicts))
     }
 
@@ -1502,7 +1530,7 @@ pub(crate) mod tests {
     fn any_limits() -> impl Strategy<Value = Limits> {
         let counts =
             (0usize..6, 20usize..40, 0usize..6, 0usize..4, 0usize..12, 1usize..4, any_hint_bytes());
-        (60usize..2000, 0usize..5, any::<bool>(), counts).prop_map(
+        (60usize..4000, 0usize..5, any::<bool>(), counts).prop_map(
             |(packet_bytes, user_id_bytes, attributes, counts)| Limits {
                 packet_bytes,
                 user_id_bytes,
@@ -1572,7 +1600,7 @@ pub(crate) mod tests {
         #[test]
         fn the_limits_hold(whole in any_cert(), limits in any_limits()) {
             let verdicts = any_verdicts(&whole);
-            let kept = whole.within(&verdicts, &limits, NOW, &mut |_| Vec::new());
+            let kept = whole.within(&verdicts, &limits, NOW, &mut unbounded(), &mut |_| Vec::new());
             let Some((cut, left)) = kept else { return Ok(()) };
             prop_assert_eq!(keep(&cut, &left, &limits), cut.clone());
             prop_assert_eq!(cut.union(&whole), whole.clone());
@@ -1608,7 +1636,7 @@ pub(crate) mod tests {
         #[test]
         fn nothing_is_dropped_below_the_limits(whole in any_cert()) {
             let few = Limits {
-                packet_bytes: 2000,
+                packet_bytes: 4000,
                 user_id_bytes: 2000,
                 components: 100,
                 own_signatures: 1000,

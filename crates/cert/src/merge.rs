@@ -3,13 +3,14 @@
 //! An engine reads what it has ([`Before`]), calls [`decide`], and writes the [`Record`]s. Nothing here reads or writes a
 //! store, so that every engine keeps the same certificates.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::copies::{joined, packet_digests};
 use crate::{
     CERT_BYTES_MAX, Cert, KeyId, Limits, PossibleIssuer, Redacted, Signature, Summary, Tag, Terms,
-    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256,
-    verdicts,
+    TimeForOthers, Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew,
+    sha256, verdicts,
 };
 use rayon::prelude::*;
 
@@ -62,19 +63,37 @@ impl LeftOut {
         self == Self::default()
     }
 
-    /// The packets of `offered` that `kept` does not have.
+    /// The packets of `offered` that `kept` does not have. A signature that it has in another packet is there.
     pub(crate) fn of(offered: &Cert, kept: &Cert) -> Self {
         let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
         let mut left_out = Self::default();
-        for (packet, digest) in offered.packets().zip(packet_digests(offered)) {
-            let count = match packet.tag {
-                Tag::SIGNATURE => &mut left_out.signatures,
-                _ => &mut left_out.components,
+        let mut signatures: Option<HashSet<[u8; 32]>> = None;
+        for (digest, name) in packet_digests(offered).zip(signature_names(offered)) {
+            if here.contains(&digest) {
+                continue;
+            }
+            let Some(name) = name else {
+                left_out.components += 1;
+                continue;
             };
-            *count += usize::from(!here.contains(&digest));
+            let here = signatures.get_or_insert_with(|| signature_names(kept).flatten().collect());
+            left_out.signatures += usize::from(!here.contains(&name));
         }
         left_out
     }
+}
+
+/// The names of the signatures of a certificate by what they are and what they sign, and `None` for each other packet.
+fn signature_names(cert: &Cert) -> impl Iterator<Item = Option<[u8; 32]>> + '_ {
+    let mut component = [0; 32];
+    cert.packets().zip(packet_digests(cert)).map(move |(packet, digest)| {
+        if packet.tag != Tag::SIGNATURE {
+            component = digest;
+            return None;
+        }
+        let signature = Signature::parse(packet.body);
+        Some(signature.map_or(digest, |signature| sha256(&[&component, &signature.id()])))
+    })
 }
 
 /// Why a readable certificate was refused.
@@ -226,16 +245,18 @@ pub struct Decided {
 /// Decides what is kept of offered certificates, no two of them with the same fingerprint, and computes what is indexed.
 /// One result for each, in their order. Uses all threads of the current thread pool of rayon.
 ///
-/// `issuers` gets a certificate that has to be limited, a key ID, and how many of its signatures name that. It finds the keys
-/// with the key ID that are in the store.
+/// `issuers` gets a certificate that has to be limited, and a key ID. It finds the keys with the key ID that are in the
+/// store. `spend` gets the CPU time that the signatures of other keys on a certificate needed, and says how much those on the
+/// next one may take.
 ///
 /// # Errors
 ///
-/// The first error of `issuers`.
+/// The first error of `issuers` or `spend`.
 pub fn decide<E>(
     offers: Vec<(Offer, Before)>,
     rules: &Rules<'_>,
-    mut issuers: impl FnMut(&Cert, KeyId, u32) -> Result<Vec<PossibleIssuer>, E>,
+    mut issuers: impl FnMut(&Cert, KeyId) -> Result<Vec<PossibleIssuer>, E>,
+    mut spend: impl FnMut(Duration) -> Result<Duration, E>,
 ) -> Result<Vec<Decided>, E> {
     let is_limited = *rules.limits != Limits::default();
     // Limits depend on the verdicts.
@@ -255,9 +276,12 @@ pub fn decide<E>(
         }
     });
     if is_limited {
-        for work in &mut work {
-            if !matches!(work.merged, Merged::Done(_)) {
-                work.keep_within_limits(rules, &mut issuers)?;
+        let mut allowed = spend(Duration::ZERO)?;
+        for work in work.iter_mut().filter(|work| !matches!(work.merged, Merged::Done(_))) {
+            let mut time = TimeForOthers::of(allowed);
+            work.keep_within_limits(rules, &mut time, &mut issuers)?;
+            if !time.needed.is_zero() {
+                allowed = spend(time.needed)?;
             }
         }
     }
@@ -301,26 +325,26 @@ impl Work {
     fn keep_within_limits<E>(
         &mut self,
         rules: &Rules<'_>,
-        issuers: &mut impl FnMut(&Cert, KeyId, u32) -> Result<Vec<PossibleIssuer>, E>,
+        time: &mut TimeForOthers,
+        issuers: &mut impl FnMut(&Cert, KeyId) -> Result<Vec<PossibleIssuer>, E>,
     ) -> Result<(), E> {
         let Self { cert, verdicts, .. } = self;
         if verdicts.contains(&Verdict::Unchecked) {
             *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
         }
         let mut failure = None;
-        let mut numbers = None;
         let mut look_up = |id: KeyId| {
-            // After a failure, the rest is not worth its time.
+            // After a failure, nothing is verified.
             if failure.is_some() {
                 return Vec::new();
             }
-            let number = numbers.get_or_insert_with(|| numbers_by_issuer(cert)).get(&id);
-            issuers(cert, id, number.copied().unwrap_or(0)).unwrap_or_else(|error| {
+            issuers(cert, id).unwrap_or_else(|error| {
                 failure = Some(error);
                 Vec::new()
             })
         };
-        let kept = cert.within(verdicts, rules.limits, rules.now.seconds(), &mut look_up);
+        let now = rules.now.seconds();
+        let kept = cert.within(verdicts, rules.limits, now, time, &mut look_up);
         if let Some(error) = failure {
             return Err(error);
         }
@@ -418,15 +442,4 @@ fn merge(
         }
         Err(refusal) => refused(refusal),
     }
-}
-
-/// The number of signatures that name each key as their issuer.
-fn numbers_by_issuer(cert: &Cert) -> HashMap<KeyId, u32> {
-    let mut numbers = HashMap::new();
-    for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
-        for (issuer, _) in Signature::parse(packet.body).iter().flat_map(Signature::issuers) {
-            *numbers.entry(issuer).or_default() += 1;
-        }
-    }
-    numbers
 }

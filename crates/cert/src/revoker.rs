@@ -4,10 +4,15 @@
 //! newest. A revoker revokes the key as a whole (type 0x20) and nothing else. The state of the revoker's
 //! own certificate does not matter, so there is no chain to follow.
 
+use crate::identity::Variants;
 use crate::packet::Tag;
 use crate::signature::{Revoker, kind};
-use crate::verify::{CertificationVerifier, KeySetup, MD5, Verdict, signatures};
+use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
 use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
+
+/// Maximum number of revocations in the name of one revoker that are tried on a certificate. The limits of a keyserver keep
+/// fewer ([`crate::Limits`]).
+const REVOCATIONS_TRIED: usize = 64;
 
 /// A revocation by a designated revoker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,7 +81,8 @@ impl Cert {
         .collect()
     }
 
-    /// The signatures that are [`Self::revocations_by`] a key.
+    /// The signatures that are [`Self::revocations_by`] a key. The first [`REVOCATIONS_TRIED`] in its name are tried, each
+    /// once, by their SHA-256.
     #[must_use]
     pub fn signatures_of_revoker(&self, by: Fingerprint, body: &[u8]) -> Vec<Signature<'_>> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
@@ -89,29 +95,35 @@ impl Cert {
         }
         let setup = KeySetup::default();
         let Some(primary) = self.packets().next() else { return Vec::new() };
-        self.revocations_naming(by)
-            .filter(|(signature, body)| {
-                signature.created >= key.created
-                    && signature.hash != MD5
-                    && certified.by(&key, &setup, primary, body) == Verdict::Good
-            })
-            .map(|(signature, _)| signature)
-            .collect()
+        let mut named = self.revocations_naming(by);
+        named.sort_by_cached_key(Signature::id);
+        named.truncate(REVOCATIONS_TRIED);
+        named.retain(|signature| {
+            let value = signature.value();
+            let exact = Signature { numbers: &value, ..*signature };
+            signature.created >= key.created && certified.made(&key, &setup, primary, &exact)
+        });
+        named
     }
 
-    /// The revocations of the primary key that name the key `by` as their issuer, with their bodies. Whether `by` made them
-    /// is not verified.
-    pub fn revocations_naming(
-        &self,
-        by: Fingerprint,
-    ) -> impl Iterator<Item = (Signature<'_>, &[u8])> {
+    /// The number of signatures that [`Self::signatures_of_revoker`] tries.
+    #[must_use]
+    pub fn revocations_tried(&self, by: Fingerprint) -> usize {
+        self.revocations_naming(by).len().min(REVOCATIONS_TRIED)
+    }
+
+    /// The revocations of the primary key of which a packet names the key `by` as the issuer. Whether `by` made them is not
+    /// verified.
+    fn revocations_naming(&self, by: Fingerprint) -> Vec<Signature<'_>> {
         let id = by.key_id();
-        self.direct(&[]).map(|(signature, body, _)| (signature, body)).filter(
-            move |(signature, _)| {
-                signature.kind == kind::KEY_REVOCATION
-                    && signature.issuers().iter().any(|&(issuer, _)| issuer == id)
-            },
-        )
+        let bodies = self.packets().skip(1).take_while(|packet| packet.tag == Tag::SIGNATURE);
+        let mut variants = Variants::of(bodies.map(|packet| packet.body).enumerate());
+        variants.retain(|variants| {
+            variants.signature().is_some_and(|signature| {
+                signature.kind == kind::KEY_REVOCATION && !signature.excludes(|| by)
+            }) && variants.0.iter().any(|variant| variant.names(id))
+        });
+        variants.iter().filter_map(Variants::signature).collect()
     }
 
     /// The signatures on the primary key.

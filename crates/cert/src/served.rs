@@ -13,7 +13,7 @@ use crate::arithmetic;
 use crate::attestation::Attested;
 use crate::fields::Fields;
 use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
-use crate::limits::{DESIGNATED_MAX, is_revocation};
+use crate::limits::{CLASSES, DESIGNATED_MAX, admitted, class_of};
 use crate::packet;
 use crate::signature::{Subpacket, Subpackets};
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
@@ -56,7 +56,8 @@ impl FromStr for ThirdParty {
 pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
-    /// Maximum number of third-party signatures on the whole certificate: revocations by revokers whom the owner
+    /// Maximum number of third-party signatures on the whole certificate, for packets of up to 1 KiB, and an eighth of it for
+    /// each longer size class ([`crate::Limits::largest`]): revocations by revokers whom the owner
     /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the
     /// owner has attested, then those that were verified, then others by their SHA-256.
     pub foreign_signatures: usize,
@@ -93,6 +94,13 @@ enum Class {
     Unverified,
 }
 
+impl Class {
+    /// Whether it is for revocations in the name of a revoker.
+    fn is_designated(self) -> bool {
+        matches!(self, Self::Revocation | Self::RevocationInTheName)
+    }
+}
+
 /// How a packet is served.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Part {
@@ -119,6 +127,23 @@ struct Foreign<'a> {
     class: Class,
     variants: Variants<'a>,
     signature: Signature<'a>,
+}
+
+impl Foreign<'_> {
+    /// Counts the signature in its size class, and returns whether a limit admits it. Without classes, a few long signatures
+    /// would make the certificate longer than GnuPG reads.
+    fn counts_within(&self, counts: &mut [usize; CLASSES], limit: usize) -> bool {
+        let bytes = self.variants.0.iter().map(|variant| variant.body.len()).min();
+        let class = class_of(bytes.unwrap_or(0));
+        counts[class] += 1;
+        counts[class] <= admitted(limit, class)
+    }
+}
+
+/// Whether a limit admits all signatures.
+fn all_fit(foreign: &[Foreign<'_>], limit: usize) -> bool {
+    let mut counts = [0; CLASSES];
+    foreign.iter().all(|one| one.counts_within(&mut counts, limit))
 }
 
 impl Cert {
@@ -167,7 +192,7 @@ impl Cert {
                         revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
                     }
                     owners.push(Own { newer: 0, component, variants, signature });
-                } else if is_revocation(signature.kind) || certifies(signature.kind) {
+                } else if is_for_others(component.tag, &signature) {
                     let is_certified = |v: &Variant<'_>| verdict(v) == Verdict::Certified;
                     let class = match verdict(&variants.0[0]) {
                         _ if variants.0.iter().any(is_certified) => Class::Verified,
@@ -178,8 +203,8 @@ impl Cert {
                         // The others name another key.
                         variants.0.retain(is_certified);
                     }
-                    let names_owner = signature.issuer_fingerprint == Some(self.fingerprint());
-                    if names_owner
+                    let own = self.fingerprint();
+                    if signature.signed_fingerprints().any(|fingerprint| fingerprint == own)
                         || signature.version > 3 && !has_readable_subpackets(signature.hashed_area)
                     {
                         continue;
@@ -213,16 +238,21 @@ impl Cert {
             parts[at] = part;
         }
         put_designated_first(&mut foreign, &revokers);
+        foreign
+            .retain(|one| one.signature.kind != kind::KEY_REVOCATION || one.class.is_designated());
         if serving.third_party == ThirdParty::Verified {
             foreign.retain(|one| one.class < Class::Unverified);
         }
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them. Of others with
-        // the same numbers, the best is served.
-        if foreign.len() > serving.foreign_signatures || has_twins(&owners, &foreign) {
+        // the same numbers, the best is served. Which of the revocations by an unknown revoker are genuine is not known.
+        if !all_fit(&foreign, serving.foreign_signatures) || has_twins(&owners, &foreign) {
             foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
             let mut values: HashSet<_> = owners.iter().map(|own| own.signature.value()).collect();
-            foreign.retain(|one| values.insert(one.signature.value()));
-            foreign.truncate(serving.foreign_signatures);
+            foreign.retain(|one| {
+                values.insert(one.signature.value()) || one.class == Class::RevocationInTheName
+            });
+            let mut counts = [0; CLASSES];
+            foreign.retain(|one| one.counts_within(&mut counts, serving.foreign_signatures));
         }
         for one in &foreign {
             if let Some((at, part)) = hints.of_other(one) {
@@ -673,8 +703,21 @@ fn exact(signature: &Signature<'_>, issuer: KeyId, area: &[u8], octets: [u8; 2])
     [signature.hashed, &length[2..], area, &octets, &value].concat()
 }
 
-fn certifies(kind: u8) -> bool {
-    kind::CERTIFICATION.contains(&kind) || kind == kind::DIRECT_KEY
+/// Whether a signature of another key may stand on a component: certifications of user IDs and keys, and their revocations.
+/// Only a revoker whom the owner named revokes a key ([`Class`]), and only the owner names revokers.
+fn is_for_others(component: Tag, signature: &Signature<'_>) -> bool {
+    match component {
+        Tag::PUBLIC_KEY => match signature.kind {
+            kind::KEY_REVOCATION => true,
+            kind::DIRECT_KEY => signature.revokers().next().is_none(),
+            _ => false,
+        },
+        Tag::USER_ID | Tag::USER_ATTRIBUTE => {
+            kind::CERTIFICATION.contains(&signature.kind)
+                || signature.kind == kind::CERTIFICATION_REVOCATION
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -761,7 +804,7 @@ mod tests {
             body if body == real || body == certified => Verdict::Certified,
             _ => Verdict::Foreign,
         };
-        for (foreign_signatures, count) in [(1, 1), (4, 4), (5, 5), (6, 6), (100, 100)] {
+        for (foreign_signatures, count) in [(1, 1), (4, 4), (5, 5), (6, 6), (100, 6)] {
             let served = with(judge, &whole, Serving { foreign_signatures, ..ALL }).unwrap();
             let has = |body: &Vec<u8>| bodies(&served).any(|there| there == body);
             assert!(has(&real));
@@ -786,6 +829,50 @@ mod tests {
             _ => Verdict::Certified,
         };
         let expected = cert(&[(Tag::USER_ID, b"mine", vec![good.clone(), right])]);
+        assert_eq!(with(judge, &whole, ALL), Some(expected));
+    }
+
+    #[test]
+    fn a_hint_that_names_the_owner_hides_no_verified_signature() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let real = hinted(0x10, b"text", &[9]);
+        // Another writing of it stands before the real one.
+        let owner = cert(&[]).fingerprint();
+        let mut poisoned = hinted(0x10, b"text", &[]);
+        let hint = [&[22, 33][..], &owner.to_stored()].concat();
+        poisoned.splice(12..14, [&23_u16.to_be_bytes()[..], &hint].concat());
+        let all = vec![good.clone(), poisoned.clone(), real.clone()];
+        let whole = cert(&[(Tag::USER_ID, b"mine", all)]);
+        let judge = |body: &[u8]| match body {
+            body if body == good => Verdict::Good,
+            body if body == poisoned => Verdict::Foreign,
+            _ => Verdict::Certified,
+        };
+        let expected = cert(&[(Tag::USER_ID, b"mine", vec![good.clone(), real.clone()])]);
+        assert_eq!(with(judge, &whole, ALL), Some(expected));
+    }
+
+    #[test]
+    fn others_certify_user_ids_and_revoke_no_key_unless_the_owner_named_them() {
+        let good = signature(0x13, 1, OWN, b"good");
+        let on = |kinds: &[u8]| -> Vec<Vec<u8>> {
+            kinds.iter().map(|&kind| signature(kind, 1, 9, &[kind])).collect()
+        };
+        let mut direct_naming = naming([9; 20]);
+        direct_naming[14..22].copy_from_slice(&9_u64.to_be_bytes());
+        let kinds = [0x10, 0x11, 0x12, 0x13, 0x18, 0x1f, 0x20, 0x28, 0x30];
+        let on_key = [on(&kinds), vec![direct_naming]].concat();
+        let on_user_id = [on(&kinds), vec![good.clone()]].concat();
+        let whole = cert(&[(Tag::PUBLIC_KEY, b"", on_key), (Tag::USER_ID, b"mine", on_user_id)]);
+        let judge = |body: &[u8]| if body == good { Verdict::Good } else { Verdict::Certified };
+        let expected = cert(&[
+            (Tag::PUBLIC_KEY, b"", on(&[0x1f])),
+            (
+                Tag::USER_ID,
+                b"mine",
+                [on(&[0x10, 0x11, 0x12, 0x13, 0x30]), vec![good.clone()]].concat(),
+            ),
+        ]);
         assert_eq!(with(judge, &whole, ALL), Some(expected));
     }
 

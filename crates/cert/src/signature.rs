@@ -268,17 +268,21 @@ impl<'a> Signature<'a> {
 
     /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another key can have its key ID.
     pub(crate) fn excludes(&self, tried: impl FnOnce() -> Fingerprint) -> bool {
-        let mut named = Subpackets(self.hashed_area)
-            .flatten()
-            .filter_map(|subpacket| match hint(subpacket.kind, subpacket.body)? {
-                Hint::Fingerprint(fingerprint) => Some(fingerprint),
-                Hint::KeyId(_) => None,
-            })
-            .peekable();
+        let mut named = self.signed_fingerprints().peekable();
         named.peek().is_some() && {
             let tried = tried();
             named.all(|fingerprint| fingerprint != tried)
         }
+    }
+
+    /// The fingerprints of issuers in the hashed area.
+    pub(crate) fn signed_fingerprints(&self) -> impl Iterator<Item = Fingerprint> {
+        Subpackets(self.hashed_area).flatten().filter_map(|subpacket| {
+            match hint(subpacket.kind, subpacket.body)? {
+                Hint::Fingerprint(fingerprint) => Some(fingerprint),
+                Hint::KeyId(_) => None,
+            }
+        })
     }
 
     /// Whether every program finds the name of an issuer: in version 4 the octets of a key ID, one that `is_meant`, since GnuPG

@@ -14,7 +14,7 @@ use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{
-    Cert, DESIGNATED_MAX, KeyId, Limits, PossibleIssuer, Tag, Verification, verdicts,
+    Cert, DESIGNATED_MAX, KeyId, Limits, PossibleIssuer, Tag, TimeForOthers, Verification, verdicts,
 };
 
 /// When the certificates were made, in seconds since 1970, and a day later.
@@ -151,7 +151,9 @@ fn keep(cert: &Cert, limits: &Limits) -> Cert {
         let found = POOL.issuers.iter().filter(|(known, _)| *known == id);
         found.map(|(_, issuer)| issuer.clone()).collect()
     };
-    cert.within(&judged, limits, NOW, &mut look_up).map_or_else(|| cert.clone(), |(kept, _)| kept)
+    let mut time = TimeForOthers::UNBOUNDED;
+    let kept = cert.within(&judged, limits, NOW, &mut time, &mut look_up);
+    kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
 }
 
 fn any_limits() -> impl Strategy<Value = Limits> {

@@ -146,6 +146,7 @@ impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            EngineError::TooLong(cause) => Self::TooLarge(cause.to_string()),
             EngineError::Closed => Self::Unavailable("the server is shutting down".into()),
             other => Self::Store(other),
         }

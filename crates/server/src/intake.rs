@@ -196,14 +196,15 @@ impl Lanes {
         while let Some(group) = groups.pop() {
             match self.prepare_for_peer(group.clone()).await {
                 Ok(intake) => ingested.extend(self.write(Lane::Peers, intake).await?),
-                Err(Refusal::TooCostly { needed, .. }) => match group.as_slice() {
-                    [cert] => {
-                        count(&self.metrics.certs_too_costly, 1);
-                        let (fingerprint, seconds) = (cert.fingerprint(), needed.as_secs_f64());
-                        tracing::warn!(%fingerprint, seconds, "a certificate of a peer is too costly");
-                    }
-                    _ => groups.extend(group.into_iter().map(|cert| vec![cert])),
-                },
+                Err(Refusal::TooCostly { .. } | Refusal::TooLarge(_)) if group.len() > 1 => {
+                    groups.extend(group.into_iter().map(|cert| vec![cert]));
+                }
+                Err(Refusal::TooCostly { needed, .. }) => {
+                    count(&self.metrics.certs_too_costly, 1);
+                    let fingerprint = group[0].fingerprint();
+                    let seconds = needed.as_secs_f64();
+                    tracing::warn!(%fingerprint, seconds, "a certificate of a peer is too costly");
+                }
                 Err(other) => return Err(other),
             }
         }
@@ -213,7 +214,8 @@ impl Lanes {
     /// How certificates of strangers are prepared, by the settings.
     pub(crate) fn preparation(&self) -> Preparation {
         let policy = &self.settings.load().policy;
-        Preparation { limits: policy.limits(), allowed: policy.upload_cpu() }
+        let allowed = policy.upload_cpu();
+        Preparation { limits: policy.limits(), allowed, for_others: allowed / 4 }
     }
 
     async fn prepare_for_peer(&self, certs: Vec<Cert>) -> Result<Intake, Refusal> {

@@ -59,6 +59,7 @@ fn as_a_server(store: &mut Store, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>
         verification: Verification::Full,
         now: NOW.into(),
         allowed: Duration::MAX,
+        for_others: Duration::MAX,
     };
     let mut intake = store.prepare(certs, &preparation)?;
     store.write_ahead(std::slice::from_mut(&mut intake), usize::MAX, NOW.into())?;

@@ -126,6 +126,14 @@ pub enum StoreError {
         /// The CPU time that is allowed.
         allowed: Duration,
     },
+    /// The copies that the store has of the given certificates are too long to be changed together. Nothing was changed.
+    #[error(
+        "the copies of these certificates have more than {} MiB; offer fewer at once", octets_max >> 20
+    )]
+    TooLong {
+        /// The octets of copies that may be changed together.
+        octets_max: usize,
+    },
     /// The caller named a certificate that is not in the store.
     #[error("no certificate {0}")]
     NotFound(Fingerprint),

@@ -22,6 +22,13 @@ use crate::{
     CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
 };
 
+/// Octets of copies in the store that are joined with others at once, if the cost is limited: 16 MiB. A single certificate may
+/// be longer.
+const COPIES_OCTETS_MAX: usize = 16 << 20;
+
+/// Octets of certificates that one transaction of [`Store::write`] with a bound writes, beside the first: 2 MiB.
+const WRITE_OCTETS_MAX: usize = 2 << 20;
+
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]
 pub struct Preparation {
@@ -31,15 +38,24 @@ pub struct Preparation {
     pub verification: Verification,
     /// The time of the write.
     pub now: Timestamp,
-    /// The CPU time that all the certificates may cost together, by the model of [`Cert::cost`]. The signatures by keys
-    /// in the store that have to be verified count, too.
+    /// The CPU time that all the certificates may cost together, by the model of [`Cert::cost`], with what the store has of
+    /// them, and with [`Self::for_others`].
     pub allowed: Duration,
+    /// The CPU time that signatures by other keys may take, on each certificate, and in all certificates that name a new
+    /// one as their revoker. Those beyond it are not verified, and nothing is refused for them: strangers make them.
+    pub for_others: Duration,
 }
 
 impl Preparation {
     /// Without a limit on CPU time.
     fn unbounded(limits: &Limits, verification: Verification, now: Timestamp) -> Self {
-        Self { limits: limits.clone(), verification, now, allowed: Duration::MAX }
+        Self {
+            limits: limits.clone(),
+            verification,
+            now,
+            allowed: Duration::MAX,
+            for_others: Duration::MAX,
+        }
     }
 }
 
@@ -187,7 +203,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::TooCostly`] and the errors of reading.
+    /// [`StoreError::TooCostly`], [`StoreError::TooLong`] and the errors of reading.
     pub fn prepare(
         &self,
         certs: Vec<Cert>,
@@ -275,9 +291,10 @@ impl Store {
         certs: Vec<(usize, Cert)>,
         preparation: &Preparation,
     ) -> Result<Vec<LeftOut>, StoreError> {
-        let Preparation { limits, verification, now, allowed } = preparation;
+        let Preparation { limits, verification, now, allowed, for_others } = preparation;
         let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
+        let (several, mut octets) = (certs.len() > 1, 0);
         let mut offers = Vec::with_capacity(certs.len());
         let mut places = Vec::with_capacity(certs.len());
         for (place, cert) in certs {
@@ -289,25 +306,29 @@ impl Store {
             let given = cert.clone();
             let offer = Offer::new(cert, intake.joining, redacted);
             let (seen, before) = self.before(offer.cert())?;
-            // What nobody has verified yet is verified now.
             if *allowed < Duration::MAX
                 && let Before::Present { stored, verifier } = &before
-                && (*verifier < VERIFIER || stored.verdicts.contains(&Verdict::Unchecked))
             {
-                charge(&mut intake.cost, stored.cert.cost(), *allowed)?;
+                octets += stored.cert.as_bytes().len();
+                if octets > COPIES_OCTETS_MAX && several {
+                    return Err(StoreError::TooLong { octets_max: COPIES_OCTETS_MAX });
+                }
+                // What nobody has verified yet is verified now.
+                let is_judged =
+                    *verifier >= VERIFIER && !stored.verdicts.contains(&Verdict::Unchecked);
+                let cost = if is_judged { stored.cert.handling_cost() } else { stored.cert.cost() };
+                // Strangers have made a part of it, so it does not refuse the rest.
+                charge(&mut intake.cost, cost.min(*for_others), *allowed)?;
             }
             places.push((place, seen, given));
             offers.push((offer, before));
         }
         let rules = Rules { limits, verification: *verification, now: *now, views: &views };
         let cost = &mut intake.cost;
-        let decided = decide(offers, &rules, |cert, id, number| {
-            let issuers = self.issuers(id, Some(cert))?;
-            for issuer in &issuers {
-                let all = cost_of_signature(&issuer.key).saturating_mul(number);
-                charge(cost, all, *allowed)?;
-            }
-            Ok::<_, StoreError>(issuers)
+        let issuers = |cert: &Cert, id| self.issuers(id, Some(cert));
+        let decided = decide(offers, &rules, issuers, |needed| {
+            charge(cost, needed.min(*for_others), *allowed)?;
+            Ok::<_, StoreError>(allowed.saturating_sub(*cost).min(*for_others))
         })?;
         let mut left_out = Vec::with_capacity(decided.len());
         for ((place, seen, given), decided) in places.into_iter().zip(decided) {
@@ -327,14 +348,19 @@ impl Store {
             let id = before.as_ref().map(|(seen, _)| seen.id);
             (id, &record.cert, &record.summary)
         });
-        let ledger = Ledger::within(allowed.saturating_sub(intake.cost));
+        let ledger = match *allowed {
+            Duration::MAX => Ledger::default(),
+            allowed => Ledger::within(allowed.saturating_sub(intake.cost).min(*for_others)),
+        };
         intake.ledger = self.rehearse(planned, &[], now.seconds(), ledger)?;
-        charge(&mut intake.cost, intake.ledger.cost(), *allowed)?;
+        if intake.ledger.is_limited() {
+            charge(&mut intake.cost, intake.ledger.cost().min(*for_others), *allowed)?;
+        }
         Ok(left_out)
     }
 
-    /// Writes prepared certificates in one transaction, at most `certs_max` of them: those of the first intake first. The
-    /// time of the transaction therefore has a bound, and the caller repeats it for the rest. A certificate that somebody
+    /// Writes prepared certificates in one transaction, at most `certs_max` of them, and a few if they are long: those of the
+    /// first intake first. The time of the transaction therefore has a bound, and the caller repeats it for the rest. A certificate that somebody
     /// else has changed since it was prepared is not written, and waits for [`Self::prepare_again`].
     ///
     /// # Errors
@@ -348,14 +374,17 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.writable()?;
         let now = now.seconds();
-        let mut left = certs_max;
+        let (mut left, mut octets) = (certs_max, 0);
+        let is_bounded = certs_max < usize::MAX;
+        let mut fits = |pending: &&Pending| {
+            let fits = left > 0 && !(is_bounded && octets > WRITE_OCTETS_MAX);
+            left = left.saturating_sub(1);
+            octets += pending.record.cert.as_bytes().len();
+            fits
+        };
         let portions: Vec<usize> = intakes
             .iter()
-            .map(|intake| {
-                let portion = intake.pending.len().min(left);
-                left -= portion;
-                portion
-            })
+            .map(|intake| intake.pending.iter().take_while(&mut fits).count())
             .collect();
         if portions.iter().all(|&portion| portion == 0) {
             return Ok(());
@@ -502,6 +531,10 @@ impl Store {
                 Err(error) => return Err(error),
             };
             if let Some(key) = stored.cert.packets().next() {
+                // These come last. Anybody can make one with any key ID, so the first of them counts, if there is no other.
+                if key.body.first().is_some_and(|&version| version < 4) && !issuers.is_empty() {
+                    break;
+                }
                 let is_certified = on.is_some_and(|on| stored.cert.is_certified_by(on));
                 issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
             }

@@ -16,7 +16,7 @@ use crate::intake::cost_of_signature;
 pub(crate) struct Ledger {
     /// The CPU time that designated revocations may cost, by the model of [`Cert::cost`]; `None` for no limit.
     allowed: Option<Duration>,
-    /// The same that they have cost. Those that are above the limit count, but were not verified.
+    /// The same that they have cost. What is above the limit counts, but is not verified.
     cost: Duration,
     /// Whether certifications were made by their issuers, by the names that the web of trust gives them.
     certifications: HashMap<[u8; 15], bool>,
@@ -39,6 +39,7 @@ impl Ledger {
     pub(crate) fn joined<'a>(ledgers: impl Iterator<Item = &'a Self>) -> Self {
         let mut joined = Self::default();
         for ledger in ledgers {
+            joined.allowed = joined.allowed.or(ledger.allowed);
             joined.certifications.extend(&ledger.certifications);
             joined.designated.extend(ledger.designated.iter().map(|(k, v)| (*k, v.clone())));
         }
@@ -63,40 +64,50 @@ impl Ledger {
         self.certifications.len() as u64
     }
 
-    /// The designated revocations in `cert` by the revoker whose primary key packet has this body.
+    /// The designated revocations in `cert` by the revoker whose primary key packet has this body. `None` if that is not known
+    /// and would take long, in a ledger with a limit: then the certificate has to be evaluated again.
     pub(crate) fn designated(
         &self,
         cert: &Cert,
         by: Fingerprint,
         body: &[u8],
-    ) -> Vec<DesignatedRevocation> {
+    ) -> Option<Vec<DesignatedRevocation>> {
         match self.designated.get(&name(cert, by, body)) {
-            Some(known) => known.clone(),
-            None => cert.revocations_by(by, body),
+            Some(known) => Some(known.clone()),
+            None if self.is_limited() && cert.revocations_tried(by) > FEW => None,
+            None => Some(cert.revocations_by(by, body)),
         }
     }
 
-    /// The same, and keeps them.
+    /// The same, and keeps them. `None` above the limit.
     pub(crate) fn keep_designated(
         &mut self,
         cert: &Cert,
         by: Fingerprint,
         body: &[u8],
-    ) -> Vec<DesignatedRevocation> {
+    ) -> Option<Vec<DesignatedRevocation>> {
         let name = name(cert, by, body);
         if let Some(known) = self.designated.get(&name) {
-            return known.clone();
+            return Some(known.clone());
         }
-        let number = u32::try_from(cert.revocations_naming(by).count()).unwrap_or(u32::MAX);
+        let number = u32::try_from(cert.revocations_tried(by)).unwrap_or(u32::MAX);
         self.cost = self.cost.saturating_add(cost_of_signature(body).saturating_mul(number));
         if self.allowed.is_some_and(|allowed| self.cost > allowed) {
-            return Vec::new();
+            return None;
         }
         let made = cert.revocations_by(by, body);
         self.designated.insert(name, made.clone());
-        made
+        Some(made)
+    }
+
+    /// Whether the verdicts have a limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.allowed.is_some()
     }
 }
+
+/// Revocations that are verified at once, while the store is locked.
+const FEW: usize = 4;
 
 fn name(cert: &Cert, by: Fingerprint, body: &[u8]) -> [u8; 32] {
     let length = (body.len() as u64).to_be_bytes();

@@ -256,6 +256,25 @@ impl Store {
         }
     }
 
+    /// Evaluates some of the certificates again that name a new certificate as their revoker, and that a write with a limit has
+    /// left for later. Returns whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] or any error of a write; the rest stays for later.
+    pub fn follow_revokers(&mut self, now: Timestamp) -> Result<bool, StoreError> {
+        if !self.run(revoker::are_followers_left)? {
+            return Ok(false);
+        }
+        let now = now.seconds();
+        self.transaction(|connection, mut last| {
+            let turned = revoker::follow_later(connection, &mut last, now)?;
+            let goes_on = turned.is_some();
+            trust::follow(connection, turned.unwrap_or_default(), now, &Ledger::default())?;
+            Ok(goes_on)
+        })
+    }
+
     /// The size of the store on disk.
     ///
     /// # Errors

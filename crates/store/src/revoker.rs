@@ -35,14 +35,14 @@ impl Store {
 }
 
 /// Applies the designated revocations by revokers in the store to the `summary` of `cert` at `now`, in seconds
-/// since 1970.
+/// since 1970. Returns whether all of them are known; only a ledger with a limit lacks some.
 pub(crate) fn ask(
     connection: &Connection,
     cert: &Cert,
     summary: &mut Summary,
     now: u32,
     ledger: &Ledger,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let look_up = |by| primary_key(connection, by);
     ask_with(summary, now, look_up, |by, body| ledger.designated(cert, by, body))
 }
@@ -51,25 +51,30 @@ fn ask_with(
     summary: &mut Summary,
     now: u32,
     look_up: impl Fn(Fingerprint) -> rusqlite::Result<Option<Vec<u8>>>,
-    made: impl FnMut(Fingerprint, &[u8]) -> Vec<DesignatedRevocation>,
-) -> rusqlite::Result<()> {
+    mut made: impl FnMut(Fingerprint, &[u8]) -> Option<Vec<DesignatedRevocation>>,
+) -> rusqlite::Result<bool> {
     if summary.revokers.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
-    let mut failure = None;
+    let (mut failure, mut is_complete) = (None, true);
     let look_up = |by| {
         look_up(by).unwrap_or_else(|error| {
             failure = Some(error);
             None
         })
     };
-    summary.ask_revokers(now, look_up, made);
-    failure.map_or(Ok(()), Err)
+    summary.ask_revokers(now, look_up, |by, body| {
+        made(by, body).unwrap_or_else(|| {
+            is_complete = false;
+            Vec::new()
+        })
+    });
+    failure.map_or(Ok(is_complete), Err)
 }
 
 /// Does what [`ask`] and [`follow`] will do when `planned` certificates are written, without writing, and keeps the
 /// verdicts in `ledger`. Certificates without a number are new. Applies the revocations to the summaries, and returns the
-/// certificates in the store that name a new one as their revoker.
+/// certificates in the store that name a new one as their revoker: if the ledger has a limit, the first of them.
 pub(crate) fn rehearse(
     connection: &Connection,
     planned: &mut [(Option<i64>, &Cert, Summary)],
@@ -89,11 +94,16 @@ pub(crate) fn rehearse(
         ask_with(summary, now, look_up, |by, body| ledger.keep_designated(cert, by, body))?;
     }
     let mut followers = Vec::new();
+    let mut octets = 0;
     for id in naming(connection, new.keys().copied())? {
+        if ledger.is_limited() && (followers.len() == PIECE || octets >= PIECE_OCTETS) {
+            break;
+        }
         let Some((cert, verdicts)) = blob::intact(connection, id)?.and_then(|blob| blob.decode())
         else {
             continue;
         };
+        octets += cert.as_bytes().len();
         let mut summary = Summary::evaluate(&cert, &verdicts, now);
         ask_with(&mut summary, now, look_up, |by, body| ledger.keep_designated(&cert, by, body))?;
         followers.push((id, cert, summary));
@@ -137,6 +147,10 @@ pub(crate) fn naming(
     Ok(found)
 }
 
+/// Certificates that are evaluated again in one transaction while others wait for it, and their octets.
+const PIECE: usize = 50;
+const PIECE_OCTETS: usize = 2 << 20;
+
 /// Evaluates certificates again and stores their summaries. Returns those whose primary key changed between
 /// revoked and not revoked.
 pub(crate) fn renew(
@@ -146,28 +160,57 @@ pub(crate) fn renew(
     ledger: &Ledger,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut turned = Vec::new();
-    let mut select = connection.prepare_cached("SELECT summary FROM cert WHERE id = ?1")?;
-    let mut update = connection.prepare_cached("UPDATE cert SET summary = ?2 WHERE id = ?1")?;
     for id in certs {
-        let stored: Option<Vec<u8>> = select.query_row([id], |row| row.get(0)).optional()?;
-        // A check reports certificates that cannot be read.
-        let (Some(before), Some(blob)) = (stored, blob::intact(connection, id)?) else { continue };
-        let Some((cert, verdicts)) = blob.decode() else { continue };
-        let before = Summary::read(cert.fingerprint(), &before);
-        let mut summary = Summary::evaluate(&cert, &verdicts, now);
-        ask(connection, &cert, &mut summary, now, ledger)?;
-        if before.as_ref() == Some(&summary) {
-            continue;
-        }
-        let mut stored = Vec::new();
-        summary.write(&mut stored);
-        update.execute((id, stored))?;
-        let is_turned = |before: &Summary| before.primary.revoked != summary.primary.revoked;
-        if before.as_ref().is_none_or(is_turned) {
+        if let Renewed::Done { is_turned: true, .. } = renew_one(connection, id, now, ledger)? {
             turned.push(id);
         }
     }
     Ok(turned)
+}
+
+/// What came of evaluating a certificate again.
+enum Renewed {
+    Done {
+        is_turned: bool,
+        octets: usize,
+    },
+    /// The ledger does not have what it takes.
+    Unknown,
+}
+
+fn renew_one(
+    connection: &Connection,
+    id: i64,
+    now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<Renewed> {
+    let stored: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT summary FROM cert WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    let blob = blob::intact(connection, id)?;
+    let octets = blob.as_ref().map_or(0, |blob| blob.bytes.len());
+    let unchanged = Renewed::Done { is_turned: false, octets };
+    // A check reports certificates that cannot be read.
+    let (Some(before), Some((cert, verdicts))) = (stored, blob.and_then(|blob| blob.decode()))
+    else {
+        return Ok(unchanged);
+    };
+    let before = Summary::read(cert.fingerprint(), &before);
+    let mut summary = Summary::evaluate(&cert, &verdicts, now);
+    if !ask(connection, &cert, &mut summary, now, ledger)? {
+        return Ok(Renewed::Unknown);
+    }
+    if before.as_ref() == Some(&summary) {
+        return Ok(unchanged);
+    }
+    let mut stored = Vec::new();
+    summary.write(&mut stored);
+    connection
+        .prepare_cached("UPDATE cert SET summary = ?2 WHERE id = ?1")?
+        .execute((id, stored))?;
+    let is_turned = before.is_none_or(|before| before.primary.revoked != summary.primary.revoked);
+    Ok(Renewed::Done { is_turned, octets })
 }
 
 /// The certificates that name a revoker.
@@ -186,6 +229,9 @@ pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<(
 /// Evaluates certificates again after their revokers were added or removed. Returns those that changed between
 /// revoked and not revoked, and adds them to the change log. Certificates in `written` already have a log
 /// entry. `last` is the number of the last change.
+///
+/// With a limit, only the first are evaluated now, and [`follow_later`] does the rest: strangers can make any number of
+/// certificates that name somebody as their revoker.
 pub(crate) fn follow(
     connection: &Connection,
     revokers: impl IntoIterator<Item = Fingerprint>,
@@ -194,7 +240,97 @@ pub(crate) fn follow(
     now: u32,
     ledger: &Ledger,
 ) -> rusqlite::Result<Vec<i64>> {
-    let turned = renew(connection, naming(connection, revokers)?, now, ledger)?;
+    let turned = if ledger.is_limited() {
+        for revoker in revokers {
+            if !naming(connection, [revoker])?.is_empty() {
+                let handle = Handle::of_fingerprint(revoker);
+                connection
+                    .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, 0)")?
+                    .execute([format!("{FOLLOWED}{:016x}", handle.0)])?;
+            }
+        }
+        next_piece(connection, now, ledger)?.unwrap_or_default()
+    } else {
+        renew(connection, naming(connection, revokers)?, now, ledger)?
+    };
+    log_turned(connection, &turned, written, last, now)?;
+    Ok(turned)
+}
+
+/// Evaluates the next certificates that [`follow`] has left for later. Returns those that changed between revoked and not revoked,
+/// or `None` if nothing is left.
+pub(crate) fn follow_later(
+    connection: &Connection,
+    last: &mut i64,
+    now: u32,
+) -> rusqlite::Result<Option<Vec<i64>>> {
+    let turned = next_piece(connection, now, &Ledger::default())?;
+    log_turned(connection, turned.as_deref().unwrap_or_default(), &[], last, now)?;
+    Ok(turned)
+}
+
+/// The entries of `meta` with the revokers whose followers are evaluated again, by handle, and the last one that was.
+const FOLLOWED: &str = "followed:";
+
+/// Whether [`follow`] has left any certificates for later.
+pub(crate) fn are_followers_left(connection: &Connection) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM meta WHERE name >= 'followed:' AND name < 'followed;'")?
+        .exists([])
+}
+
+/// Evaluates the next certificates that name a revoker of [`FOLLOWED`]. `None` if there is none.
+fn next_piece(
+    connection: &Connection,
+    now: u32,
+    ledger: &Ledger,
+) -> rusqlite::Result<Option<Vec<i64>>> {
+    let entry: Option<(String, i64)> = connection
+        .prepare_cached(
+            "SELECT name, value FROM meta WHERE name >= 'followed:' AND name < 'followed;' LIMIT 1",
+        )?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((entry, mut done)) = entry else { return Ok(None) };
+    let handle = u64::from_str_radix(entry.trim_start_matches(FOLLOWED), 16).unwrap_or(0);
+    let ids: Vec<i64> = connection
+        .prepare_cached(
+            "SELECT cert FROM revoker WHERE handle = ?1 AND cert > ?2 ORDER BY cert LIMIT ?3",
+        )?
+        .query_map((handle.cast_signed(), done, PIECE as i64), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let (mut turned, mut octets_left) = (Vec::new(), PIECE_OCTETS);
+    let mut is_whole = ids.len() < PIECE;
+    for id in ids {
+        let Renewed::Done { is_turned, octets } = renew_one(connection, id, now, ledger)? else {
+            is_whole = false;
+            break;
+        };
+        done = id;
+        turned.extend(is_turned.then_some(id));
+        octets_left = octets_left.saturating_sub(octets);
+        if octets_left == 0 {
+            is_whole = false;
+            break;
+        }
+    }
+    if is_whole {
+        connection.prepare_cached("DELETE FROM meta WHERE name = ?1")?.execute([entry])?;
+    } else {
+        connection
+            .prepare_cached("UPDATE meta SET value = ?2 WHERE name = ?1")?
+            .execute((entry, done))?;
+    }
+    Ok(Some(turned))
+}
+
+fn log_turned(
+    connection: &Connection,
+    turned: &[i64],
+    written: &[i64],
+    last: &mut i64,
+    now: u32,
+) -> rusqlite::Result<()> {
     let mut update = connection.prepare_cached("UPDATE cert SET change = ?2 WHERE id = ?1")?;
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {
@@ -202,5 +338,5 @@ pub(crate) fn follow(
         log::append(connection, *last, now, *id, ChangeKind::Updated)?;
         update.execute((id, *last))?;
     }
-    Ok(turned)
+    Ok(())
 }

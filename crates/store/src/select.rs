@@ -308,7 +308,7 @@ impl Store {
         let mut found = self.holders(key, looks.saturating_add(1))?;
         let is_cut = found.len() > looks;
         found.truncate(looks);
-        let (mut rows, mut more) = (Vec::new(), false);
+        let (mut rows, mut more, mut octets_left) = (Vec::new(), false, ROWS_BYTES_MAX);
         let (mut owners, mut signed_back, mut others) = (0, 0, 0);
         for (id, holding) in found {
             let (count, room) = match holding {
@@ -318,11 +318,14 @@ impl Store {
                 Holding::Bound | Holding::Unbound if owners > 0 => break,
                 Holding::Bound | Holding::Unbound => (&mut others, HOLDERS_MAX),
             };
-            if *count == room {
+            if *count == room || octets_left == 0 {
                 more = true;
                 continue;
             }
-            let row = self.row_by_id(CertId::new(id))?.filter(|row| names_key(query, row));
+            let row = self.row_by_id(CertId::new(id))?;
+            octets_left =
+                octets_left.saturating_sub(row.as_ref().map_or(0, |row| memory_of(&row.summary)));
+            let row = row.filter(|row| names_key(query, row));
             *count += usize::from(row.is_some());
             rows.extend(row);
         }

@@ -13,6 +13,9 @@ pub(crate) enum EngineError {
     /// The signatures of certificates cost more CPU time than is allowed. Nothing was done.
     #[error("verifying the signatures takes too much CPU time")]
     TooCostly { needed: Duration, allowed: Duration },
+    /// What the engine has of certificates is too long to be changed together. Nothing was done.
+    #[error(transparent)]
+    TooLong(Cause),
     /// There is no room for the change. Nothing was done.
     #[error(transparent)]
     Full(Cause),
@@ -31,7 +34,10 @@ impl EngineError {
     /// The error of the software behind the engine, or else this one.
     pub(crate) fn into_cause(self) -> Cause {
         match self {
-            Self::Full(cause) | Self::Unavailable(cause) | Self::Failed(cause) => cause,
+            Self::TooLong(cause)
+            | Self::Full(cause)
+            | Self::Unavailable(cause)
+            | Self::Failed(cause) => cause,
             Self::TooCostly { .. } | Self::Closed => Arc::new(self),
         }
     }

@@ -457,7 +457,11 @@ mod tests {
     /// Adds a certificate, and returns its last change.
     async fn add(engine: &Engine, cert: Cert) -> Position {
         let (name, mut store) = (cert.fingerprint(), engine.reading().await.unwrap());
-        let preparation = Preparation { limits: Limits::default(), allowed: Duration::MAX };
+        let preparation = Preparation {
+            limits: Limits::default(),
+            allowed: Duration::MAX,
+            for_others: Duration::MAX,
+        };
         let intake = store.prepare(Arrival::Copies(vec![cert]), &preparation).await.unwrap();
         assert!(engine.write(intake, None).await.unwrap().is_written());
         let row = engine.reading().await.unwrap().row(name).await.unwrap();

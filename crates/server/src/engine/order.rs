@@ -15,9 +15,12 @@ use crate::clock;
 pub(crate) struct Preparation {
     /// The limits on each certificate.
     pub(crate) limits: Limits,
-    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`]. Signatures by keys that the engine
-    /// knows count, too.
+    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`], with what the engine has of them, and
+    /// with [`Self::for_others`].
     pub(crate) allowed: Duration,
+    /// The CPU time that signatures by other keys may take, on each of them, and in all that name a new one as their revoker.
+    /// Those beyond it are not verified, and nothing is refused for them.
+    pub(crate) for_others: Duration,
 }
 
 /// Certificates that are to be written.

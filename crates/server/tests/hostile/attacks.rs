@@ -28,7 +28,7 @@ const MORE_BYTES: usize = 512;
 ///
 /// Meanwhile others are served as ever, and the server takes at most [`MEMORY`] more. Afterwards GnuPG makes of the served
 /// certificate what it makes of the victim's own copy, and it is at most [`MORE_BYTES`] larger.
-fn under_attack<T: Send>(
+pub(crate) fn under_attack<T: Send>(
     server: &Site,
     victim: &Cert,
     attack: impl FnOnce() -> T + Send,
@@ -59,23 +59,23 @@ fn in_gpg(cert: &Cert) -> [Option<Vec<String>>; 2] {
 }
 
 /// The owner of a certificate, with a signing subkey.
-fn owner(user_id: &str) -> openpgp::Cert {
+pub(crate) fn owner(user_id: &str) -> openpgp::Cert {
     let past = SystemTime::now() - Duration::from_secs(7200);
     let builder = CertBuilder::new().set_creation_time(past).add_userid(user_id);
     builder.add_signing_subkey().add_transport_encryption_subkey().generate().unwrap().0
 }
 
-fn signer(cert: &openpgp::Cert) -> KeyPair {
+pub(crate) fn signer(cert: &openpgp::Cert) -> KeyPair {
     cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
 }
 
 /// The public part.
-fn public(cert: &openpgp::Cert) -> Cert {
+pub(crate) fn public(cert: &openpgp::Cert) -> Cert {
     Cert::parse(&cert.to_vec().unwrap()).unwrap()
 }
 
 /// The certificate with the given key and packets.
-fn packets<'a>(packets: impl IntoIterator<Item = (Tag, &'a [u8])>) -> Vec<u8> {
+pub(crate) fn packets<'a>(packets: impl IntoIterator<Item = (Tag, &'a [u8])>) -> Vec<u8> {
     let mut raw = Vec::new();
     for (tag, body) in packets {
         raw.extend([0xc0 | tag.0, 255]);
@@ -101,7 +101,7 @@ fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
 }
 
 /// A version 4 signature with further subpackets in the unhashed area.
-fn with_unhashed(body: &[u8], more: &[u8]) -> Vec<u8> {
+pub(crate) fn with_unhashed(body: &[u8], more: &[u8]) -> Vec<u8> {
     let std::ops::Range { start, end } = unhashed(body);
     let length = u16::try_from(end - start - 2 + more.len()).unwrap().to_be_bytes();
     [&body[..start], &length, &body[start + 2..end], more, &body[end..]].concat()
@@ -119,15 +119,15 @@ fn forged(kind: u8, created: u32, signer: u64) -> Vec<u8> {
     body
 }
 
-fn read(cert: &Cert) -> openpgp::Cert {
+pub(crate) fn read(cert: &Cert) -> openpgp::Cert {
     openpgp::Cert::from_bytes(cert.as_bytes()).unwrap()
 }
 
-fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
     cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE).map(|packet| packet.body)
 }
 
-fn revocation(cert: &openpgp::Cert) -> Signature {
+pub(crate) fn revocation(cert: &openpgp::Cert) -> Signature {
     CertRevocationBuilder::new()
         .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
         .unwrap()
@@ -136,7 +136,7 @@ fn revocation(cert: &openpgp::Cert) -> Signature {
 }
 
 /// The line of the primary key in a listing.
-fn primary_line(listing: &str) -> Vec<String> {
+pub(crate) fn primary_line(listing: &str) -> Vec<String> {
     let line = listing.lines().find(|line| line.starts_with("pub:")).unwrap();
     line.split(':').map(str::to_owned).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide};
@@ -44,15 +45,15 @@ impl Map {
         let offers = certs.into_iter().map(|cert| self.offer(cert, joining)).collect();
         let (limits, now) = (&self.limits, NOW.into());
         let rules = Rules { limits, verification: Verification::Full, now, views: &[View::Sks] };
-        let decided = decide(offers, &rules, |on, id, _| {
+        let issuers = |on: &Cert, id| {
             let named = self.certs.values().filter(|known| known.cert.fingerprint().key_id() == id);
             let issuers = named.map(|known| PossibleIssuer {
                 key: known.cert.packets().next().unwrap().body.to_vec(),
                 is_certified: known.cert.is_certified_by(on),
             });
             Ok::<_, Infallible>(issuers.collect())
-        });
-        let Ok(decided) = decided;
+        };
+        let Ok(decided) = decide(offers, &rules, issuers, |_| Ok(Duration::MAX));
         let written = names.into_iter().zip(decided).map(|(name, decided)| {
             if let Some(record) = decided.record {
                 assert_eq!(record.cert.fingerprint(), name);

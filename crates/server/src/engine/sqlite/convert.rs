@@ -15,6 +15,7 @@ impl From<Arc<StoreError>> for EngineError {
     fn from(error: Arc<StoreError>) -> Self {
         match *error {
             StoreError::TooCostly { needed, allowed } => Self::TooCostly { needed, allowed },
+            StoreError::TooLong { .. } => Self::TooLong(error),
             StoreError::Full { .. } | StoreError::TooLarge { .. } => Self::Full(error),
             StoreError::Busy { .. }
             | StoreError::ReadOnly { .. }
@@ -38,6 +39,7 @@ pub(crate) fn preparation(preparation: &Preparation) -> talaria_store::Preparati
         verification: Verification::Full,
         now: clock::now().into(),
         allowed: preparation.allowed,
+        for_others: preparation.for_others,
     }
 }
 

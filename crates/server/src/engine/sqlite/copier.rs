@@ -150,6 +150,7 @@ mod tests {
             verification: Verification::Deferred,
             now: 1_740_000_000.into(),
             allowed: Duration::MAX,
+            for_others: Duration::MAX,
         };
         let log = || std::fs::metadata(folder.path().join("certs.db-wal")).unwrap().len();
         let mut first = 0;

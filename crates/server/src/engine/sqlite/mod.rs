@@ -26,6 +26,7 @@ use talaria_store::{Layout, Store, StoreError};
 use super::error::{EngineError, OpenError};
 use super::facts::{Access, LINK_SECONDS_MAX, Note, Progress, Purpose};
 use super::order::{Conflict, Done, Intake, Order, Preparation, Terms};
+use crate::clock;
 use crate::turns::{TurnError, Turns};
 
 pub(crate) use reader::Reader;
@@ -125,7 +126,10 @@ impl Sqlite {
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
         let found = self.readers.certified().take_due();
         if found.is_empty() {
-            return self.change(|store| store.operator_mut().tidy()).await;
+            let step = |store: &mut Store| {
+                Ok(store.follow_revokers(clock::now().into())? || store.operator_mut().tidy()?)
+            };
+            return self.change(step).await;
         }
         self.change(move |store| store.keep_certified(&found)).await.map(|()| true)
     }

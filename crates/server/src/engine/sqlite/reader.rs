@@ -567,6 +567,7 @@ mod tests {
             verification: Verification::Full,
             now: 1_740_000_000.into(),
             allowed: Duration::MAX,
+            for_others: Duration::MAX,
         };
         let mut intakes = [store.prepare(certs, &preparation).unwrap()];
         store.write(&mut intakes, 1, 1_740_000_000.into()).unwrap();

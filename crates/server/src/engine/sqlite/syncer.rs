@@ -130,6 +130,7 @@ mod tests {
             verification: Verification::Full,
             now: 1_740_000_000.into(),
             allowed: Duration::MAX,
+            for_others: Duration::MAX,
         };
         let certs = certs(&Generate { first: number, count: 1, ..Generate::default() });
         let intake = store.prepare(certs, &preparation).unwrap();
