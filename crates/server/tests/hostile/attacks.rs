@@ -95,7 +95,7 @@ pub(crate) fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
 
 /// The octets of the unhashed area of a version 4 signature, with its length. The first octets of the digest follow, then
 /// the numbers.
-fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
+pub(crate) fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
     let start = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
     start..start + 2 + usize::from(u16::from_be_bytes([body[start], body[start + 1]]))
 }

@@ -12,7 +12,7 @@ use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{Cert, Key, PacketRef, Tag};
 
 use crate::attacks::{
-    bodies, owner, packets, primary_line, public, read, revocation, signer, under_attack,
+    bodies, owner, packets, primary_line, public, read, revocation, signer, under_attack, unhashed,
     with_unhashed,
 };
 use crate::site::{Site, config, gpg, home, newer_gpg, wait_for};
@@ -162,8 +162,7 @@ fn other_writings_of_a_designated_revocation_do_not_displace_it() {
     let revoked = public(&alice.clone().insert_packets(real).unwrap().0);
     let server = Site::apart(&[public(&revoker), revoked.clone()], config());
     // The lengths of the numbers in bits are not signed.
-    let values = talaria_cert::Signature::parse(&body).unwrap().numbers.len();
-    let start = body.len() - values;
+    let start = unhashed(&body).end + 2;
     let writings = (1..=6_u16).map(|less| {
         let mut other = body.clone();
         let bits = u16::from_be_bytes([other[start], other[start + 1]]);
@@ -251,11 +250,11 @@ fn a_stranger_revokes_no_key_of_others() {
         .build(&mut signer(&mallory), &alice, None)
         .unwrap();
     let naming = SignatureBuilder::new(SignatureType::DirectKey)
-        .set_revocation_key(vec![RevocationKey::new(
+        .set_revocation_key(RevocationKey::new(
             mallory.primary_key().key().pk_algo(),
             mallory.fingerprint(),
             false,
-        )])
+        ))
         .unwrap()
         .sign_direct_key(&mut signer(&mallory), alice.primary_key().key())
         .unwrap();
@@ -284,9 +283,8 @@ fn what_is_kept_in_another_packet_is_not_refused() {
             for n in 0..8 {
                 let mut body = packet.body.to_vec();
                 // Shorter than the genuine one, and before it.
-                let parsed = talaria_cert::Signature::parse(&body).unwrap();
-                let (hashed, unhashed) = (parsed.hashed.len(), parsed.unhashed_area.len());
-                body.splice(hashed..hashed + 2 + unhashed, [0, 0]);
+                let area = unhashed(&body);
+                body.splice(area, [0, 0]);
                 let body = with_unhashed(&body, &[2, 100, n]);
                 raw.extend(packets([(Tag::SIGNATURE, &body[..])]));
             }
