@@ -774,24 +774,26 @@ fn an_upload_above_its_budget_is_refused_whole_before_any_work() {
     assert_serves(&server, &certs[0]);
 }
 
-/// Signatures by keys in the store have to be verified before some of them are dropped, and count, too.
+/// Signatures by keys in the store have to be verified before some of them are dropped. They refuse nothing, and take a quarter
+/// of the budget.
 #[test]
-fn signatures_by_known_keys_are_within_the_budget() {
+fn signatures_by_known_keys_have_a_part_of_the_budget() {
     let _alone = alone();
     let certs = generated(2);
     let (slow, _) = slow_owner();
     let mut config = config();
     config.policy.upload_cpu_ms = 1000;
-    let server = Site::with(&[certs[0].clone(), slow.clone()], config);
-    let before = server.metric("last_change");
-    // The same signatures on a certificate of somebody else, with a fast key.
+    let server = Site::apart(&[certs[0].clone(), slow.clone()], config);
+    // The same signatures on a certificate of somebody else, with a fast key. To verify all of them takes 2.3 s.
     let forged = Cert::parse(&forged_by_owner(&slow, 3000)).unwrap();
     let bodies = forged.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
     let raw =
         with_signatures(&certs[0], &bodies.map(|packet| packet.body.to_vec()).collect::<Vec<_>>());
+    let before = server.process().cpu();
     let reply = server.post("/pks/v2/certs", "application/pgp-keys", &raw);
-    assert_eq!(reply.status, 413, "{}", reply.text());
-    assert_eq!(server.metric("last_change"), before);
+    let taken = server.process().cpu().saturating_sub(before);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(taken < Duration::from_millis(1000), "{taken:?}");
     assert_serves(&server, &certs[0]);
 }
 
