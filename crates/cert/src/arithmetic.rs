@@ -3,6 +3,8 @@
 //!
 //! [`crate::verify`] has faster paths for common algorithms, with the same results.
 
+use std::borrow::Cow;
+
 use openssl::bn::{BigNum, BigNumContext, BigNumRef};
 use openssl::dsa::{Dsa, DsaSig};
 use openssl::ec::{EcGroup, EcKey, EcPoint};
@@ -15,7 +17,7 @@ use openssl::sign::Verifier;
 
 use crate::ed25519::PublicKey;
 use crate::key::Material;
-use crate::verify::{ed25519_legacy, mpi};
+use crate::verify::{eddsa_legacy, mpi};
 use crate::{Curve, Key, Signature, Verdict};
 
 /// Longest modulus of an RSA key that is accepted, as in OpenSSL: 16,384 bits.
@@ -27,6 +29,12 @@ const DSA_MODULUS_BITS_MAX: i32 = 4096;
 
 /// Longest order of a DSA key that is accepted; gpg makes no DSA keys with more than 512 bits.
 const ORDER_BITS_MAX: i32 = 512;
+
+/// The order of the group of Ed448.
+const ED448_ORDER: &str = concat!(
+    "3fffffffffffffffffffffffffffffffffffffffffffffffffffffff7cca23e9c44edb49aed63690216cc2728dc58f55",
+    "2378c292ab5844f3",
+);
 
 /// Whether `key` made this signature on this digest.
 pub(crate) fn is_right(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -> bool {
@@ -42,14 +50,21 @@ pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -
         (Material::Dsa { p, q, g, y }, 17) => dsa([p, q, g, y], digest, numbers),
         (Material::Ec { curve: Some(curve), point }, 19) => ecdsa(curve, point, digest, numbers),
         (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
-            ed25519_legacy(numbers)
+            eddsa_legacy::<64>(numbers)
                 .ok_or(Verdict::Malformed)
                 .map(|signed| ed25519(point, digest, &signed))
         }
-        (Material::Ec { curve: Some(Curve::Ed448), point: [0x40, point @ ..] }, 22) => {
+        (Material::Ec { curve: Some(Curve::Ed448), point: [0x40, point @ ..] }, 22)
+            if point.len() == 57 =>
+        {
             // The first number has both halves, after a prefix octet.
             let both = mpi(numbers).and_then(|(both, _)| both.get(1..));
             both.ok_or(Verdict::Malformed).and_then(|both| ed448(point, digest, both))
+        }
+        (Material::Ec { curve: Some(Curve::Ed448), point }, 22) => {
+            // GnuPG writes no prefixes: neither to the point nor to the two numbers.
+            let both = eddsa_legacy::<114>(numbers).ok_or(Verdict::Malformed);
+            both.and_then(|both| ed448(point, digest, &both))
         }
         (Material::Native(point), 27) => {
             let signed = numbers.get(..64).ok_or(Verdict::Malformed);
@@ -193,6 +208,29 @@ fn ed448(point: &[u8], digest: &[u8], signed: &[u8]) -> Right {
     let Ok(key) = PKey::public_key_from_raw_bytes(point, Id::ED448) else { return Ok(false) };
     let mut verifier = Verifier::new_without_digest(&key).map_err(unsupported)?;
     Ok(verifier.verify_oneshot(signed, digest).unwrap_or(false))
+}
+
+/// A little-endian number, the second half of an Ed448 signature, below the order of the group (RFC 8032, section 5.2).
+/// Borrowed if it is.
+pub(crate) fn below_order_of_ed448(octets: &[u8]) -> Cow<'_, [u8]> {
+    // The order is just below 2^446.
+    if let [.., 0..0x3f, 0] = octets {
+        return Cow::Borrowed(octets);
+    }
+    let reduced = || {
+        let number: Vec<u8> = octets.iter().rev().copied().collect();
+        let (number, order) = (BigNum::from_slice(&number)?, BigNum::from_hex_str(ED448_ORDER)?);
+        let (mut remainder, mut cx) = (BigNum::new()?, BigNumContext::new()?);
+        remainder.nnmod(&number, &order, &mut cx)?;
+        remainder.to_vec_padded(i32::try_from(octets.len()).unwrap_or(i32::MAX))
+    };
+    match reduced() {
+        Ok(mut reduced) => {
+            reduced.reverse();
+            if reduced == octets { Cow::Borrowed(octets) } else { Cow::Owned(reduced) }
+        }
+        Err(_) => Cow::Borrowed(octets),
+    }
 }
 
 /// Whether an uncompressed point is on the curve.

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 
 use crate::hash::md5;
 use crate::packet::{self, PacketRef, Tag, packets};
+use crate::signature::kind;
 use crate::{Fingerprint, Key, Reason};
 
 /// Maximum number of packets in a certificate: a million, so that the memory kept per packet stays
@@ -56,16 +57,42 @@ fn order(a: &PacketRef<'_>, b: &PacketRef<'_>) -> Ordering {
     rank(a.tag).cmp(&rank(b.tag)).then_with(|| a.body.cmp(b.body))
 }
 
+/// Whether a signature can only be one on the primary key, wherever it stands.
+fn is_for_primary(body: &[u8]) -> bool {
+    match *body {
+        [2 | 3, _, kind, ..] | [4..=6, kind, ..] => {
+            matches!(kind, kind::DIRECT_KEY | kind::KEY_REVOCATION)
+        }
+        _ => false,
+    }
+}
+
 impl Cert {
     /// Reads one certificate: a primary key and all packets that follow it.
     ///
     /// Packets that are local to a keyring (trust, marker) are dropped, and so is the secret part of
     /// a secret key. All other packets are kept, also those of unknown kinds.
     ///
+    /// Key revocations and direct-key signatures belong to the primary key wherever they stand, for example at the end.
+    ///
     /// # Errors
     ///
     /// When a packet is cut off or the primary key is malformed.
     pub fn parse(raw: &[u8]) -> Result<Self, Reason> {
+        Self::read(raw, is_for_primary)
+    }
+
+    /// As [`Self::parse`], but signatures belong to the component before them, as [`Self::from_canonical`] reads them. Earlier
+    /// releases stored key revocations behind user IDs and subkeys.
+    ///
+    /// # Errors
+    ///
+    /// When a packet is cut off or the primary key is malformed.
+    pub fn parse_in_place(raw: &[u8]) -> Result<Self, Reason> {
+        Self::read(raw, |_| false)
+    }
+
+    fn read(raw: &[u8], is_for_primary: impl Fn(&[u8]) -> bool) -> Result<Self, Reason> {
         let mut components: Vec<Component<'_>> = Vec::with_capacity(4);
         for (number, packet) in packets(raw).enumerate() {
             if number == PACKETS_MAX {
@@ -73,10 +100,14 @@ impl Cert {
             }
             let PacketRef { tag, body } = packet?;
             match tag {
-                Tag::SIGNATURE => match components.last_mut() {
-                    Some(component) => component.signatures.push(body),
-                    None => return Err(Reason::NoPrimary { tag: tag.0 }),
-                },
+                Tag::SIGNATURE => {
+                    let component = if is_for_primary(body) {
+                        components.first_mut()
+                    } else {
+                        components.last_mut()
+                    };
+                    component.ok_or(Reason::NoPrimary { tag: tag.0 })?.signatures.push(body);
+                }
                 tag if tag.is_local() => {}
                 tag if components.is_empty() != tag.is_primary() => {
                     return Err(Reason::NoPrimary { tag: tag.0 });
@@ -341,17 +372,25 @@ mod tests {
     /// The smallest version 4 RSA key.
     const PRIMARY: &[u8] = &[4, 0, 0, 0, 1, 1, 0, 9, 1, 1, 0, 2, 3];
 
+    /// Starts of signatures that belong on the primary key.
+    const FOR_PRIMARY: [&[u8]; 3] = [&[4, 0x20], &[6, 0x1f, 1], &[3, 5, 0x20]];
+
+    fn signature() -> impl Strategy<Value = Vec<u8>> {
+        let for_primary = prop::sample::select(FOR_PRIMARY.map(<[u8]>::to_vec).to_vec());
+        let on_subkey = Just(vec![4, 0x28]);
+        prop_oneof![4 => prop::collection::vec(0u8..3, 0..4), 1 => for_primary, 1 => on_subkey]
+    }
+
     /// A component with signatures. There are only a few different ones, so that copies overlap.
     fn component() -> impl Strategy<Value = (u8, Vec<u8>, Vec<Vec<u8>>)> {
         let tag = prop_oneof![Just(13u8), Just(14), Just(17), Just(21), Just(40), Just(63)];
         let body = prop::collection::vec(0u8..3, 0..3);
-        let signature = prop::collection::vec(0u8..3, 0..4);
-        (tag, body, prop::collection::vec(signature, 0..4))
+        (tag, body, prop::collection::vec(signature(), 0..4))
     }
 
     /// A copy of always the same certificate: any components in any order, some of them repeated.
     fn raw() -> impl Strategy<Value = Vec<u8>> {
-        let direct = prop::collection::vec(prop::collection::vec(0u8..3, 0..4), 0..3);
+        let direct = prop::collection::vec(signature(), 0..3);
         (direct, prop::collection::vec(component(), 0..6)).prop_map(|(direct, components)| {
             let mut out = Vec::new();
             packet::write(&mut out, Tag::PUBLIC_KEY, PRIMARY);
@@ -389,9 +428,26 @@ mod tests {
         #[test]
         fn canonical_form_loses_nothing(raw in raw()) {
             let cert = Cert::parse(&raw).unwrap();
-            prop_assert_eq!(set(cert.as_bytes()), set(&raw));
+            let primary = PacketRef { tag: Tag::PUBLIC_KEY, body: PRIMARY };
+            let expected = set(&raw).into_iter().map(|(component, body)| {
+                let is_for_primary = body.is_some_and(|body| FOR_PRIMARY.contains(&body));
+                (if is_for_primary { primary } else { component }, body)
+            });
+            prop_assert_eq!(set(cert.as_bytes()), expected.collect());
             prop_assert_eq!(&Cert::parse(cert.as_bytes()).unwrap(), &cert);
             prop_assert_eq!(&Cert::from_canonical(cert.as_bytes().to_vec()).unwrap(), &cert);
+        }
+
+        /// Earlier releases left signatures where they stood.
+        #[test]
+        fn stored_certificates_stay_as_they_are(a in raw(), b in raw()) {
+            let [old, other] = [&a, &b].map(|raw| Cert::parse_in_place(raw).unwrap());
+            prop_assert_eq!(set(old.as_bytes()), set(&a));
+            prop_assert_eq!(&Cert::from_canonical(old.as_bytes().to_vec()).unwrap(), &old);
+            prop_assert_eq!(&Cert::parse_in_place(old.as_bytes()).unwrap(), &old);
+            // It does not matter when they get their new form.
+            let joined = Cert::parse(old.union(&other).as_bytes()).unwrap();
+            prop_assert_eq!(joined, Cert::parse(&a).unwrap().union(&Cert::parse(&b).unwrap()));
         }
 
         /// Gossip delivers copies in any order and repeatedly.
@@ -440,6 +496,23 @@ mod tests {
         assert!(Cert::parse(&raw).is_ok());
         raw.extend_from_slice(&[0xc2, 0]);
         assert_eq!(Cert::parse(&raw), Err(Reason::TooManyPackets { max: PACKETS_MAX }));
+    }
+
+    /// `cat key.pgp revocation.pgp` puts the revocation behind a user ID or a subkey.
+    #[test]
+    fn revocations_at_the_end_are_on_the_primary_key() {
+        let [revocation, direct, subkey_revocation] = [&[4, 0x20], &[4, 0x1f], &[4, 0x28]];
+        let (user_id, user_id_body) = (Tag::USER_ID, b"Alice");
+        let mut raw = Vec::new();
+        packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
+        packet::write(&mut raw, user_id, user_id_body);
+        for body in [revocation, direct, subkey_revocation] {
+            packet::write(&mut raw, Tag::SIGNATURE, body);
+        }
+        let cert = Cert::parse(&raw).unwrap();
+        let components = cert.components();
+        assert_eq!(components[0].signatures, [direct, revocation]);
+        assert_eq!(components[1].signatures, [subkey_revocation]);
     }
 
     /// Packets that are local to a keyring are not part of a certificate.

@@ -1,5 +1,7 @@
 //! Reasons why bytes are not a certificate.
 
+use crate::Tag;
+
 /// Why a certificate, or the bytes at the place of one, could not be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -58,7 +60,7 @@ pub enum Reason {
         max: usize,
     },
     /// A packet outside of any certificate.
-    #[error("packet of type {tag} comes before any primary key")]
+    #[error("{}", no_primary(*tag))]
     NoPrimary {
         /// Packet type.
         tag: u8,
@@ -93,6 +95,13 @@ pub enum Reason {
     /// A reader of a container format (keybox, SQLite, ...) could not read an entry.
     #[error("{0}")]
     Container(String),
+}
+
+fn no_primary(tag: u8) -> String {
+    if tag == Tag::SIGNATURE.0 {
+        return "a signature comes before any primary key; send a revocation behind the certificate that it revokes".to_owned();
+    }
+    format!("packet of type {tag} comes before any primary key")
 }
 
 /// A certificate that was rejected, and its position.

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use curve25519_dalek::scalar::Scalar;
 
+use crate::arithmetic::below_order_of_ed448;
 use crate::hash::sha256;
 use crate::verify::mpi;
 use crate::{KeyId, Signature};
@@ -133,8 +134,14 @@ pub(crate) enum Claim {
     SignedOther,
 }
 
-/// Octets of an Ed448 signature of algorithm 22, with the octet before it.
-const ED448_PREFIXED: usize = 1 + 114;
+/// Octets of each half of an Ed25519 signature.
+const ED25519_HALF: usize = 32;
+
+/// Octets of each half of an Ed448 signature.
+const ED448_HALF: usize = 57;
+
+/// Octets of an Ed448 signature of algorithm 22 in one number, with the octet before it.
+const ED448_PREFIXED: usize = 1 + 2 * ED448_HALF;
 
 impl<'a> Signature<'a> {
     /// The name of the signature: SHA-256 over its identity.
@@ -157,24 +164,24 @@ impl<'a> Signature<'a> {
     }
 
     /// The numbers of the signature in their canonical form: no leading zeros, the right count of bits, nothing
-    /// behind them, and the second half of an Ed25519 signature below the order of the group. The octets as
-    /// they are, if they have another form.
+    /// behind them, and the second half of an Ed25519 or Ed448 signature below the order of the group. The two
+    /// numbers of Ed448 have 57 octets each, as GnuPG writes them: it does not read them without their leading zeros.
+    /// The octets as they are, if they have another form.
     ///
     /// A value of RSA that is not below the modulus is no signature of the key, and so is not reduced.
     pub(crate) fn value(&self) -> Cow<'a, [u8]> {
         match self.algorithm {
-            27 => {
-                let Some((both, rest)) = self.numbers.split_first_chunk::<64>() else {
+            27 | 28 => {
+                let half = if self.algorithm == 27 { ED25519_HALF } else { ED448_HALF };
+                let Some(both) = self.numbers.get(..2 * half) else {
                     return Cow::Borrowed(self.numbers);
                 };
-                let (r, s) = both.split_at(32);
-                let reduced = below_order(s);
-                if rest.is_empty() && reduced == s {
-                    return Cow::Borrowed(self.numbers);
+                let (r, s) = both.split_at(half);
+                match below_order(s) {
+                    Cow::Borrowed(_) => Cow::Borrowed(both),
+                    Cow::Owned(reduced) => Cow::Owned([r, &reduced].concat()),
                 }
-                Cow::Owned([r, &reduced].concat())
             }
-            28 => Cow::Borrowed(self.numbers.get(..114).unwrap_or(self.numbers)),
             _ => {
                 let mut rest = Some(self.numbers);
                 let canonical = self.for_canonical_numbers(|octets| {
@@ -195,31 +202,49 @@ impl<'a> Signature<'a> {
     fn for_canonical_numbers(&self, mut give: impl FnMut(&[u8])) -> Option<()> {
         let count = numbers_of(self.algorithm)?;
         let mut rest = self.numbers;
-        for at in 0..count {
+        let mut next = || {
             let (number, behind) = mpi(rest)?;
             rest = behind;
-            let reduced: [u8; 32];
-            let mut number = stripped(number);
-            if self.algorithm == 22 && at == 0 && number.len() == ED448_PREFIXED {
-                // Ed448: both halves follow a prefix, and the second number says nothing.
-                let bits = u16::try_from(ED448_PREFIXED * 8 - 1).ok()?;
-                [&bits.to_be_bytes()[..], &[0x40], &number[1..], &[0, 0]]
-                    .into_iter()
-                    .for_each(give);
-                return Some(());
-            }
-            if self.algorithm == 22 && at == 1 && !number.is_empty() && number.len() <= 32 {
-                let mut padded = [0; 32];
-                padded[32 - number.len()..].copy_from_slice(number);
-                reduced = below_order(&padded);
-                number = stripped(&reduced);
-            }
-            let bits =
-                number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize);
-            give(&u16::try_from(bits).ok()?.to_be_bytes());
+            Some(stripped(number))
+        };
+        let mut give = |number: &[u8]| {
+            // A leading zero has all its bits.
+            let zeros = number.first().map_or(0, |top| top.leading_zeros() as usize % 8);
+            give(&u16::try_from(number.len() * 8 - zeros).ok()?.to_be_bytes());
             give(number);
+            Some(())
+        };
+        if self.algorithm != 22 {
+            return (0..count).try_for_each(|_| give(next()?));
         }
-        Some(())
+        let r = next()?;
+        if r.len() == ED448_PREFIXED {
+            // Both halves of Ed448 follow a prefix, and the second number says nothing.
+            return give(&[&[0x40], &r[1..]].concat()).and_then(|()| give(&[]));
+        }
+        let s = next()?;
+        let longest = r.len().max(s.len());
+        if longest <= ED25519_HALF {
+            let s = padded::<ED25519_HALF>(s);
+            give(r).and_then(|()| give(stripped(&below_order(&s))))
+        } else if longest <= ED448_HALF {
+            let [r, s] = [r, s].map(padded::<ED448_HALF>);
+            give(&r).and_then(|()| give(&below_order(&s)))
+        } else {
+            give(r).and_then(|()| give(s))
+        }
+    }
+
+    /// Whether an Ed448 key may have made it: no other key makes numbers of that length.
+    pub(crate) fn may_be_ed448(&self) -> bool {
+        match self.algorithm {
+            28 => true,
+            22 => mpi(self.numbers).is_some_and(|(r, rest)| {
+                let s = mpi(rest).map_or(&[][..], |(s, _)| s);
+                stripped(r).len().max(stripped(s).len()) > ED25519_HALF
+            }),
+            _ => false,
+        }
     }
 
     /// Whether the packet has the value in its canonical form.
@@ -228,20 +253,19 @@ impl<'a> Signature<'a> {
     }
 
     /// Whether the packet has all numbers of its algorithm, none of them too long. False for algorithms that
-    /// are not known here. GnuPG 2.4 aborts at a number without octets, such as the second one of Ed448 in algorithm 22.
+    /// are not known here. GnuPG 2.4 aborts at a number without octets, such as the second one of Ed448 behind a prefix.
     pub(crate) fn has_readable_numbers(&self) -> bool {
         match self.algorithm {
-            27 => self.numbers.len() >= 64,
-            28 => self.numbers.len() >= 114,
+            27 => self.numbers.len() >= 2 * ED25519_HALF,
+            28 => self.numbers.len() >= 2 * ED448_HALF,
             algorithm => {
                 let Some(count) = numbers_of(algorithm) else { return false };
-                let mut rest = self.numbers;
-                (0..count).all(|at| {
+                let value = self.value();
+                let mut rest = &value[..];
+                (0..count).all(|_| {
                     let Some((number, behind)) = mpi(rest) else { return false };
                     rest = behind;
-                    let bytes = stripped(number).len();
-                    let is_ed448 = algorithm == 22 && at == 0 && bytes == ED448_PREFIXED;
-                    (1..=NUMBER_BITS_MAX / 8).contains(&bytes) && !is_ed448
+                    (1..=NUMBER_BITS_MAX / 8).contains(&stripped(number).len())
                 })
             }
         }
@@ -262,20 +286,38 @@ fn stripped(number: &[u8]) -> &[u8] {
     &number[zeros..]
 }
 
-/// The second half of an Ed25519 signature, a little-endian number, below the order of the group.
-fn below_order(octets: &[u8]) -> [u8; 32] {
-    let mut padded = [0; 32];
-    padded.copy_from_slice(octets);
-    // The order is just above 2^252.
-    if padded[31] < 0x10 {
-        return padded;
+/// The number with leading zeros. It must not be longer.
+fn padded<const BYTES: usize>(number: &[u8]) -> [u8; BYTES] {
+    let mut padded = [0; BYTES];
+    padded[BYTES - number.len()..].copy_from_slice(number);
+    padded
+}
+
+/// The second half of an Ed25519 or Ed448 signature, a little-endian number, below the order of the group. Borrowed if
+/// it is.
+fn below_order(octets: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(number) = <[u8; ED25519_HALF]>::try_from(octets) else {
+        return below_order_of_ed448(octets);
+    };
+    // The order of Ed25519 is just above 2^252.
+    if number[31] < 0x10 {
+        return Cow::Borrowed(octets);
     }
-    Scalar::from_bytes_mod_order(padded).to_bytes()
+    let reduced = Scalar::from_bytes_mod_order(number).to_bytes();
+    if reduced == number { Cow::Borrowed(octets) } else { Cow::Owned(reduced.to_vec()) }
 }
 
 #[cfg(test)]
 mod tests {
+    use openssl::bn::BigNum;
+
     use super::*;
+
+    /// The order of the group of Ed25519, 2^252 + 27742317777372353535851937790883648493, little-endian.
+    const ORDER: [u8; 32] = [
+        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
+        0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+    ];
 
     /// An Ed25519 signature of version 4 with these areas, digest octets and numbers.
     fn signature(hashed: &[u8], unhashed: &[u8], octets: [u8; 2], numbers: &[u8]) -> Vec<u8> {
@@ -328,6 +370,44 @@ mod tests {
         }
         let ed448 = [&[3, 0x97, 0x40][..], &[7; 114], &[0, 8, 0x80]].concat();
         assert!(!is_readable(&ed448));
+        // It would be served as the zero that it is.
+        assert!(!is_readable(&[&[0, 9, 1, 7, 1, 0][..], &ORDER].concat()));
+    }
+
+    /// GnuPG writes a leading zero with all its bits. Other programs leave it out.
+    #[test]
+    fn the_numbers_of_ed448_have_57_octets_each() {
+        let body = |numbers: &[u8]| signature(&[5, 2, 0, 0, 0, 9], &[], [1, 2], numbers);
+        let (r, s) = ([&[0, 0x1d][..], &[7; 55]].concat(), [&[0x8a][..], &[9; 55], &[0]].concat());
+        let written = [&[1, 0xc8][..], &r, &[1, 0xc8], &s].concat();
+        let exact = body(&written);
+        let exact = Signature::parse(&exact).unwrap();
+        assert!(exact.has_exact_value() && exact.has_readable_numbers() && exact.may_be_ed448());
+        let order = [
+            "f34458ab92c27823558fc58d72c26c219036d6ae49db4ec4e923ca7cffffffff",
+            "ffffffffffffffffffffffffffffffffffffffffffffff3f",
+        ];
+        let order = BigNum::from_hex_str(&order.concat()).unwrap().to_vec();
+        let mut sum = 0u16;
+        let above: Vec<u8> = s
+            .iter()
+            .zip(order.iter().chain(&[0]))
+            .map(|(a, b)| {
+                sum = u16::from(*a) + u16::from(*b) + (sum >> 8);
+                sum.to_be_bytes()[1]
+            })
+            .collect();
+        for other in [
+            [&[1, 0xbd][..], &r[1..], &[1, 0xc8], &s].concat(),
+            [&[1, 0xd0][..], &[0], &r, &[1, 0xc8], &s, &[5]].concat(),
+            [&[1, 0xc8][..], &r, &[1, 0xc8], &above].concat(),
+        ] {
+            let body = body(&other);
+            let signature = Signature::parse(&body).unwrap();
+            assert_eq!(*signature.value(), written);
+            assert_eq!(signature.id(), exact.id());
+            assert!(!signature.has_exact_value());
+        }
     }
 
     #[test]
@@ -344,11 +424,6 @@ mod tests {
             signature(&hashed, &[], [1, 2], &[0, 9, 1, 7, 0, 8, 0x80, 99]),
         ];
         same.push(body.clone());
-        // The order of the group is 2^252 + 27742317777372353535851937790883648493, little-endian.
-        const ORDER: [u8; 32] = [
-            0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9,
-            0xde, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
-        ];
         let id = |body: &[u8]| Signature::parse(body).unwrap().id();
         assert!(same.iter().all(|other| id(other) == id(&body)));
         let zero = signature(&hashed, &[], [1, 2], &[0, 9, 1, 7, 0, 0]);

@@ -1022,7 +1022,7 @@ fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
 }
 
 /// The bytes of a signature that are its identity.
-fn essential_bytes(signature: &Signature<'_>) -> usize {
+pub(crate) fn essential_bytes(signature: &Signature<'_>) -> usize {
     signature.hashed.len() + signature.salt.len() + signature.value().len()
 }
 

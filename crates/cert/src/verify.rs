@@ -99,12 +99,17 @@ pub enum Verification {
 /// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
 /// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict, and tries the primary key on
 /// every signature. Version 4 does not try it while all packets of a signature name other keys. Version 5 knows
-/// attestations ([`kind::ATTESTATION`]).
-pub const VERIFIER: u8 = 5;
+/// attestations ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second half of all.
+pub const VERIFIER: u8 = 6;
 
-/// Whether a version of the verifier judges signatures of a type as this one does.
-fn judges_alike(verifier: u8, kind: u8) -> bool {
-    verifier == VERIFIER || verifier == 4 && kind != kind::ATTESTATION
+/// Whether a version of the verifier judges a signature as this one does.
+fn judges_alike(verifier: u8, signature: &Signature<'_>) -> bool {
+    match verifier {
+        VERIFIER => true,
+        5 => !signature.may_be_ed448(),
+        4 => !signature.may_be_ed448() && signature.kind != kind::ATTESTATION,
+        _ => false,
+    }
 }
 
 /// Earlier verdicts, and the version of the verifier that made them.
@@ -122,12 +127,12 @@ impl Earlier<'_> {
     /// be verified again.
     ///
     /// A newer verifier than this one may know more, but this version cannot rely on it.
-    fn certain(&self, number: usize, (kind, algorithm): (u8, u8)) -> Option<Verdict> {
+    fn certain(&self, number: usize, signature: &Signature<'_>) -> Option<Verdict> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
             Verdict::Unchecked | Verdict::Other => false,
-            Verdict::Good => self.verifier >= 2 || matches!(algorithm, 1 | 3),
-            _ => judges_alike(self.verifier, kind),
+            Verdict::Good => self.verifier >= 2 || matches!(signature.algorithm, 1 | 3),
+            _ => judges_alike(self.verifier, signature),
         };
         (is_certain && self.verifier <= VERIFIER).then_some(verdict)
     }
@@ -136,8 +141,7 @@ impl Earlier<'_> {
     /// made it. A verdict that the key did not make it says no more, since there may be other packets now.
     fn certain_of(&self, variants: &Variants<'_>) -> Option<Verdict> {
         let signature = variants.signature()?;
-        let form = (signature.kind, signature.algorithm);
-        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, form));
+        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, &signature));
         known.min_by_key(|&verdict| match verdict {
             Verdict::Good => 0,
             Verdict::Foreign | Verdict::Certified => 2,
@@ -147,8 +151,7 @@ impl Earlier<'_> {
 
     /// Whether the primary key was tried on the signature, and another key has made it.
     fn says_tried(&self, variants: &Variants<'_>) -> bool {
-        let kind = variants.signature().map_or(0, |signature| signature.kind);
-        judges_alike(self.verifier, kind)
+        variants.signature().is_some_and(|signature| judges_alike(self.verifier, &signature))
             && variants.0.iter().any(|variant| {
                 let verdict = self.verdicts.get(variant.at);
                 matches!(verdict, Some(Verdict::Foreign | Verdict::Certified))
@@ -631,7 +634,7 @@ impl KeySetup {
                 arithmetic::verdict(key, signature, digest.as_bytes())
             }
             (Material::Ec { curve: Some(Curve::Ed25519), point: [0x40, point @ ..] }, 22) => {
-                self.ed25519(point, ed25519_legacy(signature.numbers), digest, defer)
+                self.ed25519(point, eddsa_legacy(signature.numbers), digest, defer)
             }
             (Material::Native(point), 27) => {
                 self.ed25519(point, signature.numbers.try_into().ok(), digest, defer)
@@ -706,13 +709,14 @@ pub(crate) fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(bits)).div_ceil(8))
 }
 
-/// The two MPIs of an `EdDSA` signature in version 4 form, as 64 octets.
-pub(crate) fn ed25519_legacy(numbers: &[u8]) -> Option<[u8; 64]> {
+/// The two MPIs of an `EdDSA` signature of algorithm 22, as 64 octets for Ed25519 or 114 for Ed448.
+pub(crate) fn eddsa_legacy<const BYTES: usize>(numbers: &[u8]) -> Option<[u8; BYTES]> {
+    let half = BYTES / 2;
     let (r, rest) = mpi(numbers)?;
     let (s, _) = mpi(rest)?;
-    let mut out = [0; 64];
-    out.get_mut(32usize.checked_sub(r.len())?..32)?.copy_from_slice(r);
-    out.get_mut(64usize.checked_sub(s.len()).filter(|&at| at >= 32)?..)?.copy_from_slice(s);
+    let mut out = [0; BYTES];
+    out.get_mut(half.checked_sub(r.len())?..half)?.copy_from_slice(r);
+    out.get_mut(BYTES.checked_sub(s.len()).filter(|&at| at >= half)?..)?.copy_from_slice(s);
     Some(out)
 }
 

@@ -593,7 +593,7 @@ fn read_entries(
             let integrity = entry.blob.integrity();
             let cert = match integrity {
                 Integrity::Bytes => Err(BYTES_DAMAGED.to_owned()),
-                _ => Cert::parse(&entry.blob.bytes).map_err(|reason| reason.to_string()),
+                _ => Cert::parse_in_place(&entry.blob.bytes).map_err(|reason| reason.to_string()),
             };
             let cert = cert.and_then(|cert| {
                 if cert.as_bytes() == entry.blob.bytes {

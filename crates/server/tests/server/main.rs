@@ -1,6 +1,7 @@
 //! The keyserver, from the side of its clients and peers.
 
 mod config;
+mod gnupg;
 mod gossip;
 mod hkp;
 mod mutations;

@@ -59,6 +59,21 @@ fn assert_found(store: &Store, certs: &[Cert]) {
     }
 }
 
+/// Earlier releases stored key revocations where they stood.
+#[test]
+fn a_revocation_behind_a_user_id_is_no_damage_and_a_reindex_moves_it() {
+    let folder = Folder::new();
+    let raw = [corpus(1)[0].as_bytes(), &[0xc2, 4, 4, 0x20, 1, 8]].concat();
+    let [old, new] = [Cert::parse_in_place(&raw), Cert::parse(&raw)].map(Result::unwrap);
+    assert_ne!(old, new);
+    let mut store = folder.filled(std::slice::from_ref(&old));
+    assert_clean(&store);
+    assert_eq!(contents(&store)[&old.fingerprint()], old.as_bytes());
+    finish(&mut store);
+    assert_eq!(contents(&store)[&old.fingerprint()], new.as_bytes());
+    assert_clean(&store);
+}
+
 #[test]
 fn all_derived_data_are_right_after_a_reindex() {
     let folder = Folder::new();
