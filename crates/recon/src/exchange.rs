@@ -21,7 +21,8 @@ use ask::Ask;
 use greet::{Agree, Greet};
 
 use crate::digest::Digest;
-use crate::message::GossipMessage;
+use crate::field::Zp;
+use crate::message::{Frame, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, kind_name};
 use crate::prefix::Prefix;
 use crate::tree::{PrefixTree, Subtree};
 
@@ -31,6 +32,10 @@ pub const FULL_BELOW: usize = 150;
 /// Maximum number of requests in one exchange; a walk through the whole tree of 10 million
 /// digests needs fewer.
 pub const REQUESTS_MAX: u64 = 1 << 20;
+
+/// The longest request, and the longest answer to a request by values, with up to 3,800 digests. Peers compare by
+/// digests below 150 of them.
+const SMALL_BYTES_MAX: usize = 64 << 10;
 
 /// The side of the connection that we are on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -114,6 +119,16 @@ pub enum ExchangeError {
     /// The peer gave up, and why, in its first words.
     #[error("the peer reported: {0:?}")]
     Peer(String),
+    /// The message is longer than any of its type has to be here.
+    #[error("the peer announced {announced} bytes as {found}, the limit is {max}")]
+    TooLong {
+        /// The announced data.
+        found: &'static str,
+        /// The announced length.
+        announced: u32,
+        /// The most bytes that are read.
+        max: usize,
+    },
     /// The message is known but makes no sense here.
     #[error("unexpected {found}, expected {due}")]
     Unexpected {
@@ -132,6 +147,29 @@ impl Exchange {
     #[must_use]
     pub fn start(role: ExchangeRole, settings: Settings, seed: u64, out: &mut Outbox) -> Self {
         Self::Greet(Greet::start(role, settings, seed, out))
+    }
+
+    /// Checks that a message of this type and length may come now. A caller that asks before the message has arrived
+    /// whole needs no memory for messages that [`Self::step`] would refuse.
+    ///
+    /// # Errors
+    ///
+    /// [`ExchangeError::Unexpected`] or [`ExchangeError::TooLong`].
+    pub fn admit(&self, frame: Frame) -> Result<(), ExchangeError> {
+        let found = kind_name(frame.kind);
+        let max = match (self, frame.kind) {
+            (_, 7) | (Self::Greet(_), 10) => Some(HANDSHAKE_BYTES_MAX),
+            (Self::Ask(state), 2) => state.missing_bytes_max(),
+            (Self::Ask(state), 3 | 4) => state.all_bytes_max(),
+            (Self::Answer(state), 2) => state.missing_bytes_max(),
+            (Self::Answer(_), 0 | 1 | 5 | 6) => Some(SMALL_BYTES_MAX),
+            _ => None,
+        };
+        let max = max.ok_or(ExchangeError::Unexpected { found, due: self.due() })?;
+        if frame.len as usize > max {
+            return Err(ExchangeError::TooLong { found, announced: frame.len, max });
+        }
+        Ok(())
     }
 
     /// Takes one message, appends the answers to `out`, and returns the next state.
@@ -247,6 +285,14 @@ impl Found {
 /// Our digests that are not in `theirs`, which is sorted; at most `max`.
 fn missing(ours: Subtree<'_>, theirs: &[Digest], max: usize) -> Vec<Digest> {
     ours.iter().filter(|digest| theirs.binary_search(digest).is_err()).take(max).collect()
+}
+
+/// The most bytes of a set of all that a peer has and we have not below a prefix. Digests are spread evenly, so each
+/// bit halves the set. Whoever makes certificates can crowd some of them below one prefix; they have to be as many as
+/// a whole answer of ours.
+fn set_bytes_max(prefix_bits: u32) -> usize {
+    let share = MESSAGE_BYTES_MAX >> prefix_bits.saturating_sub(ask::FULL_BITS_MIN).min(24);
+    share.max(REPLY_DIGESTS_MAX * Zp::BYTES + 5)
 }
 
 /// Characters of a text of a peer that are kept.

@@ -7,7 +7,8 @@
 //! the bodies.
 //!
 //! There are no sockets here, no clock and no OpenPGP: bytes go into a [`Decoder`], messages into
-//! the exchange, bytes for the peer come out of an [`Outbox`].
+//! the exchange, bytes for the peer come out of an [`Outbox`]. A caller that does not trust the peer asks
+//! [`Exchange::admit`] before it reads a message whole.
 //!
 //! ```text
 //! bytes --> Decoder --> GossipMessage --> Exchange::step --> Outbox --> bytes
@@ -72,7 +73,7 @@ pub use hashquery::{
     HASHQUERY_DIGESTS_MAX, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,
 };
 pub use message::{
-    BIT_QUANTUM, DecodeError, Decoder, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
+    BIT_QUANTUM, DecodeError, Decoder, Frame, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
     MESSAGE_BYTES_MAX, PeerConfig,
 };
 pub use poly::{Difference, reconcile};

@@ -3,7 +3,7 @@
 mod decoder;
 mod read;
 
-pub use decoder::Decoder;
+pub use decoder::{Decoder, Frame};
 pub(crate) use read::Reader;
 
 use crate::digest::Digest;
@@ -17,7 +17,8 @@ pub const BIT_QUANTUM: u32 = 2;
 /// at both peers.
 pub const M_BAR: u32 = 5;
 
-/// The longest message that is read. Hockeypuck has the same bound, SKS has none.
+/// The longest message that is read. Hockeypuck has the same bound, SKS has none. Within an exchange,
+/// [`Exchange::admit`](crate::Exchange::admit) has lower bounds for most messages.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// The longest message that is read before both peers agree to talk.
@@ -113,18 +114,9 @@ impl GossipMessage {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Config(_) => "configuration",
             Self::Passed => "acceptance",
             Self::Failed(_) => "refusal",
-            Self::Poly { .. } => "request by values",
-            Self::Full { .. } => "request by digests",
-            Self::Elements(_) => "set of missing digests",
-            Self::FullElements(_) => "set of all digests",
-            Self::SyncFail => "failure to compare",
-            Self::Done => "end",
-            Self::Flush => "flush",
-            Self::Error(_) => "error",
-            Self::DbRequest(_) | Self::DbReply(_) => "message of SKS to itself",
+            _ => kind_name(self.kind()),
         }
     }
 
@@ -265,6 +257,23 @@ impl PeerConfig {
             m_bar: m_bar.ok_or(missing)?,
             filters: filters.unwrap_or_default(),
         })
+    }
+}
+
+/// The name in errors of the messages with a type byte.
+pub(crate) fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "request by values",
+        1 => "request by digests",
+        2 => "set of missing digests",
+        3 => "set of all digests",
+        4 => "failure to compare",
+        5 => "end",
+        6 => "flush",
+        7 => "error",
+        8 | 9 => "message of SKS to itself",
+        10 => "configuration",
+        _ => "message of an unknown type",
     }
 }
 

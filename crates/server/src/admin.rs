@@ -37,7 +37,8 @@ impl Admin {
             ));
         }
         self.engine.check().await?;
-        self.engine.reading().await?.numbers().await?;
+        // Anybody may ask, as often as they like: one row is read.
+        self.engine.reading().await?.last_change().await?;
         Ok(ok(media::TEXT, "ready\n"))
     }
 
@@ -57,18 +58,13 @@ impl Admin {
     #[expect(clippy::cast_precision_loss, reason = "figures for plots")]
     async fn gauges(&self) -> Result<Vec<(&'static str, &'static str, f64)>, Refusal> {
         let certs = self.figures.certs_now().await?;
-        let numbers = self.engine.reading().await?.numbers().await?;
+        let last_change = self.engine.reading().await?.last_change().await?;
         let progress = self.engine.progress();
         let mut gauges = vec![
             ("certs", "Certificates in the store.", certs as f64),
-            ("last_change", "Number of the last change.", numbers.last_change as f64),
+            ("last_change", "Number of the last change.", last_change as f64),
             ("writes_waiting", "Uploads waiting for the disk.", progress.waiting as f64),
             ("commits", "Transactions since the start.", progress.commits as f64),
-            (
-                "gossip_unobtainable",
-                "Certificates that a peer announced and did not deliver.",
-                numbers.in_vain as f64,
-            ),
             ("uptime_seconds", "Seconds since the start.", self.started.elapsed().as_secs_f64()),
             ("resident_bytes", "Memory of the process.", resident_bytes() as f64),
             (
@@ -82,6 +78,10 @@ impl Admin {
                 (self.memory.answers.taken() + self.memory.small_answers.taken()) as f64,
             ),
         ];
+        if let Some(in_vain) = self.figures.in_vain().await {
+            let help = "Certificates that a peer announced and did not deliver.";
+            gauges.push(("gossip_unobtainable", help, in_vain as f64));
+        }
         for view in View::ALL {
             let Some(len) = self.engine.with_tree(view, PrefixTree::len) else { continue };
             let name = match view {

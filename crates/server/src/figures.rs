@@ -19,6 +19,9 @@ const CONTENTS_EVERY: Duration = Duration::from_secs(600);
 /// The maximum age of the changes.
 const CHANGES_EVERY: Duration = Duration::from_secs(60);
 
+/// The maximum age of the number of certificates that peers were asked for in vain.
+const IN_VAIN_EVERY: Duration = Duration::from_secs(10);
+
 /// The time that a visitor waits for the first figures.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -99,11 +102,18 @@ pub(crate) struct Figures {
     metrics: Arc<Metrics>,
     contents: Arc<Periodic<Contents>>,
     changes: Arc<Periodic<Changes>>,
+    in_vain: Arc<Periodic<u64>>,
 }
 
 impl Figures {
     pub(crate) fn new(engine: Engine, metrics: Arc<Metrics>) -> Self {
-        Self { engine, metrics, contents: Arc::default(), changes: Arc::default() }
+        Self {
+            engine,
+            metrics,
+            contents: Arc::default(),
+            changes: Arc::default(),
+            in_vain: Arc::default(),
+        }
     }
 
     /// The contents, counted within the last ten minutes or since the last visit. `None` if the first count takes longer than
@@ -117,6 +127,13 @@ impl Figures {
     pub(crate) async fn changes(&self) -> Option<Arc<Dated<Changes>>> {
         let compute = || changes(self.engine.clone(), Arc::clone(&self.metrics));
         self.changes.get(CHANGES_EVERY, compute).await
+    }
+
+    /// The number of certificates that peers were asked for in vain, counted within the last ten seconds or since the last
+    /// visit. `None` if the first count takes longer than visitors wait.
+    pub(crate) async fn in_vain(&self) -> Option<u64> {
+        let compute = || in_vain(self.engine.clone());
+        self.in_vain.get(IN_VAIN_EVERY, compute).await.map(|dated| dated.value)
     }
 
     /// The number of certificates as the trees have it: half a second old at most, and without a read.
@@ -154,6 +171,10 @@ async fn changes(engine: Engine, metrics: Arc<Metrics>) -> Result<Changes, Refus
     count(&metrics.counted, 1);
     let since = clock::today().saturating_sub(DAYS);
     engine.read(async move |store: &mut Reading| Ok(store.days(since).await?.changes)).await
+}
+
+async fn in_vain(engine: Engine) -> Result<u64, Refusal> {
+    engine.read(async move |store: &mut Reading| Ok(store.in_vain_count().await?)).await
 }
 
 #[cfg(test)]

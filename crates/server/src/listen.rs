@@ -1,19 +1,21 @@
 //! The sockets: accepting, TLS, the PROXY protocol, bounds and deadlines. It has no opinion about
 //! OpenPGP.
 
-use std::collections::HashMap;
+mod places;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
+use futures_util::future::{AbortHandle, Abortable, Aborted};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
@@ -23,7 +25,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -42,6 +44,9 @@ use crate::outgoing::Outgoing;
 use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
+
+use places::Place;
+pub(crate) use places::Places;
 
 /// Seconds that open requests get when the server goes down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -136,41 +141,6 @@ fn certified(certificate: &Path, key: &Path) -> io::Result<Arc<CertifiedKey>> {
         .map_err(|error| named(certificate, &error))
 }
 
-/// Connections by network.
-#[derive(Clone, Debug, Default)]
-struct Counts(Arc<Mutex<HashMap<IpNet, usize>>>);
-
-/// One of them.
-struct Counted {
-    counts: Counts,
-    net: IpNet,
-}
-
-impl Counts {
-    /// Counts a connection, unless its network has too many.
-    fn enter(&self, net: IpNet, max: usize) -> Option<Counted> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(net).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(Counted { counts: self.clone(), net })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.net) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.net);
-            }
-        }
-    }
-}
-
 /// The parts of a server that all sockets share.
 pub(crate) struct Front {
     pub(crate) settings: Settings,
@@ -179,23 +149,6 @@ pub(crate) struct Front {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) router: Router,
-}
-
-/// The places for connections, which all sockets of a kind share.
-#[derive(Clone, Debug)]
-pub(crate) struct Places {
-    permits: Arc<Semaphore>,
-    counts: Counts,
-}
-
-impl Places {
-    /// As many places as the settings say, for so many sockets.
-    pub(crate) fn new(http: &Http, sockets: usize) -> Self {
-        // Each socket takes a place before it waits for the next connection.
-        let permits = http.connections.saturating_add(sockets.saturating_sub(1));
-        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        Self { permits, counts: Counts::default() }
-    }
 }
 
 /// Serves a socket until `down` says so, then waits for open requests.
@@ -207,11 +160,10 @@ pub(crate) async fn serve(
     tls: Option<Arc<Tls>>,
     mut down: watch::Receiver<bool>,
 ) {
-    let Places { permits, counts } = places;
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &permits) => accepted,
+            accepted = accept(&front, &listener, &places) => accepted,
             _ = down.wait_for(|down| *down) => break,
         };
         let (stream, address, permit) = match accepted {
@@ -225,20 +177,27 @@ pub(crate) async fn serve(
         };
         count(&front.metrics.connections, 1);
         let _ = stream.set_nodelay(true);
+        let (end, ended) = AbortHandle::new_pair();
         let connection = Connection {
             front: Arc::clone(&front),
             via,
             acceptor: tls.as_ref().map(|tls| tls.acceptor.clone()),
-            counts: counts.clone(),
             watcher: graceful.watcher(),
         };
+        // At once, so that all connections with a place are known when the next one needs some room.
+        let (net, max) = connection.share(address.ip(), connection.is_behind_proxy());
+        let Some(place) = places.enter(permit, net, max, end) else {
+            count(&front.metrics.connections_refused, 1);
+            continue;
+        };
         let mut down = down.clone();
-        tokio::spawn(async move {
+        let begins = async move {
             tokio::select! {
-                () = connection.begin(stream, address, permit) => {}
+                () = connection.begin(stream, address, place) => {}
                 _ = down.wait_for(|down| *down) => {}
             }
-        });
+        };
+        tokio::spawn(Abortable::new(begins, ended));
     }
     drop(listener);
     tokio::select! {
@@ -248,35 +207,47 @@ pub(crate) async fn serve(
 }
 
 async fn accept(
+    front: &Front,
     listener: &TcpListener,
-    permits: &Arc<Semaphore>,
+    places: &Places,
 ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let permit = places.take(&front.metrics.connections_refused).await?;
     let (stream, address) = listener.accept().await?;
     Ok((stream, address, permit))
 }
-
-/// The places of a connection among all, and among those of its network.
-type Held = (OwnedSemaphorePermit, Counted);
 
 /// Everything that a connection needs.
 struct Connection {
     front: Arc<Front>,
     via: Via,
     acceptor: Option<TlsAcceptor>,
-    counts: Counts,
     watcher: hyper_util::server::graceful::Watcher,
 }
 
 impl Connection {
-    /// Finds out who connects and which version of HTTP the client speaks, and then serves it.
-    async fn begin(self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
-        let config = self.front.settings.load_full();
+    /// Whether the PROXY protocol names the client.
+    fn is_behind_proxy(&self) -> bool {
+        self.via == Via::Public && self.front.settings.load().http.proxy_protocol
+    }
+
+    /// The network of an address, and the number of connections that it may have.
+    fn share(&self, address: IpAddr, is_proxy: bool) -> (IpNet, usize) {
+        let config = self.front.settings.load();
         let http = &config.http;
-        let timeout = Duration::from_secs(http.timeout_s);
+        // All clients of an onion service and of a proxy come from one address.
+        let speaks_for_others = is_proxy
+            || matches!(self.via, Via::Onion | Via::Operator)
+            || is_in(&http.proxies, address);
+        let max = if speaks_for_others { http.connections } else { http.connections_per_network };
+        (config.rates.net(address), max)
+    }
+
+    /// Finds out who connects and which version of HTTP the client speaks, and then serves it.
+    async fn begin(self, stream: TcpStream, address: SocketAddr, mut place: Place) {
+        let timeout = Duration::from_secs(self.front.settings.load().http.timeout_s);
         let mut stream = Prefixed::new(stream);
         let mut client = address.ip();
-        if http.proxy_protocol && self.via == Via::Public {
+        if self.is_behind_proxy() {
             match tokio::time::timeout(timeout, stream.proxy_header()).await {
                 Ok(Ok(Some(address))) => client = address,
                 Ok(Ok(None)) => {}
@@ -286,41 +257,37 @@ impl Connection {
                 }
                 Err(_) => return,
             }
+            let (net, max) = self.share(client, false);
+            if !place.moves(net, max) {
+                count(&self.front.metrics.connections_refused, 1);
+                return;
+            }
         }
-        // All clients of an onion service and of a proxy come from one address.
-        let speaks_for_others =
-            self.via == Via::Onion || is_in(&http.proxies, client) || self.via == Via::Operator;
-        let max = if speaks_for_others { http.connections } else { http.connections_per_network };
-        let Some(counted) = self.counts.enter(config.rates.net(client), max) else {
-            count(&self.front.metrics.connections_refused, 1);
-            return;
-        };
-        let held = (permit, counted);
         match self.acceptor.clone() {
-            None => self.hear(stream, client, held).await,
+            None => self.hear(stream, client, place).await,
             Some(acceptor) => {
                 // A connection without TLS keeps no room for the handshake.
                 let accepting = acceptor.accept(stream).boxed();
                 if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
-                    self.hear(Prefixed::new(stream), client, held).boxed().await;
+                    self.hear(Prefixed::new(stream), client, place).boxed().await;
                 }
             }
         }
     }
 
     /// Waits until it is clear whether a client speaks HTTP/1 or HTTP/2.
-    async fn hear<S>(self, mut stream: Prefixed<S>, client: IpAddr, held: Held)
+    async fn hear<S>(self, mut stream: Prefixed<S>, client: IpAddr, place: Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let idle = Duration::from_secs(self.front.settings.load().http.idle_s);
         if let Ok(Ok(version)) = tokio::time::timeout(idle, stream.version()).await {
-            self.serve(stream, version, client, held);
+            self.serve(stream, version, client, place);
         }
     }
 
     /// Answers the requests of a connection in a task of its own, which needs no memory for what was before.
-    fn serve<S>(self, stream: Prefixed<S>, version: http::Version, client: IpAddr, held: Held)
+    fn serve<S>(self, stream: Prefixed<S>, version: http::Version, client: IpAddr, place: Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -341,13 +308,15 @@ impl Connection {
             let asker = Arc::clone(&asker);
             async move { Ok::<_, Infallible>(asker.answer(request).await) }.boxed()
         });
+        let (end, registration) = AbortHandle::new_pair();
+        place.serves(activity.clone(), end);
         let stream = TokioIo::new(Patient::new(stream, activity));
         // An async block would have room for a connection twice.
-        let end = move |ended: hyper::Result<()>| {
-            if let Err(error) = ended {
+        let end = move |ended: Result<hyper::Result<()>, Aborted>| {
+            if let Ok(Err(error)) = ended {
                 tracing::debug!(%error, "a connection ended");
             }
-            drop(held);
+            drop(place);
         };
         if version == http::Version::HTTP_2 {
             let connection = http2::Builder::new(TokioExecutor::new())
@@ -360,7 +329,7 @@ impl Connection {
                 .keep_alive_interval(Some(timeout))
                 .keep_alive_timeout(timeout)
                 .serve_connection(stream, service);
-            tokio::spawn(self.watcher.watch(connection).map(end));
+            tokio::spawn(Abortable::new(self.watcher.watch(connection), registration).map(end));
         } else {
             let connection = http1::Builder::new()
                 // Its timer would end idle connections as well, and start with each request.
@@ -369,7 +338,7 @@ impl Connection {
                 // A client may half-close the connection and still wait for the answer.
                 .half_close(true)
                 .serve_connection(stream, service);
-            tokio::spawn(self.watcher.watch(connection).map(end));
+            tokio::spawn(Abortable::new(self.watcher.watch(connection), registration).map(end));
         }
     }
 }

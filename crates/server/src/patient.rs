@@ -101,6 +101,12 @@ impl Activity {
         }
     }
 
+    /// The time since when no request is under way. `None` if one is, or an answer is not yet sent.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let active = self.lock();
+        (active.open == 0 && active.unsent == 0).then_some(active.idle_since)
+    }
+
     /// The time by which the head that has begun to arrive must be complete.
     fn head_due(&self) -> Option<Instant> {
         self.lock().head_due()

@@ -2,7 +2,10 @@
 
 use fastrand::Rng;
 
-use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
+use super::{
+    Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing,
+    set_bytes_max,
+};
 use crate::digest::Digest;
 use crate::field::{POINTS, Values, Zp};
 use crate::message::GossipMessage;
@@ -23,12 +26,14 @@ pub struct Answer {
     random: Rng,
     /// The number of whole sets of digests to which the peer may still answer with those that it lacks.
     invited: u64,
+    /// The shortest prefix, in bits, of such a set.
+    invited_bits: u32,
     sent: usize,
 }
 
 impl Answer {
     pub(super) fn new(found: Found, random: Rng) -> Self {
-        Self { found, random, invited: 0, sent: 0 }
+        Self { found, random, invited: 0, invited_bits: 128, sent: 0 }
     }
 
     pub(super) fn poly(
@@ -46,6 +51,7 @@ impl Answer {
             GossipMessage::Elements(offered)
         } else if ours.is_leaf() || ours.len() < FULL_BELOW {
             self.invited += 1;
+            self.invited_bits = self.invited_bits.min(prefix.bits());
             GossipMessage::FullElements(ours.iter().collect())
         } else {
             GossipMessage::SyncFail
@@ -89,6 +95,11 @@ impl Answer {
     pub(super) fn done(self, out: &mut Outbox) -> Exchange {
         out.flush();
         Exchange::Done(self.found.outcome(Ending::Complete))
+    }
+
+    /// The most bytes of a set of missing digests, `None` if none is due.
+    pub(super) fn missing_bytes_max(&self) -> Option<usize> {
+        (self.invited > 0).then(|| set_bytes_max(self.invited_bits))
     }
 
     pub(super) fn found(self) -> Found {

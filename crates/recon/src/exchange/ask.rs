@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 
 use super::answer::REPLY_DIGESTS_MAX;
-use super::{Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing};
+use super::{
+    Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, SMALL_BYTES_MAX,
+    missing, set_bytes_max,
+};
 use crate::digest::Digest;
 use crate::message::GossipMessage;
 use crate::prefix::Prefix;
@@ -16,7 +19,7 @@ pub const OUTSTANDING_MAX: usize = 100;
 
 /// Nodes with shorter prefixes are compared by values even if we have few digests: the peer may have
 /// millions, and would have to put all of them into one message. Equal sets cost the same either way.
-const FULL_BITS_MIN: u32 = 6;
+pub(super) const FULL_BITS_MIN: u32 = 6;
 
 /// The state of the acceptor: questions still to ask, and questions asked.
 #[derive(Debug)]
@@ -101,6 +104,20 @@ impl Ask {
             Some(Asked { by: By::Digests, .. }) => "a set of missing digests",
             None => "nothing",
         }
+    }
+
+    /// The most bytes of a set of missing digests, `None` if none is due.
+    pub(super) fn missing_bytes_max(&self) -> Option<usize> {
+        Some(match self.outstanding.front()? {
+            Asked { by: By::Values, .. } => SMALL_BYTES_MAX,
+            Asked { by: By::Digests, prefix } => set_bytes_max(prefix.bits()),
+        })
+    }
+
+    /// The same of a set of all digests, or of a failure to compare.
+    pub(super) fn all_bytes_max(&self) -> Option<usize> {
+        let front = self.outstanding.front()?;
+        (front.by == By::Values).then_some(SMALL_BYTES_MAX)
     }
 
     pub(super) fn found(self) -> Found {

@@ -22,6 +22,15 @@ pub struct Decoder {
     damaged: Option<DecodeError>,
 }
 
+/// The beginning of a message, which may not have arrived whole.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Frame {
+    /// The type byte.
+    pub(crate) kind: u8,
+    /// The announced length in bytes, with the type byte.
+    pub(crate) len: u32,
+}
+
 /// The kind of message that comes next. It depends on the messages before: a verdict has no frame.
 #[derive(Clone, Copy, Debug, Default)]
 enum Due {
@@ -58,6 +67,16 @@ impl Decoder {
     #[must_use]
     pub fn is_amid(&self) -> bool {
         self.taken < self.bytes.len()
+    }
+
+    /// The beginning of the next message; `None` until it has arrived, and for a verdict, which has no frame.
+    #[must_use]
+    pub fn announced(&self) -> Option<Frame> {
+        let mut rest = Reader::new(&self.bytes[self.taken..]);
+        let len = rest.int().ok()?;
+        let &kind = rest.rest().first()?;
+        let has_frame = len > 0 && !matches!(self.due, Due::Verdict);
+        has_frame.then_some(Frame { kind, len })
     }
 
     /// The next message; `None` until more bytes come.

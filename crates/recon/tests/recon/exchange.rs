@@ -7,8 +7,8 @@ use crate::peers::{Failure, Side};
 use proptest::prelude::*;
 use talaria_recon::{
     Difference, Digest, Ending, ExchangeError, ExchangeOutcome, ExchangeRole, FilterRule,
-    GossipMessage, OUTSTANDING_MAX, POINTS, PeerConfig, Prefix, PrefixTree, Settings, Values,
-    reconcile,
+    GossipMessage, OUTSTANDING_MAX, POINTS, PeerConfig, Prefix, PrefixTree, REPLY_DIGESTS_MAX,
+    Settings, Values, reconcile,
 };
 
 fn settings() -> Settings {
@@ -284,6 +284,78 @@ fn messages_out_of_order_are_refused() {
     ] {
         assert_eq!(refusal(role, &tree, &messages), expected);
     }
+}
+
+/// The error after the beginning of a message, which announces so many bytes.
+fn announced(
+    role: ExchangeRole,
+    tree: &PrefixTree,
+    messages: &[GossipMessage],
+    kind: u8,
+    len: usize,
+) -> Option<ExchangeError> {
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed];
+    let mut side = told(role, settings(), tree, &[&hello[..], messages].concat()).unwrap();
+    let mut beginning = u32::try_from(len).unwrap().to_be_bytes().to_vec();
+    beginning.push(kind);
+    match side.receive(&beginning, tree) {
+        Ok(()) => None,
+        Err(Failure::Exchange(error)) => Some(error),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn sets_that_nobody_asked_for_are_refused_before_they_arrive() {
+    const SET: usize = 64 << 10;
+    const OURS: usize = 17 * REPLY_DIGESTS_MAX + 5;
+    const LARGEST: usize = 16 << 20;
+    use ExchangeRole::{Acceptor, Initiator};
+    let empty = PrefixTree::default();
+    // The acceptor has asked for the root by values, and then for a node of six bits by digests.
+    let to_digests = [const { GossipMessage::SyncFail }; 1 + 4 + 16];
+    // The initiator answers a request for the root with all that it has, and may get what it lacks.
+    let values = Box::new(tree_of(1).at(Prefix::ROOT).values());
+    let invited = [GossipMessage::Poly { prefix: Prefix::ROOT, len: 9000, values }];
+    for (role, messages, kind, longest) in [
+        (Acceptor, &[][..], 2, SET),
+        (Acceptor, &[], 3, SET),
+        (Acceptor, &[], 4, SET),
+        (Acceptor, &[], 7, 16 << 10),
+        (Acceptor, &to_digests, 2, LARGEST),
+        (Initiator, &[], 0, SET),
+        (Initiator, &[], 1, SET),
+        (Initiator, &invited, 2, LARGEST),
+    ] {
+        assert_eq!(announced(role, &empty, messages, kind, longest), None, "{role:?} {kind}");
+        let error = announced(role, &empty, messages, kind, longest + 1);
+        assert!(matches!(error, Some(ExchangeError::TooLong { max, .. }) if max == longest));
+    }
+    for (role, messages, kind) in [
+        (Acceptor, &[][..], 0),
+        (Acceptor, &[], 1),
+        (Acceptor, &to_digests, 3),
+        (Acceptor, &to_digests, 4),
+        (Initiator, &[], 2),
+        (Initiator, &[], 3),
+        (Initiator, &invited, 3),
+        (Initiator, &[], 8),
+        (Initiator, &[], 11),
+    ] {
+        let error = announced(role, &empty, messages, kind, 6);
+        assert!(matches!(error, Some(ExchangeError::Unexpected { .. })), "{role:?} {kind}");
+    }
+    // Far down the tree, a set has the length of one of ours at most.
+    let tree = tree_of(20_000);
+    let prefix = Prefix::new(digest(7), 12).unwrap();
+    let values = Box::new(tree_of(1).at(prefix).values());
+    let deep = [GossipMessage::Poly { prefix, len: 9000, values }];
+    assert_eq!(announced(Initiator, &tree, &deep, 2, OURS), None);
+    assert!(announced(Initiator, &tree, &deep, 2, OURS + 1).is_some());
+}
+
+fn tree_of(len: u64) -> PrefixTree {
+    PrefixTree::build((0..len).map(digest))
 }
 
 #[test]

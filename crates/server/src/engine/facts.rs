@@ -31,15 +31,6 @@ pub(crate) struct Days {
     pub(crate) tally: Tally,
 }
 
-/// Numbers for operators.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers {
-    /// A number that grows with the changes.
-    pub(crate) last_change: u64,
-    /// Certificates that peers were asked for in vain.
-    pub(crate) in_vain: u64,
-}
-
 /// The certificates that changed after a position in the log.
 #[derive(Debug)]
 pub(crate) struct Changed {

@@ -88,10 +88,17 @@ impl Wire {
         Self { stream, decoder: Decoder::new(), patience }
     }
 
-    /// The next message, `None` at the end.
-    async fn next(&mut self) -> Result<Option<GossipMessage>, ExchangeFailure> {
+    /// The next message, `None` at the end. Only one that may come in the state of the exchange is read whole; the first
+    /// one of a connection, for which there is none, is short.
+    async fn next(
+        &mut self,
+        exchange: Option<&Exchange>,
+    ) -> Result<Option<GossipMessage>, ExchangeFailure> {
         let mut buffer = vec![0; 16 << 10];
         loop {
+            if let (Some(exchange), Some(frame)) = (exchange, self.decoder.announced()) {
+                exchange.admit(frame)?;
+            }
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(Some(message));
             }
@@ -145,7 +152,7 @@ pub(crate) async fn accept(
     peers: &[Peer],
 ) -> Result<(Peer, ExchangeOutcome), (Peer, ExchangeFailure)> {
     let mut wire = Wire::new(stream, config);
-    let first = bounded(config, async { wire.next().await?.ok_or(ExchangeFailure::Closed) });
+    let first = bounded(config, async { wire.next(None).await?.ok_or(ExchangeFailure::Closed) });
     let first = first.await.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
         GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(config, peer)),
@@ -201,7 +208,7 @@ async fn talk(
         }
         let message = match first.take() {
             Some(message) => Some(message),
-            None => wire.next().await?,
+            None => wire.next(Some(&exchange)).await?,
         };
         let Some(message) = message else {
             return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
@@ -228,7 +235,7 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
     let mut out = Outbox::new();
     let _exchange = Exchange::start(ExchangeRole::Initiator, settings(config, peer), 0, &mut out);
     wire.write(&out.take_due()).await?;
-    match bounded(config, wire.next()).await? {
+    match bounded(config, wire.next(None)).await? {
         Some(GossipMessage::Config(theirs)) => Ok(Greeting {
             version: theirs.version,
             http_port: theirs.http_port,

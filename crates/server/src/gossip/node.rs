@@ -1,17 +1,19 @@
 //! Exchanges with peers: those that they begin, and those that this server begins.
 
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use talaria_recon::ExchangeOutcome;
+use talaria_recon::{ExchangeError, ExchangeOutcome};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::error::GossipError;
-use super::exchange;
+use super::exchange::{self, ExchangeFailure};
 use super::fetch::{Fetched, Fetcher};
 use super::peers::{Peers, name};
 use super::turns::GossipTurns;
@@ -28,6 +30,9 @@ const STRANGERS_MAX: usize = 256;
 
 /// The longest pause before a peer that fails is tried again.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// The time for which failures of a peer with the same cause are one line in the log.
+const LOGGED: Duration = Duration::from_secs(60);
 
 /// The result of an exchange with a peer.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +55,7 @@ pub(crate) struct Gossip {
     tally: Arc<Tally>,
     turns: Arc<GossipTurns>,
     fetcher: Fetcher,
+    complaints: Complaints,
 }
 
 impl Gossip {
@@ -70,7 +76,8 @@ impl Gossip {
             turns: Arc::clone(&turns),
             memory: Budget::default(),
         };
-        Self { settings, engine, metrics, peers, tally, turns, fetcher }
+        let complaints = Complaints::default();
+        Self { settings, engine, metrics, peers, tally, turns, fetcher, complaints }
     }
 
     /// Takes exchanges that peers begin.
@@ -104,12 +111,14 @@ impl Gossip {
     }
 
     async fn accepted_one(&self, stream: TcpStream, address: SocketAddr, peers: &[Peer]) {
+        let config = self.settings.load_full();
         if peers.is_empty() {
-            tracing::info!(%address, "refused an exchange: the address is not that of a peer");
+            count(&self.metrics.strangers, 1);
+            let client = config.log.addresses.then(|| address.ip().to_string());
+            tracing::debug!(client, "refused an exchange: the address is not that of a peer");
             return;
         }
         // Like SKS, a server that is busy closes the connection, and the peer comes again.
-        let config = self.settings.load_full();
         let max = config.gossip.exchanges;
         let Some(_turn) = self.turns.accept(address.ip(), max) else { return };
         let started = Instant::now();
@@ -246,7 +255,9 @@ impl Gossip {
 
     fn failed(&self, peer: &Peer, error: &GossipError) {
         count(&self.metrics.exchanges_failed, 1);
-        tracing::warn!(peer = name(peer), %error, "an exchange failed");
+        if self.complaints.is_due(name(peer), error, Instant::now()) {
+            tracing::warn!(peer = name(peer), %error, "an exchange failed");
+        }
         self.peers.note(&name(peer), |status| {
             status.view = peer.view.name().into();
             status.failures += 1;
@@ -258,6 +269,43 @@ impl Gossip {
     }
 }
 
+/// The failures that were logged lately, so that no peer fills the log.
+#[derive(Debug, Default)]
+struct Complaints(Mutex<HashMap<(String, Cause), Instant>>);
+
+/// The kind of a failure. Its text may be the peer's.
+type Cause = (
+    Discriminant<GossipError>,
+    Option<Discriminant<ExchangeFailure>>,
+    Option<Discriminant<ExchangeError>>,
+);
+
+fn cause(error: &GossipError) -> Cause {
+    let failure = match error {
+        GossipError::Exchange(failure) => Some(failure),
+        _ => None,
+    };
+    let inner = match failure {
+        Some(ExchangeFailure::Exchange(inner)) => Some(discriminant(inner)),
+        _ => None,
+    };
+    (discriminant(error), failure.map(discriminant), inner)
+}
+
+impl Complaints {
+    /// Whether a failure is to be logged: no other one of the peer with the same cause was within [`LOGGED`].
+    fn is_due(&self, peer: String, error: &GossipError, now: Instant) -> bool {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.retain(|_, last| now.duration_since(*last) < LOGGED);
+        let key = (peer, cause(error));
+        let is_due = !logged.contains_key(&key);
+        if is_due {
+            logged.insert(key, now);
+        }
+        is_due
+    }
+}
+
 /// The pause of a peer after this number of consecutive failures.
 fn pause(interval: Duration, failing: u32) -> Duration {
     interval.saturating_mul(1 << failing.min(10)).min(PAUSE_MAX)
@@ -266,6 +314,22 @@ fn pause(interval: Duration, failing: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_logged_once_a_minute_for_each_peer_and_cause() {
+        let (complaints, start) = (Complaints::default(), Instant::now());
+        let is_due = |peer: &str, error: ExchangeFailure, s| {
+            let error = GossipError::Exchange(error);
+            complaints.is_due(peer.into(), &error, start + Duration::from_secs(s))
+        };
+        let said = |text: &str| ExchangeFailure::Exchange(ExchangeError::Peer(text.into()));
+        let refused = || ExchangeFailure::Exchange(ExchangeError::Refused("one".into()));
+        assert!(is_due("a", said("one"), 0) && !is_due("a", said("two"), 59));
+        assert!(is_due("b", said("one"), 59));
+        assert!(is_due("a", refused(), 1) && is_due("a", ExchangeFailure::Closed, 1));
+        assert!(is_due("a", said("three"), 60) && !is_due("a", refused(), 60));
+        assert!(!is_due("b", said("two"), 118) && is_due("b", said("two"), 119));
+    }
 
     #[test]
     fn the_delay_grows_with_each_failure_of_a_peer() {

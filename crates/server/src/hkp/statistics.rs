@@ -31,7 +31,7 @@ impl Statistics {
         let answer = async move || {
             let config = this.settings.load();
             let certs = this.figures.certs_now().await?;
-            let last_change = this.engine.reading().await?.numbers().await?.last_change;
+            let last_change = this.engine.reading().await?.last_change().await?;
             // Beside our own names, those of Hockeypuck.
             let mut peers = Vec::new();
             for peer in this.peers.statuses().await? {

@@ -131,8 +131,8 @@ impl Pages {
         let Some(typed) = suggest::typed(request, &config.policy) else {
             return Ok(suggest::answer(&[]));
         };
-        let request = request.clone();
-        let read = self.engine.read(async move |store: &mut Reading| {
+        let (request, network) = (request.clone(), config.rates.limited(request));
+        let read = self.engine.read_for(network, async move |store: &mut Reading| {
             let visit = Visit::new(&request, config);
             let candidates = gather::candidates(&visit, store, &typed).await?;
             Ok::<_, Refusal>(suggest::suggestions(&visit, candidates, &typed))
@@ -165,16 +165,16 @@ impl Pages {
     async fn operator(&self, request: &Request) -> Result<Answer, Refusal> {
         let visit = self.visit(request);
         operators_only(&visit.config, request)?;
-        let numbers = self.engine.reading().await?.numbers().await?;
+        let last_change = self.engine.reading().await?.last_change().await?;
         let (engine, progress) = (&self.engine, self.engine.progress());
         let digests = |view| Some((view, engine.with_tree(view, PrefixTree::len)? as u64));
         let shown = operator::Health {
             certs: self.figures.certs(),
-            last_change: numbers.last_change,
+            last_change,
             uptime_s: self.started.elapsed().as_secs(),
             commits: progress.commits,
             writes_waiting: progress.waiting as u64,
-            unobtainable: numbers.in_vain,
+            unobtainable: self.figures.in_vain().await,
             views: View::ALL.into_iter().filter_map(digests).collect(),
             peers: self.peers.statuses().await?,
             counters: self.metrics.counters(),
@@ -187,8 +187,8 @@ impl Pages {
         let nothing = || Refusal::NotFound("there is no certificate with this fingerprint".into());
         let rows = gather::lookup(&mut self.engine.reading().await?, fingerprint).await?;
         let (config, request) = (self.settings.load_full(), request.clone());
-        let text = fingerprint.to_owned();
-        let read = self.engine.read(async move |store: &mut Reading| {
+        let (text, network) = (fingerprint.to_owned(), config.rates.limited(&request));
+        let read = self.engine.read_for(network, async move |store: &mut Reading| {
             let visit = Visit::new(&request, config);
             match &rows[..] {
                 [] => Err(nothing()),

@@ -18,7 +18,8 @@ pub(crate) struct Health {
     pub(crate) uptime_s: u64,
     pub(crate) commits: u64,
     pub(crate) writes_waiting: u64,
-    pub(crate) unobtainable: u64,
+    /// `None` if they are not counted yet.
+    pub(crate) unobtainable: Option<u64>,
     /// The digests in the tree of each view.
     pub(crate) views: Vec<(View, u64)>,
     pub(crate) peers: Vec<PeerStatus>,
@@ -38,7 +39,7 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Health) -> Answer {
         (texts.memory, format!("{} MiB", number(resident_bytes() >> 20))),
         (texts.commits, number(shown.commits)),
         (texts.writes_waiting, number(shown.writes_waiting)),
-        (texts.unobtainable, number(shown.unobtainable)),
+        (texts.unobtainable, shown.unobtainable.map_or_else(|| "–".to_owned(), number)),
     ];
     let body = html! {
         h1 { (texts.operator_title) }

@@ -382,8 +382,8 @@ fn gossip_is_refused_to_other_addresses_than_peers() {
 
 /// A peer that sends one octet now and then, of a message that does not end.
 fn drip(mut stream: TcpStream) {
-    // Nothing is wrong with it so far.
-    let endless = [&[0, 0, 63, 0, 6][..], &[0; 4096]].concat();
+    // Nothing is wrong with it so far: it may be a configuration.
+    let endless = [&[0, 0, 63, 0, 10][..], &[0; 4096]].concat();
     for octet in endless {
         if stream.write_all(&[octet]).is_err() {
             return;
@@ -515,6 +515,62 @@ fn a_repeated_exchange_with_nothing_new_logs_nothing() {
     more(6);
     let log = ours.process().log();
     assert_eq!(log, before, "{}", &log[before.len()..]);
+}
+
+/// A server that begins no exchange and has a log.
+fn listening(level: &str, addresses: bool) -> Site {
+    let mut config = gossiping();
+    config.gossip.interval_s = 1e6;
+    (config.log.level, config.log.addresses) = (level.into(), addresses);
+    Site::apart(&[], config)
+}
+
+#[test]
+fn strangers_do_not_fill_the_log() {
+    for (level, addresses) in [("info", true), ("debug", false), ("debug", true)] {
+        let server = listening(level, addresses);
+        let before = server.process().log();
+        for _ in 0..20 {
+            drop(TcpStream::connect(server.gossip.unwrap()).unwrap());
+        }
+        wait_for("all are counted", || server.metric("gossip_strangers_total") == 20);
+        let log = server.process().log();
+        let lines = log[before.len()..].lines();
+        let lines: Vec<&str> = lines.filter(|line| line.contains("refused an exchange")).collect();
+        let named = lines.iter().filter(|line| line.contains("127.0.0.1")).count();
+        let expected = if level == "info" { 0 } else { 20 };
+        assert_eq!(lines.len(), expected, "{log}");
+        assert_eq!(named, if addresses { expected } else { 0 }, "{log}");
+    }
+}
+
+#[test]
+fn a_peer_does_not_fill_the_log() {
+    let server = listening("info", false);
+    server.add_peer(SocketAddr::from(([127, 0, 0, 1], 9)), View::Sks);
+    let lie = |bytes: &[u8], failures| {
+        // Of those that come at the same time, some get no turn.
+        wait_for("failures", || {
+            let mut stream = TcpStream::connect(server.gossip.unwrap()).unwrap();
+            stream.write_all(bytes).unwrap();
+            drop(stream);
+            server.metric("gossip_exchanges_failed_total") >= failures
+        });
+    };
+    let before = server.process().log();
+    // A text of the peer is another one each time, and the cause is the same.
+    for (number, failures) in (0..10).zip(10..) {
+        lie(&[0, 0, 0, 6, 7, 0, 0, 0, 1, b'a' + number], failures);
+    }
+    // A type that there is not.
+    lie(&[0, 0, 0, 1, 11], 30);
+    let log = server.process().log();
+    let failures = log[before.len()..].lines().filter(|line| line.contains("an exchange failed"));
+    let failures: Vec<&str> = failures.collect();
+    assert!((2..=4).contains(&failures.len()), "{log}");
+    for cause in ["the peer reported", "malformed"] {
+        assert_eq!(failures.iter().filter(|line| line.contains(cause)).count(), 1, "{log}");
+    }
 }
 
 /// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key.

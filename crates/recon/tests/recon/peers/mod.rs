@@ -34,9 +34,12 @@ impl Side {
     pub(crate) fn receive(&mut self, bytes: &[u8], tree: &PrefixTree) -> Result<(), Failure> {
         self.bytes += bytes.len();
         self.decoder.feed(bytes);
-        while !self.is_done()
-            && let Some(message) = self.decoder.next_message().map_err(Failure::Decode)?
-        {
+        while !self.is_done() {
+            let exchange = self.exchange.as_ref().expect("used after a failure");
+            let admitted = self.decoder.announced().map(|frame| exchange.admit(frame));
+            admitted.transpose().map_err(Failure::Exchange)?;
+            let next = self.decoder.next_message().map_err(Failure::Decode)?;
+            let Some(message) = next else { break };
             self.received.push(message.clone());
             let exchange = self.exchange.take().expect("used after a failure");
             let next = exchange.step(message, tree, &mut self.outbox);
