@@ -241,12 +241,16 @@ impl Summary {
     #[must_use]
     pub fn key_validity(&self, key: &KeySummary, now: u32) -> Validity {
         let own = |key: &KeySummary| match key {
-            KeySummary { bound: false, .. } => Validity::Invalid,
+            // The owner's revocation counts without any other signature, as after a redaction of all user IDs.
             KeySummary { revoked: true, .. } => Validity::Revoked,
+            KeySummary { bound: false, .. } => Validity::Invalid,
             KeySummary { expires: 1.., .. } if key.expires < now => Validity::Expired,
             _ => Validity::Valid,
         };
-        own(key).min(own(&self.primary))
+        match own(&self.primary) {
+            Validity::Revoked => Validity::Revoked,
+            primary => own(key).min(primary),
+        }
     }
 
     /// The primary user ID, shown where there is room for only one.

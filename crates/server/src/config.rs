@@ -84,9 +84,11 @@ pub struct Http {
     pub tls_key: Option<PathBuf>,
     /// Require a PROXY protocol header (version 1 or 2) at the start of each connection.
     pub proxy_protocol: bool,
-    /// Maximum number of open connections to all addresses of a kind; further ones wait.
+    /// Maximum number of open connections to all addresses of a kind. If all are taken, the longest idle one of the network
+    /// that has most is ended.
     pub connections: usize,
-    /// Maximum number of open connections from one network, to all addresses of a kind.
+    /// Maximum number of open connections from one network, to all addresses of a kind. A /48 of IPv6 may have four times as
+    /// many.
     pub connections_per_network: usize,
     /// Seconds within which the head of a request must arrive once it has begun, and then its body.
     pub timeout_s: u64,
@@ -623,11 +625,26 @@ impl Config {
         if !matches!(self.vks.smtp_security.as_str(), "none" | "starttls" | "tls") {
             return value("vks.smtp_security", "it must be one of none, starttls and tls");
         }
+        if !self.log.level.split(',').all(names_a_level) {
+            return value(
+                "log.level",
+                "it must be error, warn, info, debug or trace, or a filter such as info,talaria_server::gossip=debug",
+            );
+        }
         if !matches!(self.log.format.as_str(), "text" | "json") {
             return value("log.format", "it must be text or json");
         }
         Ok(())
     }
+}
+
+/// Whether a part of a filter of the log ends with a level. The library takes any other word for a module, and logs nothing of the
+/// rest.
+fn names_a_level(directive: &str) -> bool {
+    let level = directive.rsplit('=').next().unwrap_or_default().trim();
+    ["off", "error", "warn", "info", "debug", "trace"]
+        .iter()
+        .any(|name| level.eq_ignore_ascii_case(name))
 }
 
 /// The line, from 1, in which a configuration sets a key, or else the line that starts its table, or

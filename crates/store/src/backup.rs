@@ -1,5 +1,6 @@
 //! Copies of a whole store while it is in use, and their return.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -68,6 +69,11 @@ impl Store {
         let _ = remove_database(&new);
         // Without a snapshot, a page written by another process would start the copy again.
         let snapshot = self.snapshot()?;
+        make_as_private(&new, self.path()).map_err(|source| StoreError::Io {
+            action: "create",
+            path: new.clone(),
+            source,
+        })?;
         let copied = copy(&snapshot.connection, &new, progress);
         drop(snapshot);
         let moved = copied
@@ -77,6 +83,12 @@ impl Store {
         let _ = remove_database(&new);
         moved
     }
+}
+
+/// Makes an empty file that the same users can read as `like`: a copy has the secret of the store, too.
+fn make_as_private(new: &Path, like: &Path) -> io::Result<()> {
+    let permissions = fs::metadata(like)?.permissions();
+    fs::File::create_new(new)?.set_permissions(permissions)
 }
 
 /// Refuses a store that another process has open. Whether a damaged one is in use cannot be known.

@@ -100,6 +100,7 @@ fn configuration_errors_give_the_line_number() {
         ("\n[rates.uploads]\nper_second = 0.0\nburst = 5.0", "line 2", "rates.uploads"),
         ("[http]\n# TLS\ntls_key = \"k.pem\"", "line 3", "http.tls_key"),
         ("[http]\n# TLS\ntls_certificate = \"k.pem\"", "line 1", "http.tls_key"),
+        ("log.level = \"inof\"", "line 1", "log.level"),
         ("log.level = \"info\"\nlog.format = \"xml\"", "line 2", "log.format"),
         (
             "[[gossip.peers]]\nhost = \"a\"\n[[gossip.peers]]\nhost = \"b\"\nview = \"hagrid\"\n",

@@ -128,4 +128,9 @@ fn a_redacted_certificate_still_brings_subkeys_and_revocations() {
     friend.run(&["--import", file.to_str().unwrap()]);
     let listing = friend.run(&["--with-colons", "--list-keys", &fingerprint]);
     assert!(listing.lines().any(|line| line.starts_with("pub:r:")), "{listing}");
+    // The server says so, too.
+    let index = site.get(&path.replace("op=get", "op=index")).text();
+    assert!(index.lines().any(|line| line.starts_with("pub:") && line.ends_with(":r")), "{index}");
+    let page = site.open(&format!("/certificate/{fingerprint}"));
+    assert!(page.text().contains("<article class=\"certificate revoked\">"), "{}", page.text());
 }

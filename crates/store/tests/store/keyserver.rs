@@ -1114,7 +1114,11 @@ fn a_backup_is_an_independent_store_and_replaces_no_file() {
     let target = folder.folder().join("backup.db");
     // Leftovers of an interrupted backup do not prevent a new one.
     std::fs::write(folder.folder().join("backup.db.partial"), "half").unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(folder.path(), private).unwrap();
     store.backup(&target, |_, _| {}).unwrap();
+    let mode = std::fs::metadata(&target).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
     assert!(!folder.folder().join("backup.db.partial").exists());
     let before = std::fs::read(&target).unwrap();
     match store.backup(&target, |_, _| {}) {
