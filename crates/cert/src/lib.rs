@@ -80,7 +80,7 @@ pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer, TimeForOthers};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use peer::Peer;
-pub use query::{Query, QueryError};
+pub use query::{Matcher, Query, QueryError};
 pub use redaction::{Redacted, Redaction};
 pub use revoker::{DesignatedRevocation, RevokerState};
 pub use served::{Serving, ThirdParty};

@@ -55,45 +55,30 @@ impl Query {
     /// Whether one of the keys or user IDs of a certificate matches this search.
     #[must_use]
     pub fn names(&self, cert: &Cert) -> bool {
+        let matcher = self.matcher();
         cert.keys().any(|key| self.names_key(&key))
-            || cert.user_ids().any(|text| self.names_text(text))
+            || cert.user_ids().any(|text| matcher.names_text(text))
     }
 
-    /// Whether a user ID matches this search. Always `false` for searches by key.
+    /// Whether a user ID matches this search. Always `false` for searches by key. For many user IDs, see [`Self::matcher`].
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
-        let folded = || user_id::folded(&user_id::text(text));
-        // A substring of the folded text, as the index of folded texts finds it.
-        let contains = |part: &str| folded().contains(&user_id::folded(part));
-        match self {
-            Self::Exact(exact) => user_id::text(text) == exact.as_str(),
-            Self::Email(email) => email.is_of(text),
-            Self::Identity(identity) => {
-                let wanted = user_id::caseless(identity);
-                let is_wanted = |text| user_id::caseless(&user_id::text(text)) == wanted;
-                is_wanted(text) || address::mailbox(text).is_some_and(is_wanted)
-            }
-            Self::EmailPart(part) => mailbox(text).is_some_and(|mailbox| {
-                mailbox.windows(part.len().max(1)).any(|window| window == part.as_bytes())
-                    && contains(part)
-            }),
-            Self::EmailEnd(end) => {
-                mailbox(text).is_some_and(|m| m.ends_with(end.as_bytes())) && contains(end)
-            }
-            Self::Substring(part) | Self::Text(part) => contains(part),
-            Self::Words(wanted) => {
-                let text = folded();
-                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
-                wanted.iter().all(|word| words.contains(&word.as_str()))
-            }
-            Self::Spelled(wanted) => {
-                let text = folded();
-                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
-                let has = |word: &String| words.contains(&word.as_str());
-                wanted.iter().all(|spellings| spellings.iter().any(has))
-            }
-            Self::Fingerprint(_) | Self::KeyId(_) | Self::ShortKeyId(_) | Self::Keygrip(_) => false,
-        }
+        self.matcher().names_text(text)
+    }
+
+    /// This search, prepared for comparisons with many user IDs.
+    #[must_use]
+    pub fn matcher(&self) -> Matcher<'_> {
+        let wanted = match self {
+            Self::Identity(identity) => user_id::caseless(identity),
+            // A substring of the folded text, as the index of folded texts finds it.
+            Self::EmailPart(part)
+            | Self::EmailEnd(part)
+            | Self::Substring(part)
+            | Self::Text(part) => user_id::folded(part),
+            _ => String::new(),
+        };
+        Matcher { query: self, wanted }
     }
 
     /// The strict form of this search, for selecting certificates instead of finding them: a key, a whole
@@ -140,6 +125,59 @@ impl Query {
             Self::KeyId(id) => fingerprint.key_id() == *id,
             Self::ShortKeyId(id) => fingerprint.key_id().short() == *id,
             _ => false,
+        }
+    }
+}
+
+/// A search, prepared once for comparisons with many user IDs.
+#[derive(Clone, Debug)]
+pub struct Matcher<'a> {
+    query: &'a Query,
+    /// The text of the search in the form in which user IDs are compared with it. Empty if they are not.
+    wanted: String,
+}
+
+impl<'a> Matcher<'a> {
+    /// The search.
+    #[must_use]
+    pub fn query(&self) -> &'a Query {
+        self.query
+    }
+
+    /// Whether a user ID matches the search. Always `false` for searches by key.
+    #[must_use]
+    pub fn names_text(&self, text: &[u8]) -> bool {
+        let folded = || user_id::folded(&user_id::text(text));
+        let contains_wanted = || folded().contains(&self.wanted);
+        match self.query {
+            Query::Exact(exact) => user_id::text(text) == exact.as_str(),
+            Query::Email(email) => email.is_of(text),
+            Query::Identity(_) => {
+                let is_wanted = |text| user_id::caseless(&user_id::text(text)) == self.wanted;
+                is_wanted(text) || address::mailbox(text).is_some_and(is_wanted)
+            }
+            Query::EmailPart(part) => mailbox(text).is_some_and(|mailbox| {
+                mailbox.windows(part.len().max(1)).any(|window| window == part.as_bytes())
+                    && contains_wanted()
+            }),
+            Query::EmailEnd(end) => {
+                mailbox(text).is_some_and(|m| m.ends_with(end.as_bytes())) && contains_wanted()
+            }
+            Query::Substring(_) | Query::Text(_) => contains_wanted(),
+            Query::Words(wanted) => {
+                let text = folded();
+                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
+                wanted.iter().all(|word| words.contains(&word.as_str()))
+            }
+            Query::Spelled(wanted) => {
+                let text = folded();
+                let words: Vec<&str> = user_id::words_of_folded(&text).collect();
+                let has = |word: &String| words.contains(&word.as_str());
+                wanted.iter().all(|spellings| spellings.iter().any(has))
+            }
+            Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) | Query::Keygrip(_) => {
+                false
+            }
         }
     }
 }
@@ -312,6 +350,19 @@ mod tests {
             "*\u{301}", "*´", "+\u{301}",
         ] {
             assert!(bad.parse::<Query>().is_err(), "{bad:?}");
+        }
+    }
+
+    /// With the search prepared for each user ID, this takes much longer.
+    #[test]
+    fn a_long_search_is_prepared_once_for_many_user_ids() {
+        let long = "\u{fdfa}".repeat(50_000);
+        for query in [Query::Identity(long.clone()), Query::Substring(long.clone())] {
+            let matcher = query.matcher();
+            assert!(matcher.names_text(long.as_bytes()));
+            let began = std::time::Instant::now();
+            assert!((0..20_000).all(|n| !matcher.names_text(format!("user {n}").as_bytes())));
+            assert!(began.elapsed().as_secs() < 3, "{:?}", began.elapsed());
         }
     }
 

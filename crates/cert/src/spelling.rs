@@ -9,6 +9,9 @@ use crate::folding::{COMPOSED, words};
 /// Maximum number of spellings of a word. Those that change the fewest letters come first, and the word itself is always one.
 pub const SPELLINGS_MAX: usize = 24;
 
+/// Maximum number of spellings of a word that are tried, since many can be the same: those of "aaaa" all differ in length only.
+const TRIES_MAX: usize = 256;
+
 /// Letters that are also written as two.
 const LETTERS: [(char, &str); 7] = [
     ('ä', "ae"),
@@ -90,12 +93,9 @@ fn every_spelling(word: &str) -> Vec<String> {
             done = at + part.len();
         }
     }
-    let mut all = vec![word.to_owned()];
+    let (mut all, mut tries_left) = (vec![word.to_owned()], TRIES_MAX);
     for changes in 1..=sites.len() {
-        change(&sites, &word[done..], changes, &mut String::new(), &mut all);
-        if all.len() == SPELLINGS_MAX {
-            break;
-        }
+        change(&sites, &word[done..], changes, &mut String::new(), &mut all, &mut tries_left);
     }
     all
 }
@@ -107,8 +107,9 @@ fn change(
     changes: usize,
     start: &mut String,
     all: &mut Vec<String>,
+    tries_left: &mut usize,
 ) {
-    if all.len() == SPELLINGS_MAX || sites.len() < changes {
+    if all.len() == SPELLINGS_MAX || *tries_left == 0 || sites.len() < changes {
         return;
     }
     let length = start.len();
@@ -117,12 +118,13 @@ fn change(
         let before = start.len();
         for other in site.others.iter().filter(|_| changes > 0) {
             start.push_str(other);
-            change(rest, end, changes - 1, start, all);
+            change(rest, end, changes - 1, start, all, tries_left);
             start.truncate(before);
         }
         start.push_str(site.part);
-        change(rest, end, changes, start, all);
+        change(rest, end, changes, start, all, tries_left);
     } else {
+        *tries_left -= 1;
         start.push_str(end);
         if !all.contains(start) {
             all.push(start.clone());
@@ -136,6 +138,16 @@ mod tests {
     use super::*;
     use crate::folding::folded;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_long_word_of_equal_letters_has_few_spellings_that_are_found_at_once() {
+        let began = std::time::Instant::now();
+        for part in ["a", "ae", "oe", "u", "aeoeue", "a "] {
+            let all = spellings(&part.repeat(2000));
+            assert!(all.iter().all(|word| word.len() <= SPELLINGS_MAX), "{part}");
+        }
+        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    }
 
     fn of(word: &str) -> Vec<String> {
         let [spellings] = &spellings(word)[..] else { panic!("{word}: one word") };

@@ -8,7 +8,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use crate::config::{Rate, Rates};
-use crate::request::Via;
+use crate::request::{Request, Via};
 
 /// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
 const NETWORKS_MAX: usize = 65_536;
@@ -55,6 +55,11 @@ impl Rates {
         let address = address.to_canonical();
         let exempt = via != Via::Onion && self.exempt.iter().any(|net| net.contains(&address));
         (!exempt).then(|| self.payer(address, via))
+    }
+
+    /// The network of a request, as [`Self::network`] has it.
+    pub(crate) fn limited(&self, request: &Request) -> Option<Network> {
+        self.network(request.client, request.via)
     }
 
     /// The network whose budget a request's memory is taken from. No network is exempt from this.

@@ -51,7 +51,7 @@ const MESSAGE_ID_BYTES: usize = 16;
 /// Why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MailError {
-    /// It is no address that mail can be sent to, or the mail server does not take mail for it.
+    /// It is no address that mail can be sent to, or the mail server takes only addresses in ASCII.
     #[error("mail cannot be sent to {0}")]
     Address(String),
     /// Somebody got their mails for now.
@@ -66,8 +66,8 @@ pub(crate) enum MailError {
     /// The password cannot be read.
     #[error("cannot read {}", path.display())]
     Password { path: PathBuf, source: io::Error },
-    /// The mail server did not take it.
-    #[error("the mail server refused the mail")]
+    /// The mail server cannot be reached, or takes no mail for now.
+    #[error("the mail server did not take the mail")]
     Server(#[source] lettre::transport::smtp::Error),
 }
 
@@ -90,6 +90,14 @@ impl From<MailError> for Refusal {
     }
 }
 
+/// The answer of the mail server to a mail. Clients do not learn it, since it says which addresses there are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Answered {
+    Taken,
+    /// It takes no mail for the address, now or later.
+    Refused,
+}
+
 /// Whose number of mails is limited.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Payer {
@@ -108,13 +116,13 @@ impl fmt::Display for Payer {
     }
 }
 
-/// The times of the mails that were sent.
+/// The times of the mails that have reached the mail server.
 #[derive(Debug, Default)]
 struct Quota(Mutex<HashMap<Payer, VecDeque<Instant>>>);
 
 impl Quota {
-    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees it if the mail was not
-    /// sent.
+    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees it if the mail did not
+    /// reach the mail server.
     fn take(&self, payers: &[(Payer, usize)], now: Instant) -> Result<(), MailError> {
         let recent = |sent: &Instant| now.saturating_duration_since(*sent) < WINDOW;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,14 +185,14 @@ impl Default for Mails {
 }
 
 impl Mails {
-    /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail is with the mail server when this
-    /// returns.
+    /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail server has answered when this
+    /// returns. A mail that has reached it counts, whatever the answer.
     pub(crate) async fn send(
         &self,
         config: &Config,
         network: Option<Network>,
         letter: &Letter<'_>,
-    ) -> Result<(), MailError> {
+    ) -> Result<Answered, MailError> {
         let message = message(config, letter)?;
         let transport = self.transport(config)?;
         let mut payers = vec![
@@ -203,9 +211,16 @@ impl Mails {
             // One connection is enough, and the mail server sees one client.
             let turn = tokio::time::timeout(TIMEOUT, self.turn.acquire()).await;
             let _turn = turn.map_err(|_| MailError::Busy)?.map_err(|_| MailError::Busy)?;
-            transport.send(message).await.map(drop).map_err(|error| refused(error, letter.address))
+            match transport.send(message).await {
+                Ok(_) => Ok(Answered::Taken),
+                Err(error) => refused(error, letter.address),
+            }
         };
-        send.await.inspect_err(|_| self.quota.give_back(&payers))
+        send.await.inspect_err(|error| {
+            if !has_reached_server(error) {
+                self.quota.give_back(&payers);
+            }
+        })
     }
 
     /// Ends the connection, which must happen while the runtime is there.
@@ -238,15 +253,28 @@ impl Mails {
     }
 }
 
-/// The reason why the mail server did not take a mail: the address, if it says so (RFC 5321, section 4.2.3), or if it takes
-/// only ASCII.
-fn refused(error: lettre::transport::smtp::Error, address: &str) -> MailError {
-    let of_address = matches!(error.status().map(u16::from), Some(550 | 551 | 553));
-    if of_address || error.is_client() && !address.is_ascii() {
-        tracing::info!(%error, "the mail server takes no mail for an address");
-        return MailError::Address(address.to_owned());
+/// Permanent answers about the session and not about a mail: unknown commands (RFC 5321, section 4.2.2), no mail at all
+/// (RFC 7504), and authentication (RFC 4954, section 6).
+const OF_SESSION: [u16; 8] = [500, 502, 503, 521, 530, 534, 535, 538];
+
+/// Why the mail server did not take a mail: the mail, for good, or the address if the server takes only ASCII, or anything
+/// else.
+fn refused(error: lettre::transport::smtp::Error, address: &str) -> Result<Answered, MailError> {
+    let is_of_session = error.status().is_some_and(|code| OF_SESSION.contains(&code.into()));
+    if error.is_permanent() && !is_of_session {
+        tracing::debug!(%error, "the mail server refused a mail");
+        return Ok(Answered::Refused);
     }
-    MailError::Server(error)
+    if error.is_client() && !address.is_ascii() {
+        return Err(MailError::Address(address.to_owned()));
+    }
+    Err(MailError::Server(error))
+}
+
+/// Whether the mail server has answered.
+fn has_reached_server(error: &MailError) -> bool {
+    matches!(error, MailError::Address(_))
+        || matches!(error, MailError::Server(error) if error.status().is_some() || error.is_response())
 }
 
 /// The language of a mail.
@@ -353,6 +381,11 @@ fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
     let from: Mailbox = config.vks.from.parse().map_err(|error| unusable("from", &error))?;
     let no_address = || MailError::Address(letter.address.to_owned());
     let to: Address = letter.address.parse().map_err(|_| no_address())?;
+    let to = Mailbox::new(None, to);
+    // lettre reads the header for the envelope, and there no addresses of machines without a domain.
+    if !to.to_string().parse().is_ok_and(|read: Mailbox| read == to) {
+        return Err(no_address());
+    }
     let server = &config.server.hostname;
     let (subject, text) = letter.text(server, config.vks.token_s.div_ceil(3600));
     let name = HeaderName::new_from_ascii_str("Auto-Submitted");
@@ -361,7 +394,7 @@ fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
     let id = format!("<{:032x}@{}>", u128::from_be_bytes(random), without_port(server));
     Message::builder()
         .from(from)
-        .to(Mailbox::new(None, to))
+        .to(to)
         .subject(subject)
         .date_now()
         .message_id(Some(id))

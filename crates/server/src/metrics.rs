@@ -87,10 +87,12 @@ pub(crate) struct Metrics {
     pub(crate) uploads_too_costly: IntCounter,
     pub(crate) exchanges: IntCounter,
     pub(crate) exchanges_failed: IntCounter,
+    pub(crate) strangers: IntCounter,
     pub(crate) certs_fetched: IntCounter,
     pub(crate) certs_given: IntCounter,
     pub(crate) pushed: IntCounter,
     pub(crate) mails: IntCounter,
+    pub(crate) mails_refused: IntCounter,
     /// Counts over the whole store.
     pub(crate) counted: IntCounter,
     /// The counts at the last write of the daily tally.
@@ -166,6 +168,10 @@ impl Metrics {
                 "gossip_exchanges_failed_total",
                 "Failed exchanges with peers.",
             )?,
+            strangers: counter(
+                "gossip_strangers_total",
+                "Connections for gossip from addresses that are not those of peers.",
+            )?,
             certs_fetched: counter(
                 "gossip_certs_fetched_total",
                 "Certificates fetched from peers.",
@@ -173,6 +179,10 @@ impl Metrics {
             certs_given: counter("gossip_certs_given_total", "Certificates sent to peers.")?,
             pushed: counter("pushed_total", "Certificates pushed to other keyservers.")?,
             mails: counter("mails_total", "Mails sent.")?,
+            mails_refused: counter(
+                "mails_refused_total",
+                "Mails that the mail server refused for good.",
+            )?,
             counted: counter("counted_total", "Counts over the whole store, for statistics.")?,
             tallied: Mutex::default(),
             plain,
@@ -258,9 +268,11 @@ mod tests {
             "gossip_certs_too_costly_total counter",
             "gossip_exchanges_failed_total counter",
             "gossip_exchanges_total counter",
+            "gossip_strangers_total counter",
             "http_request_duration_seconds histogram",
             "http_requests_total counter",
             "log_lines_lost_total counter",
+            "mails_refused_total counter",
             "mails_total counter",
             "memory_refused_total counter",
             "pushed_total counter",

@@ -54,7 +54,7 @@ pub(crate) enum Search {
 impl Search {
     /// Reads the `search` parameter of HKP (draft-ietf-openpgp-hkp).
     pub(crate) fn parse(text: &str, exact: bool, policy: &Policy) -> Result<Self, Refusal> {
-        let text = text.trim();
+        let text = bounded(text.trim())?;
         if text.starts_with("0x") || text.starts_with("0X") {
             return match without_blanks(text).parse() {
                 Ok(Query::ShortKeyId(_)) if !policy.short_key_ids => {
@@ -78,11 +78,6 @@ impl Search {
         }
         if let (false, Some(query)) = (exact, typed_digits(text)) {
             return Ok(Self::Exact(query));
-        }
-        if text.len() > SEARCH_BYTES_MAX {
-            return Err(Refusal::BadRequest(format!(
-                "a search may have at most {SEARCH_BYTES_MAX} bytes"
-            )));
         }
         if exact {
             let query = match text.parse() {
@@ -216,8 +211,18 @@ fn without_blanks(text: &str) -> Cow<'_, str> {
 /// Certificates that one search looks at: some ten milliseconds.
 pub(crate) const LOOKS_MAX: usize = 5000;
 
-/// Bytes of a search.
-const SEARCH_BYTES_MAX: usize = 1024;
+/// Bytes of a search in any protocol: as many as GnuPG allows in a user ID.
+pub(crate) const SEARCH_BYTES_MAX: usize = 2048;
+
+/// The text of a search, unless it is too long for one.
+pub(crate) fn bounded(text: &str) -> Result<&str, Refusal> {
+    if text.len() > SEARCH_BYTES_MAX {
+        return Err(Refusal::BadRequest(format!(
+            "a search may have at most {SEARCH_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(text)
+}
 
 /// A text of a client, quoted in an error, without control characters for terminals: somebody else may
 /// have written the link that led there.

@@ -143,7 +143,11 @@ impl Parts {
                 tokens: tokens.clone(),
                 uploads: Arc::clone(&uploads),
             },
-            hash_queries: HashQueries { engine: engine.clone(), metrics: Arc::clone(&metrics) },
+            hash_queries: HashQueries {
+                settings: Arc::clone(&settings),
+                engine: engine.clone(),
+                metrics: Arc::clone(&metrics),
+            },
             statistics,
             owners: Owners {
                 settings: Arc::clone(&settings),

@@ -23,7 +23,7 @@ use crate::config::Settings;
 use crate::engine::{
     Bounds, Conflict, Engine, EngineError, Order, Query, Reading, Since, Terms, Wish,
 };
-use crate::mail::{Language, Letter, MailError, Mails, Payer, Purpose};
+use crate::mail::{Answered, Language, Letter, MailError, Mails, Payer, Purpose};
 use crate::metrics::{Metrics, count};
 use crate::news::Newsroom;
 use crate::page::{self, Visit};
@@ -124,6 +124,7 @@ impl Vks {
         let argument = percent_decode_str(argument)
             .decode_utf8()
             .map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?;
+        let argument = search::bounded(&argument)?;
         let is_hex = |lengths: &[usize]| {
             lengths.contains(&argument.len()) && argument.bytes().all(|b| b.is_ascii_hexdigit())
         };
@@ -135,12 +136,12 @@ impl Vks {
                 ));
             }
             "by-keyid" if is_hex(&[16]) => {
-                u64::from_str_radix(&argument, 16).ok().map(|id| Query::KeyId(KeyId(id)))
+                u64::from_str_radix(argument, 16).ok().map(|id| Query::KeyId(KeyId(id)))
             }
             "by-keyid" => {
                 return Err(Refusal::BadRequest("a key ID must have 16 hexadecimal digits".into()));
             }
-            "by-email" => Some(Query::Email(address(&argument)?)),
+            "by-email" => Some(Query::Email(address(argument)?)),
             _ => return Err(Refusal::NotFound("there is nothing at this path".into())),
         };
         let read = async move |store: &mut Reading| {
@@ -157,7 +158,8 @@ impl Vks {
             let answer = with(answer, header::CONTENT_DISPOSITION, &name);
             Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
         };
-        self.engine.read(read).await
+        let network = self.settings.load().rates.limited(request);
+        self.engine.read_for(network, read).await
     }
 
     async fn read_statuses(&self, fingerprint: Fingerprint) -> Result<Option<Statuses>, Refusal> {
@@ -288,7 +290,7 @@ impl Vks {
         Ok(Asked { fingerprint, status, failed })
     }
 
-    /// Sends a mail with a link.
+    /// Sends a mail with a link. Nobody learns from it whether the mail server knows the address.
     async fn write_to(
         &self,
         request: &Request,
@@ -314,8 +316,12 @@ impl Vks {
         let address = &email.to_string();
         let letter = Letter { purpose, language, address, fingerprint, link: &link };
         let network = config.rates.network(request.client, request.via);
-        self.mails.send(&config, network, &letter).await.map_err(Failure::Mail)?;
-        count(&self.metrics.mails, 1);
+        let answered = self.mails.send(&config, network, &letter).await.map_err(Failure::Mail)?;
+        let counter = match answered {
+            Answered::Taken => &self.metrics.mails,
+            Answered::Refused => &self.metrics.mails_refused,
+        };
+        count(counter, 1);
         Ok(())
     }
 

@@ -102,6 +102,8 @@ impl WebKeys {
             Asked::Key { hash, .. } => {
                 let hash = hash.to_ascii_lowercase();
                 let local = local_part(request.parts.uri.query().unwrap_or_default());
+                search::bounded(local.as_deref().unwrap_or_default())?;
+                let network = config.rates.limited(request);
                 let directories = Arc::clone(&self.directories);
                 let read = async move |store: &mut Reading| {
                     let address = match local {
@@ -111,7 +113,7 @@ impl WebKeys {
                     };
                     find(store, &address.ok_or_else(nothing)?, &config).await
                 };
-                self.engine.read(read).await
+                self.engine.read_for(network, read).await
             }
         }
     }
@@ -232,11 +234,18 @@ impl Addresses {
             None => None,
         };
         if let Some(Changed { fingerprints, end }) = changes {
-            let rows = store.rows(&fingerprints).await?;
+            // One after the other: summaries can be large.
+            let mut added = HashMap::new();
+            for name in fingerprints {
+                if let Some(row) = store.row(name).await? {
+                    add(&mut added, &row.summary, domain);
+                }
+            }
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            if let Some(directory) = &mut *known {
-                rows.iter().for_each(|row| add(&mut directory.addresses, &row.summary, domain));
-                directory.reached = end;
+            if let Some(Directory { addresses, reached }) = &mut *known {
+                let room = ADDRESSES_MAX.saturating_sub(addresses.len());
+                addresses.extend(added.into_iter().take(room));
+                *reached = end;
             }
         } else {
             // Without the index, all certificates would have to be looked at.

@@ -149,6 +149,7 @@ pub(crate) fn naming(
 
 /// Certificates that are evaluated again in one transaction while others wait for it, and their octets.
 const PIECE: usize = 50;
+const PIECE_CERTS: i64 = 50;
 const PIECE_OCTETS: usize = 2 << 20;
 
 /// Evaluates certificates again and stores their summaries. Returns those whose primary key changed between
@@ -297,7 +298,7 @@ fn next_piece(
         .prepare_cached(
             "SELECT cert FROM revoker WHERE handle = ?1 AND cert > ?2 ORDER BY cert LIMIT ?3",
         )?
-        .query_map((handle.cast_signed(), done, PIECE as i64), |row| row.get(0))?
+        .query_map((handle.cast_signed(), done, PIECE_CERTS), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let (mut turned, mut octets_left) = (Vec::new(), PIECE_OCTETS);
     let mut is_whole = ids.len() < PIECE;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
 use talaria_cert::{
-    Addressee, Fingerprint, Handle, Holding, KeyId, KeySummary, Summary, UserIdContent,
+    Addressee, Fingerprint, Handle, Holding, KeyId, KeySummary, Matcher, Summary, UserIdContent,
     UserIdSummary, user_id,
 };
 
@@ -62,8 +62,39 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
 const SHORT_ROW: &str =
     "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1 AND length(summary) <= ?2";
 
-/// Octets of the rows that a search with a bound returns. Owners can have thousands of user IDs.
+/// Octets of the rows that a search with a bound reads, and so returns. Owners can have thousands of user IDs.
 const ROWS_BYTES_MAX: usize = 16 << 20;
+
+/// The rest of the candidates that a search may look at, and of the octets of their rows.
+struct Budget {
+    looks: usize,
+    octets: usize,
+    /// Whether there were more candidates.
+    is_exceeded: bool,
+}
+
+impl Budget {
+    /// The budget of a search that may look at so many candidates, and at any number of octets if at any number of these.
+    fn of(looks: usize) -> Self {
+        let octets = if looks == usize::MAX { usize::MAX } else { ROWS_BYTES_MAX };
+        Self { looks, octets, is_exceeded: false }
+    }
+
+    /// Takes one look, if the budget is not used up.
+    fn look(&mut self) -> ControlFlow<()> {
+        if self.looks == 0 || self.octets == 0 {
+            self.is_exceeded = true;
+            return ControlFlow::Break(());
+        }
+        self.looks -= 1;
+        ControlFlow::Continue(())
+    }
+
+    /// Takes the octets of a row that was read.
+    fn read(&mut self, row: &Row) {
+        self.octets = self.octets.saturating_sub(memory_of(&row.summary));
+    }
+}
 
 /// The octets that a summary takes in memory.
 fn memory_of(summary: &Summary) -> usize {
@@ -218,7 +249,7 @@ impl Store {
     }
 
     /// The certificates that match `query`, at most `limit`. At most `looks` candidates from an index
-    /// are compared, and at most some 16 MiB of rows are returned, which bounds the cost of searches by strangers. If that
+    /// are compared, and at most some 16 MiB of their rows are read, which bounds the cost of searches by strangers. If that
     /// was not enough, [`Selection::more`] is set.
     ///
     /// # Errors
@@ -232,13 +263,11 @@ impl Store {
     ) -> Result<Selection, StoreError> {
         let mut rows = Vec::new();
         let mut more = false;
-        let mut left = if looks == usize::MAX { usize::MAX } else { ROWS_BYTES_MAX };
         let exhausted = self.visit(query, looks, |row| {
-            if rows.len() == limit || left == 0 {
+            if rows.len() == limit {
                 more = true;
                 return ControlFlow::Break(());
             }
-            left = left.saturating_sub(memory_of(&row.summary));
             rows.push(row);
             ControlFlow::Continue(())
         })?;
@@ -396,25 +425,25 @@ impl Store {
     }
 
     /// Calls `found` with each certificate that matches `query`, and compares at most `looks`
-    /// candidates. Returns whether there were more candidates than that.
+    /// candidates and, if there is such a bound, some 16 MiB of their rows. Returns whether there were more candidates than
+    /// that.
     fn visit(
         &self,
         query: &Query,
         looks: usize,
         mut found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<bool, StoreError> {
-        let mut left = looks;
-        let mut exhausted = false;
+        let mut budget = Budget::of(looks);
+        let matcher = query.matcher();
         let mut candidate = |id: i64| -> Result<ControlFlow<()>, StoreError> {
-            if left == 0 {
-                exhausted = true;
+            if budget.look().is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            left -= 1;
-            match self.row_by_id(CertId::new(id))? {
-                Some(row) if self.matches(query, &row)? => Ok(found(row)),
-                _ => Ok(ControlFlow::Continue(())),
-            }
+            let Some(row) = self.row_by_id(CertId::new(id))? else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            budget.read(&row);
+            Ok(if self.matches(&matcher, &row)? { found(row) } else { ControlFlow::Continue(()) })
         };
         let mut each = |ids: Vec<i64>| -> Result<(), StoreError> {
             for id in ids {
@@ -459,7 +488,7 @@ impl Store {
                     let part = [vec![user_id::folded(part)]];
                     self.text_candidates(TextIndex::Trigrams, &terms, &part, candidate)
                 }
-                None => self.filter_all(query, looks, &mut exhausted, found),
+                None => self.filter_all(&matcher, &mut budget, found),
             },
             Query::Words(_) | Query::Spelled(_) => {
                 let words = spellings(query);
@@ -469,22 +498,23 @@ impl Store {
                 } else if !words.is_empty() && self.has_index(TextIndex::Words)? {
                     self.word_candidates(&words, candidate)
                 } else {
-                    self.filter_all(query, looks, &mut exhausted, found)
+                    self.filter_all(&matcher, &mut budget, found)
                 }
             }
         }?;
-        Ok(exhausted)
+        Ok(budget.is_exceeded)
     }
 
-    /// Whether `row` really matches `query`.
-    fn matches(&self, query: &Query, row: &Row) -> Result<bool, StoreError> {
+    /// Whether `row` really matches a search.
+    fn matches(&self, matcher: &Matcher<'_>, row: &Row) -> Result<bool, StoreError> {
+        let query = matcher.query();
         Ok(match query {
             Query::Fingerprint(_) | Query::KeyId(_) | Query::ShortKeyId(_) => names_key(query, row),
             // Summaries have no keygrips.
             Query::Keygrip(_) => {
                 self.stored(row.id)?.is_some_and(|stored| query.names(&stored.cert))
             }
-            _ => row.summary.texts().any(|text| query.names_text(text)),
+            _ => row.summary.texts().any(|text| matcher.names_text(text)),
         })
     }
 
@@ -583,6 +613,7 @@ impl Store {
         if ids.len() > count {
             return Ok(None);
         }
+        let matcher = query.matcher();
         let mut rows = Vec::with_capacity(ids.len());
         for id in ids {
             let raw = self.run(|connection| {
@@ -593,7 +624,7 @@ impl Store {
             })?;
             let Some(raw) = raw else { return Ok(None) };
             let row = self.decode(&raw)?;
-            if self.matches(query, &row)? {
+            if self.matches(&matcher, &row)? {
                 rows.push(row);
             }
         }
@@ -697,19 +728,14 @@ impl Store {
     /// Compares every certificate, for searches without an index.
     fn filter_all(
         &self,
-        query: &Query,
-        looks: usize,
-        exhausted: &mut bool,
+        matcher: &Matcher<'_>,
+        budget: &mut Budget,
         mut found: impl FnMut(Row) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let mut left = looks;
         self.walk(&mut Cursor::start(Order::Insertion), |row| {
-            if left == 0 {
-                *exhausted = true;
-                return ControlFlow::Break(());
-            }
-            left -= 1;
-            if row.summary.texts().any(|text| query.names_text(text)) {
+            budget.look()?;
+            budget.read(&row);
+            if row.summary.texts().any(|text| matcher.names_text(text)) {
                 return found(row);
             }
             ControlFlow::Continue(())

@@ -452,6 +452,15 @@ impl Store {
         raw.map(|raw| self.decode(&raw)).transpose()
     }
 
+    /// The fingerprint of a certificate. Its summary is not read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Engine`].
+    pub fn fingerprint(&self, id: CertId) -> Result<Option<Fingerprint>, StoreError> {
+        self.run(|connection| fingerprint(connection, id.get()))
+    }
+
     /// The number of the last change of a certificate.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ use std::thread::JoinHandle;
 use talaria_cert::{Address, Fingerprint, KeyId, Summary, View};
 use talaria_recon::PrefixTree;
 
+use crate::limiter::Network;
 use crate::turns::TurnError;
 
 pub use command::{Command, KeptOut, Outcome};
@@ -36,12 +37,12 @@ pub(crate) use error::{Cause, EngineError, OpenError};
 pub(crate) use facts::Purpose;
 pub use facts::{Access, GivenUp};
 pub(crate) use facts::{
-    Changed, Changes, Days, Facts, InVain, LINK_SECONDS_MAX, Note, Numbers, Progress, Tally,
+    Changed, Changes, Days, Facts, InVain, LINK_SECONDS_MAX, Note, Progress, Tally,
 };
 pub(crate) use order::{
     Arrival, Conflict, Done, Intake, Order, Preparation, Replacement, Since, Terms, Wish,
 };
-pub(crate) use row::{Bounds, Counting, Judging, Page, Position, Row, Sole};
+pub(crate) use row::{Bounds, Counting, Digested, Judging, Page, Position, Row, Sole};
 pub(crate) use sqlite::Ended;
 pub use talaria_cert::Peer;
 pub(crate) use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
@@ -102,8 +103,25 @@ impl Engine {
         T: Send + 'static,
         E: From<EngineError> + From<TurnError> + Send + 'static,
     {
+        self.read_for(None, work).await
+    }
+
+    /// The same for a client: a network has one turn at a time, so that none has all of them. `None`: it has no limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) async fn read_for<T, E>(
+        &self,
+        network: Option<Network>,
+        work: impl AsyncFnOnce(&mut Reading) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<EngineError> + From<TurnError> + Send + 'static,
+    {
         let engine = self.clone();
-        self.long(async move || work(&mut engine.reading().await?).await).await
+        self.long_for(network, async move || work(&mut engine.reading().await?).await).await
     }
 
     /// Runs work where it may take milliseconds.
@@ -119,8 +137,25 @@ impl Engine {
         T: Send + 'static,
         E: From<TurnError> + Send + 'static,
     {
+        self.long_for(None, work).await
+    }
+
+    /// The same for a client, as [`Self::read_for`] does it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::long`].
+    pub(crate) async fn long_for<T, E>(
+        &self,
+        network: Option<Network>,
+        work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<TurnError> + Send + 'static,
+    {
         match self {
-            Self::Sqlite(sqlite) => sqlite.long(work).await,
+            Self::Sqlite(sqlite) => sqlite.long(network, work).await,
         }
     }
 
@@ -298,11 +333,11 @@ impl Reading {
         }
     }
 
-    /// Those of the certificates with these digests that are here, each with the view that has the digest.
+    /// Those of the certificates with these digests that are here.
     pub(crate) async fn by_digests(
         &mut self,
         digests: &[[u8; 16]],
-    ) -> Result<Vec<(View, Row)>, EngineError> {
+    ) -> Result<Vec<Digested>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.by_digests(digests)?),
         }
@@ -363,10 +398,18 @@ impl Reading {
         }
     }
 
-    /// Numbers for operators.
-    pub(crate) async fn numbers(&mut self) -> Result<Numbers, EngineError> {
+    /// A number that grows with the changes. One row is read.
+    pub(crate) async fn last_change(&mut self) -> Result<u64, EngineError> {
         match self {
-            Self::Sqlite(reader) => Ok(reader.numbers()?),
+            Self::Sqlite(reader) => Ok(reader.last_change()?),
+        }
+    }
+
+    /// The number of certificates that peers were asked for in vain. All of them are read: see
+    /// [`crate::figures::Figures::in_vain`].
+    pub(crate) async fn in_vain_count(&mut self) -> Result<u64, EngineError> {
+        match self {
+            Self::Sqlite(reader) => Ok(reader.in_vain_count()?),
         }
     }
 
@@ -453,6 +496,7 @@ mod tests {
     use talaria_cert::{Cert, Limits};
 
     use super::*;
+    use crate::answer::Refusal;
 
     /// Adds a certificate, and returns its last change.
     async fn add(engine: &Engine, cert: Cert) -> Position {
@@ -466,6 +510,44 @@ mod tests {
         assert!(engine.write(intake, None).await.unwrap().is_written());
         let row = engine.reading().await.unwrap().row(name).await.unwrap();
         row.expect("the certificate").position()
+    }
+
+    #[tokio::test]
+    async fn one_network_does_not_have_all_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("certs.db");
+        let engine = Engine::open(&path, Purpose::Serve, Arc::default()).unwrap().engine;
+        let network = |n: u8| Some(Network::Net(std::net::IpAddr::from([192, 0, 2, n]).into()));
+        let (end, ends) = tokio::sync::watch::channel(false);
+        let begun = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = || begun.load(std::sync::atomic::Ordering::SeqCst);
+        // More of them than turns, and half of the clients go.
+        let works: Vec<_> = (0..40)
+            .map(|number| {
+                let (engine, begun, mut ends) = (engine.clone(), begun.clone(), ends.clone());
+                let work = tokio::spawn(async move {
+                    let work = async move || {
+                        begun.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                        let _ = ends.wait_for(|is_end| *is_end).await;
+                        Ok::<_, Refusal>(())
+                    };
+                    engine.long_for(network(1), work).await
+                });
+                (number, work)
+            })
+            .collect();
+        while count() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        works.iter().filter(|(number, _)| number % 2 == 0).for_each(|(_, work)| work.abort());
+        let other = engine.read_for(network(2), async |_: &mut Reading| Ok::<_, Refusal>(7));
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), other).await.unwrap().unwrap(), 7);
+        assert_eq!(count(), 1, "that of a client that has gone keeps the turn");
+        end.send(true).unwrap();
+        for (number, work) in works {
+            assert!(number % 2 == 0 || work.await.unwrap().is_ok());
+        }
+        assert!((20..=21).contains(&count()));
     }
 
     #[test]

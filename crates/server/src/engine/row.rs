@@ -1,7 +1,7 @@
 //! Certificates as the engine gives them, and the bounds of searches for them.
 
 use talaria_cert::merge::Stored;
-use talaria_cert::{Fingerprint, Summary};
+use talaria_cert::{Fingerprint, Summary, View};
 
 use super::sqlite::opaque;
 
@@ -36,6 +36,16 @@ impl Row {
         let Place::Sqlite(place) = &self.place;
         place.is_judged()
     }
+}
+
+/// A certificate that was found by a digest.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Digested {
+    /// The view that has the digest.
+    pub(crate) view: View,
+    pub(crate) fingerprint: Fingerprint,
+    /// The octets of the certificate.
+    pub(crate) length: u64,
 }
 
 /// The only certificate with a name.

@@ -1,5 +1,6 @@
 //! `/pks/hashquery`: certificates by digest, for gossip peers.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use talaria_cert::{Fingerprint, View};
 use talaria_recon::{Digest, HASHQUERY_DIGESTS_MAX, decode_hashquery};
 
 use crate::answer::{Answer, Pieces, Refusal, ok, streamed};
-use crate::engine::{Engine, Judging, Row};
+use crate::config::Settings;
+use crate::engine::{Digested, Engine, Judging};
 use crate::metrics::{Metrics, count};
 use crate::request::Request;
 use crate::search;
@@ -23,24 +25,29 @@ const DIGESTS: usize = 100;
 
 /// Answers peers that have found out what they miss.
 pub(crate) struct HashQueries {
+    pub(crate) settings: Settings,
     pub(crate) engine: Engine,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl HashQueries {
     /// Answers `/pks/hashquery`: certificates by digest, as the view of the peer that knows the digest has
-    /// them. Unknown digests are left out.
+    /// them. Each is sent once, and unknown digests are left out.
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         if request.method() != Method::POST {
             return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
         }
-        let digests = decode_hashquery(&request.body).map_err(|error| {
+        let mut digests = decode_hashquery(&request.body).map_err(|error| {
             Refusal::BadRequest(format!(
                 "not a list of at most {HASHQUERY_DIGESTS_MAX} digests: {error}"
             ))
         })?;
+        let mut asked = HashSet::new();
+        digests.retain(|digest| asked.insert(*digest));
         let (engine, metrics) = (self.engine.clone(), Arc::clone(&self.metrics));
-        self.engine.long(async move || reply(engine, &metrics, &digests).await).await
+        let network = self.settings.load().rates.limited(request);
+        let reply = async move || reply(engine, &metrics, &digests).await;
+        self.engine.long_for(network, reply).await
     }
 }
 
@@ -51,16 +58,13 @@ async fn reply(engine: Engine, metrics: &Metrics, digests: &[Digest]) -> Result<
     let mut store = engine.reading().await?;
     'all: for some in digests.chunks(DIGESTS) {
         let some: Vec<[u8; 16]> = some.iter().map(|digest| digest.0).collect();
-        let (views, rows): (Vec<View>, Vec<Row>) =
-            store.by_digests(&some).await?.into_iter().unzip();
-        let lengths = store.lengths(&rows).await?;
-        for ((view, row), length) in views.into_iter().zip(rows).zip(lengths) {
+        for Digested { view, fingerprint, length } in store.by_digests(&some).await? {
             all += length;
             if all > HASHQUERY_BYTES && !found.is_empty() {
                 break 'all;
             }
             largest = length.max(largest);
-            found.push((view, row.fingerprint()));
+            found.push((view, fingerprint));
         }
     }
     drop(store);

@@ -13,7 +13,7 @@ use crate::addresses;
 use crate::answer::{Answer, Refusal, json, media, ok, open_to_all, streamed, with};
 use crate::clock;
 use crate::config::{Config, Policy, Settings};
-use crate::engine::{Engine, Page, Reading, Row};
+use crate::engine::{Digested, Engine, Page, Reading, Row};
 use crate::gate::Gate;
 use crate::limiter::Class;
 use crate::page::{self, Pages, Visit};
@@ -121,6 +121,7 @@ impl Lookups {
         let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
         let machine = machine || !request.wants_page();
         let form = Form { op, json: query.option("json"), machine };
+        let network = config.rates.limited(request);
         let ask = Ask { config, form, text: text.to_owned() };
         let mut store = self.engine.reading().await?;
         if ask.form.op == Op::Get
@@ -147,14 +148,14 @@ impl Lookups {
                 let page = search.rows_with_words(store, &ask.config).await?;
                 ask.answer(&engine, &request, store, page).await
             };
-            return self.engine.read(find).await;
+            return self.engine.read_for(network, find).await;
         }
         if page.rows.len() > 1 || search::is_heavy(&page.rows, &ask.config.policy) {
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
             let answer =
                 async move |store: &mut Reading| ask.answer(&engine, &request, store, page).await;
-            return self.engine.read(answer).await;
+            return self.engine.read_for(network, answer).await;
         }
         ask.answer(&self.engine, request, &mut store, page).await
     }
@@ -306,7 +307,9 @@ async fn hash_get(
     config: &Config,
 ) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
-    let (_, row) = store.by_digests(&[digest]).await?.pop().ok_or_else(nothing)?;
+    let Digested { fingerprint, .. } =
+        store.by_digests(&[digest]).await?.pop().ok_or_else(nothing)?;
+    let row = store.row(fingerprint).await?.ok_or_else(nothing)?;
     let found = search::found(store, &[row], config).await?;
     if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
 }

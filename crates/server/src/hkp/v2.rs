@@ -63,9 +63,9 @@ impl Version2 {
                 }
                 Method::GET | Method::HEAD => {
                     let (engine, config) = (self.engine.clone(), self.settings.load_full());
-                    let action = action.to_owned();
+                    let (action, network) = (action.to_owned(), config.rates.limited(request));
                     let read = async move || read(&engine, &config, &action, &argument).await;
-                    self.engine.long(read).await
+                    self.engine.long_for(network, read).await
                 }
                 Method::PUT if action == "canonical" => Err(Refusal::Closed {
                     allow: READ,
@@ -112,7 +112,7 @@ fn parts(path: &str) -> (&str, &str, &str) {
 fn decoded(argument: &str) -> Result<String, Refusal> {
     let decoded = percent_decode_str(argument).decode_utf8();
     let decoded = decoded.map_err(|_| Refusal::BadRequest("the path is not UTF-8".into()))?;
-    Ok(decoded.into_owned())
+    search::bounded(&decoded).map(str::to_owned)
 }
 
 /// Whether a request for this path looks at many certificates or changes. An identity that is not ASCII or has no address is
@@ -239,12 +239,13 @@ async fn by_identity(
             }
         }
     }
+    let matcher = in_any_case.matcher();
     // A row is shown only if its owner has bound the user ID that was asked for.
     page.rows.retain(|row| {
         row.summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {
                 user_id.created > 0
-                    && (in_any_case.names_text(text)
+                    && (matcher.names_text(text)
                         || whole.as_ref().is_some_and(|email| email.is_of(text)))
             }
             UserIdContent::Attribute { .. } => false,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use talaria_cert::{Address, Cert, Fingerprint, KeyId, Query, Signature, Summary};
+use talaria_cert::{Address, Cert, Fingerprint, KeyId, Query, Signature, Summary, UserIdSummary};
 
 use super::certificate::{Shown, Signer, signatures_shown};
 use super::frame::Visit;
@@ -21,6 +21,13 @@ use crate::token::Tokens;
 
 /// Signers whose names are looked up.
 const SIGNERS_MAX: usize = 1000;
+
+/// Signers that are looked up at once. Their summaries can be large.
+const SIGNERS: usize = 16;
+
+/// Octets that the user IDs of the certificates of an upload take in memory, after which the others have only their fingerprint
+/// on its page.
+const USER_IDS_BYTES: usize = 4 << 20;
 
 /// The addresses that were confirmed of each certificate.
 pub(super) type Confirmed = HashMap<Fingerprint, Vec<Address>>;
@@ -103,18 +110,21 @@ async fn signers(
         }
     });
     let ids: Vec<KeyId> = wanted.keys().copied().collect();
-    let mut found = store.signers(&ids).await?;
-    found.retain(|id, summary| {
-        let named = wanted.get(id).copied().flatten();
-        named.is_none_or(|named| summary.keys().any(|key| key.fingerprint == named))
-    });
-    let confirmed = confirmed(store, found.values(), visit.config.vks.only_confirmed).await?;
-    let signer = |(id, summary): (KeyId, Summary)| {
-        let names = names(visit, &summary, confirmed.get(&summary.fingerprint()));
-        let name = names.first().map(|first| parts::name(first).into_owned());
-        (id, Signer { fingerprint: summary.fingerprint(), name })
-    };
-    Ok(found.into_iter().map(signer).collect())
+    let mut signers = HashMap::with_capacity(ids.len());
+    for some in ids.chunks(SIGNERS) {
+        let mut found = store.signers(some).await?;
+        found.retain(|id, summary| {
+            let named = wanted.get(id).copied().flatten();
+            named.is_none_or(|named| summary.keys().any(|key| key.fingerprint == named))
+        });
+        let confirmed = confirmed(store, found.values(), visit.config.vks.only_confirmed).await?;
+        signers.extend(found.into_iter().map(|(id, summary)| {
+            let names = names(visit, &summary, confirmed.get(&summary.fingerprint()));
+            let name = names.first().map(|first| parts::name(first).into_owned());
+            (id, Signer { fingerprint: summary.fingerprint(), name })
+        }));
+    }
+    Ok(signers)
 }
 
 /// The certificates that a search has found: the first ones, if there are `more`.
@@ -164,9 +174,17 @@ pub(super) async fn uploaded(
     let lists = [&report.inserted, &report.updated, &report.ignored, &report.invalid];
     let shown = lists.into_iter().flat_map(|list| list.iter().take(upload::SHOWN_MAX));
     let shown: Vec<Fingerprint> = shown.filter_map(|named| named.cert).collect();
-    let rows = store.rows(&shown).await?;
-    let summaries: HashMap<Fingerprint, Summary> =
-        rows.into_iter().map(|row| (row.fingerprint(), row.summary)).collect();
+    let (mut summaries, mut octets_left) = (HashMap::new(), USER_IDS_BYTES);
+    for name in shown {
+        if octets_left == 0 {
+            break;
+        }
+        let Some(Row { summary, .. }) = store.row(name).await? else { continue };
+        let texts: usize = summary.texts().map(<[u8]>::len).sum();
+        let octets = summary.user_ids.len() * size_of::<UserIdSummary>() + texts;
+        octets_left = octets_left.saturating_sub(octets);
+        summaries.insert(name, summary);
+    }
     let Config { vks, .. } = &*visit.config;
     let is_wanted = vks.enabled || vks.only_confirmed;
     let confirmed = confirmed(store, summaries.values(), is_wanted).await?;

@@ -12,7 +12,7 @@ use super::number::grouped;
 use super::parts::{self, keyserver, name, names};
 use super::text::{encoded, fingerprint, foreign, path, rest};
 use crate::answer::Answer;
-use crate::search::Search;
+use crate::search::{SEARCH_BYTES_MAX, Search};
 
 /// User IDs beside the primary one that a card shows.
 const OTHERS_MAX: usize = 4;
@@ -64,7 +64,7 @@ pub(crate) fn form(visit: &Visit<'_>, value: &str) -> Markup {
             input type="hidden" name="op" value="index";
             label for="search" { (texts.search_label) }
             div.field {
-                input #search type="search" name="search" value=(super::text::visible(value)) required maxlength="1024"
+                input #search type="search" name="search" value=(super::text::visible(value)) required maxlength=(SEARCH_BYTES_MAX)
                     autocomplete="off" autocapitalize="none" spellcheck="false"
                     aria-describedby="search-hint"
                     data-suggest=[policy.word_search.then_some("/suggest")]

@@ -12,6 +12,7 @@ use crate::clock;
 use crate::config::Policy;
 use crate::engine::Bounds;
 use crate::request::Request;
+use crate::search;
 
 /// Suggestions in one answer.
 const SUGGESTIONS: usize = 10;
@@ -41,7 +42,8 @@ pub(crate) struct Suggestion {
 
 /// Whether something is suggested for a text, folded.
 pub(crate) fn typed(request: &Request, policy: &Policy) -> Option<String> {
-    let typed = user_id::folded(request.query().get("q").unwrap_or_default().trim());
+    let typed = search::bounded(request.query().get("q").unwrap_or_default().trim()).ok()?;
+    let typed = user_id::folded(typed);
     let characters = typed.chars().count();
     let is_asked = (CHARACTERS_MIN..=CHARACTERS_MAX).contains(&characters) && policy.word_search;
     is_asked.then_some(typed)

@@ -397,6 +397,55 @@ fn each_network_has_a_limit_of_connections() {
     });
 }
 
+/// A connection from an address.
+fn connect_from(from: [u8; 4], server: SocketAddr) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((from, 0))).unwrap();
+        socket.connect(server).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+#[test]
+fn one_network_with_idle_connections_shuts_nobody_out() {
+    let mut config = config();
+    (config.http.connections, config.http.connections_per_network) = (20, 256);
+    (config.http.timeout_s, config.http.idle_s) = (600, 600);
+    let server = Site::with(&[], config);
+    // The oldest connection of all belongs to somebody else, and the oldest one of the network has a request.
+    let mut other = connect_from([127, 0, 0, 3], server.http);
+    ask(&mut other);
+    let mut busy = connect(server.http);
+    busy.write_all(b"POST /pks/add HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nkey").unwrap();
+    let mut kept = connect(server.http);
+    ask(&mut kept);
+    let texts = ["", "GET / HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
+    let idle: Vec<TcpStream> = (0..50)
+        .map(|number| {
+            let mut stream = connect(server.http);
+            // The server may have ended it by now.
+            let _ = stream.write_all(texts[number % texts.len()].as_bytes());
+            stream
+        })
+        .collect();
+    for _ in 0..30 {
+        let mut newcomer = connect_from([127, 0, 0, 2], server.http);
+        ask(&mut newcomer);
+    }
+    assert_eq!(read_to_end(&mut kept), b"");
+    ask(&mut other);
+    busy.write_all(b"text=x").unwrap();
+    let mut said = [0; 12];
+    busy.read_exact(&mut said).unwrap();
+    assert_eq!(said, *b"HTTP/1.1 422");
+    assert!(server.metric("connections_refused_total") >= 33);
+    drop(idle);
+}
+
 #[test]
 fn clients_of_an_onion_service_are_no_operators() {
     let mut config = config();
@@ -793,23 +842,18 @@ fn signatures_by_known_keys_have_a_part_of_the_budget() {
     let reply = server.post("/pks/v2/certs", "application/pgp-keys", &raw);
     let taken = server.process().cpu().saturating_sub(before);
     assert_eq!(reply.status, 200, "{}", reply.text());
-    assert!(taken < Duration::from_millis(1000), "{taken:?}");
+    assert!(taken < Duration::from_secs(1), "{taken:?}");
     assert_serves(&server, &certs[0]);
 }
 
 #[test]
 fn clients_that_read_no_answers_use_bounded_memory() {
     let _alone = alone();
-    let certs = generated(1);
-    let large = forged(&certs[0], 60_000, 16);
+    let certs = generated(8);
     let mut config = config();
     config.policy.foreign_signatures = 100_000;
     let server = Site::apart(&certs, config);
-    let cert = Cert::parse(&large).unwrap();
-    assert_eq!(server.put(&cert).status, 200);
-    // Repeated requests for the same certificate make an answer of 16 MiB.
-    let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
-    let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
+    let query = query_for_all(&server, &certs);
     server.process().forget_peak();
     let before = server.process().resident();
     let head = format!(
@@ -863,16 +907,23 @@ fn a_connection_of_http_2_that_takes_no_answer_ends_although_it_pings() {
     assert_ends_although_it_pings(stream);
 }
 
+/// Makes eight certificates large, and returns a query for all of them: an answer of 16 MiB.
+fn query_for_all(server: &Site, certs: &[Cert]) -> Vec<u8> {
+    for cert in certs {
+        assert_eq!(server.offer(&forged(cert, 2700, 900)).status, 200);
+    }
+    let digests: Vec<Digest> = server.digests(View::Sks).into_iter().map(Digest).collect();
+    talaria_recon::encode_hashquery(&digests)
+}
+
 /// A server whose clients are idle after two seconds, and a query for an answer of 16 MiB.
 fn impatient() -> (Site, Vec<u8>) {
-    let certs = generated(1);
+    let certs = generated(8);
     let mut config = config();
     (config.http.timeout_s, config.http.idle_s) = (20, 2);
     config.policy.foreign_signatures = 100_000;
     let server = Site::with(&certs, config);
-    assert_eq!(server.offer(&forged(&certs[0], 60_000, 16)).status, 200);
-    let digest = Digest(server.digests(View::Sks).into_iter().next().unwrap());
-    let query = talaria_recon::encode_hashquery(&vec![digest; 1000]);
+    let query = query_for_all(&server, &certs);
     let length = query.len();
     let head =
         format!("POST /pks/hashquery HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");

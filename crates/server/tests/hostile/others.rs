@@ -64,14 +64,13 @@ fn forged_signatures_in_the_name_of_slow_keys_refuse_no_revocation() {
     let head = [(all[0].tag, all[0].body), (user_id.tag, user_id.body)];
     let flood =
         packets(head.into_iter().chain(forged.iter().map(|body| (Tag::SIGNATURE, &body[..]))));
-    let (reply, _) = under_attack(&server, &cert, || {
+    under_attack(&server, &cert, || {
         assert_eq!(server.offer(&flood).status, 200);
-        for (n, body) in slow.iter().enumerate() {
-            let raw = packets([(Tag::PUBLIC_KEY, &body[..]), (Tag::USER_ID, &[b'a' + n as u8])]);
+        for (n, body) in (b'a'..).zip(&slow) {
+            let raw = packets([(Tag::PUBLIC_KEY, &body[..]), (Tag::USER_ID, &[n])]);
             assert_eq!(server.offer(&raw).status, 200);
         }
     });
-    drop(reply);
     let reply = server.put(&revoked);
     assert_eq!(reply.status, 200, "{}", reply.text());
     let served = server.fetched(&cert);

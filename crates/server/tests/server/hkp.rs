@@ -379,10 +379,28 @@ fn hashquery_returns_known_digests_and_skips_unknown_ones() {
     let site = server(5);
     let certs = certs(5);
     let asked = [Digest(certs[1].sks_digest()), Digest([7; 16]), Digest(certs[3].sks_digest())];
-    let answer = ask(&site, "POST", "/pks/hashquery", &[], &encode_hashquery(&asked));
-    assert_eq!(answer.header("content-type"), Some("pgp/keys"));
-    let found = decode_hashreply(&answer.body, 100).unwrap();
-    assert_eq!(found, [certs[1].as_bytes(), certs[3].as_bytes()]);
+    // However often the same one is asked for.
+    for asked in [asked.to_vec(), asked.repeat(70)] {
+        let answer = ask(&site, "POST", "/pks/hashquery", &[], &encode_hashquery(&asked));
+        assert_eq!(answer.header("content-type"), Some("pgp/keys"));
+        let found = decode_hashreply(&answer.body, 100).unwrap();
+        assert_eq!(found, [certs[1].as_bytes(), certs[3].as_bytes()]);
+    }
+}
+
+#[test]
+fn a_search_of_any_protocol_has_a_limited_length() {
+    let site = server(2);
+    for path in
+        ["/pks/lookup?op=get&options=mr&search=", "/pks/v2/index/", "/pks/v2/certs/by-identity/"]
+    {
+        let status = |length| get(&site, &format!("{path}{}", "a".repeat(length))).status;
+        assert_eq!((status(2048), status(2049)), (404, 400), "{path}");
+    }
+    assert_eq!(
+        get(&site, &format!("/suggest?q={}", "a".repeat(2049))).json(),
+        serde_json::json!([])
+    );
 }
 
 #[test]

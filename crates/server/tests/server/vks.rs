@@ -725,40 +725,92 @@ fn refusing_mail_server() -> u16 {
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut client in listener.incoming().map_while(Result::ok) {
-            client.write_all(b"220 refusing\r\n").unwrap();
-            let lines = std::io::BufReader::new(client.try_clone().unwrap()).lines();
-            let mut in_data = false;
-            for line in lines.map_while(Result::ok) {
-                let answer = match line.as_str() {
-                    "." => "250 taken",
-                    _ if in_data => continue,
-                    "DATA" => "354 go on",
-                    line if line.starts_with("RCPT") && line.contains("<unknown") => "550 nobody",
-                    _ => "250 fine",
-                };
-                in_data = line == "DATA";
-                client.write_all(format!("{answer}\r\n").as_bytes()).unwrap();
-            }
+            std::thread::spawn(move || {
+                client.write_all(b"220 refusing\r\n").unwrap();
+                let lines = std::io::BufReader::new(client.try_clone().unwrap()).lines();
+                let mut in_data = false;
+                for line in lines.map_while(Result::ok) {
+                    let answer = match line.as_str() {
+                        "." => "250 taken",
+                        _ if in_data => continue,
+                        "DATA" => "354 go on",
+                        line if line.starts_with("RCPT") && line.contains("<unknown") => {
+                            match line.as_bytes()["RCPT TO:<unknown".len()] {
+                                b'1' => "554 no relay",
+                                b'2' => "556 no mail here",
+                                b'3' => "450 later",
+                                _ => "550 nobody",
+                            }
+                        }
+                        _ => "250 fine",
+                    };
+                    in_data = line == "DATA";
+                    client.write_all(format!("{answer}\r\n").as_bytes()).unwrap();
+                }
+            });
         }
     });
     port
 }
 
 #[test]
-fn an_address_that_takes_no_mail_is_the_fault_of_the_request() {
+fn an_address_to_which_no_mail_can_be_sent_is_the_fault_of_the_request() {
     let site = Site::start(config(refusing_mail_server()));
-    let cert = make(&["<unknown@example.org>", "<known@example.org>", "<j\u{f6}rg@example.org>"]);
+    let cert = make(&["<known@example.org>", "<j\u{f6}rg@example.org>", "<known@[127.0.0.1]>"]);
     let token = upload(&site, &cert)["token"].clone();
-    for email in ["unknown@example.org", "j\u{f6}rg@example.org"] {
+    for email in ["j\u{f6}rg@example.org", "known@[127.0.0.1]"] {
         let refused = request_verify(&site, &token, &[email], &[]);
         assert_eq!(refused.status, 400, "{email}: {}", refused.text());
         assert!(refused.text().contains("mail cannot be sent to"), "{}", refused.text());
+        // The others get theirs.
+        let got = request_verify(&site, &token, &[email, "known@example.org"], &[]);
+        assert_eq!(got.status, 200, "{}", got.text());
+        assert_eq!(got.value()["status"]["known@example.org"], "pending");
+        assert_eq!(got.value()["status"][email], "unpublished");
     }
-    // The others get theirs.
-    let got = request_verify(&site, &token, &["unknown@example.org", "known@example.org"], &[]);
-    assert_eq!(got.status, 200, "{}", got.text());
-    assert_eq!(got.value()["status"]["known@example.org"], "pending");
-    assert_eq!(got.value()["status"]["unknown@example.org"], "unpublished");
+}
+
+#[test]
+fn nobody_learns_which_addresses_the_mail_server_knows() {
+    let mut config = config(refusing_mail_server());
+    config.rates.exempt = Vec::new();
+    let site = Site::start(config);
+    let emails = ["known@example.org", "unknown@example.org"];
+    let emails = [&emails[..], &["unknown1@example.org", "unknown2@example.org"]].concat();
+    let later = "unknown3@example.org";
+    let user_ids = emails.iter().chain([&later]).map(|email| format!("<{email}>"));
+    let user_ids: Vec<String> = user_ids.collect();
+    let user_ids: Vec<&str> = user_ids.iter().map(String::as_str).collect();
+    let token = upload(&site, &make(&user_ids))["token"].clone();
+    // With those that are refused, the limit of each address is used up as with the others.
+    for status in [200, 200, 200, 200, 429] {
+        for email in &emails {
+            let got = request_verify(&site, &token, &[email], &[]);
+            assert_eq!(got.status, status, "{email}: {}", got.text());
+            if status == 200 {
+                assert_eq!(got.value()["status"][*email], "pending", "{email}");
+            }
+        }
+    }
+    let metrics = site.get("/metrics").text();
+    for line in ["talaria_mails_total 4", "talaria_mails_refused_total 12"] {
+        assert!(metrics.lines().any(|l| l == line), "no {line}");
+    }
+    // A mail that the server does not take now has reached it, too.
+    for status in [503, 503, 503, 503, 429] {
+        assert_eq!(request_verify(&site, &token, &[later], &[]).status, status);
+    }
+    // The limit of the network is used up as well: 16 + 4 + 40 mails.
+    let ask = |name: &str| {
+        let (cert, emails) = with_addresses(name, 20);
+        let token = upload(&site, &cert)["token"].clone();
+        let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+        request_verify(&site, &token, &emails, &[])
+    };
+    for name in ["unknown-a", "unknown-b"] {
+        assert_eq!(ask(name).text().matches("\"pending\"").count(), 20, "{name}");
+    }
+    assert_eq!(ask("c").status, 429);
 }
 
 #[test]

@@ -38,6 +38,12 @@ fn a_search_with_a_bound_returns_some_megabytes_at_most() {
     let found = store.select_within(&query, 500, 5000).unwrap();
     assert!((7..=9).contains(&found.rows.len()) && found.more, "{}", found.rows.len());
     assert_eq!(store.select(&query, 500).unwrap().rows.len(), 30);
+    // Also of those that do not match.
+    for query in [Query::Identity("common".into()), Query::Identity("co".into())] {
+        let found = store.select_within(&query, 500, 5000).unwrap();
+        assert!(found.rows.is_empty() && found.more, "{query}");
+        assert!(!store.select(&query, 500).unwrap().more, "{query}");
+    }
 }
 
 /// Two stores with the same certificates, the second without indexes.

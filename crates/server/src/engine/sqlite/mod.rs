@@ -27,7 +27,8 @@ use super::error::{EngineError, OpenError};
 use super::facts::{Access, LINK_SECONDS_MAX, Note, Progress, Purpose};
 use super::order::{Conflict, Done, Intake, Order, Preparation, Terms};
 use crate::clock;
-use crate::turns::{TurnError, Turns};
+use crate::limiter::Network;
+use crate::turns::{OneEach, TurnError, Turns};
 
 pub(crate) use reader::Reader;
 pub(crate) use syncer::Ended;
@@ -48,6 +49,8 @@ pub(crate) struct Sqlite {
     writer: Writer,
     trees: Trees,
     turns: Turns,
+    /// The networks that have a turn, or wait for it.
+    networks: OneEach<Network>,
 }
 
 impl Sqlite {
@@ -66,7 +69,8 @@ impl Sqlite {
             .transpose()?;
         let (writer, thread) = Writer::start(store, second, readers.clone()).map_err(failed)?;
         let turns = Turns::start("read").map_err(OpenError::Threads)?;
-        Ok((Self { readers, writer, trees, turns }, thread, secret))
+        let networks = OneEach::default();
+        Ok((Self { readers, writer, trees, turns, networks }, thread, secret))
     }
 
     pub(crate) fn reading(&self) -> Result<Reader, EngineError> {
@@ -79,12 +83,22 @@ impl Sqlite {
 
     pub(crate) async fn long<T, E>(
         &self,
+        network: Option<Network>,
         work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<TurnError> + Send + 'static,
     {
+        let turn = match network {
+            Some(network) => Some(self.networks.turn(network).await?),
+            None => None,
+        };
+        // Work whose client has gone keeps the turn until it ends.
+        let work = async move || {
+            let _turn = turn;
+            work().await
+        };
         self.turns.run(work).await
     }
 

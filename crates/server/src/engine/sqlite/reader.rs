@@ -21,9 +21,11 @@ use super::frequencies::Frequencies;
 use super::{convert, opaque};
 use crate::clock;
 use crate::engine::command::KeptOut;
-use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain, Numbers};
+use crate::engine::facts::{Changed, Days, Facts, GivenUp, InVain};
 use crate::engine::order::{Arrival, Intake, Preparation};
-use crate::engine::row::{Bounds, Counting, Judging, Last, Page, Place, Position, Row, Sole};
+use crate::engine::row::{
+    Bounds, Counting, Digested, Judging, Last, Page, Place, Position, Row, Sole,
+};
 
 /// Certificates that are counted in one turn: some 50 ms.
 const PIECE: u64 = 10_000;
@@ -317,12 +319,12 @@ impl Reader {
         rows.iter().map(|row| self.store().cert_length(place(row).id)).collect()
     }
 
-    pub(crate) fn by_digests(&self, digests: &[[u8; 16]]) -> Result<Vec<(View, Row)>, StoreError> {
+    pub(crate) fn by_digests(&self, digests: &[[u8; 16]]) -> Result<Vec<Digested>, StoreError> {
         let mut found = Vec::with_capacity(digests.len());
         for &digest in digests {
             let Some((view, id)) = self.store().digests().find(digest)? else { continue };
-            let Some(row) = self.store().row_by_id(id)? else { continue };
-            found.push((view, self.current(row)?));
+            let Some(fingerprint) = self.store().fingerprint(id)? else { continue };
+            found.push(Digested { view, fingerprint, length: self.store().cert_length(id)? });
         }
         Ok(found)
     }
@@ -363,12 +365,12 @@ impl Reader {
         Ok(Days { changes: store.log().by_day(since)?, tally: store.keyserver().tally(since)? })
     }
 
-    pub(crate) fn numbers(&self) -> Result<Numbers, StoreError> {
-        let store = self.store();
-        Ok(Numbers {
-            last_change: store.log().last()?.get().unsigned_abs(),
-            in_vain: store.keyserver().unobtainable_count()?,
-        })
+    pub(crate) fn last_change(&self) -> Result<u64, StoreError> {
+        Ok(self.store().log().last()?.get().unsigned_abs())
+    }
+
+    pub(crate) fn in_vain_count(&self) -> Result<u64, StoreError> {
+        self.store().keyserver().unobtainable_count()
     }
 
     pub(crate) fn changed_on(&self, day: u32) -> Result<Vec<[u8; 4]>, StoreError> {
@@ -396,7 +398,7 @@ impl Reader {
         changed.dedup();
         let mut fingerprints = Vec::with_capacity(changed.len());
         for id in changed {
-            fingerprints.extend(store.row_by_id(id)?.map(|row| row.summary.fingerprint()));
+            fingerprints.extend(store.fingerprint(id)?);
         }
         Ok(Some(Changed { fingerprints, end: convert::position(end) }))
     }
