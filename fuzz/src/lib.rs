@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use talaria_cert::{
     Cert, Limits, PACKET_BYTES_MAX, Serving, Signature, Splitter, Summary, Tag, Terms, ThirdParty,
-    Verdict, Verification, View, carried_over, complete, verdicts,
+    TimeForOthers, Verdict, Verification, View, carried_over, complete, verdicts,
 };
 
 /// Times for evaluating summaries: the first possible time, a time when most keys are valid, and the last one.
@@ -81,7 +81,7 @@ pub fn laws(cert: &Cert) {
             let mut stored = Vec::new();
             summary.write(&mut stored);
             assert_eq!(Summary::read(cert.fingerprint(), &stored).as_ref(), Some(&summary));
-            black_box((Terms::of(cert, &summary), summary.usable(now)));
+            black_box((Terms::of(cert, verdicts, &summary), summary.usable(now)));
             black_box(summary.primary_user_id());
         }
         let minimal = cert.minimal(verdicts);
@@ -140,7 +140,11 @@ pub fn kept(bytes: &[u8]) {
 /// The stored part of a certificate, with arbitrary verdicts.
 fn kept_of(whole: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
     let verdicts = judged(whole);
-    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut TimeForOthers::UNBOUNDED.clone(), &mut |_| Vec::new()) else {
+    let Some((cut, left)) =
+        whole.within(&verdicts, limits, 0, &mut TimeForOthers::UNBOUNDED.clone(), &mut |_| {
+            Vec::new()
+        })
+    else {
         return (whole.clone(), verdicts);
     };
     assert_eq!(cut.union(whole), *whole);

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::config::{Config, Policy};
 use crate::engine::{Preparation, Reading};
 use crate::intake::Lanes;
-use crate::limiter::Network;
+use crate::network::Network;
 use crate::report::Named;
 
 /// The certificates of an upload that the server takes, and a report on the others.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::answer::Refusal;
-use crate::limiter::Network;
+use crate::network::Network;
 
 /// The part of a budget that one network can take: a quarter, or all that there is for a single piece.
 const SHARES: usize = 4;

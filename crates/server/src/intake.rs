@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::answer::Refusal;
 use crate::config::Settings;
 use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
-use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
+use crate::network::Network;
 use crate::turns::{OneEach, Turns, stay_on_this_thread};
 
 /// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need

@@ -28,6 +28,7 @@ mod log;
 mod mail;
 mod memory;
 mod metrics;
+mod network;
 mod news;
 mod notify;
 mod operators;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use crate::config::{Rate, Rates};
+use crate::network::Network;
 use crate::request::{Request, Via};
 
 /// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
@@ -19,14 +20,6 @@ pub(crate) enum Class {
     Lookup,
     Search,
     Upload,
-}
-
-/// The client.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Network {
-    Net(IpNet),
-    /// Everybody who comes through an onion service.
-    Onion,
 }
 
 #[derive(Clone, Copy, Debug)]

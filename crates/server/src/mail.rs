@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::answer::Refusal;
 use crate::config::{Config, Vks};
-use crate::limiter::Network;
+use crate::network::Network;
 
 /// Mails to one address within [`WINDOW`].
 const ADDRESS_MAILS_MAX: usize = 4;

@@ -3,7 +3,7 @@
 use crate::answer::Refusal;
 use crate::budget::{Budget, Room};
 use crate::config::Http;
-use crate::limiter::Network;
+use crate::network::Network;
 
 /// Answers up to this size have a budget of their own, so that large ones leave room for them.
 pub(crate) const SMALL: usize = 64 << 10;

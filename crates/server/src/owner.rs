@@ -31,7 +31,7 @@ use crate::engine::{
     Reading, Redaction, Replacement, Since, Stored, Terms, Wish,
 };
 use crate::intake::Lanes;
-use crate::limiter::Network;
+use crate::network::Network;
 use crate::report::{Named, Report};
 use crate::request::Request;
 use crate::secret;

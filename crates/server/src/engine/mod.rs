@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 use talaria_cert::{Address, Fingerprint, KeyId, Summary, View};
 use talaria_recon::PrefixTree;
 
-use crate::limiter::Network;
+use crate::network::Network;
 use crate::turns::TurnError;
 
 pub use command::{Command, KeptOut, Outcome};

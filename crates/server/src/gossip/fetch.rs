@@ -18,8 +18,8 @@ use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Engine, InVain, IngestOutcome, Note, Peer};
 use crate::intake::Lanes;
-use crate::limiter::Network;
 use crate::metrics::{Metrics, count};
+use crate::network::Network;
 use crate::turns::blocking;
 
 /// Tries after which a digest is not asked for any more.

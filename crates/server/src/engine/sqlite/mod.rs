@@ -27,7 +27,7 @@ use super::error::{EngineError, OpenError};
 use super::facts::{Access, LINK_SECONDS_MAX, Note, Progress, Purpose};
 use super::order::{Conflict, Done, Intake, Order, Preparation, Terms};
 use crate::clock;
-use crate::limiter::Network;
+use crate::network::Network;
 use crate::turns::{OneEach, TurnError, Turns};
 
 pub(crate) use reader::Reader;
