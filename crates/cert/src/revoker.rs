@@ -81,7 +81,7 @@ impl Cert {
         .collect()
     }
 
-    /// The signatures that are [`Self::revocations_by`] a key. The first [`REVOCATIONS_TRIED`] in its name are tried, each
+    /// The signatures that are [`Self::revocations_by`] a key. The first 64 in its name are tried, each
     /// once, by their SHA-256.
     #[must_use]
     pub fn signatures_of_revoker(&self, by: Fingerprint, body: &[u8]) -> Vec<Signature<'_>> {

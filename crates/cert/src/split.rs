@@ -7,8 +7,8 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use crate::packet::{Header, Tag};
-use crate::{PACKET_BYTES_MAX, Reason, Reject};
+use crate::packet::{Header, Tag, first_packet};
+use crate::{PACKET_BYTES_MAX, Reason, Reject, Signature, kind};
 
 /// The largest certificate that is read: 64 MiB, all packets with their headers.
 ///
@@ -54,6 +54,19 @@ impl Batch {
             Item::Cert(_) => None,
             Item::Rejected(reject) => Some(reject),
         })
+    }
+
+    /// The body of the revocation of a key that stands in place of a certificate, as `gpg --gen-revoke` writes it. `None` if the
+    /// rejected item is anything else.
+    #[must_use]
+    pub fn revocation(&self, reject: &Reject) -> Option<&[u8]> {
+        if reject.reason != (Reason::NoPrimary { tag: Tag::SIGNATURE.0 }) {
+            return None;
+        }
+        let at = usize::try_from(reject.offset.checked_sub(self.offset)?).ok()?;
+        let packet = first_packet(self.bytes.get(at..)?)?;
+        let signature = Signature::parse(packet.body)?;
+        (signature.kind == kind::KEY_REVOCATION).then_some(packet.body)
     }
 }
 

@@ -14,10 +14,16 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 pub(crate) fn operators_only(config: &Config, request: &Request) -> Result<(), Refusal> {
     let client = request.client.to_canonical();
     let is_near = request.via == Via::Operator
-        && config.http.operators.iter().any(|net| net.contains(&client))
-        && is_ours(request.host(), &config.server.hostname);
-    if is_near || has_token(config, request) {
+        && config.http.operators.iter().any(|net| net.contains(&client));
+    let is_ours = is_ours(request.host(), &config.server.hostname);
+    if is_near && is_ours || has_token(config, request) {
         return Ok(());
+    }
+    if is_near {
+        return Err(Refusal::Forbidden(
+            "only operators may see this: use the IP address of this server, localhost or server.hostname as its name, or send the token"
+                .into(),
+        ));
     }
     Err(Refusal::Forbidden(
         "only operators may see this: use an address of http.operator_listen, or send their token"

@@ -181,8 +181,8 @@ impl Owners {
 async fn read(store: &mut Reading, keytext: &str, keysig: &str) -> Result<Vec<Signed>, Refusal> {
     secret::refuse(keytext.as_bytes())?;
     let certs = submission::read(keytext.as_bytes())?;
-    if let Some(why) = certs.rejected.first() {
-        return Err(Refusal::Malformed(why.clone()));
+    if let Some(rejected) = certs.rejected.first() {
+        return Err(Refusal::Malformed(rejected.why.clone()));
     }
     if certs.certs.len() > CERTS_MAX {
         return Err(Refusal::TooLarge(format!(

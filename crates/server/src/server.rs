@@ -105,6 +105,7 @@ impl Parts {
         let lanes = Arc::new(lanes);
         let uploads = Arc::new(Uploads {
             settings: Arc::clone(&settings),
+            engine: engine.clone(),
             lanes: Arc::clone(&lanes),
             metrics: Arc::clone(&metrics),
             news: news.clone(),

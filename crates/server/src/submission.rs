@@ -17,6 +17,9 @@ const REJECTS_MAX: usize = 1000;
 const PACKET_BYTES: usize = 32;
 const FEW_PACKETS: usize = 1000;
 
+/// Revocations without a certificate that are looked at in one submission.
+const REVOCATIONS_MAX: usize = 4;
+
 /// Octets that are split into certificates at a time.
 const SPLIT_BYTES: usize = 512 << 10;
 
@@ -24,21 +27,37 @@ const SPLIT_BYTES: usize = 512 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Submission {
     pub(crate) certs: Vec<Cert>,
-    /// Data that are not a certificate, and why.
-    pub(crate) rejected: Vec<String>,
+    /// Data that are not a certificate.
+    pub(crate) rejected: Vec<Rejected>,
     /// The keyserver that passed it on, as it calls itself.
     pub(crate) via: Option<String>,
 }
 
+/// A part of a submission that is not a certificate.
+#[derive(Debug)]
+pub(crate) struct Rejected {
+    /// Where it is, and what is wrong with it.
+    pub(crate) why: String,
+    /// The body of its signature, if it is the revocation of a key, which may be here.
+    pub(crate) revocation: Option<Vec<u8>>,
+}
+
 impl Submission {
-    fn reject(&mut self, offset: u64, reason: &Reason) -> Result<(), Refusal> {
+    fn reject(
+        &mut self,
+        offset: u64,
+        reason: &Reason,
+        revocation: Option<&[u8]>,
+    ) -> Result<(), Refusal> {
         if self.rejected.len() == REJECTS_MAX {
             return Err(Refusal::Malformed(format!(
                 "the submission has more than {REJECTS_MAX} parts that are no certificate, the first {}",
-                self.rejected[0]
+                self.rejected[0].why
             )));
         }
-        self.rejected.push(format!("at byte {offset}: {reason}"));
+        let before = self.rejected.iter().filter(|one| one.revocation.is_some()).count();
+        let revocation = revocation.filter(|_| before < REVOCATIONS_MAX).map(<[u8]>::to_vec);
+        self.rejected.push(Rejected { why: format!("at byte {offset}: {reason}"), revocation });
         Ok(())
     }
 }
@@ -98,11 +117,11 @@ fn split(
             })?;
             match Cert::parse(raw) {
                 Ok(cert) => submission.certs.push(cert),
-                Err(reason) => submission.reject(offset, &reason)?,
+                Err(reason) => submission.reject(offset, &reason, None)?,
             }
         }
         for reject in batch.rejects() {
-            submission.reject(reject.offset, &reject.reason)?;
+            submission.reject(reject.offset, &reject.reason, batch.revocation(reject))?;
         }
     }
 }

@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
-use talaria_cert::{Cert, Fingerprint};
+use talaria_cert::{Cert, Fingerprint, Query, Signature, Verdict, Verification, verdicts};
 
 use crate::admission;
 use crate::answer::Refusal;
 use crate::config::Settings;
-use crate::engine::{IngestOutcome, Ingested};
+use crate::engine::{Bounds, Engine, IngestOutcome, Ingested, Judging, Reading};
 use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
 use crate::network::Network;
 use crate::news::Newsroom;
 use crate::report::{NOTHING_ELSE_NEW, NOTHING_NEW, Named, Report, left_out};
-use crate::submission::Submission;
+use crate::submission::{Rejected, Submission};
+
+/// The certificates that may have made a revocation.
+const OWNERS: Bounds = Bounds { results: 2, looks: 50 };
 
 /// The way of uploads into the store.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     pub(crate) settings: Settings,
+    pub(crate) engine: Engine,
     pub(crate) lanes: Arc<Lanes>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) news: Newsroom,
@@ -42,7 +46,10 @@ impl Uploads {
     }
 
     async fn submit_open(&self, from: Network, submission: Submission) -> Result<Report, Refusal> {
-        let Submission { certs, rejected, via } = submission;
+        let Submission { mut certs, mut rejected, via } = submission;
+        if rejected.iter().any(|one| one.revocation.is_some()) {
+            certs.extend(self.revoked(&mut rejected).await?);
+        }
         let light = self.lanes.light();
         let (config, is_light) = (self.settings.load_full(), light.is_some());
         let (certs, turned_away) =
@@ -84,13 +91,32 @@ impl Uploads {
             }
         }
         report.invalid.extend(turned_away);
-        report.invalid.extend(rejected.into_iter().map(|why| Named {
+        report.invalid.extend(rejected.into_iter().map(|one| Named {
             version: 0,
             cert: None,
             fingerprint: String::new(),
-            comment: Some(why),
+            comment: Some(one.why),
         }));
         Ok(report)
+    }
+
+    /// Takes the revocations out of `rejected` that the owners of certificates on this server made, and returns each with the
+    /// primary key that it revokes. Whoever has lost a key has often nothing else.
+    async fn revoked(&self, rejected: &mut Vec<Rejected>) -> Result<Vec<Cert>, Refusal> {
+        let (mut revoked, mut left) = (Vec::new(), Vec::new());
+        let mut store = self.engine.reading().await?;
+        for one in rejected.drain(..) {
+            let cert = match &one.revocation {
+                Some(body) => revoked_by(&mut store, body).await?,
+                None => None,
+            };
+            match cert {
+                Some(cert) => revoked.push(cert),
+                None => left.push(one),
+            }
+        }
+        *rejected = left;
+        Ok(revoked)
     }
 
     /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
@@ -110,4 +136,23 @@ impl Uploads {
         self.news.announce(news.map(|(fingerprint, _)| fingerprint).collect(), via);
         Ok(outcomes)
     }
+}
+
+/// The primary key on this server that made a revocation of itself, with the revocation.
+async fn revoked_by(store: &mut Reading, body: &[u8]) -> Result<Option<Cert>, Refusal> {
+    let Some(issuer) = Signature::parse(body).and_then(|signature| signature.issuer) else {
+        return Ok(None);
+    };
+    let found = store.find(&Query::KeyId(issuer), OWNERS).await?;
+    for row in found.rows {
+        if row.fingerprint().key_id() != issuer {
+            continue;
+        }
+        let Some(stored) = store.stored(&row, Judging::Stored).await? else { continue };
+        let revoked = stored.cert.retain(|at, _| at == 0).with_direct_signature(body);
+        if verdicts(&[&revoked], Verification::Full)[0] == [Verdict::Good] {
+            return Ok(Some(revoked));
+        }
+    }
+    Ok(None)
 }

@@ -198,7 +198,7 @@ impl Vks {
         .await
         .map_err(bad)?;
         let [cert] = submission.certs.as_slice() else {
-            let why = submission.rejected.first().cloned();
+            let why = submission.rejected.first().map(|rejected| rejected.why.clone());
             return Err(Refusal::BadRequest(
                 why.unwrap_or_else(|| "upload one certificate at a time".into()),
             ));

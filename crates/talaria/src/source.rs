@@ -8,10 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use talaria_cert::{
-    Address, Armor, BATCH_BYTES, Batch, Fingerprint, Item, Reason, Reject, Signature, Splitter,
-    Tag, first_packet, kind,
-};
+use talaria_cert::{Address, Armor, BATCH_BYTES, Fingerprint, Item, Reason, Splitter};
 use talaria_gnupg as gnupg;
 use talaria_store::{Access, Cursor, FileKind, Order, Store, file_kind};
 
@@ -340,7 +337,7 @@ fn read_packets(
             Item::Cert(at) => {
                 Piece::Cert(place(batch.offset + at.start as u64), batch.bytes[at.clone()].to_vec())
             }
-            Item::Rejected(reject) => match revocation(&batch, reject) {
+            Item::Rejected(reject) => match batch.revocation(reject) {
                 Some(body) => Piece::Revocation(place(reject.offset), body.to_vec()),
                 None => Piece::Rejected(place(reject.offset), reject.reason.clone()),
             },
@@ -349,17 +346,6 @@ fn read_packets(
         sink(pieces, batch.offset + batch.bytes.len() as u64)?;
     }
     Ok(())
-}
-
-/// The stand-alone revocation found in place of a primary key, as `gpg --gen-revoke` writes it.
-fn revocation<'a>(batch: &'a Batch, reject: &Reject) -> Option<&'a [u8]> {
-    if reject.reason != (Reason::NoPrimary { tag: Tag::SIGNATURE.0 }) {
-        return None;
-    }
-    let at = usize::try_from(reject.offset - batch.offset).ok()?;
-    let packet = first_packet(batch.bytes.get(at..)?)?;
-    let signature = Signature::parse(packet.body)?;
-    (signature.kind == kind::KEY_REVOCATION).then_some(packet.body)
 }
 
 /// Reads armored blocks. Errors give the line in which the block starts.

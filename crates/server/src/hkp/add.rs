@@ -33,7 +33,6 @@ impl Adds {
         }
         let (keytext, options) = keytext(request).await?;
         let submission = read(request, keytext).await?;
-        let nothing = submission.certs.is_empty();
         let report = self
             .uploads
             .submit(self.settings.load().rates.payer(request.client, request.via), submission)
@@ -49,7 +48,7 @@ impl Adds {
         } else {
             ok(media::TEXT, said(&report))
         };
-        if nothing || report.taken() == 0 {
+        if report.taken() == 0 {
             let mut answer = answer;
             *answer.status_mut() = http::StatusCode::UNPROCESSABLE_ENTITY;
             return Ok(open_to_all(answer));

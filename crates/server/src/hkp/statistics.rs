@@ -39,7 +39,10 @@ impl Statistics {
                 if let Some(entry) = entry.as_object_mut() {
                     entry.insert("Name".into(), peer.name.clone().into());
                     entry.insert("reconAddr".into(), peer.name.clone().into());
-                    entry.insert("httpAddr".into(), peer.http.clone().unwrap_or_default().into());
+                    // Hockeypuck has no scheme there.
+                    let http = peer.http.as_deref().unwrap_or_default();
+                    let http = http.trim_start_matches("http://").trim_start_matches("https://");
+                    entry.insert("httpAddr".into(), http.into());
                 }
                 peers.push(entry);
             }

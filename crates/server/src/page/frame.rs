@@ -102,6 +102,7 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
 
 /// The contact of the operator: a link if it is an address of a known kind.
 fn contact(contact: &str) -> Markup {
+    let contact = contact.strip_prefix("mailto:").unwrap_or(contact);
     let target = if contact.starts_with("https://") || contact.starts_with("http://") {
         Some(contact.to_owned())
     } else {
@@ -112,5 +113,21 @@ fn contact(contact: &str) -> Markup {
     };
     html! {
         @if let Some(target) = target { a href=(target) { (contact) } } @else { (contact) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contact;
+
+    #[test]
+    fn a_contact_is_an_address_a_url_or_a_text() {
+        for given in ["op@example.org", "mailto:op@example.org"] {
+            let link = "<a href=\"mailto:op@example.org\">op@example.org</a>";
+            assert_eq!(contact(given).into_string(), link);
+        }
+        let url = "<a href=\"https://example.org\">https://example.org</a>";
+        assert_eq!(contact("https://example.org").into_string(), url);
+        assert_eq!(contact("ask at the desk").into_string(), "ask at the desk");
     }
 }

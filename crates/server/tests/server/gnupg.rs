@@ -41,16 +41,54 @@ fn a_revocation_behind_the_certificate_is_served_on_its_primary_key() {
         .unwrap();
     let revocation = openpgp::Packet::from(revocation).to_vec().unwrap();
     let site = Site::start(Config::default());
-    let alone = site.offer(&revocation);
-    assert_eq!(alone.status, 422);
-    let advice = "send a revocation behind the certificate that it revokes";
-    assert!(alone.text().contains(advice), "{}", alone.text());
-
     let raw = alice.to_vec().unwrap();
     assert_eq!(site.offer(&[&raw[..], &revocation].concat()).status, 200);
-    let served = site.fetched(&Cert::parse(&raw).unwrap());
+    assert_is_revoked(&site, &raw);
+}
+
+fn assert_is_revoked(site: &Site, raw: &[u8]) {
+    let served = site.fetched(&Cert::parse(raw).unwrap());
     for import in [gpg, newer_gpg] {
         let Some(listing) = import(home().path(), served.as_bytes()) else { continue };
         assert_eq!(validity(&listing), "r", "{listing}");
     }
+}
+
+/// Whoever has lost a key has often nothing but the revocation that `gpg --gen-revoke` or `talaria key generate` wrote.
+#[test]
+fn a_revocation_alone_finds_its_certificate() {
+    let (alice, bob) = (make(&["Alice <alice@example.org>"]), make(&["Bob <bob@example.org>"]));
+    let signer = |cert: &openpgp::Cert| {
+        let key = cert.primary_key().key().clone().parts_into_secret().unwrap();
+        key.into_keypair().unwrap()
+    };
+    let by = |mut signer: openpgp::crypto::KeyPair| {
+        let builder = CertRevocationBuilder::new()
+            .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"lost");
+        let made = builder.unwrap().build(&mut signer, &alice, None).unwrap();
+        openpgp::Packet::from(made).to_vec().unwrap()
+    };
+    let site = Site::start(Config::default());
+    let raw = alice.to_vec().unwrap();
+    let genuine = by(signer(&alice));
+    // The certificate is not here yet.
+    let reply = site.offer(&genuine);
+    assert_eq!(reply.status, 422);
+    let advice = "send a revocation behind the certificate that it revokes";
+    assert!(reply.text().contains(advice), "{}", reply.text());
+    assert_eq!([&raw, &bob.to_vec().unwrap()].map(|raw| site.offer(raw).status), [200, 200]);
+    // By somebody else, and one that was changed.
+    let mut forged = genuine.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    for other in [by(signer(&bob)), forged] {
+        assert_eq!(site.offer(&other).status, 422);
+        assert_eq!(site.fetched(&Cert::parse(&raw).unwrap()).signature_count(), {
+            Cert::parse(&raw).unwrap().signature_count()
+        });
+    }
+    let reply = site.offer(&genuine);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let updated = &reply.value()["updated"][0];
+    assert_eq!(updated["fingerprint"], alice.fingerprint().to_hex().to_lowercase());
+    assert_is_revoked(&site, &raw);
 }
