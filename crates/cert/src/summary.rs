@@ -241,16 +241,14 @@ impl Summary {
     #[must_use]
     pub fn key_validity(&self, key: &KeySummary, now: u32) -> Validity {
         let own = |key: &KeySummary| match key {
-            // The owner's revocation counts without any other signature, as after a redaction of all user IDs.
-            KeySummary { revoked: true, .. } => Validity::Revoked,
             KeySummary { bound: false, .. } => Validity::Invalid,
+            KeySummary { revoked: true, .. } => Validity::Revoked,
             KeySummary { expires: 1.., .. } if key.expires < now => Validity::Expired,
             _ => Validity::Valid,
         };
-        match own(&self.primary) {
-            Validity::Revoked => Validity::Revoked,
-            primary => own(key).min(primary),
-        }
+        // The owner's revocation of the primary key counts without any other signature, as after a redaction of all user IDs.
+        let primary = if self.primary.revoked { Validity::Revoked } else { own(&self.primary) };
+        if key.fingerprint == self.primary.fingerprint { primary } else { own(key).min(primary) }
     }
 
     /// The primary user ID, shown where there is room for only one.
