@@ -99,7 +99,7 @@ pub enum Reason {
 
 fn no_primary(tag: u8) -> String {
     if tag == Tag::SIGNATURE.0 {
-        return "a signature comes before any primary key; send a revocation behind the certificate that it revokes".to_owned();
+        return "a signature comes before any primary key; send a revocation together with the certificate that it revokes".to_owned();
     }
     format!("packet of type {tag} comes before any primary key")
 }

@@ -37,8 +37,7 @@ impl Holding {
 struct Held<'a> {
     packet: PacketRef<'a>,
     id: KeyId,
-    is_bound: bool,
-    has_signed_back: bool,
+    holding: Holding,
 }
 
 /// A back signature that is to be tried. They are tried in this order: those in the newest binding of each subkey first, since
@@ -61,7 +60,8 @@ impl Cert {
         let mut packets = self.packets().peekable();
         let (mut held, mut tried) = (Vec::new(), Vec::new());
         while let Some(component) = packets.next() {
-            let key = Key::parse(component).ok().filter(|_| component.tag == Tag::PUBLIC_SUBKEY);
+            let is_subkey = component.tag == Tag::PUBLIC_SUBKEY;
+            let key = is_subkey.then(|| Key::parse(component).ok()).flatten();
             let mut bindings: Vec<Signature<'_>> = Vec::new();
             while let Some(packet) = packets.next_if(|packet| packet.tag == Tag::SIGNATURE) {
                 let is_good = verdicts.next() == Some(Verdict::Good);
@@ -73,12 +73,8 @@ impl Cert {
             }
             let Some(key) = key else { continue };
             tried.extend(back_signatures(held.len(), &bindings));
-            held.push(Held {
-                packet: component,
-                id: key.fingerprint().key_id(),
-                is_bound: !bindings.is_empty(),
-                has_signed_back: false,
-            });
+            let holding = if bindings.is_empty() { Holding::Unbound } else { Holding::Bound };
+            held.push(Held { packet: component, id: key.fingerprint().key_id(), holding });
         }
         tried.sort_unstable();
         tried.dedup();
@@ -87,27 +83,20 @@ impl Cert {
         {
             for Tried { subkey, body, .. } in tried {
                 let held = &mut held[subkey];
-                held.has_signed_back |=
-                    !held.has_signed_back && hints.verifies_back(held.packet, body).is_some();
+                if held.holding == Holding::Bound
+                    && hints.verifies_back(held.packet, body).is_some()
+                {
+                    held.holding = Holding::SignedBack;
+                }
             }
         }
         let primary = self.fingerprint();
-        let subkeys = held.iter().map(|held| (held.id, held.holding()));
+        let subkeys = held.iter().map(|held| (held.id, held.holding));
         let mut holdings: Vec<(KeyId, Holding)> =
             subkeys.chain([(primary.key_id(), Holding::of_primary_key(primary))]).collect();
         holdings.sort_unstable();
         holdings.dedup_by_key(|(id, _)| *id);
         holdings
-    }
-}
-
-impl Held<'_> {
-    fn holding(&self) -> Holding {
-        match (self.is_bound, self.has_signed_back) {
-            (false, _) => Holding::Unbound,
-            (true, false) => Holding::Bound,
-            (true, true) => Holding::SignedBack,
-        }
     }
 }
 

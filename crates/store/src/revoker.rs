@@ -149,7 +149,6 @@ pub(crate) fn naming(
 
 /// Certificates that are evaluated again in one transaction while others wait for it, and their octets.
 const PIECE: usize = 50;
-const PIECE_CERTS: i64 = 50;
 const PIECE_OCTETS: usize = 2 << 20;
 
 /// Evaluates certificates again and stores their summaries. Returns those whose primary key changed between
@@ -295,10 +294,9 @@ fn next_piece(
     let Some((entry, mut done)) = entry else { return Ok(None) };
     let handle = u64::from_str_radix(entry.trim_start_matches(FOLLOWED), 16).unwrap_or(0);
     let ids: Vec<i64> = connection
-        .prepare_cached(
-            "SELECT cert FROM revoker WHERE handle = ?1 AND cert > ?2 ORDER BY cert LIMIT ?3",
-        )?
-        .query_map((handle.cast_signed(), done, PIECE_CERTS), |row| row.get(0))?
+        .prepare_cached("SELECT cert FROM revoker WHERE handle = ?1 AND cert > ?2 ORDER BY cert")?
+        .query_map((handle.cast_signed(), done), |row| row.get(0))?
+        .take(PIECE)
         .collect::<rusqlite::Result<_>>()?;
     let (mut turned, mut octets_left) = (Vec::new(), PIECE_OCTETS);
     let mut is_whole = ids.len() < PIECE;

@@ -5,17 +5,18 @@ use std::time::{Duration, SystemTime};
 use sequoia_openpgp as openpgp;
 
 use openpgp::Packet;
-use openpgp::cert::{CertBuilder, CertRevocationBuilder, CipherSuite};
-use openpgp::crypto::KeyPair;
+use openpgp::cert::{CertBuilder, CipherSuite};
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::{Signature, key};
 use openpgp::parse::Parse as _;
 use openpgp::policy::StandardPolicy;
 use openpgp::serialize::MarshalInto;
-use openpgp::types::{KeyFlags, ReasonForRevocation, RevocationKey, SignatureType};
+use openpgp::types::{KeyFlags, RevocationKey, SignatureType};
 use talaria_cert::{Cert, Fingerprint, PacketRef, Tag, ThirdParty};
 
-use crate::site::{Gpg, Site, assert_sq_reads, config, generated, gpg, home, newer_gpg};
+use crate::site::{
+    Gpg, Site, assert_sq_reads, config, generated, gpg, home, newer_gpg, revocation, signer,
+};
 use crate::{MIB, alone, beside_others};
 
 /// Memory of the server beyond that when idle, while the uploads of one attack run.
@@ -63,10 +64,6 @@ pub(crate) fn owner(user_id: &str) -> openpgp::Cert {
     let past = SystemTime::now() - Duration::from_secs(7200);
     let builder = CertBuilder::new().set_creation_time(past).add_userid(user_id);
     builder.add_signing_subkey().add_transport_encryption_subkey().generate().unwrap().0
-}
-
-pub(crate) fn signer(cert: &openpgp::Cert) -> KeyPair {
-    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
 }
 
 /// The public part.
@@ -127,12 +124,16 @@ pub(crate) fn bodies(cert: &Cert) -> impl Iterator<Item = &[u8]> {
     cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE).map(|packet| packet.body)
 }
 
-pub(crate) fn revocation(cert: &openpgp::Cert) -> Signature {
-    CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
-        .unwrap()
-        .build(&mut signer(cert), cert, None)
-        .unwrap()
+/// A certificate, a revoker whom its owner named, and the revoker's revocation of it.
+pub(crate) fn revoked_by_a_revoker() -> (openpgp::Cert, openpgp::Cert, Signature) {
+    let revoker = owner("Revoker <revoker@example.org>");
+    let named =
+        RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
+    let past = SystemTime::now() - Duration::from_secs(7200);
+    let alice = CertBuilder::new().set_creation_time(past).add_userid("Alice <alice@example.org>");
+    let alice = alice.set_revocation_keys(vec![named]).generate().unwrap().0;
+    let real = revocation(&revoker, &alice);
+    (alice, revoker, real)
 }
 
 /// The line of the primary key in a listing.
@@ -470,7 +471,7 @@ fn a_forged_signature_of_26_bytes_keeps_no_revocation_away() {
         let (statuses, _) =
             under_attack(&server, &cert, || [&raw, &direct].map(|raw| server.offer(raw).status));
         assert_eq!(statuses, [200, 200]);
-        let revoked = alice.clone().insert_packets(revocation(&alice)).unwrap().0;
+        let revoked = alice.clone().insert_packets(revocation(&alice, &alice)).unwrap().0;
         let reply = server.offer(public(&revoked).as_bytes());
         assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
         let served = server.fetched(&cert);
@@ -578,17 +579,7 @@ fn false_back_signatures_on_old_bindings_do_not_displace_that_on_the_newest() {
 
 #[test]
 fn forged_revocations_in_the_name_of_a_revoker() {
-    let revoker = owner("Revoker <revoker@example.org>");
-    let named =
-        RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
-    let past = SystemTime::now() - Duration::from_secs(7200);
-    let alice = CertBuilder::new().set_creation_time(past).add_userid("Alice <alice@example.org>");
-    let alice = alice.set_revocation_keys(vec![named]).generate().unwrap().0;
-    let real = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
-        .unwrap()
-        .build(&mut signer(&revoker), &alice, None)
-        .unwrap();
+    let (alice, revoker, real) = revoked_by_a_revoker();
     let revoked = public(&alice.clone().insert_packets(real.clone()).unwrap().0);
     let mut settings = config();
     settings.policy.signatures = 6000;
@@ -635,7 +626,7 @@ fn forged_revocations_in_the_name_of_a_revoker() {
     }
 
     // The owner's own revocation is taken, too.
-    let by_owner = alice.clone().insert_packets(revocation(&alice)).unwrap().0;
+    let by_owner = alice.clone().insert_packets(revocation(&alice, &alice)).unwrap().0;
     let reply = server.offer(public(&by_owner).as_bytes());
     assert_eq!(reply.value()["updated"].as_array().unwrap().len(), 1, "{}", reply.text());
     let served = read(&server.fetched(&revoked));
@@ -966,7 +957,7 @@ fn mutated_uploads(third_party: ThirdParty) {
     });
     let (home, newer_home) = (home(), home());
     for (owner, cert) in owners.iter().zip(&certs) {
-        let revoked = owner.clone().insert_packets(revocation(owner)).unwrap().0;
+        let revoked = owner.clone().insert_packets(revocation(owner, owner)).unwrap().0;
         assert_eq!(server.offer(public(&revoked).as_bytes()).status, 200);
         let served = server.fetched(cert);
         assert_sq_reads(served.as_bytes());

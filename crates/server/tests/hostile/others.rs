@@ -4,18 +4,18 @@ use std::time::{Duration, SystemTime};
 
 use sequoia_openpgp as openpgp;
 
-use openpgp::cert::{CertBuilder, CertRevocationBuilder};
+use openpgp::cert::CertBuilder;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::signature::subpacket::NotationDataFlags;
 use openpgp::serialize::MarshalInto;
-use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
+use openpgp::types::{RevocationKey, SignatureType};
 use talaria_cert::{Cert, Key, PacketRef, Tag};
 
 use crate::attacks::{
-    bodies, owner, packets, primary_line, public, read, revocation, signer, under_attack, unhashed,
-    with_unhashed,
+    bodies, owner, packets, primary_line, public, read, revoked_by_a_revoker, under_attack,
+    unhashed, with_unhashed,
 };
-use crate::site::{Site, config, gpg, home, newer_gpg, wait_for};
+use crate::site::{Site, config, gpg, home, newer_gpg, revocation, signer, wait_for};
 
 /// A number of this many bits.
 fn number(bits: u16, last: u8) -> Vec<u8> {
@@ -54,7 +54,7 @@ fn key_id(body: &[u8]) -> u64 {
 fn forged_signatures_in_the_name_of_slow_keys_refuse_no_revocation() {
     let alice = owner("Alice <alice@example.org>");
     let cert = public(&alice);
-    let revoked = public(&alice.clone().insert_packets(revocation(&alice)).unwrap().0);
+    let revoked = public(&alice.clone().insert_packets(revocation(&alice, &alice)).unwrap().0);
     let server = Site::apart(std::slice::from_ref(&cert), config());
     let slow: Vec<Vec<u8>> = (0..16).map(|n| slow_key(2 * n + 1)).collect();
     let ids: Vec<u64> = slow.iter().map(|body| key_id(body)).collect();
@@ -109,11 +109,7 @@ fn certificates_that_name_a_newcomer_as_their_revoker_do_not_keep_it_out() {
             RevocationKey::new(key.pk_algo(), newcomer.fingerprint(), false),
         ]);
     let honest = honest.generate().unwrap().0;
-    let by_newcomer = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
-        .unwrap()
-        .build(&mut signer(&newcomer), &honest, None)
-        .unwrap();
+    let by_newcomer = revocation(&newcomer, &honest);
     let honest = public(&honest.insert_packets(by_newcomer).unwrap().0);
     for n in 0..9 {
         let reply = server.offer(&flood(n));
@@ -146,17 +142,7 @@ fn forged_eddsa(kind: u8, n: u32, id: u64) -> Vec<u8> {
 
 #[test]
 fn other_writings_of_a_designated_revocation_do_not_displace_it() {
-    let revoker = owner("Revoker <revoker@example.org>");
-    let named =
-        RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
-    let past = SystemTime::now() - Duration::from_secs(7200);
-    let alice = CertBuilder::new().set_creation_time(past).add_userid("Alice <alice@example.org>");
-    let alice = alice.set_revocation_keys(vec![named]).generate().unwrap().0;
-    let real = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
-        .unwrap()
-        .build(&mut signer(&revoker), &alice, None)
-        .unwrap();
+    let (alice, revoker, real) = revoked_by_a_revoker();
     let body = MarshalInto::to_vec(&real).unwrap();
     let revoked = public(&alice.clone().insert_packets(real).unwrap().0);
     let server = Site::apart(&[public(&revoker), revoked.clone()], config());
@@ -243,11 +229,7 @@ fn a_stranger_revokes_no_key_of_others() {
     let cert = public(&alice);
     let mallory = owner("Mallory <mallory@example.org>");
     let server = Site::apart(&[cert.clone(), public(&mallory)], config());
-    let revocation = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"no longer safe")
-        .unwrap()
-        .build(&mut signer(&mallory), &alice, None)
-        .unwrap();
+    let revocation = revocation(&mallory, &alice);
     let naming = SignatureBuilder::new(SignatureType::DirectKey)
         .set_revocation_key(RevocationKey::new(
             mallory.primary_key().key().pk_algo(),

@@ -1,13 +1,11 @@
 //! Certificates as GnuPG writes and joins them.
 
-use openpgp::cert::CertRevocationBuilder;
-use openpgp::types::ReasonForRevocation;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::serialize::SerializeInto as _;
 use talaria_cert::Cert;
 use talaria_server::Config;
 
-use crate::site::{Site, gpg, home, make, newer_gpg};
+use crate::site::{Site, gpg, home, make, newer_gpg, revocation};
 
 /// The validity in the first line of a listing for a primary key.
 fn validity(listing: &str) -> &str {
@@ -32,13 +30,7 @@ fn an_ed448_certificate_of_gnupg_is_served() {
 #[test]
 fn a_revocation_behind_the_certificate_is_served_on_its_primary_key() {
     let alice = make(&["Alice <alice@example.org>"]);
-    let mut signer =
-        alice.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
-    let revocation = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
-        .unwrap()
-        .build(&mut signer, &alice, None)
-        .unwrap();
+    let revocation = revocation(&alice, &alice);
     let revocation = openpgp::Packet::from(revocation).to_vec().unwrap();
     let site = Site::start(Config::default());
     let raw = alice.to_vec().unwrap();
@@ -58,29 +50,20 @@ fn assert_is_revoked(site: &Site, raw: &[u8]) {
 #[test]
 fn a_revocation_alone_finds_its_certificate() {
     let (alice, bob) = (make(&["Alice <alice@example.org>"]), make(&["Bob <bob@example.org>"]));
-    let signer = |cert: &openpgp::Cert| {
-        let key = cert.primary_key().key().clone().parts_into_secret().unwrap();
-        key.into_keypair().unwrap()
-    };
-    let by = |mut signer: openpgp::crypto::KeyPair| {
-        let builder = CertRevocationBuilder::new()
-            .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"lost");
-        let made = builder.unwrap().build(&mut signer, &alice, None).unwrap();
-        openpgp::Packet::from(made).to_vec().unwrap()
-    };
+    let by = |by: &openpgp::Cert| openpgp::Packet::from(revocation(by, &alice)).to_vec().unwrap();
     let site = Site::start(Config::default());
     let raw = alice.to_vec().unwrap();
-    let genuine = by(signer(&alice));
+    let genuine = by(&alice);
     // The certificate is not here yet.
     let reply = site.offer(&genuine);
     assert_eq!(reply.status, 422);
-    let advice = "send a revocation behind the certificate that it revokes";
+    let advice = "send a revocation together with the certificate that it revokes";
     assert!(reply.text().contains(advice), "{}", reply.text());
     assert_eq!([&raw, &bob.to_vec().unwrap()].map(|raw| site.offer(raw).status), [200, 200]);
     // By somebody else, and one that was changed.
     let mut forged = genuine.clone();
     *forged.last_mut().unwrap() ^= 1;
-    for other in [by(signer(&bob)), forged] {
+    for other in [by(&bob), forged] {
         assert_eq!(site.offer(&other).status, 422);
         assert_eq!(site.fetched(&Cert::parse(&raw).unwrap()).signature_count(), {
             Cert::parse(&raw).unwrap().signature_count()

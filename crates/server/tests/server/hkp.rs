@@ -670,8 +670,7 @@ fn uploads_can_be_limited_to_domains() {
     assert_eq!(site.upload(&forged).status, 422);
     assert!(get(&site, "/pks/lookup?op=get&options=mr&search=boss@example.org").status == 404);
     // A certificate that is here is updated whatever the update has: here a revocation alone.
-    let mut signer =
-        ours.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&ours);
     let revocation = sequoia_openpgp::cert::CertRevocationBuilder::new()
         .set_reason_for_revocation(sequoia_openpgp::types::ReasonForRevocation::KeyRetired, b"")
         .unwrap()

@@ -1,9 +1,7 @@
 //! The commands of operators over HTTP.
 
 use crate::site::{Got, Gpg, Site, agent, armored, make, user_ids};
-use sequoia_openpgp::cert::CertRevocationBuilder;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::ReasonForRevocation;
 use serde_json::{Value, json};
 use talaria_server::Config;
 
@@ -114,13 +112,7 @@ fn a_redacted_certificate_still_brings_subkeys_and_revocations() {
     assert_eq!(page.status, 200);
     assert!(!page.text().contains("alice@example.org"));
     // The owner revokes. Whoever has the certificate learns of it.
-    let mut signer =
-        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
-    let revocation = CertRevocationBuilder::new()
-        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
-        .unwrap()
-        .build(&mut signer, &cert, None)
-        .unwrap();
+    let revocation = crate::site::revocation(&cert, &cert);
     let revoked = cert.insert_packets(revocation).unwrap().0;
     site.form("/pks/add", &[("keytext", &armored(&revoked))]);
     let path = format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}");

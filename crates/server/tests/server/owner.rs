@@ -76,8 +76,7 @@ fn sign_by_primary(cert: &openpgp::Cert, text: &str) -> String {
 }
 
 fn revoked(cert: &openpgp::Cert) -> openpgp::Cert {
-    let key = cert.primary_key().key().clone().parts_into_secret().unwrap();
-    let mut signer = key.into_keypair().unwrap();
+    let mut signer = crate::site::signer(cert);
     let revocation =
         cert.revoke(&mut signer, ReasonForRevocation::KeyCompromised, b"stolen").unwrap();
     cert.clone().insert_packets(revocation).unwrap().0
@@ -280,8 +279,7 @@ fn a_signing_subkey_may_sign_requests_until_it_is_revoked() {
     let keytext = format!("/pks/delete\n{}", armored(&cert));
     let keysig = with_subkey(&cert, &keytext);
     let subkey = cert.keys().subkeys().with_policy(&policy, None).for_signing().next().unwrap();
-    let mut signer =
-        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&cert);
     let revocation = openpgp::cert::SubkeyRevocationBuilder::new()
         .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
         .unwrap()

@@ -366,8 +366,7 @@ fn every_certificate_of_a_distribution_has_a_page() {
 /// A certificate that its owner has revoked, with a reason and a text.
 fn revoked() -> openpgp::Cert {
     let cert = crate::site::make(&["Rita <rita@example.org>"]);
-    let mut signer =
-        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&cert);
     let revocation = openpgp::cert::CertRevocationBuilder::new()
         .set_reason_for_revocation(
             openpgp::types::ReasonForRevocation::KeySuperseded,
@@ -402,9 +401,7 @@ fn revoked_by_another() -> (String, Vec<u8>) {
     use openpgp::types::{ReasonForRevocation, RevocationKey};
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(1000 * 86400);
     let make = |name: &str| CertBuilder::new().set_creation_time(past).add_userid(name);
-    let key_of = |cert: &openpgp::Cert| {
-        cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
-    };
+    let key_of = crate::site::signer;
     let (revoker, _) = make("Revoker <revoker@example.org>").generate().unwrap();
     let (stranger, _) = make("Stranger").generate().unwrap();
     let named =

@@ -13,15 +13,11 @@ use crate::site::{Gpg, Site, armored, free_port, make, next_second, wait_for};
 
 /// `of` with a signature by `by` on its user ID.
 fn certified(of: &openpgp::Cert, by: &openpgp::Cert) -> openpgp::Cert {
-    let mut signer = signer(by);
+    let mut signer = crate::site::signer(by);
     let user_id = of.userids().next().unwrap().userid().clone();
     let signature =
         user_id.certify(&mut signer, of, SignatureType::PositiveCertification, None, None).unwrap();
     of.clone().insert_packets(signature).unwrap().0
-}
-
-fn signer(cert: &openpgp::Cert) -> openpgp::crypto::KeyPair {
-    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
 }
 
 fn serving(third_party: ThirdParty) -> Config {
@@ -120,7 +116,7 @@ fn an_attestation_by_somebody_else_changes_nothing() {
 fn a_signature_in_the_name_of_a_known_key_is_not_verified() {
     let site = Site::start(serving(ThirdParty::Verified));
     let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| make(&[name]));
-    let mut forger = signer(&mallory);
+    let mut forger = crate::site::signer(&mallory);
     let user_id = alice.userids().next().unwrap().userid().clone();
     let forged =
         openpgp::packet::signature::SignatureBuilder::new(SignatureType::PositiveCertification)
@@ -156,7 +152,7 @@ fn a_new_signature_is_verified_although_older_ones_are_remembered() {
 fn a_revocation_by_a_named_revoker_who_is_unknown_is_served() {
     let site = Site::start(serving(ThirdParty::Verified));
     let revoker = make(&["revoker"]);
-    let mut of_revoker = signer(&revoker);
+    let mut of_revoker = crate::site::signer(&revoker);
     let named =
         RevocationKey::new(revoker.primary_key().key().pk_algo(), revoker.fingerprint(), false);
     let (alice, _) = openpgp::cert::CertBuilder::new()

@@ -439,8 +439,7 @@ fn third_party_signatures_and_revoked_user_ids_are_not_served() {
     let site = site(&mails);
     let alice = make(&["Alice <alice@example.org>"]);
     let bob = make(&["Bob <bob@example.org>"]);
-    let mut signer =
-        bob.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&bob);
     let user_id = alice.userids().next().unwrap().userid().clone();
     let certification = user_id
         .certify(&mut signer, &alice, SignatureType::PositiveCertification, None, None)
@@ -456,8 +455,7 @@ fn third_party_signatures_and_revoked_user_ids_are_not_served() {
     let found = openpgp::Cert::from_bytes(&by_email(&site, "alice@example.org").body).unwrap();
     assert_eq!(found.fingerprint(), alice.fingerprint());
 
-    let mut signer =
-        alice.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&alice);
     let revocation = openpgp::cert::UserIDRevocationBuilder::new()
         .set_reason_for_revocation(ReasonForRevocation::UIDRetired, b"")
         .unwrap()

@@ -158,8 +158,7 @@ fn valid_certificates_come_first() {
         .unwrap()
         .0;
     let stolen = make(&["<joe@example.org>"]);
-    let mut signer =
-        stolen.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap();
+    let mut signer = crate::site::signer(&stolen);
     let revocation = stolen.revoke(&mut signer, ReasonForRevocation::KeyCompromised, b"").unwrap();
     let stolen: openpgp::Cert = stolen.insert_packets(revocation).unwrap().0;
     let good = make(&["<joe@example.org>"]);

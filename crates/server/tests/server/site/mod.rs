@@ -17,8 +17,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::prelude::*;
+use sequoia_openpgp::crypto::KeyPair;
+use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::SerializeInto as _;
+use sequoia_openpgp::types::ReasonForRevocation;
 use talaria_bench::{CorpusProfile, Generate};
 use talaria_cert::{Cert, Verification, View};
 use talaria_server::{Config, Server, ServerHandle};
@@ -261,6 +264,20 @@ pub(crate) fn make(user_ids: &[&str]) -> openpgp::Cert {
         builder = builder.add_userid(*user_id);
     }
     builder.add_signing_subkey().add_transport_encryption_subkey().generate().unwrap().0
+}
+
+/// The primary key of a certificate, for signing.
+pub(crate) fn signer(cert: &openpgp::Cert) -> KeyPair {
+    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
+}
+
+/// A revocation of the key of a certificate: by its owner, or by somebody else.
+pub(crate) fn revocation(by: &openpgp::Cert, of: &openpgp::Cert) -> Signature {
+    CertRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"stolen")
+        .unwrap()
+        .build(&mut signer(by), of, None)
+        .unwrap()
 }
 
 pub(crate) fn armored(cert: &openpgp::Cert) -> String {
