@@ -118,7 +118,8 @@ pub const DESIGNATED_MAX: usize = 4;
 pub struct TimeForOthers {
     /// The time that they may take.
     pub allowed: Duration,
-    /// The time that they have taken, or would have taken if more had been allowed.
+    /// The time that they have taken, or would have taken if more had been allowed: more than that if any of them were left
+    /// out.
     pub needed: Duration,
 }
 
@@ -375,7 +376,8 @@ impl Cert {
                 !stays
             });
         }
-        self.verify_others(&mut parts, look_up, &mut CERTIFIED.clone());
+        let mut time = CERTIFIED;
+        self.verify_others(&mut parts, look_up, &mut time);
         let candidates = parts.iter().flat_map(|part| &part.candidates);
         candidates.filter(|candidate| candidate.verdict == Verdict::Certified).for_each(add);
         let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
@@ -590,12 +592,16 @@ impl Cert {
             }
         }
         let (mut finding_ns, mut verifying_ns) = time.parts();
-        let mut needed_ns = 0_u64;
+        let (mut needed_ns, mut is_cut) = (0_u64, false);
         let mut known: Vec<(u64, Fingerprint, KeyId, PreparedIssuer)> = Vec::new();
         let mut looked_for: HashSet<KeyId> = HashSet::new();
         for id in claims.iter().flat_map(|(ids, ..)| ids) {
-            if finding_ns == 0 || !looked_for.insert(*id) {
+            if !looked_for.insert(*id) {
                 continue;
+            }
+            if finding_ns == 0 {
+                is_cut = true;
+                break;
             }
             let found = look_up(*id).into_iter().filter_map(PreparedIssuer::new);
             let before = known.len();
@@ -619,6 +625,7 @@ impl Cert {
                 }
                 let Some(signature) = candidate.variants.signature() else { continue };
                 if verifying_ns == 0 {
+                    is_cut = true;
                     break;
                 }
                 verifying_ns = verifying_ns.saturating_sub(issuer.cost_ns);
@@ -632,7 +639,10 @@ impl Cert {
                 }
             }
         }
-        time.needed = time.needed.saturating_add(Duration::from_nanos(needed_ns));
+        let needed = Duration::from_nanos(needed_ns);
+        // The parts are not for each other, so the whole may be enough for less than all.
+        time.needed =
+            if is_cut { needed.max(time.allowed + Duration::from_nanos(1)) } else { needed };
     }
 
     /// Drops packets of signatures that have too many. The first one has all that is worth keeping: it says the

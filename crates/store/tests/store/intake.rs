@@ -185,6 +185,32 @@ fn certified() -> (Cert, Vec<Cert>) {
     (public(&alice), friends.iter().map(public).collect())
 }
 
+/// Which of them are dropped must not depend on how little time was allowed.
+#[test]
+fn certifications_are_ranked_whole_or_the_certificate_needs_more_time() {
+    let folder = Folder::new();
+    let (alice, friends) = certified();
+    let mut store = folder.filled(&friends);
+    let limits = Limits { foreign_signatures: 2, ..Limits::default() };
+    let within = |micros| Preparation {
+        limits: limits.clone(),
+        allowed: alice.cost() + Duration::from_micros(micros),
+        ..preparation()
+    };
+    let mut refused = 0;
+    for micros in (0..1000).step_by(10) {
+        let Ok(mut intake) = store.prepare(vec![alice.clone()], &within(micros)) else {
+            refused += 1;
+            continue;
+        };
+        store.write(slice::from_mut(&mut intake), usize::MAX, NOW.into()).unwrap();
+        let kept = store.get(alice.fingerprint()).unwrap().unwrap();
+        assert_eq!(kept.verdicts.iter().filter(|&&v| v == Verdict::Certified).count(), 2);
+        store.delete(&[alice.fingerprint()], Return::Allowed, NOW.into()).unwrap();
+    }
+    assert!((20..90).contains(&refused), "{refused}");
+}
+
 #[test]
 fn certifications_that_were_verified_stay_so_while_their_issuers_are_here() {
     let folder = Folder::new();
