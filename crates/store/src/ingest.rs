@@ -424,7 +424,12 @@ impl<'a> BatchWriter<'a> {
             return Ok(());
         }
         let mut summary = prepared.summary.clone();
-        revoker::ask(self.connection, &prepared.cert, &mut summary, self.now, self.ledger)?;
+        if !revoker::ask(self.connection, &prepared.cert, &mut summary, self.now, self.ledger)? {
+            // A revoker has arrived since it was prepared.
+            for by in summary.revokers.iter().flat_map(|named| named.revoker.fingerprints()) {
+                revoker::leave_for_later(self.connection, by)?;
+            }
+        }
         summary.write(&mut self.summary);
         Ok(())
     }

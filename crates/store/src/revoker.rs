@@ -241,15 +241,17 @@ pub(crate) fn follow(
     ledger: &Ledger,
 ) -> rusqlite::Result<Vec<i64>> {
     let turned = if ledger.is_limited() {
+        let mut first = None;
         for revoker in revokers {
-            if !naming(connection, [revoker])?.is_empty() {
-                let handle = Handle::of_fingerprint(revoker);
-                connection
-                    .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, 0)")?
-                    .execute([format!("{FOLLOWED}{:016x}", handle.0)])?;
+            if is_named(connection, revoker)? {
+                let entry = leave_for_later(connection, revoker)?;
+                first.get_or_insert(entry);
             }
         }
-        next_piece(connection, now, ledger)?.unwrap_or_default()
+        match first {
+            Some(entry) => next_piece(connection, (entry, 0), now, ledger)?,
+            None => Vec::new(),
+        }
     } else {
         renew(connection, naming(connection, revokers)?, now, ledger)?
     };
@@ -264,9 +266,16 @@ pub(crate) fn follow_later(
     last: &mut i64,
     now: u32,
 ) -> rusqlite::Result<Option<Vec<i64>>> {
-    let turned = next_piece(connection, now, &Ledger::default())?;
-    log_turned(connection, turned.as_deref().unwrap_or_default(), &[], last, now)?;
-    Ok(turned)
+    let entry: Option<(String, i64)> = connection
+        .prepare_cached(
+            "SELECT name, value FROM meta WHERE name >= 'followed:' AND name < 'followed;' LIMIT 1",
+        )?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some(entry) = entry else { return Ok(None) };
+    let turned = next_piece(connection, entry, now, &Ledger::default())?;
+    log_turned(connection, &turned, &[], last, now)?;
+    Ok(Some(turned))
 }
 
 /// The entries of `meta` with the revokers whose followers are evaluated again, by handle, and the last one that was.
@@ -279,19 +288,30 @@ pub(crate) fn are_followers_left(connection: &Connection) -> rusqlite::Result<bo
         .exists([])
 }
 
-/// Evaluates the next certificates that name a revoker of [`FOLLOWED`]. `None` if there is none.
+/// Leaves all certificates that name a revoker for [`follow_later`]. Returns the entry that says so.
+pub(crate) fn leave_for_later(
+    connection: &Connection,
+    revoker: Fingerprint,
+) -> rusqlite::Result<String> {
+    let entry = format!("{FOLLOWED}{:016x}", Handle::of_fingerprint(revoker).0);
+    connection.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, 0)")?.execute([&entry])?;
+    Ok(entry)
+}
+
+/// Whether any certificate in the store may name a key as its revoker.
+fn is_named(connection: &Connection, revoker: Fingerprint) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM revoker WHERE handle = ?1")?
+        .exists([Handle::of_fingerprint(revoker).0.cast_signed()])
+}
+
+/// Evaluates the next certificates of an entry of [`FOLLOWED`], behind the last one that was.
 fn next_piece(
     connection: &Connection,
+    (entry, mut done): (String, i64),
     now: u32,
     ledger: &Ledger,
-) -> rusqlite::Result<Option<Vec<i64>>> {
-    let entry: Option<(String, i64)> = connection
-        .prepare_cached(
-            "SELECT name, value FROM meta WHERE name >= 'followed:' AND name < 'followed;' LIMIT 1",
-        )?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((entry, mut done)) = entry else { return Ok(None) };
+) -> rusqlite::Result<Vec<i64>> {
     let handle = u64::from_str_radix(entry.trim_start_matches(FOLLOWED), 16).unwrap_or(0);
     let ids: Vec<i64> = connection
         .prepare_cached("SELECT cert FROM revoker WHERE handle = ?1 AND cert > ?2 ORDER BY cert")?
@@ -320,7 +340,7 @@ fn next_piece(
             .prepare_cached("UPDATE meta SET value = ?2 WHERE name = ?1")?
             .execute((entry, done))?;
     }
-    Ok(Some(turned))
+    Ok(turned)
 }
 
 fn log_turned(

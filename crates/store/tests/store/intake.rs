@@ -4,9 +4,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sequoia_openpgp::cert::{CertBuilder, CipherSuite};
+use sequoia_openpgp::cert::{CertBuilder, CertRevocationBuilder, CipherSuite};
 use sequoia_openpgp::serialize::MarshalInto as _;
-use sequoia_openpgp::types::{RevocationKey, SignatureType};
+use sequoia_openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{Cert, Limits, Tag, Verdict, Verification};
 use talaria_store::{Access, IngestOutcome, IngestRefusal, Preparation, Return, Store, StoreError};
 
@@ -160,6 +160,50 @@ fn designated_revocations_count() {
     // Some of them are tried, so their number refuses nothing.
     assert!(store.prepare(vec![flooded], &within(50)).is_ok());
     assert_eq!(store.count().unwrap(), 1);
+}
+
+/// Those that name a revoker who arrives are evaluated again in pieces, if a write has a limit.
+#[test]
+fn certificates_that_name_a_newcomer_are_evaluated_in_pieces() {
+    let folder = Folder::new();
+    let make = |name: &str, revokers| {
+        let builder = CertBuilder::new().add_userid(name).set_revocation_keys(revokers);
+        builder.generate().unwrap().0
+    };
+    let public = |cert: &sequoia_openpgp::Cert| Cert::parse(&cert.to_vec().unwrap()).unwrap();
+    let revoker = make("Revoker", vec![]);
+    let key = revoker.primary_key().key().clone().parts_into_secret().unwrap();
+    let mut signer = key.into_keypair().unwrap();
+    let revoked: Vec<Cert> = (0..120)
+        .map(|n| {
+            let named = make(&format!("Owner {n}"), vec![RevocationKey::from(&revoker)]);
+            let made = CertRevocationBuilder::new()
+                .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
+                .unwrap();
+            let made = made.build(&mut signer, &named, None).unwrap();
+            public(&named.insert_packets(made).unwrap().0)
+        })
+        .collect();
+    let mut store = folder.filled(&revoked);
+    let now = talaria_cert::Timestamp::new(2_000_000_000);
+    let count = |store: &Store| {
+        let is_revoked = |cert: &&Cert| {
+            let row = store.row(cert.fingerprint()).unwrap().unwrap();
+            row.summary.primary.revoked
+        };
+        revoked.iter().filter(is_revoked).count()
+    };
+    assert_eq!(count(&store), 0);
+    let preparation = Preparation { now, ..preparation() };
+    let mut intake = store.prepare(vec![public(&revoker)], &preparation).unwrap();
+    store.write(slice::from_mut(&mut intake), usize::MAX, now).unwrap();
+    assert_eq!(count(&store), 50);
+    let mut pieces = 0;
+    while store.follow_revokers(now).unwrap() {
+        pieces += 1;
+    }
+    assert_eq!((count(&store), pieces), (120, 2));
+    assert_clean(&store);
 }
 
 /// Alice, with certifications by three friends, and the friends.
