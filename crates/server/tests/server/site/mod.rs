@@ -118,6 +118,12 @@ impl Site {
         }
     }
 
+    /// Ends the server, and returns its log. While a server runs, the last lines may wait for the thread that writes them.
+    pub(crate) fn whole_log(mut self) -> String {
+        self.end();
+        self.process().log()
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("certs.db")
     }
