@@ -140,11 +140,8 @@ pub fn kept(bytes: &[u8]) {
 /// The stored part of a certificate, with arbitrary verdicts.
 fn kept_of(whole: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
     let verdicts = judged(whole);
-    let Some((cut, left)) =
-        whole.within(&verdicts, limits, 0, &mut TimeForOthers::UNBOUNDED.clone(), &mut |_| {
-            Vec::new()
-        })
-    else {
+    let (mut time, mut nobody) = (TimeForOthers::UNBOUNDED, Vec::new());
+    let Some((cut, left)) = whole.within(&verdicts, limits, 0, &mut time, &mut nobody) else {
         return (whole.clone(), verdicts);
     };
     assert_eq!(cut.union(whole), *whole);

@@ -108,7 +108,7 @@ impl Cert {
                     };
                     component.ok_or(Reason::NoPrimary { tag: tag.0 })?.signatures.push(body);
                 }
-                tag if tag.is_local() => {}
+                tag if tag.is_ignored() => {}
                 tag if components.is_empty() != tag.is_primary() => {
                     return Err(Reason::NoPrimary { tag: tag.0 });
                 }
@@ -407,7 +407,7 @@ mod tests {
         raw().prop_map(|raw| Cert::parse(&raw).unwrap())
     }
 
-    /// The certificate as a set of pairs of component and signature, and of bare components.
+    /// The certificate as a set of pairs of component and signature, and of bare components, without ignored packets.
     fn set(raw: &[u8]) -> std::collections::BTreeSet<(PacketRef<'_>, Option<&[u8]>)> {
         let mut component = None;
         let mut pairs = std::collections::BTreeSet::new();
@@ -415,7 +415,7 @@ mod tests {
             let packet = packet.unwrap();
             if packet.tag == Tag::SIGNATURE {
                 pairs.insert((component.unwrap(), Some(packet.body)));
-            } else {
+            } else if !packet.tag.is_ignored() {
                 component = Some(packet);
                 pairs.insert((packet, None));
             }
@@ -424,7 +424,7 @@ mod tests {
     }
 
     proptest! {
-        /// The canonical form has every packet of its input, known or not, and no others.
+        /// The canonical form has every packet of its input that is not ignored, known or not, and no others.
         #[test]
         fn canonical_form_loses_nothing(raw in raw()) {
             let cert = Cert::parse(&raw).unwrap();
@@ -515,14 +515,21 @@ mod tests {
         assert_eq!(components[1].signatures, [subkey_revocation]);
     }
 
-    /// Packets that are local to a keyring are not part of a certificate.
+    /// Signatures behind them are on the component before them.
     #[test]
-    fn trust_packets_are_dropped() {
-        let mut raw = Vec::new();
-        packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
-        let plain = Cert::parse(&raw).unwrap();
-        packet::write(&mut raw, Tag::TRUST, &[1, 2]);
-        packet::write(&mut raw, Tag::MARKER, b"PGP");
-        assert_eq!(Cert::parse(&raw).unwrap(), plain);
+    fn ignored_packets_are_dropped() {
+        let with = |ignored: &[(Tag, &[u8])]| {
+            let mut raw = Vec::new();
+            packet::write(&mut raw, Tag::PUBLIC_KEY, PRIMARY);
+            packet::write(&mut raw, Tag::USER_ID, b"Alice");
+            ignored.iter().for_each(|(tag, body)| packet::write(&mut raw, *tag, body));
+            packet::write(&mut raw, Tag::SIGNATURE, &[4, 0x13]);
+            Cert::parse(&raw).unwrap()
+        };
+        for ignored in [(Tag::TRUST, &[1, 2][..]), (Tag::MARKER, b"PGP"), (Tag::PADDING, &[0; 40])]
+        {
+            assert_eq!(with(&[ignored]), with(&[]));
+        }
+        assert_eq!(with(&[]).components()[1].signatures.len(), 1);
     }
 }

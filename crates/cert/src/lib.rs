@@ -77,7 +77,7 @@ pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;
 pub use key::{Curve, KEY_BYTES_MAX, Key};
-pub use limits::{DESIGNATED_MAX, Limits, PossibleIssuer, TimeForOthers};
+pub use limits::{DESIGNATED_MAX, Issuers, Limits, TimeForOthers};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
 pub use peer::Peer;
 pub use query::{Matcher, Query, QueryError};
@@ -98,7 +98,7 @@ pub use terms::{
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{
-    CertificationVerifier, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over,
-    complete, renew, renewed, verdicts,
+    CertificationVerifier, Claims, Earlier, KeySetup, VERIFIER, Verdict, Verification,
+    carried_over, complete, renew, renewed, verdicts,
 };
 pub use view::{UnknownView, View};

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::attestation::Attested;
 use crate::hash::sha256;
 use crate::identity::{Claim, Variant, Variants};
-use crate::verify::{CertificationVerifier, KeySetup, tried};
+use crate::verify::{CertificationVerifier, Claims, KeySetup, tried};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict, kind};
 
 /// Limits on one certificate. The default has no limits.
@@ -100,20 +100,42 @@ impl Limits {
     }
 }
 
-/// A key that may have made signatures on a certificate of another key.
-#[derive(Clone, Debug)]
-pub struct PossibleIssuer {
-    /// The body of its primary key packet.
-    pub key: Vec<u8>,
-    /// Whether the owner of the other key has certified one of its user IDs.
-    pub is_certified: bool,
+/// The certificates in which the issuers of signatures on another certificate are looked for: those of a store. What cannot
+/// be read counts as not there.
+pub trait Issuers {
+    /// Whether there is a primary key with a key ID.
+    fn has(&mut self, id: KeyId) -> bool;
+
+    /// The bodies of the primary key packets with a key ID.
+    fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>>;
+
+    /// What [`Cert::claims_of`] says of the certificate with the fingerprint `certified`, and the key of `owner`.
+    fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims>;
+}
+
+/// Certificates with the verdicts on their signatures.
+impl Issuers for Vec<(Cert, Vec<Verdict>)> {
+    fn has(&mut self, id: KeyId) -> bool {
+        !self.keys(id).is_empty()
+    }
+
+    fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>> {
+        let named = self.iter().filter(|(known, _)| known.fingerprint().key_id() == id);
+        named.filter_map(|(known, _)| Some(known.packets().next()?.body.to_vec())).collect()
+    }
+
+    fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims> {
+        let (known, verdicts) = self.iter().find(|(known, _)| known.fingerprint() == certified)?;
+        known.claims_of(owner, verdicts)
+    }
 }
 
 /// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
 pub const DESIGNATED_MAX: usize = 4;
 
-/// The CPU time that the signatures of other keys on one certificate may take, by the model of [`Cert::cost`]: a third of it
-/// for finding the keys that they name. Signatures beyond it are not verified.
+/// The CPU time that the signatures of other keys on one certificate may take, by the model of [`Cert::cost`]: a quarter of it
+/// for finding the keys that they name, and a quarter for finding out which of these keys the owner has certified. Signatures
+/// beyond it are not verified.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimeForOthers {
     /// The time that they may take.
@@ -133,15 +155,59 @@ impl TimeForOthers {
         Self { allowed, needed: Duration::ZERO }
     }
 
-    /// Nanoseconds for finding keys, and for verifying.
-    fn parts(self) -> (u64, u64) {
+    /// The parts of the allowed time.
+    fn left(self) -> TimeLeft {
         let allowed = u64::try_from(self.allowed.as_nanos()).unwrap_or(u64::MAX);
-        if allowed == u64::MAX { (allowed, allowed) } else { (allowed / 3, allowed / 3 * 2) }
+        let part = |quarters| if allowed == u64::MAX { allowed } else { allowed / 4 * quarters };
+        TimeLeft {
+            finding_ns: part(1),
+            verifying_ns: part(2),
+            ranking_ns: part(1),
+            needed_ns: 0,
+            is_cut: false,
+        }
+    }
+
+    fn take(&mut self, left: &TimeLeft) {
+        let needed = Duration::from_nanos(left.needed_ns);
+        // The parts are not for each other, so the whole may be enough for less than all.
+        self.needed =
+            if left.is_cut { needed.max(self.allowed + Duration::from_nanos(1)) } else { needed };
+    }
+}
+
+/// What is left of the time for the signatures of other keys.
+struct TimeLeft {
+    /// For finding keys.
+    finding_ns: u64,
+    /// For verifying the signatures.
+    verifying_ns: u64,
+    /// For verifying what the owner has signed on the certificates of their issuers.
+    ranking_ns: u64,
+    needed_ns: u64,
+    /// Whether it was not enough.
+    is_cut: bool,
+}
+
+impl TimeLeft {
+    /// Takes time from a part. False if nothing was left of it.
+    fn take(&mut self, part: impl FnOnce(&mut Self) -> &mut u64, cost_ns: u64) -> bool {
+        let left = part(self);
+        let had_some = *left > 0;
+        *left = left.saturating_sub(cost_ns);
+        self.is_cut |= !had_some;
+        had_some
     }
 }
 
 /// The time of [`Cert::certified`].
-const CERTIFIED: TimeForOthers = TimeForOthers::of(Duration::from_millis(300));
+const CERTIFIED: TimeLeft = TimeLeft {
+    finding_ns: 100_000_000,
+    verifying_ns: 200_000_000,
+    ranking_ns: 500_000_000,
+    needed_ns: 0,
+    is_cut: false,
+};
 
 /// To look for a key takes the first time, and the second one more for each that is found.
 const LOOK_UP_NS: u64 = 10_000;
@@ -252,7 +318,8 @@ impl Part<'_> {
 
 /// A known issuer, prepared for verification.
 struct PreparedIssuer {
-    issuer: PossibleIssuer,
+    /// The body of its primary key packet.
+    body: Vec<u8>,
     fingerprint: Fingerprint,
     /// The cost of one signature.
     cost_ns: u64,
@@ -262,8 +329,8 @@ struct PreparedIssuer {
 impl Cert {
     /// The certificate within `limits`, with its verdicts. `None` if all of it stays and no verdict changes.
     ///
-    /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `look_up`
-    /// returns the keys with a key ID; it is called only if signatures by other keys have to be ranked. Those
+    /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `issuers` are
+    /// asked only if signatures by other keys have to be ranked. Those
     /// that a known key made then get the verdict [`Verdict::Certified`], as far as there is `time`. `now` is in seconds since
     /// 1970.
     ///
@@ -276,9 +343,9 @@ impl Cert {
         limits: &Limits,
         now: u32,
         time: &mut TimeForOthers,
-        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+        issuers: &mut dyn Issuers,
     ) -> Option<(Self, Vec<Verdict>)> {
-        self.within_by(verdicts, limits, now, time, look_up, tried)
+        self.within_by(verdicts, limits, now, time, issuers, tried)
     }
 
     fn within_by(
@@ -287,7 +354,7 @@ impl Cert {
         limits: &Limits,
         now: u32,
         time: &mut TimeForOthers,
-        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+        issuers: &mut dyn Issuers,
         try_all: impl FnOnce(&Self, &[Verdict]) -> Vec<Verdict>,
     ) -> Option<(Self, Vec<Verdict>)> {
         if self.is_within(verdicts, limits) {
@@ -303,7 +370,16 @@ impl Cert {
         drop_long_hints(&mut parts, limits, self.fingerprint().key_id());
         let revokers = revokers(&parts, |verdict| verdict == Verdict::Good);
         if must_rank(&parts, limits, &revokers) {
-            self.verify_others(&mut parts, look_up, time);
+            let mut left = time.left();
+            for candidate in parts.iter_mut().flat_map(|part| &mut part.candidates) {
+                if candidate.verdict == Verdict::Certified {
+                    // The rank is that of the key that made it.
+                    candidate.verdict = Verdict::Foreign;
+                }
+            }
+            self.verify_others(&mut parts, issuers, &mut left);
+            self.rank_certified(&mut parts, issuers, &mut left);
+            time.take(&left);
         }
         parts.iter_mut().for_each(Part::attest);
         self.choose_variants(&mut parts, limits, &revokers);
@@ -343,46 +419,51 @@ impl Cert {
     }
 
     /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components that the owner has
-    /// signed, that were verified by a key which `look_up` returned for a key ID. One that has this verdict already, and
-    /// names its issuer in the octets that are signed, keeps it if `is_known` says that there is such a key.
+    /// signed, that were verified by one of the `issuers`. One that has this verdict already, and
+    /// names its issuer in the octets that are signed, keeps it if there is such a key. If there are more of them than
+    /// `unranked` admits, as [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
     ///
     /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature that does
     /// not have the verdict, and at most 0.3 s by the model of [`Self::cost`]: a few thousand usual signatures. Signatures
-    /// beyond it do not get the verdict.
+    /// beyond it do not get the verdict. To find those of keys that the owner has certified may take 0.5 s more.
     #[must_use]
     pub fn certified(
         &self,
         verdicts: &[Verdict],
-        is_known: &mut dyn FnMut(KeyId) -> bool,
-        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
+        unranked: usize,
+        issuers: &mut dyn Issuers,
     ) -> Vec<Verdict> {
         let mut parts = self.parts(verdicts, &Limits::default());
         parts.retain(|part| part.is_bound);
-        let mut places: BTreeSet<usize> = BTreeSet::new();
-        let mut add = |candidate: &Candidate<'_>| {
-            let variants = candidate.variants.0.iter();
-            let right = variants
-                .filter(|v| candidate.verdict_on(v, Verdict::Certified) == Verdict::Certified);
-            places.extend(right.map(|variant| variant.at));
-        };
-        for part in &mut parts {
-            part.candidates.retain(|candidate| {
-                let issuer = candidate.variants.signature().and_then(|s| s.signed_issuer);
-                let stays =
-                    candidate.verdict == Verdict::Certified && issuer.is_some_and(&mut *is_known);
-                if stays {
-                    add(candidate);
-                }
-                !stays
-            });
+        for candidate in parts.iter_mut().flat_map(|part| &mut part.candidates) {
+            let issuer = candidate.variants.signature().and_then(|s| s.signed_issuer);
+            let has_issuer = issuer.is_some_and(|id| issuers.has(id));
+            if candidate.verdict == Verdict::Certified && !has_issuer {
+                candidate.verdict = Verdict::Foreign;
+            }
         }
-        let mut time = CERTIFIED;
-        self.verify_others(&mut parts, look_up, &mut time);
-        let candidates = parts.iter().flat_map(|part| &part.candidates);
-        candidates.filter(|candidate| candidate.verdict == Verdict::Certified).for_each(add);
+        let mut left = CERTIFIED;
+        self.verify_others(&mut parts, issuers, &mut left);
+        let mut counts = [0; CLASSES];
+        for candidate in parts.iter().flat_map(|part| &part.candidates) {
+            counts[candidate.size_class] += usize::from(candidate.verdict == Verdict::Certified);
+        }
+        if (0..CLASSES).any(|class| counts[class] > admitted(unranked, class)) {
+            self.rank_certified(&mut parts, issuers, &mut left);
+        }
+        let mut judged: HashMap<usize, Verdict> = HashMap::new();
+        for candidate in parts.iter().flat_map(|part| &part.candidates) {
+            let verdict =
+                if candidate.by_class == 1 { Verdict::Mutual } else { Verdict::Certified };
+            let right = candidate.variants.0.iter().filter(|variant| {
+                candidate.verdict == Verdict::Certified
+                    && candidate.verdict_on(variant, Verdict::Certified) == Verdict::Certified
+            });
+            judged.extend(right.map(|variant| (variant.at, verdict)));
+        }
         let signatures = self.packets().enumerate().filter(|(_, p)| p.tag == Tag::SIGNATURE);
         let judge = |((at, _), &verdict)| match verdict {
-            _ if places.contains(&at) => Verdict::Certified,
+            _ if judged.contains_key(&at) => judged[&at],
             Verdict::Certified => Verdict::Foreign,
             other => other,
         };
@@ -566,19 +647,20 @@ impl Cert {
         parts
     }
 
-    /// Finds the signatures that known keys made, as far as there is time. Keys come in the order of what all signatures in
-    /// their name cost together, so a flood in the name of some keys does not keep signatures of others from being verified.
+    /// Finds the signatures that known keys made, as far as there is time, beside those that were verified. Keys come in the
+    /// order of what all signatures in their name cost together, so a flood in the name of some keys does not keep signatures of
+    /// others from being verified.
     fn verify_others(
         &self,
         parts: &mut [Part<'_>],
-        look_up: &mut dyn FnMut(KeyId) -> Vec<PossibleIssuer>,
-        time: &mut TimeForOthers,
+        issuers: &mut dyn Issuers,
+        left: &mut TimeLeft,
     ) {
         let Some(mut certified) = CertificationVerifier::new(self) else { return };
         let mut claims: Vec<(BTreeSet<KeyId>, usize, usize)> = Vec::new();
         for (at, part) in parts.iter_mut().enumerate() {
             for (number, candidate) in part.candidates.iter_mut().enumerate() {
-                if candidate.verdict.is_by_others() {
+                if candidate.verdict.is_by_others() && candidate.verdict != Verdict::Certified {
                     candidate.verdict = Verdict::Foreign;
                     claims.push((named(&candidate.variants), at, number));
                 }
@@ -591,31 +673,29 @@ impl Cert {
                 in_name_of.entry(*id).or_default().push(number);
             }
         }
-        let (mut finding_ns, mut verifying_ns) = time.parts();
-        let (mut needed_ns, mut is_cut) = (0_u64, false);
         let mut known: Vec<(u64, Fingerprint, KeyId, PreparedIssuer)> = Vec::new();
         let mut looked_for: HashSet<KeyId> = HashSet::new();
         for id in claims.iter().flat_map(|(ids, ..)| ids) {
             if !looked_for.insert(*id) {
                 continue;
             }
-            if finding_ns == 0 {
-                is_cut = true;
+            if left.finding_ns == 0 {
+                left.is_cut = true;
                 break;
             }
-            let found = look_up(*id).into_iter().filter_map(PreparedIssuer::new);
+            let found = issuers.keys(*id).into_iter().filter_map(PreparedIssuer::new);
             let before = known.len();
             let number = in_name_of[id].len() as u64;
             known.extend(found.map(|issuer| {
                 (issuer.cost_ns.saturating_mul(number), issuer.fingerprint, *id, issuer)
             }));
             let cost_ns = LOOK_UP_NS + FOUND_NS * (known.len() - before) as u64;
-            finding_ns = finding_ns.saturating_sub(cost_ns);
-            needed_ns = needed_ns.saturating_add(cost_ns);
+            left.take(|left| &mut left.finding_ns, cost_ns);
+            left.needed_ns = left.needed_ns.saturating_add(cost_ns);
         }
         known.sort_by_key(|&(cost_ns, fingerprint, ..)| (cost_ns, fingerprint));
         for (cost_ns, fingerprint, id, issuer) in &known {
-            needed_ns = needed_ns.saturating_add(*cost_ns);
+            left.needed_ns = left.needed_ns.saturating_add(*cost_ns);
             let Some(key) = issuer.key() else { continue };
             for (_, at, number) in in_name_of[id].iter().map(|&number| &claims[number]) {
                 let part = &mut parts[*at];
@@ -624,25 +704,73 @@ impl Cert {
                     continue;
                 }
                 let Some(signature) = candidate.variants.signature() else { continue };
-                if verifying_ns == 0 {
-                    is_cut = true;
+                if !left.take(|left| &mut left.verifying_ns, issuer.cost_ns) {
                     break;
                 }
-                verifying_ns = verifying_ns.saturating_sub(issuer.cost_ns);
                 let value = signature.value();
                 let signature = Signature { numbers: &value, ..signature };
                 if certified.made(&key, &issuer.setup, part.packet, &signature) {
                     candidate.by = Some(Issuer { id: *id, fingerprint: *fingerprint });
                     candidate.verdict = Verdict::Certified;
-                    candidate.by_class = if issuer.issuer.is_certified { 1 } else { 2 };
+                    candidate.by_class = 2;
                     candidate.rank.component = sha256(&[&fingerprint.to_stored()]);
                 }
             }
         }
-        let needed = Duration::from_nanos(needed_ns);
-        // The parts are not for each other, so the whole may be enough for less than all.
-        time.needed =
-            if is_cut { needed.max(time.allowed + Duration::from_nanos(1)) } else { needed };
+    }
+
+    /// Finds the verified signatures of keys that the owner has certified, as far as there is time. Certificates with
+    /// certifications of the owner that were verified come first, then those with the fewest that need not be genuine.
+    fn rank_certified(
+        &self,
+        parts: &mut [Part<'_>],
+        issuers: &mut dyn Issuers,
+        left: &mut TimeLeft,
+    ) {
+        let owner = self.packets().next().map(Key::parse);
+        let Some(Ok(owner)) = owner else { return };
+        let mut by_id: HashMap<KeyId, Option<Fingerprint>> = HashMap::new();
+        let mut made_by: BTreeMap<Fingerprint, Vec<(usize, usize)>> = BTreeMap::new();
+        for (at, part) in parts.iter().enumerate() {
+            for (number, candidate) in part.candidates.iter().enumerate() {
+                if candidate.verdict != Verdict::Certified {
+                    continue;
+                }
+                let signed = candidate.variants.signature().and_then(|s| s.signed_issuer);
+                let fingerprint = candidate.by.map(|by| by.fingerprint).or_else(|| {
+                    *by_id.entry(signed?).or_insert_with_key(|&id| {
+                        let key = issuers.keys(id).into_iter().find_map(PreparedIssuer::new);
+                        Some(key?.fingerprint)
+                    })
+                });
+                if let Some(fingerprint) = fingerprint {
+                    made_by.entry(fingerprint).or_default().push((at, number));
+                }
+            }
+        }
+        let mut claims: Vec<(Claims, &[(usize, usize)])> = Vec::new();
+        for (&fingerprint, places) in &made_by {
+            let cost_ns = LOOK_UP_NS + FOUND_NS;
+            if !left.take(|left| &mut left.ranking_ns, cost_ns) {
+                break;
+            }
+            left.needed_ns = left.needed_ns.saturating_add(cost_ns);
+            claims.extend(issuers.claims_of(self, fingerprint).map(|claims| (claims, &places[..])));
+        }
+        claims.sort_by_key(|(claims, _)| (!claims.has_verified(), claims.count()));
+        let setup = KeySetup::default();
+        for (claims, places) in claims {
+            let cost_ns = owner.verification_ns().saturating_mul(claims.count() as u64);
+            left.needed_ns = left.needed_ns.saturating_add(cost_ns);
+            if !left.take(|left| &mut left.ranking_ns, cost_ns) {
+                break;
+            }
+            if claims.is_one_by(&owner, &setup) {
+                for &(at, number) in places {
+                    parts[at].candidates[number].by_class = 1;
+                }
+            }
+        }
     }
 
     /// Drops packets of signatures that have too many. The first one has all that is worth keeping: it says the
@@ -759,15 +887,14 @@ impl<'a> Candidate<'a> {
 }
 
 impl PreparedIssuer {
-    fn new(issuer: PossibleIssuer) -> Option<Self> {
-        let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &issuer.key };
-        let key = Key::parse(packet).ok()?;
+    fn new(body: Vec<u8>) -> Option<Self> {
+        let key = Key::parse(PacketRef { tag: Tag::PUBLIC_KEY, body: &body }).ok()?;
         let (fingerprint, cost_ns) = (key.fingerprint(), key.verification_ns());
-        Some(Self { issuer, fingerprint, cost_ns, setup: KeySetup::default() })
+        Some(Self { body, fingerprint, cost_ns, setup: KeySetup::default() })
     }
 
     fn key(&self) -> Option<Key<'_>> {
-        Key::parse(PacketRef { tag: Tag::PUBLIC_KEY, body: &self.issuer.key }).ok()
+        Key::parse(PacketRef { tag: Tag::PUBLIC_KEY, body: &self.body }).ok()
     }
 }
 
@@ -1164,13 +1291,17 @@ pub(crate) mod tests {
         bodies(cert).map(judge).collect()
     }
 
+    fn nobody() -> Vec<(Cert, Vec<Verdict>)> {
+        Vec::new()
+    }
+
     fn unbounded() -> TimeForOthers {
         TimeForOthers::UNBOUNDED
     }
 
     /// The certificate within limits, if no other key is known.
     fn keep(cert: &Cert, verdicts: &[Verdict], limits: &Limits) -> Cert {
-        let kept = cert.within(verdicts, limits, NOW, &mut unbounded(), &mut |_| Vec::new());
+        let kept = cert.within(verdicts, limits, NOW, &mut unbounded(), &mut nobody());
         kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
     }
 
@@ -1441,8 +1572,7 @@ pub(crate) mod tests {
     fn keep_hinted(cert: &Cert, limits: &Limits) -> (Cert, Vec<Verdict>) {
         let verdicts = hinted_verdicts(cert, false);
         let try_all = |cert: &Cert, _: &[Verdict]| hinted_verdicts(cert, true);
-        let kept =
-            cert.within_by(&verdicts, limits, NOW, &mut unbounded(), &mut |_| Vec::new(), try_all);
+        let kept = cert.within_by(&verdicts, limits, NOW, &mut unbounded(), &mut nobody(), try_all);
         kept.unwrap_or_else(|| (cert.clone(), verdicts))
     }
 
@@ -1610,7 +1740,7 @@ pub(crate) mod tests {
         #[test]
         fn the_limits_hold(whole in any_cert(), limits in any_limits()) {
             let verdicts = any_verdicts(&whole);
-            let kept = whole.within(&verdicts, &limits, NOW, &mut unbounded(), &mut |_| Vec::new());
+            let kept = whole.within(&verdicts, &limits, NOW, &mut unbounded(), &mut nobody());
             let Some((cut, left)) = kept else { return Ok(()) };
             prop_assert_eq!(keep(&cut, &left, &limits), cut.clone());
             prop_assert_eq!(cut.union(&whole), whole.clone());

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::copies::{joined, packet_digests};
 use crate::{
-    CERT_BYTES_MAX, Cert, KeyId, Limits, PossibleIssuer, Redacted, Signature, Summary, Tag, Terms,
-    TimeForOthers, Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew,
-    sha256, verdicts,
+    CERT_BYTES_MAX, Cert, Issuers, Limits, Redacted, Signature, Summary, Tag, Terms, TimeForOthers,
+    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256,
+    verdicts,
 };
 use rayon::prelude::*;
 
@@ -245,17 +245,16 @@ pub struct Decided {
 /// Decides what is kept of offered certificates, no two of them with the same fingerprint, and computes what is indexed.
 /// One result for each, in their order. Uses all threads of the current thread pool of rayon.
 ///
-/// `issuers` gets a certificate that has to be limited, and a key ID. It finds the keys with the key ID that are in the
-/// store. `spend` gets the CPU time that the signatures of other keys on a certificate needed, and says how much those on the
+/// `issuers` are those of the store, in which the issuers of signatures by other keys are looked for. `spend` gets the CPU time that the signatures of other keys on a certificate needed, and says how much those on the
 /// next one may take.
 ///
 /// # Errors
 ///
-/// The first error of `issuers` or `spend`.
+/// The first error of `spend`.
 pub fn decide<E>(
     offers: Vec<(Offer, Before)>,
     rules: &Rules<'_>,
-    mut issuers: impl FnMut(&Cert, KeyId) -> Result<Vec<PossibleIssuer>, E>,
+    issuers: &mut dyn Issuers,
     mut spend: impl FnMut(Duration) -> Result<Duration, E>,
 ) -> Result<Vec<Decided>, E> {
     let is_limited = *rules.limits != Limits::default();
@@ -279,7 +278,7 @@ pub fn decide<E>(
         let mut allowed = spend(Duration::ZERO)?;
         for work in work.iter_mut().filter(|work| !matches!(work.merged, Merged::Done(_))) {
             let mut time = TimeForOthers::of(allowed);
-            work.keep_within_limits(rules, &mut time, &mut issuers)?;
+            work.keep_within_limits(rules, &mut time, issuers);
             if !time.needed.is_zero() {
                 allowed = spend(time.needed)?;
             }
@@ -322,36 +321,20 @@ impl Work {
     }
 
     /// Drops packets that the limits do not admit.
-    fn keep_within_limits<E>(
+    fn keep_within_limits(
         &mut self,
         rules: &Rules<'_>,
         time: &mut TimeForOthers,
-        issuers: &mut impl FnMut(&Cert, KeyId) -> Result<Vec<PossibleIssuer>, E>,
-    ) -> Result<(), E> {
+        issuers: &mut dyn Issuers,
+    ) {
         let Self { cert, verdicts, .. } = self;
         if verdicts.contains(&Verdict::Unchecked) {
             *verdicts = complete(cert, std::mem::take(verdicts), Verification::Full);
         }
-        let mut failure = None;
-        let mut look_up = |id: KeyId| {
-            // After a failure, nothing is verified.
-            if failure.is_some() {
-                return Vec::new();
-            }
-            issuers(cert, id).unwrap_or_else(|error| {
-                failure = Some(error);
-                Vec::new()
-            })
-        };
-        let now = rules.now.seconds();
-        let kept = cert.within(verdicts, rules.limits, now, time, &mut look_up);
-        if let Some(error) = failure {
-            return Err(error);
-        }
+        let kept = cert.within(verdicts, rules.limits, rules.now.seconds(), time, issuers);
         if let Some((kept, left)) = kept {
             (*cert, *verdicts) = (kept, left);
         }
-        Ok(())
     }
 
     fn finish(self, rules: &Rules<'_>) -> Decided {

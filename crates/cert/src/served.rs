@@ -23,7 +23,7 @@ use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ThirdParty {
-    /// Those that were verified ([`Verdict::Certified`]) or that the owner has attested, and revocations by revokers whom
+    /// Those that were verified ([`Verdict::is_certified`]) or that the owner has attested, and revocations by revokers whom
     /// the owner named. The issuers of the latter two may be unknown.
     #[default]
     Verified,
@@ -59,7 +59,8 @@ pub struct Serving {
     /// Maximum number of third-party signatures on the whole certificate, for packets of up to 1 KiB, and an eighth of it for
     /// each longer size class ([`crate::Limits::largest`]): revocations by revokers whom the owner
     /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the
-    /// owner has attested, then those that were verified, then others by their SHA-256.
+    /// owner has attested, then those of keys that the owner has certified, then others that were verified, then the rest, each
+    /// by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
     pub attributes: bool,
@@ -89,7 +90,9 @@ enum Class {
     RevocationInTheName,
     /// Attested by the owner.
     Attested,
-    /// Made by a key in the store.
+    /// Made by a key in the store that the owner has certified.
+    Mutual,
+    /// Made by another key in the store.
     Verified,
     Unverified,
 }
@@ -98,6 +101,10 @@ impl Class {
     /// Whether it is for revocations in the name of a revoker.
     fn is_designated(self) -> bool {
         matches!(self, Self::Revocation | Self::RevocationInTheName)
+    }
+
+    fn is_verified(self) -> bool {
+        matches!(self, Self::Mutual | Self::Verified)
     }
 }
 
@@ -192,13 +199,15 @@ impl Cert {
                     }
                     owners.push(Own { newer: 0, component, variants, signature });
                 } else if is_for_others(component.tag, &signature) {
-                    let is_certified = |v: &Variant<'_>| verdict(v) == Verdict::Certified;
+                    let is_certified = |v: &Variant<'_>| verdict(v).is_certified();
+                    let is_mutual = |v: &Variant<'_>| verdict(v) == Verdict::Mutual;
                     let class = match verdict(&variants.0[0]) {
+                        _ if variants.0.iter().any(is_mutual) => Class::Mutual,
                         _ if variants.0.iter().any(is_certified) => Class::Verified,
                         Verdict::Foreign | Verdict::Other => Class::Unverified,
                         _ => continue,
                     };
-                    if class == Class::Verified {
+                    if class.is_verified() {
                         // The others name another key.
                         variants.0.retain(is_certified);
                     }
@@ -617,7 +626,7 @@ fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>)
         if one.at > 0 || one.signature.kind != kind::KEY_REVOCATION {
             continue;
         }
-        let is_verified = one.class == Class::Verified;
+        let is_verified = one.class.is_verified();
         let variants = one.variants.0.iter().filter_map(|variant| variant.signature);
         let named: BTreeSet<KeyId> =
             variants.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect();

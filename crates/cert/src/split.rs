@@ -193,7 +193,9 @@ impl<R: Read> Splitter<R> {
                         items.extend(start.map(|start| Item::Cert(start..at)));
                         (start, self.state) = (Some(at), State::Good);
                         recent = Recent::default();
-                    } else if start.is_none() && self.state == State::Good && !header.tag.is_local()
+                    } else if start.is_none()
+                        && self.state == State::Good
+                        && !header.tag.is_ignored()
                     {
                         items.push(reject(at, Reason::NoPrimary { tag: header.tag.0 }));
                         self.state = State::Lost;

@@ -8,7 +8,7 @@
 //! once per certificate (AWS-LC). Ed25519 signatures of many certificates are checked in batches
 //! ([`crate::ed25519`]). [`crate::arithmetic`] handles all other algorithms.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest;
@@ -53,10 +53,13 @@ pub enum Verdict {
     /// tried. It is tried as soon as a packet names it, and before a limit drops a signature
     /// ([`crate::Cert::within`]).
     Other = 9,
+    /// [`Self::Certified`], by a key of which the owner of this certificate has certified a user ID. It is found out for
+    /// serving ([`crate::Cert::certified`]), and not stored.
+    Mutual = 10,
 }
 
 impl Verdict {
-    /// The verdict with a number, as given by casting [`Self`] to `u8`.
+    /// The stored verdict with a number, as given by casting [`Self`] to `u8`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         const ALL: [Verdict; 10] = [
@@ -77,7 +80,13 @@ impl Verdict {
     /// Whether the signature is one of another key, as far as is known.
     #[must_use]
     pub fn is_by_others(self) -> bool {
-        matches!(self, Self::Foreign | Self::Certified | Self::Other)
+        matches!(self, Self::Foreign | Self::Certified | Self::Mutual | Self::Other)
+    }
+
+    /// Whether another key has made the signature, as was verified.
+    #[must_use]
+    pub fn is_certified(self) -> bool {
+        matches!(self, Self::Certified | Self::Mutual)
     }
 }
 
@@ -434,29 +443,83 @@ impl<'a> CertificationVerifier<'a> {
     }
 }
 
-/// Maximum number of certifications by one key that are tried.
-const CERTIFICATIONS_MAX: usize = 64;
+/// Maximum number of certifications in the name of one key that are tried, and of those that were verified before: by a key
+/// with its key ID.
+const CLAIMS_MAX: usize = 16;
+const VERIFIED_CLAIMS_MAX: usize = 4;
+
+/// Maximum bytes of a certification, and of a user ID, that is tried.
+const CLAIM_BYTES_MAX: usize = 1024;
+
+/// Certifications of user IDs on a certificate, in the name of another key.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    /// The certificate with no other signatures.
+    cert: Cert,
+    count: usize,
+    has_verified: bool,
+}
 
 impl Cert {
-    /// Whether the owner of `other` has certified one of the user IDs. The first 64 certifications in the name of that
-    /// key are tried.
+    /// The certifications of user IDs in the name of the key of `owner`, which need not be genuine: at most 16, of up to 1 KiB
+    /// each. `None` if there are none. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
-    pub fn is_certified_by(&self, other: &Self) -> bool {
-        let (Some(mut certified), Some(Ok(key))) =
-            (CertificationVerifier::new(self), other.packets().next().map(Key::parse))
-        else {
-            return false;
-        };
-        let (id, setup) = (other.fingerprint().key_id(), KeySetup::default());
-        signatures(self)
+    pub fn claims_of(&self, owner: &Self, verdicts: &[Verdict]) -> Option<Claims> {
+        let id = owner.fingerprint().key_id();
+        let (mut verified, mut others) = (Vec::new(), Vec::new());
+        let mut component = None;
+        let mut verdicts = verdicts.iter();
+        for (at, packet) in self.packets().enumerate() {
+            if packet.tag != Tag::SIGNATURE {
+                let is_tried = packet.tag == Tag::USER_ID && packet.body.len() <= CLAIM_BYTES_MAX;
+                component = is_tried.then_some(at);
+                continue;
+            }
+            let verdict = verdicts.next().copied().unwrap_or(Verdict::Unchecked);
+            let Some(on) = component.filter(|_| packet.body.len() <= CLAIM_BYTES_MAX) else {
+                continue;
+            };
+            let is_claim = verdict.is_by_others()
+                && Signature::parse(packet.body).is_some_and(|signature| {
+                    kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
+                });
+            if is_claim && verdict == Verdict::Certified {
+                verified.push((on, at));
+            } else if is_claim {
+                others.push((on, at));
+            }
+        }
+        verified.truncate(VERIFIED_CLAIMS_MAX);
+        others.truncate(CLAIMS_MAX - verified.len());
+        let chosen: HashMap<usize, usize> =
+            verified.iter().chain(&others).map(|&(on, at)| (at, on)).collect();
+        if chosen.is_empty() {
+            return None;
+        }
+        let components: HashSet<usize> = chosen.values().copied().collect();
+        let cert =
+            self.retain(|at, _| at == 0 || chosen.contains_key(&at) || components.contains(&at));
+        Some(Claims { cert, count: chosen.len(), has_verified: !verified.is_empty() })
+    }
+}
+
+impl Claims {
+    /// The number of the certifications.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether any of them was verified before.
+    pub(crate) fn has_verified(&self) -> bool {
+        self.has_verified
+    }
+
+    /// Whether `key`, in whose name they are, has made one of them. `setup` belongs to the key.
+    pub(crate) fn is_one_by(&self, key: &Key<'_>, setup: &KeySetup) -> bool {
+        let Some(mut certified) = CertificationVerifier::new(&self.cert) else { return false };
+        signatures(&self.cert)
             .filter_map(|(component, body)| Some((component, Signature::parse(body)?)))
-            .filter(|(component, signature)| {
-                component.tag == Tag::USER_ID
-                    && kind::CERTIFICATION.contains(&signature.kind)
-                    && signature.names(id)
-            })
-            .take(CERTIFICATIONS_MAX)
-            .any(|(component, signature)| certified.made(&key, &setup, component, &signature))
+            .any(|(component, signature)| certified.made(key, setup, component, &signature))
     }
 }
 

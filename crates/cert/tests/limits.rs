@@ -1,12 +1,12 @@
 //! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner named.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use sequoia_openpgp as openpgp;
 
-use openpgp::Packet;
 use openpgp::cert::CertBuilder;
 use openpgp::crypto::KeyPair;
 use openpgp::packet::signature::SignatureBuilder;
@@ -14,7 +14,8 @@ use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{
-    Cert, DESIGNATED_MAX, KeyId, Limits, PossibleIssuer, Tag, TimeForOthers, Verification, verdicts,
+    Cert, DESIGNATED_MAX, KeyId, Limits, Serving, Tag, ThirdParty, TimeForOthers, Verdict,
+    Verification, verdicts,
 };
 
 /// When the certificates were made, in seconds since 1970, and a day later.
@@ -29,7 +30,8 @@ struct Pool {
     offers: Vec<Cert>,
     /// The offers that have a genuine revocation by the revoker.
     revocations: Vec<usize>,
-    issuers: Vec<(KeyId, PossibleIssuer)>,
+    /// A friend, whom the owner has certified, somebody else, and the revoker.
+    issuers: [(Cert, Vec<Verdict>); 3],
 }
 
 fn at(seconds: u32) -> SystemTime {
@@ -133,26 +135,123 @@ fn pool() -> Pool {
             offer(Some(user_id), &on_user_id(kind, by, user_id, 9));
         }
     }
-    let issuers = [(&friend, true), (&known, false), (&revoker, false)];
-    let issuers = issuers.map(|(cert, is_certified)| {
-        let cert = Cert::parse(&Packet::from(cert.primary_key().key().clone()).to_vec().unwrap());
-        let cert = cert.unwrap();
-        let key = cert.packets().next().unwrap().body.to_vec();
-        (cert.fingerprint().key_id(), PossibleIssuer { key, is_certified })
+    // The owner has certified the friend, and somebody says so of the other one.
+    let says = |on: &openpgp::Cert, changed: u8| {
+        let (user_id, key) = (on.userids().next().unwrap(), on.primary_key().key());
+        let user_id = user_id.userid();
+        let made = builder(SignatureType::PositiveCertification, 1);
+        let made = made.sign_userid_binding(&mut signer(&owner), key, user_id).unwrap();
+        let said = packet(Tag::SIGNATURE, &forged(&body(&made), changed));
+        Cert::parse(&[on.to_vec().unwrap(), said].concat()).unwrap()
+    };
+    let revoker = Cert::parse(&revoker.to_vec().unwrap()).unwrap();
+    let issuers = [says(&friend, 0), says(&known, 1), revoker].map(|cert| {
+        let judged = verdicts(&[&cert], Verification::Full).remove(0);
+        (cert, judged)
     });
-    Pool { base, offers, revocations, issuers: issuers.to_vec() }
+    Pool { base, offers, revocations, issuers }
+}
+
+/// The places of the certifications that a certificate has, by the issuer.
+fn by_issuer(cert: &Cert) -> BTreeMap<KeyId, Vec<usize>> {
+    let mut by = BTreeMap::new();
+    let signatures = cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
+    for (place, packet) in signatures.enumerate() {
+        let Some(signature) = talaria_cert::Signature::parse(packet.body) else { continue };
+        for (issuer, _) in signature.issuers() {
+            by.entry(issuer).or_insert_with(Vec::new).push(place);
+        }
+    }
+    by
+}
+
+#[test]
+fn certifications_of_keys_that_the_owner_certified_are_served_first() {
+    let whole = POOL.offers.iter().fold(POOL.base.clone(), |all, offer| all.union(offer));
+    let stored = verdicts(&[&whole], Verification::Full).remove(0);
+    let issuers = || POOL.issuers.to_vec();
+    let [friend, known, _] = POOL.issuers.each_ref().map(|(cert, _)| cert.fingerprint().key_id());
+    let judged = whole.certified(&stored, usize::MAX, &mut issuers());
+    assert!(judged.contains(&Verdict::Certified) && !judged.contains(&Verdict::Mutual));
+    // Some were verified before, or all.
+    let half: Vec<Verdict> = stored
+        .iter()
+        .zip(&judged)
+        .enumerate()
+        .map(|(n, (old, new))| if n % 2 == 0 { *old } else { *new })
+        .collect();
+    let certified = judged.iter().filter(|verdict| verdict.is_certified()).count();
+    for before in [&stored, &half, &judged] {
+        let ranked = whole.certified(before, 3, &mut issuers());
+        let by = by_issuer(&whole);
+        let has = |id, verdict| by[&id].iter().any(|&place| ranked[place] == verdict);
+        assert!(has(friend, Verdict::Mutual) && !has(friend, Verdict::Certified));
+        assert!(has(known, Verdict::Certified) && !has(known, Verdict::Mutual));
+        assert_eq!(ranked.iter().filter(|verdict| verdict.is_certified()).count(), certified);
+        for (most, others) in [(4, false), (8, false), (1000, true)] {
+            let serving = Serving {
+                third_party: ThirdParty::Verified,
+                foreign_signatures: 2 * DESIGNATED_MAX + most,
+                attributes: false,
+            };
+            let served = by_issuer(&whole.served(&ranked, serving).unwrap());
+            assert_eq!(served[&friend].len(), most.min(8), "{served:?}");
+            assert_eq!(served.contains_key(&known), others, "{served:?}");
+        }
+    }
+}
+
+#[test]
+fn finding_out_whom_the_owner_certified_is_a_part_of_the_cost() {
+    let owner = key("Owner");
+    let user_id = owner.userids().next().unwrap().userid().clone();
+    let certify = |by: &openpgp::Cert, on: &openpgp::Cert| {
+        let (user_id, key) = (on.userids().next().unwrap(), on.primary_key().key());
+        let made = builder(SignatureType::PositiveCertification, 1);
+        body(&made.sign_userid_binding(&mut signer(by), key, user_id.userid()).unwrap())
+    };
+    let friends: Vec<openpgp::Cert> = (0..8).map(|number| key(&format!("{number}"))).collect();
+    let made = friends.iter().flat_map(|friend| packet(Tag::SIGNATURE, &certify(friend, &owner)));
+    let whole = Cert::parse(&owner.to_vec().unwrap()).unwrap();
+    let name = packet(Tag::USER_ID, user_id.value());
+    let head = packet(Tag::PUBLIC_KEY, whole.packets().next().unwrap().body);
+    let made = [head, name, made.collect()].concat();
+    let whole = whole.union(&Cert::parse(&made).unwrap());
+    // The same with what the owner seems to have signed.
+    let issuers = |claims: u8| -> Vec<(Cert, Vec<Verdict>)> {
+        let with_claims = friends.iter().map(|friend| {
+            let made = certify(&owner, friend);
+            // The friends have no subkeys, so what follows is on their user ID.
+            let claims = (1..=claims).flat_map(|n| packet(Tag::SIGNATURE, &forged(&made, n)));
+            Cert::parse(&friend.to_vec().unwrap().into_iter().chain(claims).collect::<Vec<u8>>())
+        });
+        let judge = |cert| {
+            let judged = verdicts(&[&cert], Verification::Full).remove(0);
+            (cert, judged)
+        };
+        with_claims.map(|cert| judge(cert.unwrap())).collect()
+    };
+    let judged = verdicts(&[&whole], Verification::Full).remove(0);
+    let limits = Limits { foreign_signatures: 4, ..Limits::default() };
+    let needed = |allowed, claims| {
+        let mut time = TimeForOthers::of(allowed);
+        whole.within(&judged, &limits, NOW, &mut time, &mut issuers(claims)).unwrap();
+        time.needed
+    };
+    let [none, one, many] = [0, 1, 30].map(|claims| needed(Duration::MAX, claims));
+    assert!(one > none);
+    // At most 16 on each certificate are tried.
+    assert_eq!(many - none, 16 * (one - none));
+    assert!(needed(many, 30) > many);
+    assert_eq!(needed(many * 4, 30), many);
 }
 
 static POOL: LazyLock<Pool> = LazyLock::new(pool);
 
 fn keep(cert: &Cert, limits: &Limits) -> Cert {
     let judged = verdicts(&[cert], Verification::Full).remove(0);
-    let mut look_up = |id| {
-        let found = POOL.issuers.iter().filter(|(known, _)| *known == id);
-        found.map(|(_, issuer)| issuer.clone()).collect()
-    };
     let mut time = TimeForOthers::UNBOUNDED;
-    let kept = cert.within(&judged, limits, NOW, &mut time, &mut look_up);
+    let kept = cert.within(&judged, limits, NOW, &mut time, &mut POOL.issuers.to_vec());
     kept.map_or_else(|| cert.clone(), |(kept, _)| kept)
 }
 

@@ -285,7 +285,7 @@ pub(crate) async fn sole(
 /// The verdicts that serving needs.
 fn judging(serving: Serving) -> Judging {
     match serving.third_party {
-        ThirdParty::Verified => Judging::All,
+        ThirdParty::Verified => Judging::All { unranked: serving.foreign_signatures },
         ThirdParty::All => Judging::Own,
     }
 }

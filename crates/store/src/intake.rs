@@ -2,7 +2,6 @@
 //! it, and only then the store is locked and written.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +10,8 @@ use rusqlite::OptionalExtension as _;
 use talaria_cert::Redacted;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
 use talaria_cert::{
-    Cert, Key, KeyId, Limits, PacketRef, PossibleIssuer, Tag, Timestamp, VERIFIER, Verdict,
-    Verification, View,
+    Cert, Claims, Fingerprint, Issuers, Key, KeyId, Limits, PacketRef, Tag, Timestamp, VERIFIER,
+    Verdict, Verification, View,
 };
 
 use crate::ingest::{BY_FINGERPRINT, BatchWriter, by_fingerprint};
@@ -325,11 +324,12 @@ impl Store {
         }
         let rules = Rules { limits, verification: *verification, now: *now, views: &views };
         let cost = &mut intake.cost;
-        let issuers = |cert: &Cert, id| self.issuers(id, Some(cert));
-        let decided = decide(offers, &rules, issuers, |needed| {
+        let mut issuers = StoredIssuers::of(self);
+        let decided = decide(offers, &rules, &mut issuers, |needed| {
             charge(cost, needed.min(*for_others), *allowed)?;
             Ok::<_, StoreError>(allowed.saturating_sub(*cost).min(*for_others))
-        })?;
+        });
+        let decided = issuers.after(decided?)?;
         let mut left_out = Vec::with_capacity(decided.len());
         for ((place, seen, given), decided) in places.into_iter().zip(decided) {
             left_out.push(decided.left_out);
@@ -453,28 +453,21 @@ impl Store {
 
     /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
     /// made. The cost is that of verifying each signature that does not have this verdict already, and a look-up for each
-    /// that has it.
+    /// that has it. If there are more than `unranked` of them, it is found out which keys the owner has certified
+    /// ([`Cert::certified`]).
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn certified(&self, cert: &Cert, verdicts: &[Verdict]) -> Result<Vec<Verdict>, StoreError> {
-        let failure = Cell::new(None);
-        let mut is_known = |id: KeyId| match self.primary_keys(id) {
-            Ok(found) => !found.is_empty(),
-            Err(error) => {
-                failure.set(Some(error));
-                false
-            }
-        };
-        let mut look_up = |id: KeyId| {
-            self.issuers(id, None).unwrap_or_else(|error| {
-                failure.set(Some(error));
-                Vec::new()
-            })
-        };
-        let certified = cert.certified(verdicts, &mut is_known, &mut look_up);
-        failure.into_inner().map_or(Ok(certified), Err)
+    pub fn certified(
+        &self,
+        cert: &Cert,
+        verdicts: &[Verdict],
+        unranked: usize,
+    ) -> Result<Vec<Verdict>, StoreError> {
+        let mut issuers = StoredIssuers::of(self);
+        let certified = cert.certified(verdicts, unranked, &mut issuers);
+        issuers.after(certified)
     }
 
     /// Remembers what [`Self::certified`] has found, so that it is not verified again: the certificate, its last change then,
@@ -507,8 +500,8 @@ impl Store {
                 let both = blob.verdicts.iter().zip(verdicts.iter());
                 let now: Vec<u8> = both
                     .map(|(&old, &new)| {
-                        let learned = new == Verdict::Certified && others.contains(&old);
-                        if learned { new as u8 } else { old }
+                        let learned = new.is_certified() && others.contains(&old);
+                        if learned { Verdict::Certified as u8 } else { old }
                     })
                     .collect();
                 if now != blob.verdicts {
@@ -517,29 +510,6 @@ impl Store {
             }
             Ok(())
         })
-    }
-
-    /// The keys in the store with a key ID that may have made signatures on a certificate. Whether its owner has certified
-    /// them is looked up if the certificate is given.
-    fn issuers(&self, id: KeyId, on: Option<&Cert>) -> Result<Vec<PossibleIssuer>, StoreError> {
-        let mut issuers = Vec::new();
-        for row in self.primary_keys(id)? {
-            let stored = match self.stored(CertId::new(row)) {
-                Ok(Some(stored)) => stored,
-                // A check reports it.
-                Ok(None) | Err(StoreError::DamagedCert { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            if let Some(key) = stored.cert.packets().next() {
-                // These come last. Anybody can make one with any key ID, so the first of them counts, if there is no other.
-                if key.body.first().is_some_and(|&version| version < 4) && !issuers.is_empty() {
-                    break;
-                }
-                let is_certified = on.is_some_and(|on| stored.cert.is_certified_by(on));
-                issuers.push(PossibleIssuer { key: key.body.to_vec(), is_certified });
-            }
-        }
-        Ok(issuers)
     }
 
     /// Reads what the store has of an offered certificate, and its row.
@@ -566,6 +536,71 @@ impl Store {
             Err(error) => return Err(error),
         };
         Ok((Some(seen), before))
+    }
+}
+
+/// The certificates of a store, in which issuers are looked for, and the first error at that.
+struct StoredIssuers<'a> {
+    store: &'a Store,
+    failure: Option<StoreError>,
+}
+
+impl<'a> StoredIssuers<'a> {
+    fn of(store: &'a Store) -> Self {
+        Self { store, failure: None }
+    }
+
+    /// What was computed with the issuers, if all could be read.
+    fn after<T>(self, computed: T) -> Result<T, StoreError> {
+        self.failure.map_or(Ok(computed), Err)
+    }
+
+    /// Reads something. After an error, nothing is found.
+    fn read<T: Default>(&mut self, read: impl FnOnce(&Store) -> Result<T, StoreError>) -> T {
+        if self.failure.is_some() {
+            return T::default();
+        }
+        read(self.store).unwrap_or_else(|error| {
+            self.failure = Some(error);
+            T::default()
+        })
+    }
+}
+
+impl Issuers for StoredIssuers<'_> {
+    fn has(&mut self, id: KeyId) -> bool {
+        !self.read(|store| store.primary_keys(id)).is_empty()
+    }
+
+    fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>> {
+        self.read(|store| {
+            let mut keys = Vec::new();
+            for row in store.primary_keys(id)? {
+                let Some(stored) = undamaged(store.stored(CertId::new(row)))? else { continue };
+                let Some(key) = stored.cert.packets().next() else { continue };
+                // These come last. Anybody can make one with any key ID, so the first of them counts, if there is no other.
+                if key.body.first().is_some_and(|&version| version < 4) && !keys.is_empty() {
+                    break;
+                }
+                keys.push(key.body.to_vec());
+            }
+            Ok(keys)
+        })
+    }
+
+    fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims> {
+        self.read(|store| {
+            let Some(stored) = undamaged(store.get(certified))? else { return Ok(None) };
+            Ok(stored.cert.claims_of(owner, &stored.verdicts))
+        })
+    }
+}
+
+/// A certificate that was read. A damaged one counts as not there: a check reports it.
+fn undamaged(read: Result<Option<Stored>, StoreError>) -> Result<Option<Stored>, StoreError> {
+    match read {
+        Err(StoreError::DamagedCert { .. }) => Ok(None),
+        read => read,
     }
 }
 

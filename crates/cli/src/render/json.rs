@@ -278,7 +278,7 @@ fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Malformed => "malformed",
         Verdict::Foreign | Verdict::Other => "foreign",
         Verdict::Misplaced => "misplaced",
-        Verdict::Certified => "certified",
+        Verdict::Certified | Verdict::Mutual => "certified",
     }
 }
 

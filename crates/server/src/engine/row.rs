@@ -63,8 +63,12 @@ pub(crate) enum Judging {
     Stored,
     /// All that its own key may have made.
     Own,
-    /// Those of other keys, too. Which keys are here is known as of a few minutes ago.
-    All,
+    /// Those of other keys, too. Which keys are here is known as of a few minutes ago. If there are more than `unranked`
+    /// good ones, it is found out which of their keys the owner has certified.
+    All {
+        /// A limit, as [`talaria_cert::Limits`] count.
+        unranked: usize,
+    },
 }
 
 /// Bounds of a search.

@@ -267,7 +267,7 @@ fn certifications_that_were_verified_stay_so_while_their_issuers_are_here() {
     let verdicts = |store: &Store| store.stored(row.id).unwrap().unwrap().verdicts;
     let before = verdicts(&store);
     assert_eq!(count(&before), 0);
-    let found: Arc<[Verdict]> = store.certified(&alice, &before).unwrap().into();
+    let found: Arc<[Verdict]> = store.certified(&alice, &before, 1000).unwrap().into();
     assert_eq!(count(&found), 3);
     // Of another state, or of another certificate.
     let other = store.row(friends[0].fingerprint()).unwrap().unwrap();
@@ -279,10 +279,10 @@ fn certifications_that_were_verified_stay_so_while_their_issuers_are_here() {
     assert_eq!(verdicts(&store), *found);
     assert_eq!(store.row(alice.fingerprint()).unwrap().unwrap().change, row.change);
     assert_clean(&store);
-    assert_eq!(store.certified(&alice, &found).unwrap(), *found);
+    assert_eq!(store.certified(&alice, &found, 1000).unwrap(), *found);
     // An operator takes an issuer away.
     store.delete(&[friends[1].fingerprint()], Return::Blocked, NOW.into()).unwrap();
-    let now = store.certified(&alice, &found).unwrap();
+    let now = store.certified(&alice, &found, 1000).unwrap();
     assert_eq!((count(&found), count(&now)), (3, 2));
     assert_eq!(now.iter().filter(|&&verdict| verdict == Verdict::Foreign).count(), 1);
     assert_clean(&store);

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide};
-use talaria_cert::{
-    Cert, Fingerprint, Limits, PossibleIssuer, Redacted, VERIFIER, Verification, View,
-};
+use talaria_cert::{Cert, Fingerprint, Limits, Redacted, VERIFIER, Verification, View};
 use talaria_store::{IngestOutcome, IngestRefusal, Ingested, Redaction, Return, Store, Stored};
 
 use crate::common::{NOW, corpus, part};
@@ -45,15 +43,10 @@ impl Map {
         let offers = certs.into_iter().map(|cert| self.offer(cert, joining)).collect();
         let (limits, now) = (&self.limits, NOW.into());
         let rules = Rules { limits, verification: Verification::Full, now, views: &[View::Sks] };
-        let issuers = |on: &Cert, id| {
-            let named = self.certs.values().filter(|known| known.cert.fingerprint().key_id() == id);
-            let issuers = named.map(|known| PossibleIssuer {
-                key: known.cert.packets().next().unwrap().body.to_vec(),
-                is_certified: known.cert.is_certified_by(on),
-            });
-            Ok::<_, Infallible>(issuers.collect())
-        };
-        let Ok(decided) = decide(offers, &rules, issuers, |_| Ok(Duration::MAX));
+        let known = self.certs.values().map(|known| (known.cert.clone(), known.verdicts.clone()));
+        let mut issuers: Vec<_> = known.collect();
+        let spend = |_| Ok::<_, Infallible>(Duration::MAX);
+        let Ok(decided) = decide(offers, &rules, &mut issuers, spend);
         let written = names.into_iter().zip(decided).map(|(name, decided)| {
             if let Some(record) = decided.record {
                 assert_eq!(record.cert.fingerprint(), name);

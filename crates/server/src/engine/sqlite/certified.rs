@@ -65,16 +65,18 @@ impl Certified {
         (id, change): (CertId, ChangeNumber),
         cert: &Cert,
         verdicts: &[Verdict],
+        unranked: usize,
     ) -> Result<Arc<[Verdict]>, StoreError> {
         if let Some(known) = self.known((id, change)) {
             return Ok(known);
         }
         let stored = verdicts;
-        let verdicts: Arc<[Verdict]> = store.certified(cert, stored)?.into();
+        let verdicts: Arc<[Verdict]> = store.certified(cert, stored, unranked)?.into();
         let digest = bytes_digest(cert.as_bytes());
         let entry = Entry { change, digest, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |(&old, &new)| old != new && new == Verdict::Certified;
+        let is_new =
+            |(old, new): (&Verdict, &Verdict)| new.is_certified() && *old != Verdict::Certified;
         if stored.iter().zip(&*verdicts).any(is_new) && known.unwritten.len() < WAITING_MAX {
             known.unwritten.push((id, change, Arc::clone(&verdicts)));
             known.since.get_or_insert_with(Instant::now);

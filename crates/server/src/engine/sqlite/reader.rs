@@ -270,7 +270,8 @@ impl Reader {
         if stored.verdicts.contains(&Verdict::Unchecked) {
             return Ok(None);
         }
-        if judging == Judging::All && stored.verdicts.iter().any(|verdict| verdict.is_by_others()) {
+        let judges_others = matches!(judging, Judging::All { .. });
+        if judges_others && stored.verdicts.iter().any(|verdict| verdict.is_by_others()) {
             let known = digest.and_then(|digest| self.certified.known_by_digest(id, digest));
             let Some(known) = known else { return Ok(None) };
             stored.verdicts = known.to_vec();
@@ -297,11 +298,15 @@ impl Reader {
         }
         // What nobody can read is not worth the time.
         let has_others = stored.verdicts.iter().any(|verdict| verdict.is_by_others());
-        if judging == Judging::All && has_others && stored.cert.has_readable_key() {
+        if let Judging::All { unranked } = judging
+            && has_others
+            && stored.cert.has_readable_key()
+        {
             let Some(change) = self.change(place)? else { return Ok(None) };
             let named = (place.id, change);
             let Stored { cert, verdicts } = &stored;
-            let verdicts = self.certified.verdicts(self.store(), named, cert, verdicts)?;
+            let verdicts =
+                self.certified.verdicts(self.store(), named, cert, verdicts, unranked)?;
             stored.verdicts = verdicts.to_vec();
         }
         Ok(Some(stored))
@@ -621,7 +626,8 @@ mod tests {
                 write(&mut store, vec![version.clone()]);
                 readers.have_to_look();
                 let reader = readers.get().unwrap();
-                let sole = || reader.sole(&query, Judging::All, u32::MAX).unwrap();
+                const JUDGED: Judging = Judging::All { unranked: 1000 };
+                let sole = || reader.sole(&query, JUDGED, u32::MAX).unwrap();
                 let own = reader.sole(&query, Judging::Stored, u32::MAX).unwrap().unwrap();
                 assert_eq!(own.stored.cert, version);
                 assert_eq!(own.digest, Some(bytes_digest(version.as_bytes())));
@@ -629,7 +635,7 @@ mod tests {
                 // What was found about the shorter one says nothing about this one.
                 assert_eq!(sole().is_none(), has_others);
                 let row = reader.rows(&[cert.fingerprint()]).unwrap().remove(0);
-                let stored = reader.stored(&row, Judging::All).unwrap().unwrap();
+                let stored = reader.stored(&row, JUDGED).unwrap().unwrap();
                 let sole = sole().unwrap().stored;
                 assert_eq!((sole.cert, sole.verdicts), (stored.cert, stored.verdicts));
                 judged += usize::from(has_others);
