@@ -20,6 +20,20 @@ fn certified(of: &openpgp::Cert, by: &openpgp::Cert) -> openpgp::Cert {
     of.clone().insert_packets(signature).unwrap().0
 }
 
+/// `of` with a signature by `forger` on its user ID, in the name of another key.
+fn forged(of: &openpgp::Cert, name: &openpgp::Cert, forger: &openpgp::Cert) -> openpgp::Cert {
+    let user_id = of.userids().next().unwrap().userid().clone();
+    let made =
+        openpgp::packet::signature::SignatureBuilder::new(SignatureType::PositiveCertification)
+            .set_issuer(name.keyid())
+            .unwrap()
+            .set_issuer_fingerprint(name.fingerprint())
+            .unwrap()
+            .sign_userid_binding(&mut crate::site::signer(forger), of.primary_key().key(), &user_id)
+            .unwrap();
+    of.clone().insert_packets(made).unwrap().0
+}
+
 fn serving(third_party: ThirdParty) -> Config {
     let mut config = Config::default();
     config.policy.third_party = third_party;
@@ -116,21 +130,34 @@ fn an_attestation_by_somebody_else_changes_nothing() {
 fn a_signature_in_the_name_of_a_known_key_is_not_verified() {
     let site = Site::start(serving(ThirdParty::Verified));
     let [alice, bob, mallory] = ["alice", "bob", "mallory"].map(|name| make(&[name]));
-    let mut forger = crate::site::signer(&mallory);
-    let user_id = alice.userids().next().unwrap().userid().clone();
-    let forged =
-        openpgp::packet::signature::SignatureBuilder::new(SignatureType::PositiveCertification)
-            .set_issuer(bob.keyid())
-            .unwrap()
-            .set_issuer_fingerprint(bob.fingerprint())
-            .unwrap()
-            .sign_userid_binding(&mut forger, alice.primary_key().key(), &user_id)
-            .unwrap();
-    let attacked = alice.clone().insert_packets(forged).unwrap().0;
+    let attacked = forged(&alice, &bob, &mallory);
     for cert in [&bob, &mallory, &attacked] {
         assert_eq!(site.upload(cert).status, 200);
     }
     assert_eq!(received(&site, &alice), Vec::<String>::new());
+}
+
+#[test]
+fn signatures_of_throw_away_keys_do_not_displace_those_of_friends() {
+    let mut config = serving(ThirdParty::Verified);
+    config.policy.served_foreign_signatures = 8;
+    let site = Site::start(config);
+    let [alice, friend] = ["alice", "friend"].map(|name| make(&[name]));
+    let strangers: Vec<openpgp::Cert> = (0..40).map(|n| make(&[&format!("{n}")])).collect();
+    // Alice has certified the friend, and every stranger forges that she has.
+    let befriended = certified(&friend, &alice);
+    for stranger in &strangers {
+        assert_eq!(site.upload(&forged(stranger, &alice, stranger)).status, 200);
+    }
+    let by_all = strangers.iter().fold(alice.clone(), |all, by| certified(&all, by));
+    for cert in [&befriended, &certified(&by_all, &friend)] {
+        assert_eq!(site.upload(cert).status, 200);
+    }
+    for _ in 0..2 {
+        let others = received(&site, &alice);
+        assert_eq!(others.len(), 8);
+        assert!(others.contains(&friend.keyid().to_hex()), "{others:?}");
+    }
 }
 
 #[test]
