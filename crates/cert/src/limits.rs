@@ -330,9 +330,8 @@ impl Cert {
     /// The certificate within `limits`, with its verdicts. `None` if all of it stays and no verdict changes.
     ///
     /// `verdicts` are those on all signatures, in canonical order, none of them [`Verdict::Unchecked`]. `issuers` are
-    /// asked only if signatures by other keys have to be ranked. Those
-    /// that a known key made then get the verdict [`Verdict::Certified`], as far as there is `time`. `now` is in seconds since
-    /// 1970.
+    /// asked only if signatures by other keys have to be ranked. Those that a known key made then get the verdict
+    /// [`Verdict::Certified`], as far as there is `time`. `now` is in seconds since 1970.
     ///
     /// Before anything is dropped, the primary key is tried on each [`Verdict::Other`]. So hints, which anybody can
     /// change, decide nothing here.
@@ -419,9 +418,9 @@ impl Cert {
     }
 
     /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components that the owner has
-    /// signed, that were verified by one of the `issuers`. One that has this verdict already, and
-    /// names its issuer in the octets that are signed, keeps it if there is such a key. If there are more of them than
-    /// `unranked` admits, as [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
+    /// signed, that one of the `issuers` made, as was verified. One that has this verdict already, and names its issuer in the
+    /// octets that are signed, keeps it if there is such a key. If there are more of them than `unranked` admits, as
+    /// [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
     ///
     /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature that does
     /// not have the verdict, and at most 0.3 s by the model of [`Self::cost`]: a few thousand usual signatures. Signatures
@@ -435,10 +434,10 @@ impl Cert {
     ) -> Vec<Verdict> {
         let mut parts = self.parts(verdicts, &Limits::default());
         parts.retain(|part| part.is_bound);
-        for candidate in parts.iter_mut().flat_map(|part| &mut part.candidates) {
+        let certified = parts.iter_mut().flat_map(|part| &mut part.candidates);
+        for candidate in certified.filter(|candidate| candidate.verdict == Verdict::Certified) {
             let issuer = candidate.variants.signature().and_then(|s| s.signed_issuer);
-            let has_issuer = issuer.is_some_and(|id| issuers.has(id));
-            if candidate.verdict == Verdict::Certified && !has_issuer {
+            if !issuer.is_some_and(|id| issuers.has(id)) {
                 candidate.verdict = Verdict::Foreign;
             }
         }

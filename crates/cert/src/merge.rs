@@ -245,8 +245,8 @@ pub struct Decided {
 /// Decides what is kept of offered certificates, no two of them with the same fingerprint, and computes what is indexed.
 /// One result for each, in their order. Uses all threads of the current thread pool of rayon.
 ///
-/// `issuers` are those of the store, in which the issuers of signatures by other keys are looked for. `spend` gets the CPU time that the signatures of other keys on a certificate needed, and says how much those on the
-/// next one may take.
+/// `issuers` are the certificates of the store, in which the issuers of signatures by other keys are looked for. `spend` gets
+/// the CPU time that the signatures of other keys on a certificate needed, and says how much those on the next one may take.
 ///
 /// # Errors
 ///

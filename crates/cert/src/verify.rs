@@ -479,7 +479,7 @@ impl Cert {
             let Some(on) = component.filter(|_| packet.body.len() <= CLAIM_BYTES_MAX) else {
                 continue;
             };
-            let is_claim = verdict.is_by_others()
+            let is_claim = (verdict.is_by_others() || verdict == Verdict::Unchecked)
                 && Signature::parse(packet.body).is_some_and(|signature| {
                     kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
                 });
