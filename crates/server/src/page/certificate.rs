@@ -235,6 +235,9 @@ impl<'a> View<'a> {
     fn explained(&self, primary: Option<&Part<'a>>) -> Markup {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {
+            Validity::Valid if self.cannot_encrypt() => {
+                html! { aside.note.warning { p { (texts.no_encryption_means) } } }
+            }
             Validity::Valid => html! {},
             Validity::Revoked => self.revoked(primary),
             Validity::Expired => {
@@ -254,6 +257,15 @@ impl<'a> View<'a> {
                 html! { aside.note.warning { p { (means) } } }
             }
         }
+    }
+
+    /// Whether its keys for encryption have ended.
+    fn cannot_encrypt(&self) -> bool {
+        let keys = self.summary.subkeys.iter().chain([&self.summary.primary]);
+        let mut encrypting =
+            keys.filter(|key| key.bound && key.capabilities.has(Capabilities::ENCRYPT)).peekable();
+        encrypting.peek().is_some()
+            && encrypting.all(|key| self.summary.key_validity(key, self.now) != Validity::Valid)
     }
 
     /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a named revoker did.

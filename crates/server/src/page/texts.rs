@@ -97,6 +97,7 @@ pub(crate) struct Texts {
     pub(crate) older_parts: fn(u64) -> String,
     pub(crate) invalid_means: &'static str,
     pub(crate) future_means: &'static str,
+    pub(crate) no_encryption_means: &'static str,
     pub(crate) user_ids: &'static str,
     pub(crate) no_user_ids: &'static str,
     pub(crate) primary: &'static str,

@@ -518,6 +518,27 @@ fn bars_are_as_long_as_the_share_that_they_name() {
 }
 
 #[test]
+fn a_page_says_if_nothing_can_be_encrypted_to_a_usable_certificate() {
+    let past = std::time::SystemTime::now() - std::time::Duration::from_secs(400 * 86400);
+    let day = std::time::Duration::from_secs(86400);
+    for (ends, last) in
+        [(&[Some(day), Some(2 * day)][..], true), (&[Some(day), None], false), (&[], false)]
+    {
+        let builder = CertBuilder::new().set_creation_time(past).add_userid("Ed <ed@example.org>");
+        let encryption = openpgp::types::KeyFlags::empty().set_transport_encryption();
+        let builder = ends.iter().fold(builder.add_signing_subkey(), |builder, &ends| {
+            builder.add_subkey(encryption.clone(), ends, None)
+        });
+        let cert = builder.generate().unwrap().0;
+        let site = Visitor::of(&cert.to_vec().unwrap());
+        let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
+        page.check();
+        let says = page.all("aside").any(|aside| aside.text().contains("Nothing can be encrypted"));
+        assert_eq!(says, last, "{ends:?}");
+    }
+}
+
+#[test]
 fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(400 * 86400);
     let year = std::time::Duration::from_secs(86400);

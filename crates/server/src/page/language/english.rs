@@ -121,6 +121,7 @@ pub(crate) static ENGLISH: Texts = Texts {
     },
     invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
     future_means: "This certificate is dated in the future. Programs do not use it before that date.",
+    no_encryption_means: "Nothing can be encrypted to this certificate now: its keys for that have expired or were revoked. Ask its owner for a newer copy.",
     user_ids: "User IDs",
     no_user_ids: "No user ID may be shown.",
     primary: "primary",

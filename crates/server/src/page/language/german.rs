@@ -121,6 +121,7 @@ pub(crate) static GERMAN: Texts = Texts {
     },
     invalid_means: "Auf keinem Teil dieses Zertifikats ist eine gute Signatur des Besitzers bekannt. Es ist nicht benutzbar.",
     future_means: "Das Datum dieses Zertifikats liegt in der Zukunft. Vorher benutzen Programme es nicht.",
+    no_encryption_means: "An dieses Zertifikat kann jetzt nichts verschlüsselt werden: Die Schlüssel dafür sind abgelaufen oder widerrufen. Bitten Sie den Besitzer um eine neuere Fassung.",
     user_ids: "Benutzerkennungen",
     no_user_ids: "Es kann keine Benutzerkennung gezeigt werden.",
     primary: "wichtigste",
