@@ -39,6 +39,11 @@ impl Variant<'_> {
             None => signature.issuers().iter().any(|&(issuer, _)| issuer == id),
         })
     }
+
+    /// Whether the packet names a key as the only issuer.
+    pub(crate) fn names_only(&self, id: KeyId) -> bool {
+        self.signature.is_some_and(|signature| signature.sole_issuer() == Some(id))
+    }
 }
 
 /// The packets on one component that are the same signature: one or more, in canonical order.

@@ -30,6 +30,7 @@ mod arithmetic;
 mod armor;
 mod attestation;
 mod cert;
+mod claims;
 mod copies;
 mod cost;
 mod critical;
@@ -69,6 +70,7 @@ mod visible;
 pub use address::{Address, AddressError, Addressee};
 pub use armor::{Armor, Block, Enarmor, enarmor};
 pub use cert::{Cert, PACKETS_MAX};
+pub use claims::Claims;
 pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_known_subpacket};
 pub use date::{day, parse_day, parse_timestamp, timestamp, year};
 pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
@@ -98,7 +100,7 @@ pub use terms::{
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
 pub use verify::{
-    CertificationVerifier, Claims, Earlier, KeySetup, VERIFIER, Verdict, Verification,
-    carried_over, complete, renew, renewed, verdicts,
+    CertificationVerifier, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over,
+    complete, renew, renewed, verdicts,
 };
 pub use view::{UnknownView, View};

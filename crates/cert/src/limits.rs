@@ -22,9 +22,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::attestation::Attested;
+use crate::claims::Claims;
 use crate::hash::sha256;
 use crate::identity::{Claim, Variant, Variants};
-use crate::verify::{CertificationVerifier, Claims, KeySetup, tried};
+use crate::verify::{CertificationVerifier, KeySetup, tried};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict, kind};
 
 /// Limits on one certificate. The default has no limits.
@@ -109,6 +110,9 @@ pub trait Issuers {
     /// The bodies of the primary key packets with a key ID.
     fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>>;
 
+    /// The length of the certificate with a fingerprint, in octets.
+    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64>;
+
     /// What [`Cert::claims_of`] says of the certificate with the fingerprint `certified`, and the key of `owner`.
     fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims>;
 }
@@ -122,6 +126,11 @@ impl Issuers for Vec<(Cert, Vec<Verdict>)> {
     fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>> {
         let named = self.iter().filter(|(known, _)| known.fingerprint().key_id() == id);
         named.filter_map(|(known, _)| Some(known.packets().next()?.body.to_vec())).collect()
+    }
+
+    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64> {
+        let (known, _) = self.iter().find(|(known, _)| known.fingerprint() == fingerprint)?;
+        Some(known.as_bytes().len() as u64)
     }
 
     fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims> {
@@ -212,6 +221,9 @@ const CERTIFIED: TimeLeft = TimeLeft {
 /// To look for a key takes the first time, and the second one more for each that is found.
 const LOOK_UP_NS: u64 = 10_000;
 const FOUND_NS: u64 = 40_000;
+
+/// To read a certificate takes as much for each octet.
+const OCTET_NS: u64 = 2;
 
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
@@ -718,8 +730,9 @@ impl Cert {
         }
     }
 
-    /// Finds the verified signatures of keys that the owner has certified, as far as there is time. Certificates with
-    /// certifications of the owner that were verified come first, then those with the fewest that need not be genuine.
+    /// Finds the verified signatures of keys that the owner has certified, as far as there is time. The shortest certificates are
+    /// read first. Of these, those with certifications of the owner that were verified come first, then those with the fewest
+    /// that need not be genuine.
     fn rank_certified(
         &self,
         parts: &mut [Part<'_>],
@@ -747,14 +760,20 @@ impl Cert {
                 }
             }
         }
+        let mut sorted: Vec<_> = made_by
+            .into_iter()
+            .map(|(by, places)| (issuers.octets(by).unwrap_or(0), by, places))
+            .collect();
+        sorted.sort_unstable();
         let mut claims: Vec<(Claims, &[(usize, usize)])> = Vec::new();
-        for (&fingerprint, places) in &made_by {
-            let cost_ns = LOOK_UP_NS + FOUND_NS;
+        for (octets, fingerprint, places) in &sorted {
+            let cost_ns = LOOK_UP_NS + FOUND_NS + OCTET_NS * octets;
             if !left.take(|left| &mut left.ranking_ns, cost_ns) {
                 break;
             }
             left.needed_ns = left.needed_ns.saturating_add(cost_ns);
-            claims.extend(issuers.claims_of(self, fingerprint).map(|claims| (claims, &places[..])));
+            let found = issuers.claims_of(self, *fingerprint);
+            claims.extend(found.map(|claims| (claims, &places[..])));
         }
         claims.sort_by_key(|(claims, _)| (!claims.has_verified(), claims.count()));
         let setup = KeySetup::default();
@@ -798,7 +817,7 @@ impl Cert {
                     let fields = variant.signature;
                     let names_own = fields.is_some_and(|s| s.names(id));
                     let names_right = match candidate.by {
-                        Some(by) => variant.names(by.id),
+                        Some(by) => variant.names_only(by.id),
                         None if own => names_own,
                         // At least one packet must say in the name of which revoker it is, or that the owner need not have made it.
                         None if is_revocation => revokers.keys().any(|&by| variant.names(by)),
@@ -851,10 +870,11 @@ impl<'a> Candidate<'a> {
         Self { variants, verdict, by, by_class, is_attested, pool, rank, size_class }
     }
 
-    /// The verdict on a packet of the signature: packets that do not name the key that made it are not verified.
+    /// The verdict on a packet of the signature: packets that do not name the key that made it, or others beside it, are not
+    /// verified. So nothing that is served in the name of a key was made by another one.
     fn verdict_on(&self, variant: &Variant<'_>, verdict: Verdict) -> Verdict {
         match (verdict, self.by) {
-            (Verdict::Certified, Some(by)) if !variant.names(by.id) => Verdict::Foreign,
+            (Verdict::Certified, Some(by)) if !variant.names_only(by.id) => Verdict::Foreign,
             _ => verdict,
         }
     }
@@ -1149,7 +1169,7 @@ fn count_better(parts: &mut [Part<'_>], revokers: &Revokers) {
 }
 
 /// All keys that the packets of a signature name, at most [`crate::ISSUERS_MAX`] of each packet.
-fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
+pub(crate) fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
     let signatures = variants.0.iter().filter_map(|variant| variant.signature);
     match variants.signature().and_then(|signature| signature.signed_issuer) {
         Some(issuer) => [issuer].into(),

@@ -11,11 +11,12 @@ use std::str::FromStr;
 
 use crate::arithmetic;
 use crate::attestation::Attested;
+use crate::critical::is_known_subpacket;
 use crate::fields::Fields;
 use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
-use crate::limits::{CLASSES, DESIGNATED_MAX, admitted, class_of, essential_bytes};
+use crate::limits::{CLASSES, DESIGNATED_MAX, admitted, class_of, essential_bytes, named};
 use crate::packet;
-use crate::signature::{Subpacket, Subpackets};
+use crate::signature::{Subpacket, Subpackets, issuer_of};
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
 use crate::verify::{MD5, PrimaryKeyVerifier, Verdict, fits};
 use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
@@ -29,15 +30,18 @@ pub enum ThirdParty {
     Verified,
     /// All that other programs can read.
     All,
+    /// Only revocations by revokers whom the owner named. No setting chooses this.
+    Revocations,
 }
 
 impl ThirdParty {
-    /// The name of the choice: "verified" or "all".
+    /// The name of the choice: "verified", "all" or "revocations".
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Verified => "verified",
             Self::All => "all",
+            Self::Revocations => "revocations",
         }
     }
 }
@@ -165,7 +169,7 @@ impl Cert {
         let others = verdicts.iter().filter(|verdict| verdict.is_by_others()).count();
         let mut foreign: Vec<Foreign<'_>> = Vec::with_capacity(others);
         let mut verdicts = verdicts.iter().copied();
-        let mut revokers: BTreeSet<KeyId> = BTreeSet::new();
+        let mut revokers: BTreeMap<KeyId, BTreeSet<Fingerprint>> = BTreeMap::new();
         let mut owners: Vec<Own<'_>> = Vec::new();
         let mut bodies = Vec::new();
         let mut judged = Vec::new();
@@ -194,8 +198,9 @@ impl Cert {
                 if is_good {
                     is_bound |= signature.binds();
                     if at == 0 {
-                        let named = signature.revokers().flat_map(|r| r.fingerprints());
-                        revokers.extend(named.map(|fingerprint| fingerprint.key_id()));
+                        for named in signature.revokers().flat_map(|r| r.fingerprints()) {
+                            revokers.entry(named.key_id()).or_default().insert(named);
+                        }
                     }
                     owners.push(Own { newer: 0, component, variants, signature });
                 } else if is_for_others(component.tag, &signature) {
@@ -213,7 +218,7 @@ impl Cert {
                     }
                     let own = self.fingerprint();
                     if signature.signed_fingerprints().any(|fingerprint| fingerprint == own)
-                        || signature.version > 3 && !has_readable_subpackets(signature.hashed_area)
+                        || !hints.can_be_read_of_others(&signature)
                     {
                         continue;
                     }
@@ -246,11 +251,16 @@ impl Cert {
             parts[at] = part;
         }
         put_designated_first(&mut foreign, &revokers);
-        foreign
-            .retain(|one| one.signature.kind != kind::KEY_REVOCATION || one.class.is_designated());
-        if serving.third_party == ThirdParty::Verified {
-            foreign.retain(|one| one.class < Class::Unverified);
-        }
+        foreign.retain(|one| {
+            let is_designated = one.class.is_designated();
+            match serving.third_party {
+                _ if one.signature.kind == kind::KEY_REVOCATION => is_designated,
+                ThirdParty::Verified => one.class < Class::Unverified,
+                ThirdParty::All => true,
+                ThirdParty::Revocations => is_designated,
+            }
+        });
+        drop_revocations_of_nothing(&mut foreign);
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them. Of others with
         // the same numbers, the best is served. Which of the revocations by an unknown revoker are genuine is not known.
         if !all_fit(&foreign, serving.foreign_signatures) || has_twins(&owners, &foreign) {
@@ -321,6 +331,7 @@ pub(crate) struct Hints<'a> {
     fingerprint: Fingerprint,
     id: KeyId,
     version: u8,
+    algorithm: u8,
     /// Nanoseconds that are left for back signatures, and the part of them that is for subkeys without any.
     left_ns: u64,
     spare_ns: u64,
@@ -344,6 +355,7 @@ impl<'a> Hints<'a> {
             left_ns,
             spare_ns: left_ns / 2,
             version: primary.version,
+            algorithm: primary.algorithm,
             verifier: PrimaryKeyVerifier::new(primary),
             fingerprint,
             id: fingerprint.key_id(),
@@ -449,6 +461,17 @@ impl<'a> Hints<'a> {
         fits && signature.hashed_area.len() <= AREA_BYTES_MAX
             && signature.salt.len() == salt
             && signature.has_readable_numbers()
+    }
+
+    /// The same of a signature of another key, whose algorithm the certificate need not have, and whose hashed area the owner has not
+    /// written.
+    fn can_be_read_of_others(&self, signature: &Signature<'_>) -> bool {
+        // Ed25519 and Ed448 of RFC 9580, which RNP refuses with the whole certificate.
+        const NEW: [u8; 2] = [27, 28];
+        let is_known = !NEW.contains(&signature.algorithm)
+            || self.version == 6
+            || NEW.contains(&self.algorithm);
+        is_known && (signature.version == 3 || has_readable_subpackets(signature.hashed_area))
     }
 
     /// The packet of a signature of the owner that is served: its place, and how it is served.
@@ -567,14 +590,17 @@ impl<'a> Hints<'a> {
             let mut area = Subpackets(fields.unhashed_area);
             let is_plain = fields.unhashed_area.len() <= AREA_BYTES_MAX
                 && area.all(|subpacket| {
-                    subpacket.is_some_and(|subpacket| match (subpacket.kind, subpacket.body) {
-                        (ISSUER, id) => {
-                            id.len() == 8
-                                && signature.signed_issuer.is_none_or(|s| s.0.to_be_bytes() == id)
-                        }
-                        (ISSUER_FINGERPRINT, [4, rest @ ..]) => rest.len() == 20,
-                        (ISSUER_FINGERPRINT, [5 | 6, rest @ ..]) => rest.len() == 32,
-                        _ => false,
+                    subpacket.is_some_and(|Subpacket { kind, body, .. }| {
+                        let is_whole = match (kind, body) {
+                            (ISSUER, id) => id.len() == 8,
+                            (ISSUER_FINGERPRINT, [4, rest @ ..]) => rest.len() == 20,
+                            (ISSUER_FINGERPRINT, [5 | 6, rest @ ..]) => rest.len() == 32,
+                            _ => false,
+                        };
+                        is_whole
+                            && signature
+                                .signed_issuer
+                                .is_none_or(|signed| issuer_of(kind, body) == Some(signed))
                     })
                 });
             if is_plain && fields.says_issuer(|_| true) && fields.has_exact_value() {
@@ -619,19 +645,22 @@ fn has_twins(owners: &[Own<'_>], foreign: &[Foreign<'_>]) -> bool {
 type Place = ([u8; 32], usize);
 
 /// Gives the class of the first to revocations in the name of each revoker whom the owner named: to some that were verified,
-/// and to as many others, each by their SHA-256. A key that was verified may have the key ID of a revoker and be another one.
-fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>) {
+/// and to as many others, each by their SHA-256. What the hashed area names counts for more than hints, which anybody can add.
+fn put_designated_first(
+    foreign: &mut [Foreign<'_>],
+    revokers: &BTreeMap<KeyId, BTreeSet<Fingerprint>>,
+) {
     let mut by: BTreeMap<(KeyId, bool), Vec<Place>> = BTreeMap::new();
     for (number, one) in foreign.iter().enumerate() {
         if one.at > 0 || one.signature.kind != kind::KEY_REVOCATION {
             continue;
         }
         let is_verified = one.class.is_verified();
-        let variants = one.variants.0.iter().filter_map(|variant| variant.signature);
-        let named: BTreeSet<KeyId> =
-            variants.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect();
-        for &issuer in named.intersection(revokers) {
-            by.entry((issuer, is_verified)).or_default().push((one.signature.id(), number));
+        for issuer in named(&one.variants) {
+            let Some(keys) = revokers.get(&issuer) else { continue };
+            if keys.iter().any(|key| !one.signature.excludes(|| *key)) {
+                by.entry((issuer, is_verified)).or_default().push((one.signature.id(), number));
+            }
         }
     }
     for ((_, is_verified), mut revocations) in by {
@@ -643,13 +672,30 @@ fn put_designated_first(foreign: &mut [Foreign<'_>], revokers: &BTreeSet<KeyId>)
     }
 }
 
-/// Whether the hashed area of a third-party signature has a time, and nothing that GnuPG finds too short. Nobody here may
-/// be able to verify the signature, so anybody may have written the area.
+/// Drops revocations of certifications by others that are not here: clients take them for revocations by the owner that they
+/// cannot check.
+fn drop_revocations_of_nothing(foreign: &mut Vec<Foreign<'_>>) {
+    let is_revocation = |one: &Foreign<'_>| one.signature.kind == kind::CERTIFICATION_REVOCATION;
+    let others = foreign.iter().filter(|one| !is_revocation(one));
+    let certified: HashSet<(usize, KeyId)> =
+        others.flat_map(|one| named(&one.variants).into_iter().map(|id| (one.at, id))).collect();
+    foreign.retain(|one| {
+        !is_revocation(one)
+            || named(&one.variants).into_iter().any(|id| certified.contains(&(one.at, id)))
+    });
+}
+
+/// Whether the hashed area of a third-party signature has a time, nothing that GnuPG or RNP find too short, and nothing critical
+/// that they do not know: RNP refuses the whole certificate. Anybody may have written the area.
 fn has_readable_subpackets(area: &[u8]) -> bool {
+    const NOTATION: u8 = 20;
     let mut has_time = false;
     let fits = Subpackets(area).all(|subpacket| {
-        let Some(Subpacket { kind, body, .. }) = subpacket else { return false };
+        let Some(Subpacket { kind, body, critical }) = subpacket else { return false };
         has_time |= kind == 2;
+        if critical && kind != NOTATION && !is_known_subpacket(kind) {
+            return false;
+        }
         match kind {
             2 | 3 | 9 => body.len() == 4,
             4 | 7 | 25 => body.len() == 1,
@@ -657,12 +703,16 @@ fn has_readable_subpackets(area: &[u8]) -> bool {
             6 => body.last() == Some(&0),
             12 => body.len() == 22,
             ISSUER => body.len() == 8,
-            20 => body.split_first_chunk::<8>().is_some_and(|([_, _, _, _, a, b, c, d], rest)| {
-                let name = usize::from(u16::from_be_bytes([*a, *b]));
-                let value = usize::from(u16::from_be_bytes([*c, *d]));
-                rest.len() == name + value
-            }),
-            29 => !body.is_empty(),
+            NOTATION => {
+                body.split_first_chunk::<8>().is_some_and(|([_, _, _, _, a, b, c, d], rest)| {
+                    let name = usize::from(u16::from_be_bytes([*a, *b]));
+                    let value = usize::from(u16::from_be_bytes([*c, *d]));
+                    rest.len() == name + value
+                })
+            }
+            23 | 27 | 29 | 30 => !body.is_empty(),
+            // The algorithms and digest of a signature that is signed.
+            31 => body.len() > 2,
             // Back signatures do not belong into signatures of others.
             EMBEDDED_SIGNATURE => false,
             ISSUER_FINGERPRINT => {

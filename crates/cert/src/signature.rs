@@ -266,6 +266,15 @@ impl<'a> Signature<'a> {
         issuers
     }
 
+    /// The only issuer: the one in the octets that are signed, or else the only one that the packet names.
+    pub(crate) fn sole_issuer(&self) -> Option<KeyId> {
+        self.signed_issuer.or_else(|| {
+            let issuers = self.issuers();
+            let (first, _) = *issuers.first()?;
+            issuers.iter().all(|&(id, _)| id == first).then_some(first)
+        })
+    }
+
     /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another key can have its key ID.
     pub(crate) fn excludes(&self, tried: impl FnOnce() -> Fingerprint) -> bool {
         let mut named = self.signed_fingerprints().peekable();
@@ -331,6 +340,14 @@ fn hint(kind: u8, body: &[u8]) -> Option<Hint> {
         _ => None,
     };
     fingerprint.map(Hint::Fingerprint)
+}
+
+/// The key ID of the issuer that a subpacket names.
+pub(crate) fn issuer_of(kind: u8, body: &[u8]) -> Option<KeyId> {
+    hint(kind, body).map(|hint| match hint {
+        Hint::KeyId(id) => id,
+        Hint::Fingerprint(fingerprint) => fingerprint.key_id(),
+    })
 }
 
 /// A key that may revoke another key (RFC 9580, section 5.2.3.23).

@@ -8,7 +8,7 @@
 //! once per certificate (AWS-LC). Ed25519 signatures of many certificates are checked in batches
 //! ([`crate::ed25519`]). [`crate::arithmetic`] handles all other algorithms.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest;
@@ -440,86 +440,6 @@ impl<'a> CertificationVerifier<'a> {
             Verdict::Unchecked => job.map_or(Verdict::Bad, |job| job.verdict()),
             verdict => verdict,
         }
-    }
-}
-
-/// Maximum number of certifications in the name of one key that are tried, and of those that were verified before: by a key
-/// with its key ID.
-const CLAIMS_MAX: usize = 16;
-const VERIFIED_CLAIMS_MAX: usize = 4;
-
-/// Maximum bytes of a certification, and of a user ID, that is tried.
-const CLAIM_BYTES_MAX: usize = 1024;
-
-/// Certifications of user IDs on a certificate, in the name of another key.
-#[derive(Clone, Debug)]
-pub struct Claims {
-    /// The certificate with no other signatures.
-    cert: Cert,
-    count: usize,
-    has_verified: bool,
-}
-
-impl Cert {
-    /// The certifications of user IDs in the name of the key of `owner`, which need not be genuine: at most 16, of up to 1 KiB
-    /// each. `None` if there are none. `verdicts` are those on all signatures, in canonical order.
-    #[must_use]
-    pub fn claims_of(&self, owner: &Self, verdicts: &[Verdict]) -> Option<Claims> {
-        let id = owner.fingerprint().key_id();
-        let (mut verified, mut others) = (Vec::new(), Vec::new());
-        let mut component = None;
-        let mut verdicts = verdicts.iter();
-        for (at, packet) in self.packets().enumerate() {
-            if packet.tag != Tag::SIGNATURE {
-                let is_tried = packet.tag == Tag::USER_ID && packet.body.len() <= CLAIM_BYTES_MAX;
-                component = is_tried.then_some(at);
-                continue;
-            }
-            let verdict = verdicts.next().copied().unwrap_or(Verdict::Unchecked);
-            let Some(on) = component.filter(|_| packet.body.len() <= CLAIM_BYTES_MAX) else {
-                continue;
-            };
-            let is_claim = (verdict.is_by_others() || verdict == Verdict::Unchecked)
-                && Signature::parse(packet.body).is_some_and(|signature| {
-                    kind::CERTIFICATION.contains(&signature.kind) && signature.names(id)
-                });
-            if is_claim && verdict == Verdict::Certified {
-                verified.push((on, at));
-            } else if is_claim {
-                others.push((on, at));
-            }
-        }
-        verified.truncate(VERIFIED_CLAIMS_MAX);
-        others.truncate(CLAIMS_MAX - verified.len());
-        let chosen: HashMap<usize, usize> =
-            verified.iter().chain(&others).map(|&(on, at)| (at, on)).collect();
-        if chosen.is_empty() {
-            return None;
-        }
-        let components: HashSet<usize> = chosen.values().copied().collect();
-        let cert =
-            self.retain(|at, _| at == 0 || chosen.contains_key(&at) || components.contains(&at));
-        Some(Claims { cert, count: chosen.len(), has_verified: !verified.is_empty() })
-    }
-}
-
-impl Claims {
-    /// The number of the certifications.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Whether any of them was verified before.
-    pub(crate) fn has_verified(&self) -> bool {
-        self.has_verified
-    }
-
-    /// Whether `key`, in whose name they are, has made one of them. `setup` belongs to the key.
-    pub(crate) fn is_one_by(&self, key: &Key<'_>, setup: &KeySetup) -> bool {
-        let Some(mut certified) = CertificationVerifier::new(&self.cert) else { return false };
-        signatures(&self.cert)
-            .filter_map(|(component, body)| Some((component, Signature::parse(body)?)))
-            .any(|(component, signature)| certified.made(key, setup, component, &signature))
     }
 }
 

@@ -286,7 +286,7 @@ pub(crate) async fn sole(
 fn judging(serving: Serving) -> Judging {
     match serving.third_party {
         ThirdParty::Verified => Judging::All { unranked: serving.foreign_signatures },
-        ThirdParty::All => Judging::Own,
+        ThirdParty::All | ThirdParty::Revocations => Judging::Own,
     }
 }
 
@@ -394,9 +394,9 @@ async fn readable(
     Ok(stored.filter(|stored| stored.cert.has_readable_key()))
 }
 
-/// Serves only parts that the owner has signed.
+/// Serves only parts that the owner has signed, and revocations by revokers whom the owner named.
 const OWN: Serving =
-    Serving { third_party: ThirdParty::All, foreign_signatures: 0, attributes: false };
+    Serving { third_party: ThirdParty::Revocations, foreign_signatures: 64, attributes: false };
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
 pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<Cert>, Refusal> {

@@ -3,13 +3,14 @@
 //! format 8 have it in `checksum`, until they are written again.
 
 use std::fmt;
+use std::io::Read as _;
 use std::sync::LazyLock;
 
 use rayon::prelude::*;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::merge::bytes_digest;
-use talaria_cert::{Cert, Verdict, View};
+use talaria_cert::{Cert, KEY_BYTES_MAX, Tag, Verdict, View, first_packet};
 
 use crate::{schema, sums};
 
@@ -287,6 +288,32 @@ pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> 
     connection
         .prepare_cached("SELECT length(bytes) FROM blob WHERE id = ?1")?
         .query_row([id], |row| row.get(0))
+}
+
+/// The body of the first packet of a certificate, its primary key. No more of it is read, and nothing is compared with the
+/// checksum: the key says itself what its fingerprint is. `None` if there is none that can be read.
+pub(crate) fn primary_key(connection: &Connection, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    /// Octets that most keys fit into.
+    const FIRST: usize = 1024;
+    let mut bytes = match connection.blob_open("main", "blob", "bytes", id, true) {
+        Err(rusqlite::Error::SqliteFailure(error, _))
+            if error.code == rusqlite::ErrorCode::Unknown =>
+        {
+            return Ok(None);
+        }
+        bytes => bytes?,
+    };
+    let mut head = Vec::new();
+    for most in [FIRST, KEY_BYTES_MAX + FIRST] {
+        let more = (most - head.len()) as u64;
+        if (&mut bytes).take(more).read_to_end(&mut head).is_err() {
+            return Ok(None);
+        }
+        if let Some(packet) = first_packet(&head) {
+            return Ok((packet.tag == Tag::PUBLIC_KEY).then(|| packet.body.to_vec()));
+        }
+    }
+    Ok(None)
 }
 
 /// The number of the last certificate; 0 if there is none.

@@ -576,31 +576,39 @@ impl Issuers for StoredIssuers<'_> {
         self.read(|store| {
             let mut keys = Vec::new();
             for row in store.primary_keys(id)? {
-                let Some(stored) = undamaged(store.stored(CertId::new(row)))? else { continue };
-                let Some(key) = stored.cert.packets().next() else { continue };
+                let Some(key) = store.run(|connection| blob::primary_key(connection, row))? else {
+                    continue;
+                };
                 // These come last. Anybody can make one with any key ID, so the first of them counts, if there is no other.
-                if key.body.first().is_some_and(|&version| version < 4) && !keys.is_empty() {
+                if key.first().is_some_and(|&version| version < 4) && !keys.is_empty() {
                     break;
                 }
-                keys.push(key.body.to_vec());
+                // A check reports damage.
+                let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &key };
+                if Key::parse(packet).is_ok_and(|key| key.fingerprint().key_id() == id) {
+                    keys.push(key);
+                }
             }
             Ok(keys)
         })
     }
 
-    fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims> {
+    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64> {
         self.read(|store| {
-            let Some(stored) = undamaged(store.get(certified))? else { return Ok(None) };
-            Ok(stored.cert.claims_of(owner, &stored.verdicts))
+            let Some(row) = store.row(fingerprint)? else { return Ok(None) };
+            store.cert_length(row.id).map(Some)
         })
     }
-}
 
-/// A certificate that was read. A damaged one counts as not there: a check reports it.
-fn undamaged(read: Result<Option<Stored>, StoreError>) -> Result<Option<Stored>, StoreError> {
-    match read {
-        Err(StoreError::DamagedCert { .. }) => Ok(None),
-        read => read,
+    fn claims_of(&mut self, owner: &Cert, certified: Fingerprint) -> Option<Claims> {
+        self.read(|store| {
+            let stored = match store.get(certified) {
+                // A check reports it.
+                Err(StoreError::DamagedCert { .. }) => None,
+                read => read?,
+            };
+            Ok(stored.and_then(|stored| stored.cert.claims_of(owner, &stored.verdicts)))
+        })
     }
 }
 

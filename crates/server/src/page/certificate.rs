@@ -508,7 +508,7 @@ impl<'a> View<'a> {
                     summary { ((texts.signatures)(count)) }
                     p.hint {
                         @match self.visit.config.policy.third_party {
-                            ThirdParty::Verified => { (texts.signatures_verified) }
+                            ThirdParty::Verified | ThirdParty::Revocations => { (texts.signatures_verified) }
                             ThirdParty::All => { (texts.signatures_unchecked) }
                         }
                     }
