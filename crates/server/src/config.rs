@@ -551,6 +551,23 @@ impl Config {
         Ok(config)
     }
 
+    /// The settings that differ from those of `at_start`, and that change only at a restart.
+    pub(crate) fn fixed_changes(&self, at_start: &Self) -> Vec<&'static str> {
+        let (now, then) = (&self.http, &at_start.http);
+        let all = [
+            ("http.listen", now.listen != then.listen),
+            ("http.onion_listen", now.onion_listen != then.onion_listen),
+            ("http.operator_listen", now.operator_listen != then.operator_listen),
+            ("http.tls_certificate", now.tls_certificate != then.tls_certificate),
+            ("http.tls_key", now.tls_key != then.tls_key),
+            ("http.connections", now.connections != then.connections),
+            ("gossip.listen", self.gossip.listen != at_start.gossip.listen),
+            ("log.level", self.log.level != at_start.log.level),
+            ("log.format", self.log.format != at_start.log.format),
+        ];
+        all.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
+    }
+
     /// Chooses the served signatures by other keys, whatever the file says.
     pub fn set_third_party(&mut self, chosen: ThirdParty) {
         self.policy.third_party = chosen;

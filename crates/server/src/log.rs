@@ -54,7 +54,8 @@ impl Drop for LogGuard {
 /// Panics go to the log, too, because the usual message would wait for the reader of standard error.
 pub fn start_log(log: &Log) -> LogGuard {
     let queue = Arc::new(Queue::default());
-    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_new(directives(&log.level)).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
@@ -74,6 +75,13 @@ pub fn start_log(log: &Log) -> LogGuard {
         }
     }
     LogGuard { queue }
+}
+
+/// A level alone is that of talaria. Libraries say nothing then: clients decide how much they have to say, such as a warning for
+/// each odd frame of HTTP/2.
+fn directives(level: &str) -> String {
+    let is_alone = !level.contains(['=', ',', '[']);
+    if is_alone { format!("off,talaria={level}") } else { level.to_owned() }
 }
 
 fn log_panic(info: &PanicHookInfo<'_>) {

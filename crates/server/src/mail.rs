@@ -69,6 +69,9 @@ pub(crate) enum MailError {
     /// The mail server cannot be reached, or takes no mail for now.
     #[error("the mail server did not take the mail")]
     Server(#[source] lettre::transport::smtp::Error),
+    /// The mail server does not answer. It may send the mail nevertheless.
+    #[error("the mail server did not answer within {} seconds", TIMEOUT.as_secs())]
+    Silent,
 }
 
 impl From<MailError> for Refusal {
@@ -77,7 +80,10 @@ impl From<MailError> for Refusal {
             MailError::Address(_) => Self::BadRequest(error.to_string()),
             MailError::TooMany { seconds, .. } => Self::TooMany { seconds: *seconds },
             MailError::Busy => Self::Unavailable(error.to_string()),
-            MailError::Config { .. } | MailError::Password { .. } | MailError::Server(_) => {
+            MailError::Config { .. }
+            | MailError::Password { .. }
+            | MailError::Server(_)
+            | MailError::Silent => {
                 // The operator sees the cause in the log; the client does not.
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::error!(%error, source, "a mail was not sent");
@@ -211,9 +217,11 @@ impl Mails {
             // One connection is enough, and the mail server sees one client.
             let turn = tokio::time::timeout(TIMEOUT, self.turn.acquire()).await;
             let _turn = turn.map_err(|_| MailError::Busy)?.map_err(|_| MailError::Busy)?;
-            match transport.send(message).await {
-                Ok(_) => Ok(Answered::Taken),
-                Err(error) => refused(error, letter.address),
+            // The library bounds only the time for connecting.
+            match tokio::time::timeout(TIMEOUT, transport.send(message)).await {
+                Ok(Ok(_)) => Ok(Answered::Taken),
+                Ok(Err(error)) => refused(error, letter.address),
+                Err(_) => Err(MailError::Silent),
             }
         };
         send.await.inspect_err(|error| {
@@ -271,9 +279,9 @@ fn refused(error: lettre::transport::smtp::Error, address: &str) -> Result<Answe
     Err(MailError::Server(error))
 }
 
-/// Whether the mail server has answered.
+/// Whether the mail server has answered, or may have the mail.
 fn has_reached_server(error: &MailError) -> bool {
-    matches!(error, MailError::Address(_))
+    matches!(error, MailError::Address(_) | MailError::Silent)
         || matches!(error, MailError::Server(error) if error.status().is_some() || error.is_response())
 }
 

@@ -93,7 +93,7 @@ const FIELDS_MAX: usize = 64;
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         Self(form_urlencoded::parse(bytes).into_owned().take(FIELDS_MAX).collect())
     }
 

@@ -59,6 +59,7 @@ const QUIET: Duration = Duration::from_millis(500);
 /// A server that is listening and not yet answering.
 pub struct Server {
     parts: Parts,
+    written: Option<Arc<Config>>,
     listeners: [(Via, Vec<TcpListener>); 3],
     gossip_listeners: Vec<TcpListener>,
     tls: Option<Arc<Tls>>,
@@ -207,6 +208,8 @@ impl Parts {
 pub struct ServerHandle {
     settings: Settings,
     config_path: Option<PathBuf>,
+    /// The settings in the file at the start, without those of the command line.
+    written: Option<Arc<Config>>,
     tls: Option<Arc<Tls>>,
     down: watch::Sender<bool>,
 }
@@ -224,11 +227,18 @@ impl ServerHandle {
     ///
     /// [`ServeError`]; the settings in force stay.
     pub fn reload(&self) -> Result<(), ServeError> {
+        let config = self.config_path.as_deref().map(Config::read).transpose()?;
+        // Nothing can fail behind this, so all is reloaded or nothing.
         if let Some(tls) = &self.tls {
             tls.reload().map_err(ServeError::Tls)?;
         }
-        let Some(path) = &self.config_path else { return Ok(()) };
-        let mut config = Config::read(path)?;
+        let Some(mut config) = config else { return Ok(()) };
+        let fixed: Vec<&str> =
+            self.written.iter().flat_map(|at_start| config.fixed_changes(at_start)).collect();
+        if !fixed.is_empty() {
+            let settings = fixed.join(", ");
+            tracing::warn!(settings, "these settings change only at a restart");
+        }
         // Where it listens may come from the command line, and stays in any case.
         let before = self.settings.load();
         config.http.listen.clone_from(&before.http.listen);
@@ -255,6 +265,7 @@ impl Server {
         config_path: Option<PathBuf>,
     ) -> Result<Self, ServeError> {
         config.validate()?;
+        let written = config_path.as_deref().and_then(|path| Config::read(path).ok()).map(Arc::new);
         let stop_waiting = Arc::new(AtomicBool::new(false));
         let opened = Engine::open(store, Purpose::Serve, Arc::clone(&stop_waiting))?;
         let Opened { engine, writer, secret } = opened;
@@ -292,6 +303,7 @@ impl Server {
         let (down, _) = watch::channel(false);
         Ok(Self {
             parts,
+            written,
             listeners,
             gossip_listeners: gossip,
             tls,
@@ -333,6 +345,7 @@ impl Server {
         ServerHandle {
             settings: Arc::clone(&self.parts.settings),
             config_path: self.parts.config_path.clone(),
+            written: self.written.clone(),
             tls: self.tls.clone(),
             down: self.down.clone(),
         }

@@ -471,3 +471,36 @@ pub(crate) fn is_confirmed(
         ))?
         .exists((View::Sks.number(), sks_digest, id))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use talaria_bench::Generate;
+    use talaria_cert::{Verification, packets};
+
+    /// A key packet with a modulus of so many octets.
+    fn rsa(octets: u16) -> Vec<u8> {
+        let mut body = vec![4, 0, 0, 0, 1, 1];
+        body.extend((octets * 8).to_be_bytes());
+        body.extend(vec![0xff; usize::from(octets)]);
+        body.extend([0, 2, 3]);
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        [&[0xc6, 255], &length[..], &body].concat()
+    }
+
+    #[test]
+    fn the_primary_key_is_read_without_the_rest() {
+        let mut store = Store::in_memory(std::path::Path::new("memory")).unwrap();
+        let mut certs = talaria_bench::certs(&Generate { count: 30, ..Generate::default() });
+        certs.extend([1000, 1020, 1200, 2048].map(|octets| Cert::parse(&rsa(octets)).unwrap()));
+        store.ingest(certs.clone(), Verification::Full, 1_740_000_000.into()).unwrap();
+        for cert in &certs {
+            let id = store.row(cert.fingerprint()).unwrap().unwrap().id.get();
+            let read = store.run(|connection| primary_key(connection, id)).unwrap();
+            let expected = packets(cert.as_bytes()).next().unwrap().unwrap().body.to_vec();
+            assert_eq!(read, Some(expected));
+        }
+        assert_eq!(store.run(|connection| primary_key(connection, 1_000_000)).unwrap(), None);
+    }
+}

@@ -1,6 +1,7 @@
 //! The certificates in the body of an upload.
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header;
 
 use crate::answer::Refusal;
@@ -25,39 +26,55 @@ pub(crate) async fn read(request: &Request, keytext: Bytes) -> Result<Submission
     Ok(submission)
 }
 
+/// Parts of a multipart body that are looked at.
+const PARTS_MAX: usize = 64;
+
 /// The submitted data: the whole body, the field `keytext` of a form, or the part with that name.
 pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Refusal> {
-    let missing = || Refusal::Malformed("the field keytext is missing or empty".into());
+    let body = request.body.clone();
     match request.media().as_str() {
         "multipart/form-data" => {
             let boundary = request
                 .header(header::CONTENT_TYPE)
                 .and_then(|media| multer::parse_boundary(media).ok())
                 .ok_or_else(|| Refusal::Malformed("the multipart body has no boundary".into()))?;
-            let body = request.body.clone();
-            let stream = http_body_util::BodyStream::new(http_body_util::Full::new(body));
-            let stream = futures_util::StreamExt::filter_map(stream, |frame| async move {
-                frame.ok().and_then(|frame| frame.into_data().ok()).map(Ok::<_, std::io::Error>)
-            });
-            let mut parts = multer::Multipart::new(stream, boundary);
-            let malformed = |error: multer::Error| Refusal::Malformed(error.to_string());
-            let mut text = Bytes::new();
-            while let Some(part) = parts.next_field().await.map_err(malformed)? {
-                // A form may have both, a text field and a file.
-                if matches!(part.name(), Some("keytext" | "keyfile")) && text.is_empty() {
-                    text = part.bytes().await.map_err(malformed)?;
-                }
-            }
-            if text.is_empty() { Err(missing()) } else { Ok((text, Parameters::default())) }
+            let text = parsing(body.len(), move || part(body, boundary)).await?;
+            Ok((text, Parameters::default()))
         }
-        "application/pgp-keys" | "application/octet-stream" => {
-            Ok((request.body.clone(), request.query().clone()))
-        }
+        "application/pgp-keys" | "application/octet-stream" => Ok((body, request.query().clone())),
         _ => {
-            let form = request.form();
-            let text = form.get("keytext").filter(|text| !text.trim().is_empty());
-            let text = Bytes::from(text.ok_or_else(missing)?.to_owned());
-            Ok((text, form))
+            parsing(body.len(), move || {
+                let form = Parameters::parse(&body);
+                let text = form.get("keytext").filter(|text| !text.trim().is_empty());
+                let text = Bytes::from(text.ok_or_else(missing)?.to_owned());
+                Ok((text, form))
+            })
+            .await
         }
     }
+}
+
+fn missing() -> Refusal {
+    Refusal::Malformed("the field keytext is missing or empty".into())
+}
+
+/// The text or the file with certificates in a multipart body. A form may have both, and one of them empty.
+fn part(body: Bytes, boundary: String) -> Result<Bytes, Refusal> {
+    let malformed = |error: multer::Error| Refusal::Malformed(error.to_string());
+    let whole = futures_util::stream::iter([Ok::<_, std::io::Error>(body)]);
+    let mut parts = multer::Multipart::new(whole, boundary);
+    let found = async {
+        for _ in 0..PARTS_MAX {
+            let Some(part) = parts.next_field().await.map_err(malformed)? else { break };
+            if matches!(part.name(), Some("keytext" | "keyfile")) {
+                let text = part.bytes().await.map_err(malformed)?;
+                if !text.is_empty() {
+                    return Ok(text);
+                }
+            }
+        }
+        Err(missing())
+    };
+    // The whole body is here, so nothing waits.
+    found.now_or_never().unwrap_or_else(|| Err(missing()))
 }

@@ -4,6 +4,7 @@
 mod attacks;
 mod clients;
 mod http2;
+mod log;
 mod others;
 #[path = "../server/site/mod.rs"]
 mod site;

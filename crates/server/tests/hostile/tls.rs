@@ -140,6 +140,26 @@ fn a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not() {
     });
     assert!(serves(&first.0) && !serves(&second.0));
     assert_eq!(old.ask("/health").unwrap().status, 200);
+
+    // Of new files, one of which is broken, none is used.
+    let path = server.folder.path().join("server.toml");
+    let settings = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("nonsense = 1\n{settings}")).unwrap();
+    put(&second.0, &second.1);
+    server.process().hang_up();
+    wait_for("it is refused", || refused() == 4);
+    assert!(serves(&first.0) && !serves(&second.0));
+    // What changes only at a restart is named.
+    fs::write(&path, settings.replace("level = \"info\"", "level = \"debug\"")).unwrap();
+    server.process().hang_up();
+    wait_for("a third reload", || {
+        server.process().log().matches("reloaded the settings").count() == 3
+    });
+    assert!(serves(&second.0) && !serves(&first.0));
+    let log = server.whole_log();
+    let named = log.lines().filter(|line| line.contains("change only at a restart"));
+    let named: Vec<&str> = named.collect();
+    assert!(matches!(named[..], [line] if line.contains("log.level")), "{named:?}");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Confirmation of addresses with a running mail server, whose mails the tests read.
 
-use std::io::Read as _;
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::site::{Got, Site, agent, armored, free_port, make, user_ids, wait_for};
@@ -139,6 +141,45 @@ fn publish(site: &Site, mails: &MailServer, cert: &openpgp::Cert, address: &str)
     assert_eq!(request_verify(site, &token, &[address], &[]).status, 200);
     let mail = mails.mails().pop().unwrap();
     assert_eq!(site.form(link(&mail), &[]).status, 200);
+}
+
+/// A mail server that says nothing more after the text of a first mail, and takes all others.
+fn silent_at_first() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let is_first = Arc::new(AtomicBool::new(true));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, is_first) = (stream.unwrap(), Arc::clone(&is_first));
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let mut say = |text: &str| stream.write_all(text.as_bytes()).is_ok();
+                say("220 here\r\n");
+                while let Some(Ok(line)) = lines.next() {
+                    if line == "DATA" {
+                        say("354 go on\r\n");
+                        while lines.next().is_some_and(|line| line.is_ok_and(|line| line != ".")) {}
+                        if is_first.swap(false, Ordering::Relaxed) {
+                            std::thread::sleep(Duration::from_secs(600));
+                        }
+                    }
+                    say("250 ok\r\n");
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_mail_without_an_answer_does_not_hold_up_others() {
+    let site = Site::start(config(silent_at_first()));
+    for (name, status) in [("first", 503), ("second", 200)] {
+        let address = format!("{name}@example.org");
+        let uploaded = upload(&site, &make(&[&format!("<{address}>")]));
+        let got = request_verify(&site, &uploaded["token"], &[&address], &[]);
+        assert_eq!(got.status, status, "{}", got.text());
+    }
 }
 
 #[test]
@@ -719,7 +760,7 @@ fn all_mails_go_over_one_connection() {
 /// A mail server that knows no address whose name starts with "unknown".
 fn refusing_mail_server() -> u16 {
     use std::io::{BufRead as _, Write as _};
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut client in listener.incoming().map_while(Result::ok) {
