@@ -152,4 +152,20 @@ impl Signature<'_> {
         const RETIRED: u8 = 3;
         !matches!(self.revocation_reason, Some((SUPERSEDED | RETIRED, _)))
     }
+
+    /// Whether the signature counts at a time: it was made by then, or it is a hard revocation of a key. A wrong clock does not
+    /// make a key good that its owner calls compromised.
+    #[must_use]
+    pub fn has_begun(&self, now: u32) -> bool {
+        let revokes_key = matches!(self.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION);
+        self.created <= now || revokes_key && self.is_hard()
+    }
+}
+
+impl DesignatedRevocation {
+    /// Whether the revocation counts at a time, as [`Signature::has_begun`].
+    #[must_use]
+    pub fn has_begun(&self, now: u32) -> bool {
+        self.created <= now || self.hard
+    }
 }

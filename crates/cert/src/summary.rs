@@ -205,7 +205,7 @@ impl Summary {
             let made = if by_owner { Vec::new() } else { made(by, &body) };
             for revocation in made {
                 self.holds.note(revocation.created, now);
-                if revocation.created <= now {
+                if revocation.has_begun(now) {
                     state = RevokerState::Revoked;
                     self.primary.revoked = true;
                 }
@@ -341,7 +341,7 @@ impl<'a> Evaluation<'a> {
             {
                 this.span.note(signature.created, now);
                 this.span.note(signature.expires, now);
-                if signature.created <= now {
+                if signature.has_begun(now) {
                     signatures.push(signature);
                 }
             }

@@ -1,4 +1,5 @@
-//! What strangers with keys of their own really sign on a certificate, and in whose name.
+//! What strangers with keys of their own really sign on a certificate, and in whose name; and what an owner signs with a wrong
+//! clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,9 @@ use openpgp::packet::signature::subpacket::{Subpacket, SubpacketTag, SubpacketVa
 use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
-use talaria_cert::{Cert, Serving, Tag, ThirdParty, Verdict, Verification, verdicts};
+use talaria_cert::{
+    Cert, Serving, Summary, Tag, ThirdParty, Validity, Verdict, Verification, verdicts,
+};
 
 const MADE: u32 = 1_700_000_000;
 
@@ -212,5 +215,30 @@ fn odd_subpackets_of_strangers_are_not_served() {
         let made = sign(tag, body, critical);
         let cert = served(&with(&owner, [made.clone()]), &[&stranger], 1000);
         assert_eq!(has(&cert, &made), is_served, "{tag} {body:?} {critical}");
+    }
+}
+
+/// GnuPG and sq see it so, too.
+#[test]
+fn a_hard_revocation_counts_although_its_date_is_ahead() {
+    use openpgp::types::ReasonForRevocation::{KeyCompromised, KeyRetired, KeySuperseded};
+    let owner = key("Olga");
+    let now = MADE + 1000;
+    for (reason, expected) in [
+        (KeyCompromised, Validity::Revoked),
+        (KeyRetired, Validity::Valid),
+        (KeySuperseded, Validity::Valid),
+    ] {
+        let revocation = SignatureBuilder::new(SignatureType::KeyRevocation)
+            .set_signature_creation_time(at(now + 100_000))
+            .unwrap()
+            .set_reason_for_revocation(reason, b"")
+            .unwrap()
+            .sign_direct_key(&mut signer(&owner), Some(owner.primary_key().key()))
+            .unwrap();
+        let (cert, verdicts) = judged(with(&owner, [revocation]));
+        let validity = |now| Summary::evaluate(&cert, &verdicts, now).validity(now);
+        assert_eq!(validity(now), expected, "{reason:?}");
+        assert_eq!(validity(now + 100_000), Validity::Revoked);
     }
 }

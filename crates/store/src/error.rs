@@ -103,7 +103,7 @@ pub enum StoreError {
     },
     /// A certificate or its verdicts are not those that were written. The rest of the store may be good.
     #[error(
-        "{} is damaged: certificate {} does not match its checksum", path.display(),
+        "{} is damaged: certificate {} is missing, or does not match its checksum", path.display(),
         fingerprint.map_or_else(|| format!("number {}", id.get()), |fingerprint| fingerprint.to_string())
     )]
     DamagedCert {

@@ -55,7 +55,7 @@ impl Participant {
             }
             let good = verdicts.next() == Some(&Verdict::Good);
             let Some(signature) = Signature::parse(packet.body).filter(|_| good) else { continue };
-            void |= is_hard(&signature, now);
+            void |= is_hard(&signature);
             let believed = match signature.hash {
                 1 => false,
                 2 => now < SHA1_ENDS,
@@ -73,7 +73,7 @@ impl Participant {
                 *own = true;
             }
         }
-        void |= designated.iter().any(|made| made.hard && made.created <= now);
+        void |= designated.iter().any(|made| made.hard);
         let signer = CertIssuer::new(stored.cert.clone());
         Self { stored, signer, void, bound, own, designated }
     }
@@ -89,8 +89,8 @@ impl Participant {
 }
 
 /// Whether a revocation of a key holds for all times.
-fn is_hard(signature: &Signature<'_>, now: u32) -> bool {
-    signature.kind == kind::KEY_REVOCATION && signature.created <= now && signature.is_hard()
+fn is_hard(signature: &Signature<'_>) -> bool {
+    signature.kind == kind::KEY_REVOCATION && signature.is_hard()
 }
 
 /// A third-party signature on a user ID.

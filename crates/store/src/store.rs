@@ -513,10 +513,16 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    /// [`StoreError::DamagedCert`], also if its row is there and its octets are not; [`StoreError::Damaged`] or
+    /// [`StoreError::Engine`].
     pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
-        let blob = self.run(|connection| blob::get(connection, id.get()))?;
-        blob.map(|blob| self.decode_blob(blob)).transpose()
+        match self.run(|connection| blob::get(connection, id.get()))? {
+            Some(blob) => self.decode_blob(blob).map(Some),
+            None if self.run(|connection| has_row(connection, id.get()))? => {
+                Err(self.damaged_cert(id.get())?)
+            }
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn decode_blob(&self, blob: Blob) -> Result<Stored, StoreError> {
@@ -525,12 +531,13 @@ impl Store {
         let decoded = if is_usable { blob.into_decoded() } else { None };
         match decoded {
             Some((cert, verdicts)) => Ok(Stored { cert, verdicts }),
-            None => Err(StoreError::DamagedCert {
-                path: self.path.clone(),
-                id: CertId::new(id),
-                fingerprint: self.run(|connection| fingerprint(connection, id))?,
-            }),
+            None => Err(self.damaged_cert(id)?),
         }
+    }
+
+    fn damaged_cert(&self, id: i64) -> Result<StoreError, StoreError> {
+        let fingerprint = self.run(|connection| fingerprint(connection, id))?;
+        Ok(StoreError::DamagedCert { path: self.path.clone(), id: CertId::new(id), fingerprint })
     }
 
     /// The certificate whose primary key has this fingerprint.
@@ -813,6 +820,11 @@ impl RawRow {
             summary: row.get(3)?,
         })
     }
+}
+
+/// Whether a certificate has a row in table `cert`.
+fn has_row(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM cert WHERE id = ?1")?.exists([id])
 }
 
 /// The fingerprint in the row of a certificate. `None` if it is missing or damaged.

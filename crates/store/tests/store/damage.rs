@@ -51,6 +51,29 @@ fn make_format_4(connection: &Connection) {
 }
 
 #[test]
+fn a_certificate_whose_octets_are_gone_is_damaged_and_not_deleted() {
+    let folder = Folder::new();
+    let all = corpus(5);
+    let mut store = folder.filled(&all);
+    let id = cert_id(1);
+    let name = store.fingerprint(id).unwrap().unwrap();
+    let damage = Connection::open(folder.path()).unwrap();
+    damage.execute("DELETE FROM blob WHERE id = 1", []).unwrap();
+    let lost = |read: Result<Option<_>, StoreError>| {
+        let error = read.unwrap_err();
+        let StoreError::DamagedCert { fingerprint, .. } = &error else { panic!("{error}") };
+        assert_eq!(*fingerprint, Some(name));
+    };
+    lost(store.stored(id));
+    lost(store.get(name));
+    // One that an operator deletes is just gone.
+    let other = all.iter().map(Cert::fingerprint).find(|other| *other != name).unwrap();
+    let other = store.row(other).unwrap().unwrap();
+    store.delete(&[other.summary.fingerprint()], Return::Allowed, NOW.into()).unwrap();
+    assert!(store.stored(other.id).unwrap().is_none());
+}
+
+#[test]
 fn a_flipped_bit_is_found_never_accepted_and_repaired_by_an_equal_copy() {
     let folder = Folder::new();
     let all = corpus(12);
