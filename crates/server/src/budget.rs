@@ -5,6 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::answer::Refusal;
 use crate::network::Network;
@@ -16,15 +20,39 @@ const SHARES: usize = 4;
 /// twice the budget. So small requests are answered while other networks hold the whole budget.
 const MODEST: usize = 64 << 10;
 
+/// The time after which a request that waits for room looks again.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// A number of octets, and who holds how many of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Budget(Arc<Mutex<Taken>>);
+pub(crate) struct Budget(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    taken: Mutex<Taken>,
+    /// Tells the holders of room that somebody waits for some.
+    wanted: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
     by_network: HashMap<Network, usize>,
+    /// Requests that wait for room which others hold.
+    waiting: usize,
 }
+
+/// The reason why there is no room.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Lack {
+    /// The network has its share.
+    OfNetwork,
+    /// All networks together hold too much.
+    OfAll,
+}
+
+/// A request that waits for room, until it is dropped.
+struct Waiting(Budget);
 
 /// Room that was taken. It is given back when this is dropped.
 #[derive(Debug)]
@@ -36,7 +64,7 @@ pub(crate) struct Room {
 
 impl Budget {
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `bytes` of `total` for a network.
@@ -68,6 +96,69 @@ impl Room {
     ///
     /// As [`Budget::take`]. The room taken before stays.
     pub(crate) fn grow(&mut self, total: usize, more: usize) -> Result<(), Refusal> {
+        self.add(total, more).map_err(|_| Refusal::Busy)
+    }
+
+    /// The same, but if other networks hold all, it waits for their room, at most for `patience`. [`Self::wanted`]
+    /// tells them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::grow`]. If the network has its share, at once.
+    pub(crate) async fn grow_patiently(
+        &mut self,
+        total: usize,
+        more: usize,
+        patience: Duration,
+    ) -> Result<(), Refusal> {
+        self.patiently(patience, |room| room.add(total, more)).await
+    }
+
+    /// Waits until [`Self::grow`] would find as much, in the same way as [`Self::grow_patiently`], and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::grow_patiently`].
+    pub(crate) async fn find(
+        &mut self,
+        total: usize,
+        more: usize,
+        patience: Duration,
+    ) -> Result<(), Refusal> {
+        self.patiently(patience, |room| room.with(&room.budget.lock(), total, more).map(|_| ()))
+            .await
+    }
+
+    /// Waits until somebody waits for room of this budget.
+    pub(crate) async fn wanted(&self) {
+        // A notification after this line is not lost.
+        let wanted = self.budget.0.wanted.notified();
+        let is_wanted = self.budget.lock().waiting > 0;
+        if !is_wanted {
+            wanted.await;
+        }
+    }
+
+    /// Tries something until there is room for all networks together, at most for `patience`.
+    async fn patiently(
+        &mut self,
+        patience: Duration,
+        mut attempt: impl FnMut(&mut Self) -> Result<(), Lack>,
+    ) -> Result<(), Refusal> {
+        let end = Instant::now() + patience;
+        let mut waiting = None;
+        loop {
+            match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(Lack::OfAll) if Instant::now() < end => {}
+                Err(_) => return Err(Refusal::Busy),
+            }
+            waiting.get_or_insert_with(|| Waiting::begin(&self.budget));
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    fn add(&mut self, total: usize, more: usize) -> Result<(), Lack> {
         let mut taken = self.budget.lock();
         let (all, theirs) = self.with(&taken, total, more)?;
         taken.all = all;
@@ -76,23 +167,21 @@ impl Room {
         Ok(())
     }
 
-    /// Checks that [`Self::grow`] would find as much now.
-    ///
-    /// # Errors
-    ///
-    /// As [`Budget::take`].
-    pub(crate) fn check(&self, total: usize, more: usize) -> Result<(), Refusal> {
-        self.with(&self.budget.lock(), total, more).map(|_| ())
-    }
-
     /// The sums of all networks and of this one with `more`, if they are within bounds.
-    fn with(&self, taken: &Taken, total: usize, more: usize) -> Result<(usize, usize), Refusal> {
+    fn with(&self, taken: &Taken, total: usize, more: usize) -> Result<(usize, usize), Lack> {
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);
         let (all, theirs) = (taken.all.saturating_add(more), theirs.saturating_add(more));
         let is_single = theirs == self.bytes.saturating_add(more);
-        let fits = all <= total && (is_single || theirs <= total / SHARES);
         let is_modest = theirs <= MODEST && all <= total.saturating_mul(2);
-        if fits || is_modest { Ok((all, theirs)) } else { Err(Refusal::Busy) }
+        if is_modest {
+            Ok((all, theirs))
+        } else if !is_single && theirs > total / SHARES {
+            Err(Lack::OfNetwork)
+        } else if all > total {
+            Err(Lack::OfAll)
+        } else {
+            Ok((all, theirs))
+        }
     }
 
     /// Gives back all but `bytes`.
@@ -101,6 +190,20 @@ impl Room {
         self.bytes -= more;
         drop(Self { budget: self.budget.clone(), network: self.network, bytes: more });
         self
+    }
+}
+
+impl Waiting {
+    fn begin(budget: &Budget) -> Self {
+        budget.lock().waiting += 1;
+        budget.0.wanted.notify_waiters();
+        Self(budget.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
     }
 }
 
@@ -137,9 +240,8 @@ mod tests {
         let mut first = budget.take(100 * MIB, net(1), 20 * MIB).unwrap();
         assert!(first.grow(100 * MIB, 5 * MIB).is_err());
         drop(small);
-        first.check(100 * MIB, 5 * MIB).unwrap();
         first.grow(100 * MIB, 5 * MIB).unwrap();
-        assert!(first.check(100 * MIB, MIB).is_ok() && budget.taken() == 25 * MIB);
+        assert_eq!(budget.taken(), 25 * MIB);
         assert!(budget.take(100 * MIB, net(1), 1).is_err());
         assert!(budget.take(100 * MIB, net(2), 25 * MIB).is_ok());
         assert_eq!(budget.taken(), 25 * MIB);
@@ -173,5 +275,36 @@ mod tests {
         drop((held, more));
         assert_eq!(budget.taken(), MODEST);
         assert_eq!(budget.lock().by_network.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn those_who_are_told_make_room_for_one_who_waits() {
+        let budget = Budget::default();
+        let take = |n, bytes| budget.take(100 * MIB, net(n), bytes).unwrap();
+        let _others = [1, 2, 3].map(|n| take(n, 25 * MIB));
+        let (held, mut late) = (take(4, 25 * MIB), take(5, 1));
+        let soon = Duration::from_millis(10);
+        assert!(late.find(100 * MIB, MIB, soon).await.is_err());
+        assert!(late.grow_patiently(100 * MIB, MIB, soon).await.is_err());
+        let told = tokio::spawn(async move {
+            held.wanted().await;
+            drop(held);
+        });
+        tokio::time::sleep(soon).await;
+        assert!(!told.is_finished());
+        late.find(100 * MIB, MIB, Duration::from_secs(60)).await.unwrap();
+        late.grow_patiently(100 * MIB, MIB, soon).await.unwrap();
+        told.await.unwrap();
+        assert_eq!((late.bytes, budget.lock().waiting), (MIB + 1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_network_that_has_its_share_does_not_wait() {
+        let budget = Budget::default();
+        let _all = [1, 2, 3, 4].map(|n| budget.take(100 * MIB, net(n), 24 * MIB).unwrap());
+        let mut more = budget.take(100 * MIB, net(1), MIB).unwrap();
+        let began = Instant::now();
+        assert!(more.grow_patiently(100 * MIB, 9 * MIB, Duration::from_secs(60)).await.is_err());
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 }

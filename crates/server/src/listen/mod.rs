@@ -1,6 +1,8 @@
 //! The sockets: accepting, TLS, the PROXY protocol, bounds and deadlines. It has no opinion about
 //! OpenPGP.
 
+mod body;
+mod client;
 mod places;
 
 use std::convert::Infallible;
@@ -16,8 +18,7 @@ use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use futures_util::future::{AbortHandle, Abortable, Aborted};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -35,8 +36,7 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
 use crate::answer::{Content, Refusal, open_to_all};
-use crate::budget::Room;
-use crate::config::{Http, Settings};
+use crate::config::Settings;
 use crate::engine::Engine;
 use crate::memory::{Memory, SMALL};
 use crate::metrics::{Metrics, count};
@@ -45,6 +45,8 @@ use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
 
+use body::whole;
+use client::{client_of, is_in, v1_client, v2_client};
 use places::Place;
 pub(crate) use places::Places;
 
@@ -65,9 +67,6 @@ const BACKLOG: u32 = 4096;
 
 /// The memory of a request beside its octets: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 6 << 10;
-
-/// The memory for what has arrived of a body and is not yet added to it: hyper's buffer, or what HTTP/2 receives ahead.
-const AHEAD_BYTES: usize = 16 << 10;
 
 /// Octets that a header takes in memory beside its own.
 const HEADER_ENTRY_BYTES: usize = 128;
@@ -343,28 +342,6 @@ impl Connection {
     }
 }
 
-/// Whether one of the networks has an address.
-fn is_in(nets: &[IpNet], address: IpAddr) -> bool {
-    let address = address.to_canonical();
-    nets.iter().any(|net| net.contains(&address))
-}
-
-/// The address of the client: that of the connection, or, if that is of a proxy in the settings, the last
-/// one in `X-Forwarded-For` that is not of such a proxy. What stands before it is the client's word.
-fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> IpAddr {
-    let mut client = address;
-    let lines = headers.get_all("x-forwarded-for").iter().rev();
-    let named = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
-    for name in named {
-        if !is_in(proxies, client) {
-            break;
-        }
-        let Ok(before) = name.trim().parse() else { break };
-        client = before;
-    }
-    client
-}
-
 /// The client of a connection, and the data that its requests need.
 struct Asker {
     front: Arc<Front>,
@@ -428,66 +405,6 @@ impl Asker {
     }
 }
 
-/// Reads a body of at most the size that the settings allow, in time.
-async fn whole(
-    http: &Http,
-    room: &mut Room,
-    mut body: Incoming,
-    announced: Option<&http::HeaderValue>,
-    timeout: Duration,
-) -> Result<Bytes, Refusal> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    let max = http.body_bytes;
-    let too_large =
-        || Refusal::TooLarge(format!("the body of a request may have at most {max} bytes"));
-    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > max as u64) {
-        return Err(too_large());
-    }
-    room.grow(http.requests_bytes, AHEAD_BYTES)?;
-    // What cannot be kept now need not be sent.
-    let length = announced.and_then(|length| usize::try_from(length).ok());
-    room.check(http.requests_bytes, length.unwrap_or(0))?;
-    let read = async {
-        let mut bytes: Vec<u8> = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| Refusal::BadRequest("the body was truncated".into()))?;
-            let Ok(data) = frame.into_data() else { continue };
-            let length = bytes.len() + data.len();
-            if length > max {
-                return Err(too_large());
-            }
-            if length > bytes.capacity() {
-                // Only received octets take room. Announced ones do not.
-                let capacity = length.next_power_of_two().min(max).max(length);
-                room.grow(http.requests_bytes, capacity - bytes.capacity())?;
-                bytes.reserve_exact(capacity - bytes.len());
-            }
-            bytes.extend_from_slice(&data);
-        }
-        Ok(Bytes::from(bytes))
-    };
-    tokio::time::timeout(timeout, read).await.unwrap_or(Err(Refusal::Timeout))
-}
-
-fn v1_client(header: &ppp::v1::Header<'_>) -> Option<IpAddr> {
-    match header.addresses {
-        ppp::v1::Addresses::Tcp4(addresses) => Some(addresses.source_address.into()),
-        ppp::v1::Addresses::Tcp6(addresses) => Some(addresses.source_address.into()),
-        ppp::v1::Addresses::Unknown => None,
-    }
-}
-
-fn v2_client(header: &ppp::v2::Header<'_>) -> Option<IpAddr> {
-    match header.addresses {
-        ppp::v2::Addresses::IPv4(addresses) => Some(addresses.source_address.into()),
-        ppp::v2::Addresses::IPv6(addresses) => Some(addresses.source_address.into()),
-        ppp::v2::Addresses::Unix(_) | ppp::v2::Addresses::Unspecified => None,
-    }
-}
-
 /// A stream of which the first octets were read already.
 struct Prefixed<S> {
     ahead: Bytes,
@@ -499,7 +416,8 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
         Self { ahead: Bytes::new(), stream }
     }
 
-    /// Takes the header of the PROXY protocol off: the address of the client, `None` if the proxy speaks for itself.
+    /// Takes the header of the PROXY protocol off: the address of the client, `None` if the header names none. Then the
+    /// connection counts as one of the proxy itself.
     async fn proxy_header(&mut self) -> io::Result<Option<IpAddr>> {
         let mut bytes = BytesMut::new();
         loop {
@@ -625,26 +543,5 @@ mod tests {
             assert_eq!(version(of_1).unwrap(), http::Version::HTTP_11, "{of_1}");
         }
         assert_eq!(version("").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn only_named_proxies_speak_for_clients() {
-        let proxies = ["10.0.0.0/8".parse().unwrap(), "192.0.2.1/32".parse().unwrap()];
-        let of = |address: &str, lines: &[&str]| {
-            let mut headers = http::HeaderMap::new();
-            for line in lines {
-                headers.append("x-forwarded-for", line.parse().unwrap());
-            }
-            client_of(&headers, address.parse().unwrap(), &proxies).to_string()
-        };
-        assert_eq!(of("198.51.100.1", &["203.0.113.9"]), "198.51.100.1");
-        assert_eq!(of("192.0.2.1", &["203.0.113.9"]), "203.0.113.9");
-        // The entry that the client wrote itself comes first.
-        assert_eq!(of("192.0.2.1", &["10.9.9.9, 127.0.0.1, 203.0.113.9"]), "203.0.113.9");
-        assert_eq!(of("192.0.2.1", &["127.0.0.1", "203.0.113.9"]), "203.0.113.9");
-        // Two proxies one behind the other.
-        assert_eq!(of("192.0.2.1", &["127.0.0.1, 203.0.113.9, 10.0.0.7"]), "203.0.113.9");
-        assert_eq!(of("192.0.2.1", &["203.0.113.9, x"]), "192.0.2.1");
-        assert_eq!(of("192.0.2.1", &[]), "192.0.2.1");
     }
 }

@@ -398,7 +398,7 @@ fn each_network_has_a_limit_of_connections() {
 }
 
 /// A connection from an address.
-fn connect_from(from: [u8; 4], server: SocketAddr) -> TcpStream {
+pub(crate) fn connect_from(from: [u8; 4], server: SocketAddr) -> TcpStream {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let stream = runtime.block_on(async {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -536,8 +536,9 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     assert_eq!(ask(b"PROXY UNKNOWN\r\n"), near);
     assert_eq!(ask(&v2(1, 0x11, &from([127, 0, 0, 9]))), near);
     assert_eq!(ask(&v2(1, 0x11, &from([192, 0, 2, 1]))), stranger);
-    // The proxy itself.
+    // The proxy itself, with an address that does not count.
     assert_eq!(ask(&v2(0, 0, b"")), near);
+    assert_eq!(ask(&v2(0, 0x11, &from([192, 0, 2, 1]))), near);
     // No header, a wrong one, an endless one, a truncated one.
     let endless = [&b"PROXY TCP4 "[..], &[b'1'; 10_000]].concat();
     let wrong: [&[u8]; 5] = [
@@ -553,6 +554,36 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     let mut silent = connect(server.http);
     silent.write_all(b"PRO").unwrap();
     assert_eq!(read_to_end(&mut silent), b"");
+}
+
+/// A proxy appends the address of its client to the octets that the client sent.
+#[test]
+fn a_client_behind_a_proxy_cannot_lift_its_limits() {
+    let mut config = config();
+    config.http.proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    config.rates.lookups = Rate { per_second: 0.001, burst: 2.0 };
+    let server = Site::with(&[], config);
+    let ask = |forwarded: &[u8]| {
+        let mut stream = connect(server.http);
+        let head = b"GET /upload HTTP/1.0\r\nx-forwarded-for: ";
+        stream.write_all(&[head, forwarded, b"\r\n\r\n"].concat()).unwrap();
+        Got::parse(&read_to_end(&mut stream)).status
+    };
+    assert_eq!([(); 3].map(|()| ask(b"198.51.100.7")), [200, 200, 429]);
+    for sent in [&b"\xff"[..], b"unknown", b"127.0.0.1", b"127.0.0.1, \xff", b"", b"\xff\xfe,,"] {
+        assert_eq!(ask(&[sent, b", 198.51.100.7"].concat()), 429, "{sent:?}");
+        assert_eq!(
+            ask(&[sent, b"\r\nx-forwarded-for: 198.51.100.7:5555"].concat()),
+            429,
+            "{sent:?}"
+        );
+    }
+    assert_eq!(ask(b"198.51.100.8"), 200);
+    // Clients that the proxy does not name share one limit.
+    let unreadable = [&b"unknown"[..], b"203.0.113.9, x", b"127.0.0.1, \xff"];
+    assert_eq!(unreadable.map(ask), [200, 200, 429]);
+    // A request of the proxy itself has no limit.
+    assert_eq!([(); 3].map(|()| server.get("/upload").status), [200; 3]);
 }
 
 /// Runs curl and returns its output; `None` if curl is not installed.

@@ -8,6 +8,7 @@ mod log;
 mod others;
 #[path = "../server/site/mod.rs"]
 mod site;
+mod stalled;
 mod statistics;
 mod thousand;
 mod tls;
