@@ -2,10 +2,12 @@
 //! and joined side by side on a few threads. The one thread that writes only commits them.
 //!
 //! A few of the lightest uploads are verified where they arrive. Cheap ones have threads of their own, so they wait neither for
-//! costly ones nor for gossip. Costly uploads share the cores that are left, and each network has one at a time. An upload that
-//! another one has overtaken is prepared again. So a cheap upload overtakes a costly one of the same certificate, and not the
+//! costly ones nor for gossip. Costly uploads share the cores that are left, and each network has one at a time. The
+//! certificates of peers have threads of their own, which the peers share in the same way. An upload that another one has
+//! overtaken is prepared again. So a cheap upload overtakes a costly one of the same certificate, and not the
 //! other way round.
 
+use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +20,7 @@ use crate::config::Settings;
 use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::metrics::{Metrics, count};
 use crate::network::Network;
-use crate::turns::{OneEach, Turns, stay_on_this_thread};
+use crate::turns::{FairTurns, Turns, stay_on_this_thread};
 
 /// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need
 /// less. They need a third of it, and to wake other threads would take as long.
@@ -42,6 +44,13 @@ const BEHIND: i32 = 10;
 /// by the thread that writes, and a costly one is refused for now.
 const AGAIN_MAX: usize = 8;
 
+/// The time that certificates of a peer wait for their turn. No client waits for them, and each other peer may take
+/// `policy.upload_cpu_ms` first.
+const PEERS_PATIENCE: Duration = Duration::from_secs(600);
+
+/// The CPU time for the certificates of one exchange with a peer, as a multiple of that for one upload.
+const EXCHANGE_UPLOADS: u32 = 2;
+
 /// Octets of the certificates of a peer that are prepared at once: what is prepared takes several times as much memory.
 const GROUP_BYTES: usize = 16 << 20;
 
@@ -53,21 +62,59 @@ pub(crate) struct Lanes {
     metrics: Arc<Metrics>,
     light: Arc<Semaphore>,
     cheap: Turns,
-    costly: Turns,
-    /// The networks that have a costly upload, or wait for one.
-    networks: OneEach<Network>,
-    peers: Turns,
+    /// One costly upload at a time for each network.
+    costly: FairTurns<Network>,
+    /// One group of certificates at a time for each peer, by name.
+    peers: FairTurns<Arc<str>>,
 }
 
 /// The threads that an upload goes to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Lane {
     /// The thread that answers the upload.
     Here,
     Cheap,
     /// For uploads from this network.
     Costly(Network),
-    Peers,
+    /// For certificates from the peer of this name.
+    Peer(Arc<str>),
+}
+
+/// The CPU time that the certificates of one exchange with a peer may still take, by the model of [`Cert::cost`].
+///
+/// The first [`LIGHT`] of each certificate are free, because an exchange may bring thousands of usual certificates. So the
+/// whole of it is for the few that are costlier.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    left: Duration,
+    is_exceeded: bool,
+}
+
+impl Allowance {
+    /// The allowance of an exchange, if one upload may take `upload`.
+    pub(crate) fn new(upload: Duration) -> Self {
+        Self { left: upload.saturating_mul(EXCHANGE_UPLOADS), is_exceeded: false }
+    }
+
+    /// Whether certificates were left out because the others had taken too much.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.is_exceeded
+    }
+
+    /// The part of a cost that is not free.
+    fn counted(cost: Duration, certs: usize) -> Duration {
+        cost.saturating_sub(LIGHT.saturating_mul(u32::try_from(certs).unwrap_or(u32::MAX)))
+    }
+
+    /// Whether the allowance is enough for so many certificates. If not, it is exceeded.
+    fn covers(&mut self, cost: Duration, certs: usize) -> bool {
+        self.is_exceeded |= Self::counted(cost, certs) > self.left;
+        !self.is_exceeded
+    }
+
+    fn charge(&mut self, cost: Duration, certs: usize) {
+        self.left = self.left.saturating_sub(Self::counted(cost, certs));
+    }
 }
 
 /// The cost of certificates, by the model of [`Cert::cost`].
@@ -87,9 +134,9 @@ impl Lanes {
             metrics,
             light: Arc::new(Semaphore::new(LIGHT_MAX)),
             cheap: Turns::start("cheap")?,
-            costly: Turns::start_behind("costly", COSTLY_THREADS, BEHIND)?,
-            networks: OneEach::default(),
-            peers: Turns::start_behind("peers", 1, BEHIND)?,
+            costly: FairTurns::of(Turns::start_behind("costly", COSTLY_THREADS, BEHIND)?),
+            peers: FairTurns::of(Turns::start_behind("peers", 1, BEHIND)?)
+                .with_patience(PEERS_PATIENCE),
         })
     }
 
@@ -110,18 +157,8 @@ impl Lanes {
                 work().await
             }
             Lane::Cheap => self.cheap.run(work).await,
-            Lane::Peers => self.peers.run(work).await,
-            Lane::Costly(network) => {
-                let turn = self.networks.turn(network).await?;
-                // The turn ends with the work, even if the client has gone.
-                self.costly
-                    .run(async move || {
-                        let result = work().await;
-                        drop(turn);
-                        result
-                    })
-                    .await
-            }
+            Lane::Costly(network) => self.costly.run(network, work).await,
+            Lane::Peer(name) => self.peers.run(name, work).await,
         }
     }
 
@@ -154,7 +191,7 @@ impl Lanes {
             let preparation = Preparation { allowed: most.min(allowed), ..preparation.clone() };
             let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
             let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
-            match self.run(lane, work).await {
+            match self.run(lane.clone(), work).await {
                 // The store may know keys that have to be tried, too. So an upload can turn out to be costlier.
                 Err(Refusal::TooCostly { .. }) if allowed > most => {}
                 result => return Ok((result?, lane)),
@@ -162,7 +199,7 @@ impl Lanes {
         }
         let (engine, lane) = (self.engine.clone(), Lane::Costly(from));
         let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
-        Ok((self.run(lane, work).await?, lane))
+        Ok((self.run(lane.clone(), work).await?, lane))
     }
 
     /// Adds certificates that a client uploaded. What is acknowledged is on disk. If the upload is refused, nothing of it is
@@ -181,29 +218,50 @@ impl Lanes {
             Ok(store.prepare(Arrival::Copies(certs), preparation).await?)
         };
         let (intake, lane) = self.work_on(from, certs, is_light, prepare).await?;
-        self.write(lane, intake).await
+        Ok(self.write(lane, intake).await?.0)
     }
 
     /// Adds certificates that a gossip peer delivered, as they are. Those that cost more than an upload may cost are left out.
+    /// The cheapest come first. If the allowance of the exchange is not enough for the others, they are left out, too, and
+    /// the allowance is exceeded.
     ///
     /// # Errors
     ///
     /// [`Refusal::Busy`], [`Refusal::Store`].
-    pub(crate) async fn add_from_peer(&self, certs: Vec<Cert>) -> Result<Vec<Ingested>, Refusal> {
+    pub(crate) async fn add_from_peer(
+        &self,
+        peer: &Arc<str>,
+        mut certs: Vec<Cert>,
+        allowance: &mut Allowance,
+    ) -> Result<Vec<Ingested>, Refusal> {
         let allowed = self.settings.load().policy.upload_cpu();
         let mut ingested = Vec::with_capacity(certs.len());
+        // The last group is the next one.
+        certs.sort_by_cached_key(|cert| Reverse(cert.cost()));
         let mut groups = grouped(certs, allowed);
         while let Some(group) = groups.pop() {
-            match self.prepare_for_peer(group.clone()).await {
-                Ok(intake) => ingested.extend(self.write(Lane::Peers, intake).await?),
-                Err(Refusal::TooCostly { .. } | Refusal::TooLarge(_)) if group.len() > 1 => {
+            let (needed, count_all) = (cost(&group), group.len());
+            // A certificate that costs too much for an upload is left out before it is verified.
+            if needed <= allowed && !allowance.covers(needed, count_all) {
+                break;
+            }
+            match self.prepare_for_peer(peer, group.clone()).await {
+                Ok(intake) => {
+                    let (written, taken) = self.write(Lane::Peer(Arc::clone(peer)), intake).await?;
+                    ingested.extend(written);
+                    allowance.charge(taken, count_all);
+                }
+                Err(Refusal::TooCostly { .. } | Refusal::TooLarge(_)) if count_all > 1 => {
                     groups.extend(group.into_iter().map(|cert| vec![cert]));
                 }
-                Err(Refusal::TooCostly { needed, .. }) => {
+                Err(Refusal::TooCostly { needed: together, .. }) => {
                     count(&self.metrics.certs_too_costly, 1);
                     let fingerprint = group[0].fingerprint();
-                    let seconds = needed.as_secs_f64();
+                    let seconds = together.as_secs_f64();
                     tracing::warn!(%fingerprint, seconds, "a certificate of a peer is too costly");
+                    // With the stored copy it costs too much, which may have been found out late.
+                    let taken = if needed <= allowed { needed } else { group[0].handling_cost() };
+                    allowance.charge(taken, count_all);
                 }
                 Err(other) => return Err(other),
             }
@@ -218,17 +276,21 @@ impl Lanes {
         Preparation { limits: policy.limits(), allowed, for_others: allowed / 4 }
     }
 
-    async fn prepare_for_peer(&self, certs: Vec<Cert>) -> Result<Intake, Refusal> {
+    async fn prepare_for_peer(&self, peer: &Arc<str>, certs: Vec<Cert>) -> Result<Intake, Refusal> {
         let (engine, preparation) = (self.engine.clone(), self.preparation());
         let work = async move || {
             Ok(engine.reading().await?.prepare(Arrival::Copies(certs), &preparation).await?)
         };
-        self.run(Lane::Peers, work).await
+        self.run(Lane::Peer(Arc::clone(peer)), work).await
     }
 
     /// Writes prepared certificates, a transaction at a time, and prepares those again that others have changed first. What
-    /// is cheap stays so, each time that it is prepared.
-    async fn write(&self, lane: Lane, mut intake: Intake) -> Result<Vec<Ingested>, Refusal> {
+    /// is cheap stays so, each time that it is prepared. Returns the cost of all preparations, too.
+    async fn write(
+        &self,
+        lane: Lane,
+        mut intake: Intake,
+    ) -> Result<(Vec<Ingested>, Duration), Refusal> {
         let busy = |refusal: Refusal| match refusal {
             Refusal::TooCostly { .. } => Refusal::Busy,
             other => other,
@@ -252,7 +314,7 @@ impl Lanes {
                         let arrival = Arrival::Overtaken(Box::new(intake));
                         Ok(engine.reading().await?.prepare(arrival, &preparation).await?)
                     };
-                    self.run(lane, work).await
+                    self.run(lane.clone(), work).await
                 } else {
                     in_turn = Some(preparation);
                     Ok(intake)
@@ -264,6 +326,7 @@ impl Lanes {
                 break;
             }
         }
+        let cost = intake.cost();
         let ingested = intake.into_ingested();
         for Ingested { outcome, .. } in &ingested {
             let counter = match outcome {
@@ -274,7 +337,7 @@ impl Lanes {
             };
             count(counter, 1);
         }
-        Ok(ingested)
+        Ok((ingested, cost))
     }
 }
 
@@ -294,4 +357,26 @@ fn grouped(certs: Vec<Cert>, allowed: Duration) -> Vec<Vec<Cert>> {
         }
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_certificates_leave_the_allowance_of_an_exchange_to_costly_ones() {
+        let second = Duration::from_secs(1);
+        let mut allowance = Allowance::new(second);
+        for _ in 0..150 {
+            assert!(allowance.covers(100 * LIGHT, 100));
+            allowance.charge(100 * LIGHT, 100);
+        }
+        // Two uploads may be as costly as any, and no third one.
+        for _ in 0..2 {
+            assert!(allowance.covers(second, 1));
+            allowance.charge(second, 1);
+        }
+        assert!(!allowance.is_exceeded() && !allowance.covers(second, 1));
+        assert!(allowance.is_exceeded());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use talaria_cert::{Armor, Cert, Reason, Splitter, packets};
+use talaria_cert::{Armor, Cert, Reason, Splitter, Tag, packets};
 
 use crate::answer::Refusal;
 
@@ -22,6 +22,33 @@ const REVOCATIONS_MAX: usize = 4;
 
 /// Octets that are split into certificates at a time.
 const SPLIT_BYTES: usize = 512 << 10;
+
+/// The packets that certificates of strangers may still have: a few, and one for each [`PACKET_BYTES`] octets.
+#[derive(Debug)]
+pub(crate) struct PacketsLeft(usize);
+
+impl PacketsLeft {
+    /// Of data with so many octets.
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self(FEW_PACKETS + bytes / PACKET_BYTES)
+    }
+
+    /// Counts the packets of one certificate before it is parsed.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooLarge`] if there are too many.
+    pub(crate) fn take(&mut self, raw: &[u8]) -> Result<(), Refusal> {
+        let count = packets(raw).take(self.0 + 1).count();
+        self.0 = self.0.checked_sub(count).ok_or_else(|| {
+            Refusal::TooLarge(format!(
+                "the submission has too many packets for its size: {FEW_PACKETS}, and one for each \
+                 {PACKET_BYTES} bytes, are allowed"
+            ))
+        })?;
+        Ok(())
+    }
+}
 
 /// The content of a submission.
 #[derive(Debug, Default)]
@@ -56,8 +83,25 @@ impl Submission {
             )));
         }
         let before = self.rejected.iter().filter(|one| one.revocation.is_some()).count();
+        let is_signature = *reason == Reason::NoPrimary { tag: Tag::SIGNATURE.0 };
+        let why = match revocation {
+            Some(_) if before < REVOCATIONS_MAX => {
+                "a revocation that came alone: /pks/add takes it if this server has the certificate of the key that made it; \
+                 otherwise send a revocation together with the certificate that it revokes"
+                    .to_owned()
+            }
+            Some(_) => format!(
+                "a revocation that came alone: one submission may have {REVOCATIONS_MAX} of them; send the others later"
+            ),
+            None if is_signature => {
+                "a signature that came alone, and is not the revocation of a primary key: send it together with its \
+                 certificate"
+                    .to_owned()
+            }
+            None => reason.to_string(),
+        };
         let revocation = revocation.filter(|_| before < REVOCATIONS_MAX).map(<[u8]>::to_vec);
-        self.rejected.push(Rejected { why: format!("at byte {offset}: {reason}"), revocation });
+        self.rejected.push(Rejected { why: format!("at byte {offset}: {why}"), revocation });
         Ok(())
     }
 }
@@ -96,7 +140,7 @@ fn split(
     bytes: usize,
     submission: &mut Submission,
 ) -> Result<(), Refusal> {
-    let mut packets_left = FEW_PACKETS + bytes / PACKET_BYTES;
+    let mut packets_left = PacketsLeft::of(bytes);
     loop {
         let batch = splitter
             .next_batch()
@@ -108,13 +152,7 @@ fn split(
                     "a submission may have at most {CERTS_MAX} certificates"
                 )));
             }
-            let count = packets(raw).take(packets_left + 1).count();
-            packets_left = packets_left.checked_sub(count).ok_or_else(|| {
-                Refusal::TooLarge(format!(
-                    "the submission has too many packets for its size: {FEW_PACKETS}, and one for each \
-                     {PACKET_BYTES} bytes, are allowed"
-                ))
-            })?;
+            packets_left.take(raw)?;
             match Cert::parse(raw) {
                 Ok(cert) => submission.certs.push(cert),
                 Err(reason) => submission.reject(offset, &reason, None)?,

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// The greatest number of threads.
 const THREADS_MAX: usize = 16;
 
-/// The time that a request waits for a thread.
+/// The time that a request waits for a thread, or for the work of its network before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why work was not done.
@@ -37,6 +37,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Turns {
     free: Arc<Semaphore>,
     jobs: Sender<Job>,
+    /// The time that work waits for a thread.
+    patience: Duration,
 }
 
 impl Turns {
@@ -60,7 +62,7 @@ impl Turns {
             let queue = Arc::clone(&queue);
             thread::Builder::new().name(name.into()).spawn(move || work_off(&queue, nice))?;
         }
-        Ok(Self { free: Arc::new(Semaphore::new(count)), jobs })
+        Ok(Self { free: Arc::new(Semaphore::new(count)), jobs, patience: PATIENCE })
     }
 
     /// Runs `work` when a thread is free, which waits where the work waits. It ends even if nobody waits for the result any
@@ -77,7 +79,8 @@ impl Turns {
         T: Send + 'static,
         E: From<TurnError> + Send + 'static,
     {
-        let free = tokio::time::timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
+        let free = Arc::clone(&self.free).acquire_owned();
+        let free = tokio::time::timeout(self.patience, free).await;
         let Ok(Ok(free)) = free else { return Err(TurnError::Busy.into()) };
         let (sender, result) = oneshot::channel();
         let runtime = Handle::current();
@@ -96,11 +99,15 @@ impl Turns {
 
 /// One turn at a time for each key. Whoever has a turn gets the next one when it ends.
 #[derive(Debug)]
-pub(crate) struct OneEach<K>(Mutex<HashMap<K, Arc<Semaphore>>>);
+pub(crate) struct OneEach<K> {
+    turns: Mutex<HashMap<K, Arc<Semaphore>>>,
+    /// The time that a key waits for its turn.
+    patience: Duration,
+}
 
 impl<K> Default for OneEach<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { turns: Mutex::default(), patience: PATIENCE }
     }
 }
 
@@ -112,13 +119,60 @@ impl<K: Eq + Hash> OneEach<K> {
     /// [`TurnError::Busy`] if the one before does not end for a long time.
     pub(crate) async fn turn(&self, key: K) -> Result<OwnedSemaphorePermit, TurnError> {
         let turns = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
             // Those that nobody has or waits for are not needed.
             all.retain(|_, turns| Arc::strong_count(turns) > 1);
             Arc::clone(all.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))))
         };
-        let turn = tokio::time::timeout(PATIENCE, turns.acquire_owned()).await;
+        let turn = tokio::time::timeout(self.patience, turns.acquire_owned()).await;
         turn.map_err(|_| TurnError::Busy)?.map_err(|_| TurnError::Failed)
+    }
+}
+
+/// Threads that keys share fairly: one piece of work of each key at a time runs or waits for a thread. So a key waits for at
+/// most one piece of each other key, however much work the others have.
+#[derive(Debug)]
+pub(crate) struct FairTurns<K> {
+    turns: Turns,
+    each: OneEach<K>,
+}
+
+impl<K: Eq + Hash> FairTurns<K> {
+    /// Shares the threads of `turns`.
+    pub(crate) fn of(turns: Turns) -> Self {
+        Self { turns, each: OneEach::default() }
+    }
+
+    /// Work waits for so long: first for the work of its key before, then for a thread.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.turns.patience = patience;
+        self.each.patience = patience;
+        self
+    }
+
+    /// Runs `work` of `key`, as [`Turns::run`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`], and the errors of `work`.
+    pub(crate) async fn run<T, E>(
+        &self,
+        key: K,
+        work: impl AsyncFnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<TurnError> + Send + 'static,
+    {
+        let turn = self.each.turn(key).await?;
+        // The turn ends with the work, even if nobody waits for the result any more.
+        self.turns
+            .run(async move || {
+                let result = work().await;
+                drop(turn);
+                result
+            })
+            .await
     }
 }
 
@@ -211,7 +265,38 @@ mod tests {
         drop(first);
         drop(all.turn(1).await.unwrap());
         drop(all.turn(3).await.unwrap());
-        assert_eq!(all.0.lock().unwrap().len(), 2, "2, and 3, which is forgotten next");
+        assert_eq!(all.turns.lock().unwrap().len(), 2, "2, and 3, which is forgotten next");
+    }
+
+    #[tokio::test]
+    async fn much_work_of_one_key_comes_behind_the_first_work_of_another() {
+        let turns = Turns::start_some("test", 1, 0).unwrap();
+        let turns = Arc::new(FairTurns::of(turns));
+        let done: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let (go, begins) = channel::<()>();
+        let mut begins = Some(begins);
+        let mut all = Vec::new();
+        for key in ["much", "much", "much", "much", "little"] {
+            let (turns, done, begins) = (Arc::clone(&turns), Arc::clone(&done), begins.take());
+            let work = async move || {
+                // The first work takes until all the others wait.
+                if let Some(begins) = begins {
+                    begins.recv().unwrap();
+                }
+                done.lock().unwrap().push(key);
+                Ok::<_, TurnError>(())
+            };
+            all.push(tokio::spawn(async move { turns.run(key, work).await }));
+            // Each stands in its queue before the next one comes.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+        }
+        go.send(()).unwrap();
+        for work in all {
+            assert_eq!(work.await.unwrap(), Ok(()));
+        }
+        assert_eq!(*done.lock().unwrap(), ["much", "little", "much", "much", "much"]);
     }
 
     #[tokio::test]

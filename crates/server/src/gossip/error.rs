@@ -12,8 +12,13 @@ pub(crate) enum GossipError {
     Exchange(#[from] ExchangeFailure),
     #[error("cannot fetch from {url}: {what}")]
     Fetch { url: String, what: String },
+    /// One certificate alone is larger than an answer may be, again and again.
     #[error("the answer of {url} has more than {max} bytes")]
     LargeReply { url: String, max: usize },
+    #[error("the answers of {url} in one exchange have more than {max} bytes")]
+    ManyOctets { url: String, max: usize },
+    #[error("verifying the certificates of {url} takes too much CPU time for one exchange")]
+    TooCostly { url: String },
     #[error("{0}")]
     Store(Refusal),
 }
@@ -25,6 +30,17 @@ impl From<Refusal> for GossipError {
 }
 
 impl GossipError {
+    /// Whether the exchange ends with it: the server cannot continue, or the peer has had its share.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(_)
+                | Self::LargeReply { .. }
+                | Self::ManyOctets { .. }
+                | Self::TooCostly { .. }
+        )
+    }
+
     /// Whether the peer is running and busy: SKS closes the connection while it fetches,
     /// Hockeypuck says so.
     pub(crate) fn is_busy(&self) -> bool {

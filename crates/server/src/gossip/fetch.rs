@@ -1,6 +1,6 @@
 //! Fetching the certificates that an exchange found, by digest, in batches.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,10 @@ use crate::budget::{Budget, Room};
 use crate::clock;
 use crate::config::Settings;
 use crate::engine::{Engine, InVain, IngestOutcome, Note, Peer};
-use crate::intake::Lanes;
+use crate::intake::{Allowance, Lanes};
 use crate::metrics::{Metrics, count};
 use crate::network::Network;
+use crate::submission::PacketsLeft;
 use crate::turns::blocking;
 
 /// Tries after which a digest is not asked for any more.
@@ -34,8 +35,17 @@ const PATIENCE: u32 = 20;
 /// Replies of full size that all peers together may have in memory. The share of a network is one of them.
 const REPLIES: usize = 4;
 
+/// Replies of full size that one exchange may take, one after the other. The next exchange continues.
+const EXCHANGE_REPLIES: usize = 4;
+
+/// Certificates that alone are larger than a reply may be. So many in one exchange are a failure of the peer.
+const OVERSIZED_MAX: usize = 2;
+
 /// Octets of a reply that are read at a time.
 const PART_BYTES: usize = 64 << 10;
+
+/// Octets behind the certificates of a reply: an empty line.
+const END_BYTES: usize = 2;
 
 /// The fetched certificates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +71,44 @@ pub(crate) struct Fetcher {
 #[derive(Clone, Copy, Debug)]
 struct Source<'a> {
     peer: &'a Peer,
+    /// The name of the peer.
+    name: &'a Arc<str>,
     address: SocketAddr,
+}
+
+impl Source<'_> {
+    fn url(&self) -> String {
+        format!("http://{}/pks/hashquery", self.address)
+    }
+}
+
+/// What the replies of one exchange have taken.
+#[derive(Debug)]
+struct Account {
+    octets: usize,
+    octets_max: usize,
+    cpu: Allowance,
+    /// Certificates that alone were larger than a reply may be.
+    oversized: usize,
+}
+
+impl Account {
+    fn has_octets(&self) -> bool {
+        self.octets < self.octets_max
+    }
+
+    fn many_octets(&self, source: Source<'_>) -> GossipError {
+        GossipError::ManyOctets { url: source.url(), max: self.octets_max }
+    }
+}
+
+/// The result of one request.
+struct Asked {
+    fetched: Fetched,
+    /// The digests that are still missing.
+    missing: Vec<Digest>,
+    /// Whether the reply was larger than it may be. Only the certificates before the limit were read.
+    is_cut: bool,
 }
 
 impl Fetcher {
@@ -73,7 +120,7 @@ impl Fetcher {
         address: SocketAddr,
         wanted: Vec<Digest>,
     ) -> Result<(Fetched, usize, Option<GossipError>), GossipError> {
-        let source = Source { peer, address };
+        let source = Source { peer, name: &name(peer).into(), address };
         let mut fetched = Fetched::default();
         let count_all = wanted.len();
         let wanted = {
@@ -82,32 +129,44 @@ impl Fetcher {
             blocking(move || runtime.block_on(promising(&engine, &peer, view, wanted))).await?
         };
         let given_up = count_all - wanted.len();
-        let (chunk, patience) = {
-            let gossip = &self.settings.load().gossip;
-            (gossip.fetch_certs.max(1), Duration::from_secs(gossip.timeout_s) * PATIENCE)
+        let (chunk, patience, mut account) = {
+            let config = self.settings.load();
+            let gossip = &config.gossip;
+            let account = Account {
+                octets: 0,
+                octets_max: gossip.fetch_bytes.saturating_mul(EXCHANGE_REPLIES),
+                cpu: Allowance::new(config.policy.upload_cpu()),
+                oversized: 0,
+            };
+            let patience = Duration::from_secs(gossip.timeout_s) * PATIENCE;
+            (gossip.fetch_certs.max(1), patience, account)
         };
         let deadline = Instant::now() + patience;
-        // The failure of the last batch. After two of them, the rest is left for the next exchange.
+        // The failure of the last batch. After two of them, or one that is final, the rest is left for the next exchange.
         let mut failure = None;
         for digests in wanted.chunks(chunk) {
             // The next exchange continues, and one that is running fetches what is left out here.
             if Instant::now() >= deadline {
                 break;
             }
-            let fetching = self.turns.fetch(&name(peer), digests);
+            if !account.has_octets() {
+                failure = Some(account.many_octets(source));
+                break;
+            }
+            let fetching = self.turns.fetch(source.name, digests);
             // Another exchange may have fetched some of them since this one compared.
             let lacking = self.lacking(peer.view, fetching.digests());
             if lacking.is_empty() {
                 fetching.answered();
                 continue;
             }
-            match self.some(source, lacking, deadline, &mut fetched).await {
+            match self.some(source, lacking, deadline, &mut account, &mut fetched).await {
                 Ok(()) => {
                     fetching.answered();
                     failure = None;
                 }
                 Err(error) => {
-                    let is_last = failure.is_some() || matches!(error, GossipError::Store(_));
+                    let is_last = failure.is_some() || error.is_final();
                     failure = Some(error);
                     if is_last {
                         break;
@@ -124,86 +183,121 @@ impl Fetcher {
         source: Source<'_>,
         digests: Vec<Digest>,
         deadline: Instant,
+        account: &mut Account,
         fetched: &mut Fetched,
     ) -> Result<(), GossipError> {
         let mut batches = vec![digests];
+        // Whether some of the digests came.
+        let mut has_come = false;
         while let Some(mut digests) = batches.pop()
             && Instant::now() < deadline
         {
-            let (came, missing) = match self.ask(source, &digests).await {
-                // It may be in halves what it is not as a whole.
-                Err(GossipError::LargeReply { .. }) if digests.len() > 1 => {
-                    let rest = digests.split_off(digests.len() / 2);
-                    batches.extend([rest, digests]);
-                    continue;
+            let Asked { fetched: more, missing, is_cut } =
+                self.ask(source, &digests, account).await?;
+            fetched.certs += more.certs;
+            fetched.new += more.new;
+            fetched.updated += more.updated;
+            let is_in_vain = missing.len() == digests.len();
+            let is_oversized = is_cut && is_in_vain && digests.len() == 1;
+            account.oversized += usize::from(is_oversized);
+            has_come |= !is_in_vain;
+            let is_complete = missing.is_empty() && batches.is_empty();
+            let failure = if account.cpu.is_exceeded() {
+                Some(GossipError::TooCostly { url: source.url() })
+            } else if !account.has_octets() && !is_complete {
+                if has_come {
+                    // The next exchange has less to fetch.
+                    return Err(account.many_octets(source));
                 }
-                Err(GossipError::LargeReply { .. }) => (digests.len(), digests.clone()),
-                asked => {
-                    let (more, missing) = asked?;
-                    fetched.certs += more.certs;
-                    fetched.new += more.new;
-                    fetched.updated += more.updated;
-                    (more.certs, missing)
-                }
+                Some(account.many_octets(source))
+            } else {
+                None
             };
-            if missing.is_empty() {
-                continue;
-            }
             // If the peer sent everything, some certificates differ from their digests or are refused here, and
             // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
             // answers may have a limit.
-            let tries = if came >= digests.len() {
+            let tries = if is_oversized {
                 TRIES
-            } else if missing.len() == digests.len() {
+            } else if failure.is_some() {
+                // The same digests must not end the next exchange, too. They are asked for after an hour.
+                1
+            } else if is_cut && is_in_vain {
+                // It may be in halves what it is not as a whole.
+                let rest = digests.split_off(digests.len() / 2);
+                batches.extend([rest, digests]);
+                continue;
+            } else if more.certs >= digests.len() {
+                TRIES
+            } else if is_in_vain {
                 1
             } else {
                 batches.push(missing);
                 continue;
             };
-            let missing: Vec<[u8; 16]> = missing.into_iter().map(|digest| digest.0).collect();
-            let (peer, view) = (name(source.peer), source.peer.view);
-            let in_vain = Note::InVain { peer, view, digests: missing, tries };
-            self.engine.note(in_vain).await.map_err(Refusal::from)?;
+            if !missing.is_empty() {
+                let digests = missing.into_iter().map(|digest| digest.0).collect();
+                let (peer, view) = (source.name.to_string(), source.peer.view);
+                let in_vain = Note::InVain { peer, view, digests, tries };
+                self.engine.note(in_vain).await.map_err(Refusal::from)?;
+            }
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if account.oversized >= OVERSIZED_MAX {
+                let max = self.settings.load().gossip.fetch_bytes;
+                return Err(GossipError::LargeReply { url: source.url(), max });
+            }
         }
         Ok(())
     }
 
-    /// Requests certificates once and adds those that come. Returns the digests that are still missing.
+    /// Requests certificates once and adds those that come.
     async fn ask(
         &self,
         source: Source<'_>,
         digests: &[Digest],
-    ) -> Result<(Fetched, Vec<Digest>), GossipError> {
+        account: &mut Account,
+    ) -> Result<Asked, GossipError> {
         let config = self.settings.load_full();
-        let url = format!("http://{}/pks/hashquery", source.address);
+        let url = source.url();
         let payer = Network::Net(config.rates.net(source.address.ip()));
         let total = config.gossip.fetch_bytes.saturating_mul(REPLIES);
+        let (max, timeout_s) = (config.gossip.fetch_bytes, config.gossip.timeout_s);
         let room = self.memory.take(total, payer, 1)?;
         let (asked, count_asked) = (encode_hashquery(digests), digests.len());
         let address = url.clone();
         let posted = tokio::task::spawn_blocking(move || {
-            let (timeout_s, max) = (config.gossip.timeout_s, config.gossip.fetch_bytes);
-            post(&address, &asked, timeout_s, Memory { room, total, max })
+            let mut reply = Reply::new(Memory { room, total, max }, count_asked);
+            let posted = reply.post(&address, &asked, timeout_s);
+            (reply, posted)
         });
         let failed = |what: String| GossipError::Fetch { url: url.clone(), what };
-        let (bytes, room) = posted.await.map_err(|error| failed(error.to_string()))??;
+        let (reply, posted) = posted.await.map_err(|error| failed(error.to_string()))?;
+        account.octets = account.octets.saturating_add(reply.bytes.len());
+        posted?;
+        let (bytes, is_cut, room) = reply.into_parts();
         let certs = blocking(move || -> Result<Vec<Cert>, Refusal> {
             let raw = decode_hashreply(&bytes, count_asked).map_err(|error| {
                 Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
             })?;
-            // A certificate that cannot be read counts as missing from the reply.
-            Ok(raw.into_iter().filter_map(|raw| Cert::parse(raw).ok()).collect())
+            // A certificate that cannot be read, or has too many packets, counts as missing from the reply. It keeps no
+            // other certificate away: the peer may have it from somebody else.
+            let parse = |raw: &[u8]| {
+                PacketsLeft::of(raw.len()).take(raw).ok()?;
+                Cert::parse(raw).ok()
+            };
+            Ok(raw.into_iter().filter_map(parse).collect())
         });
         let certs = certs.await.map_err(|refusal| failed(refusal.to_string()))?;
         let came = certs.len();
         count(&self.metrics.certs_fetched, came);
-        let outcomes = self.lanes.add_from_peer(certs).await?;
+        let outcomes = self.lanes.add_from_peer(source.name, certs, &mut account.cpu).await?;
         drop(room);
         self.engine.follow(None).await.map_err(Refusal::from)?;
         let missing = self.lacking(source.peer.view, digests);
         let count_of = |what| outcomes.iter().filter(|ingested| ingested.outcome == what).count();
         let (new, updated) = (count_of(IngestOutcome::New), count_of(IngestOutcome::Updated));
-        Ok((Fetched { certs: came, new, updated }, missing))
+        Ok(Asked { fetched: Fetched { certs: came, new, updated }, missing, is_cut })
     }
 
     /// Those of `digests` that the tree of the view does not have.
@@ -234,6 +328,7 @@ async fn promising(
 }
 
 /// The memory for a reply.
+#[derive(Debug)]
 struct Memory {
     room: Room,
     /// Octets for all replies.
@@ -242,33 +337,177 @@ struct Memory {
     max: usize,
 }
 
-/// Posts a body and reads the answer, within bounds.
-fn post(
-    url: &str,
-    body: &[u8],
-    timeout_s: u64,
-    mut memory: Memory,
-) -> Result<(Vec<u8>, Room), GossipError> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs(timeout_s * 5)))
-        .timeout_connect(Some(Duration::from_secs(timeout_s)))
-        .max_redirects(0)
-        .build()
-        .into();
-    let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
-    let answer = agent.post(url).header("content-type", "sks/hashquery").send(body);
-    let answer = answer.map_err(|error| failed(error.to_string()))?;
-    let mut answer = answer.into_body().into_reader();
-    let mut bytes = Vec::new();
-    loop {
-        let read = (&mut answer).take(PART_BYTES as u64).read_to_end(&mut bytes);
-        let read = read.map_err(|error| failed(error.to_string()))?;
-        if read == 0 {
-            return Ok((bytes, memory.room));
+/// A reply as far as it has come: the number of certificates, then each with its length before it.
+#[derive(Debug)]
+struct Reply {
+    bytes: Vec<u8>,
+    memory: Memory,
+    /// The number of certificates that were asked for.
+    count_asked: usize,
+    /// The number of certificates that came whole, and the octets up to the last of them.
+    whole: u32,
+    whole_bytes: usize,
+    is_cut: bool,
+}
+
+/// Whether the next octets of a reply are worth reading.
+enum Next {
+    Read,
+    /// It is no list of certificates, whatever comes.
+    Malformed,
+    /// The next certificate goes beyond the limit.
+    Large,
+}
+
+impl Reply {
+    fn new(memory: Memory, count_asked: usize) -> Self {
+        let (bytes, whole_bytes) = (Vec::new(), size_of::<u32>());
+        Self { bytes, memory, count_asked, whole: 0, whole_bytes, is_cut: false }
+    }
+
+    /// Posts a body and reads the reply, within bounds. An endless one ends where it breaks the form or the limit. What is
+    /// malformed is read up to there.
+    fn post(&mut self, url: &str, body: &[u8], timeout_s: u64) -> Result<(), GossipError> {
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(timeout_s * 5)))
+            .timeout_connect(Some(Duration::from_secs(timeout_s)))
+            .max_redirects(0)
+            .build()
+            .into();
+        let failed = |what: String| GossipError::Fetch { url: url.to_owned(), what };
+        let answer = agent.post(url).header("content-type", "sks/hashquery").send(body);
+        let answer = answer.map_err(|error| failed(error.to_string()))?;
+        let mut answer = answer.into_body().into_reader();
+        let mut part = vec![0; PART_BYTES];
+        loop {
+            // One octet beyond the limit tells whether there is more.
+            let left = self.memory.max.saturating_sub(self.bytes.len());
+            let wanted = left.clamp(1, PART_BYTES);
+            let read = match answer.read(&mut part[..wanted]) {
+                Ok(0) => return Ok(()),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed(error.to_string())),
+            };
+            let next = if left == 0 { Next::Large } else { self.take(&part[..read])? };
+            match next {
+                Next::Read => {}
+                Next::Malformed => return Ok(()),
+                Next::Large => {
+                    self.is_cut = true;
+                    return Ok(());
+                }
+            }
         }
-        if bytes.len() > memory.max {
-            return Err(GossipError::LargeReply { url: url.to_owned(), max: memory.max });
+    }
+
+    /// Takes octets, in memory that was counted before.
+    fn take(&mut self, part: &[u8]) -> Result<Next, Refusal> {
+        let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if part.len() > capacity - length {
+            // It grows by half, so that it is seldom moved.
+            let wanted = (capacity + (capacity / 2).max(PART_BYTES)).min(self.memory.max);
+            self.memory.room.grow(self.memory.total, wanted - capacity)?;
+            self.bytes.reserve_exact(wanted - length);
         }
-        memory.room.grow(memory.total, read)?;
+        self.bytes.extend_from_slice(part);
+        Ok(self.advance())
+    }
+
+    /// Finds the certificates that have come.
+    fn advance(&mut self) -> Next {
+        let int = |at: usize| {
+            let octets = self.bytes.get(at..)?.first_chunk::<4>().copied();
+            octets.map(u32::from_be_bytes)
+        };
+        let Some(count) = int(0) else { return Next::Read };
+        if count as usize > self.count_asked {
+            return Next::Malformed;
+        }
+        while self.whole < count {
+            let Some(length) = int(self.whole_bytes) else { return Next::Read };
+            let end = (self.whole_bytes + size_of::<u32>()).saturating_add(length as usize);
+            if end > self.memory.max {
+                return Next::Large;
+            }
+            if end > self.bytes.len() {
+                return Next::Read;
+            }
+            self.whole += 1;
+            self.whole_bytes = end;
+        }
+        if self.bytes.len() > self.whole_bytes + END_BYTES { Next::Malformed } else { Next::Read }
+    }
+
+    /// The certificates that have come whole if some were left out, or all of the reply, whether some were left out, and the
+    /// memory.
+    fn into_parts(mut self) -> (Vec<u8>, bool, Room) {
+        if self.is_cut {
+            self.bytes.resize(self.whole_bytes, 0);
+            self.bytes[..size_of::<u32>()].copy_from_slice(&self.whole.to_be_bytes());
+        }
+        (self.bytes, self.is_cut, self.memory.room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: usize = 300_000;
+
+    fn reply(budget: &Budget, count_asked: usize) -> Reply {
+        let payer = Network::Net(std::net::IpAddr::from([192, 0, 2, 1]).into());
+        let room = budget.take(4 * MAX, payer, 1).unwrap();
+        Reply::new(Memory { room, total: 4 * MAX, max: MAX }, count_asked)
+    }
+
+    /// A list with this number, and certificates of these octets.
+    fn list(number: u32, certs: &[&[u8]]) -> Vec<u8> {
+        let mut list = number.to_be_bytes().to_vec();
+        for cert in certs {
+            list.extend(u32::try_from(cert.len()).unwrap().to_be_bytes());
+            list.extend(*cert);
+        }
+        list
+    }
+
+    #[test]
+    fn the_memory_of_a_reply_is_taken_before_it_is_used() {
+        let budget = Budget::default();
+        let mut reply = reply(&budget, 1);
+        let list = list(1, &[&[7; MAX - 8]]);
+        for part in list.chunks(1000) {
+            assert!(matches!(reply.take(part), Ok(Next::Read)));
+            assert!(reply.bytes.capacity() <= budget.taken(), "{}", reply.bytes.capacity());
+        }
+        assert!(budget.taken() <= MAX + 1);
+        let (bytes, is_cut, room) = reply.into_parts();
+        assert!(bytes == list && !is_cut);
+        drop(room);
+        assert_eq!(budget.taken(), 0);
+    }
+
+    #[test]
+    fn a_reply_above_the_limit_is_cut_behind_a_certificate() {
+        let budget = Budget::default();
+        let mut reply = reply(&budget, 9);
+        let mut large = list(3, &[b"one", b"two", &[0; MAX]]);
+        large.truncate(100);
+        assert!(matches!(reply.take(&large), Ok(Next::Large)));
+        reply.is_cut = true;
+        assert_eq!(reply.into_parts().0, list(2, &[b"one", b"two"]));
+    }
+
+    #[test]
+    fn a_reply_that_breaks_the_form_is_not_read_on() {
+        let budget = Budget::default();
+        let next = |octets: &[u8]| reply(&budget, 2).take(octets).unwrap();
+        assert!(matches!(next(&list(3, &[])), Next::Malformed));
+        assert!(matches!(next(&[0; 100]), Next::Malformed));
+        let whole = list(2, &[b"one", b""]);
+        assert!(matches!(next(&[&whole[..], b"\r\n"].concat()), Next::Read));
+        assert!(matches!(next(&[&whole[..], b"\r\n\0"].concat()), Next::Malformed));
+        assert!(matches!(next(&whole[..7]), Next::Read));
     }
 }

@@ -311,6 +311,77 @@ fn an_answer_above_the_limit_is_asked_for_in_parts() {
     assert_eq!(times(), before);
 }
 
+#[test]
+fn an_endless_reply_ends_the_exchange_after_few_requests() {
+    let certs = generated(20);
+    let invented = (0..100u8).map(|n| Digest([n; 16]));
+    let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().chain(invented).collect();
+    let garbage = [&1_000_000u32.to_be_bytes()[..], &[0; 1_000_000]].concat();
+    let endless: [(&[u8], &str); 3] = [
+        // Certificates without octets, and then more of them than were requested.
+        (&[0; 4096], "not a list"),
+        // Each certificate has 1 GiB.
+        (&[0x40, 0, 0, 0], "the answer of"),
+        // Many that cannot be read, one in each answer.
+        (&garbage, "the answers of"),
+    ];
+    for (octets, cause) in endless {
+        let liar = Peer::start(&announced, Vec::new()).with_endless(octets);
+        let mut config = gossiping();
+        config.gossip.fetch_bytes = 1 << 20;
+        let server = Site::with(&certs, config);
+        server.add_peer(liar.gossip, View::Sks);
+        wait_for("a failure", || server.peer(liar.gossip)["failures"].as_u64() >= Some(1));
+        let requests = liar.requests() as u64;
+        let status = server.peer(liar.gossip);
+        let failures = status["failures"].as_u64().unwrap();
+        // The last exchange may be running.
+        assert!(requests <= 10 * (failures + 1), "{requests} requests, {status}");
+        assert!(status["last_error"].as_str().unwrap().contains(cause), "{cause}: {status}");
+    }
+}
+
+#[test]
+fn a_certificate_above_the_limit_is_passed_over_and_the_others_come() {
+    let mut certs = generated(20);
+    let mut config = gossiping();
+    config.gossip.fetch_bytes = 1 << 20;
+    // Three large ones stand before the others in each answer.
+    for cert in &mut certs[..3] {
+        *cert = with_long_names(cert, 1 << 20);
+    }
+    let digests: Vec<Digest> = certs.iter().map(|cert| Digest(cert.sks_digest())).collect();
+    let peer = Peer::start(&digests, certs);
+    let site = Site::start(config);
+    site.add_peer(peer.gossip, View::Sks);
+    wait_for("the small ones", || site.digests(View::Sks).len() == 17);
+    wait_for("the peer is well", || {
+        let status = site.peer(peer.gossip);
+        status["failing"] == 0 && status["exchanges"].as_u64() > Some(0)
+    });
+    assert_eq!(site.store().keyserver().unobtainable_count().unwrap(), 3);
+}
+
+#[test]
+fn a_certificate_with_too_many_packets_keeps_no_other_away() {
+    let mut certs = generated(205);
+    let tiny = |raw: &mut Vec<u8>, number: u32| {
+        raw.extend([0xc0 | Tag::USER_ID.0, 4]);
+        raw.extend(number.to_be_bytes());
+    };
+    let mut raw = certs[204].as_bytes().to_vec();
+    (0..5000).for_each(|number| tiny(&mut raw, number));
+    certs[204] = Cert::parse(&raw).unwrap();
+    let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
+    let peer = Peer::start(&announced, certs[200..].to_vec());
+    let server = Site::with(&certs[..200], gossiping());
+    server.add_peer(peer.gossip, View::Sks);
+    wait_for("some exchanges", || peer.exchanges() >= 6);
+    assert_eq!(server.metric("certs"), 204);
+    assert_eq!(server.store().keyserver().unobtainable_count().unwrap(), 1);
+    assert_eq!(server.peer(peer.gossip)["failures"], 0);
+}
+
 /// The certificate with user IDs of so many octets that nobody has bound.
 fn with_long_names(cert: &Cert, octets: usize) -> Cert {
     let mut raw = cert.as_bytes().to_vec();
@@ -571,15 +642,16 @@ fn a_peer_does_not_fill_the_log() {
     }
 }
 
-/// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key.
-fn costly(signatures: u32) -> Cert {
+/// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key. Each `number`
+/// is another key.
+fn costly(number: u8, signatures: u32) -> Cert {
     let mut raw = Vec::new();
     let mut write = |tag: Tag, body: &[u8]| {
         raw.extend([0xc0 | tag.0, 255]);
         raw.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
         raw.extend_from_slice(body);
     };
-    let mut key = vec![4, 0, 0, 0, 1, 17];
+    let mut key = vec![4, 0, 0, 0, number, 17];
     for bits in [4096u16, 512, 4096, 4096] {
         key.extend(bits.to_be_bytes());
         key.extend(vec![0xfb; usize::from(bits / 8)]);
@@ -597,7 +669,7 @@ fn costly(signatures: u32) -> Cert {
 #[test]
 fn a_costly_certificate_of_a_peer_is_left_out_and_the_others_come() {
     let certs = generated(205);
-    let costly = costly(500);
+    let costly = costly(1, 500);
     assert!(costly.cost() > Duration::from_millis(1500), "{:?}", costly.cost());
     let theirs = [&certs[200..], std::slice::from_ref(&costly)].concat();
     let announced: Vec<Digest> =
@@ -613,6 +685,35 @@ fn a_costly_certificate_of_a_peer_is_left_out_and_the_others_come() {
     // It is not asked for again.
     let digest = costly.sks_digest();
     assert_eq!(peer.asked().iter().filter(|asked| asked.0 == digest).count(), 1);
+}
+
+#[test]
+fn costly_certificates_of_a_peer_end_its_exchange_and_those_of_others_arrive() {
+    let certs = generated(210);
+    let (ours, theirs) = certs.split_at(200);
+    let costly: Vec<Cert> = (1..=12).map(|number| costly(number, 250)).collect();
+    let each = costly[0].cost();
+    assert!((Duration::from_millis(800)..Duration::from_millis(980)).contains(&each), "{each:?}");
+    let announced: Vec<Digest> = tree(&sks_digests(&[ours, &costly].concat())).iter().collect();
+    let liar = Peer::start(&announced, costly);
+    let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().collect();
+    let honest = Peer::start(&announced, theirs.to_vec());
+    let mut config = gossiping();
+    config.policy.upload_cpu_ms = 1000;
+    let server = Site::with(ours, config);
+    server.add_peer(liar.gossip, View::Sks);
+    wait_for("the liar is asked", || liar.requests() > 0);
+    server.add_peer(honest.gossip, View::Sks);
+    let wanted = sks_digests(theirs);
+    wait_for("those of the other peer", || server.digests(View::Sks).is_superset(&wanted));
+    wait_for("a failure", || server.peer(liar.gossip)["failures"].as_u64() >= Some(1));
+    let status = server.peer(liar.gossip);
+    assert!(status["last_error"].as_str().unwrap().contains("CPU time"), "{status}");
+    assert_eq!(server.peer(honest.gossip)["failures"], 0);
+    // Two of them cost as much as an exchange may. The others are not asked for at once again.
+    let seen = liar.exchanges();
+    wait_for("two more exchanges", || liar.exchanges() >= seen + 2);
+    assert_eq!((server.metric("certs"), liar.requests()), (212, 1));
 }
 
 /// A server that knows peers, each with a view and filters of its own.

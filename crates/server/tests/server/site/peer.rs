@@ -21,12 +21,15 @@ struct Gives {
     at_most: usize,
     /// The time that an answer takes.
     pause: Duration,
+    /// Octets that follow the number of requested certificates again and again, instead of certificates.
+    endless: Option<Vec<u8>>,
 }
 
 /// A peer that others connect to. Its threads end with the process.
 pub(crate) struct Peer {
     pub(crate) gossip: SocketAddr,
     exchanges: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     asked: Arc<Mutex<Vec<Digest>>>,
     gives: Arc<Mutex<Gives>>,
 }
@@ -36,10 +39,17 @@ impl Peer {
     pub(crate) fn start(announced: &[Digest], certs: Vec<Cert>) -> Self {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (gossip, http) = (listen(), listen());
-        let gives = Gives { certs, anything: false, at_most: usize::MAX, pause: Duration::ZERO };
+        let gives = Gives {
+            certs,
+            anything: false,
+            at_most: usize::MAX,
+            pause: Duration::ZERO,
+            endless: None,
+        };
         let peer = Self {
             gossip: gossip.local_addr().unwrap(),
             exchanges: Arc::default(),
+            requests: Arc::default(),
             asked: Arc::default(),
             gives: Arc::new(Mutex::new(gives)),
         };
@@ -55,8 +65,10 @@ impl Peer {
             }
         });
         let (asked, gives) = (Arc::clone(&peer.asked), Arc::clone(&peer.gives));
+        let requests = Arc::clone(&peer.requests);
         thread::spawn(move || {
             for stream in http.incoming() {
+                requests.fetch_add(1, Ordering::SeqCst);
                 let _ = give(stream.unwrap(), &asked, &gives.lock().unwrap());
             }
         });
@@ -79,6 +91,17 @@ impl Peer {
     pub(crate) fn with_pause(self, pause: Duration) -> Self {
         self.gives.lock().unwrap().pause = pause;
         self
+    }
+
+    /// Answers each request with the number of requested certificates, and then with these octets again and again.
+    pub(crate) fn with_endless(self, octets: &[u8]) -> Self {
+        self.gives.lock().unwrap().endless = Some(octets.to_vec());
+        self
+    }
+
+    /// The number of requests for certificates.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 
     /// The number of completed exchanges.
@@ -130,6 +153,13 @@ fn give(mut stream: TcpStream, asked: &Mutex<Vec<Digest>>, gives: &Gives) -> std
     };
     asked.lock().unwrap().extend(&digests);
     thread::sleep(gives.pause);
+    if let Some(octets) = &gives.endless {
+        stream.write_all(b"HTTP/1.0 200 OK\r\ncontent-type: pgp/keys\r\n\r\n")?;
+        stream.write_all(&u32::try_from(digests.len()).unwrap().to_be_bytes())?;
+        loop {
+            stream.write_all(octets)?;
+        }
+    }
     let is_given = |cert: &&Cert| gives.anything || digests.contains(&Digest(cert.sks_digest()));
     let certs: Vec<&[u8]> =
         gives.certs.iter().filter(is_given).take(gives.at_most).map(Cert::as_bytes).collect();
