@@ -110,6 +110,15 @@ pub(crate) enum CliError {
     /// The user named no key, and several keys can do it.
     #[error("you have {} keys that can {can}: choose one", candidates.len())]
     WhichSigner { can: &'static str, candidates: Vec<String> },
+    /// `talaria check` could not read the store.
+    #[error(transparent)]
+    Unchecked(StoreError),
+    /// `talaria check --rebuild` could not read the store.
+    #[error(transparent)]
+    NotRebuilt(StoreError),
+    /// A store cannot be restored from its backup.
+    #[error(transparent)]
+    StoreBackup(StoreError),
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
 }
@@ -332,6 +341,9 @@ impl CliError {
                 _ => 5,
             },
             Self::NoSigner | Self::NoCertifier => 1,
+            Self::Unchecked(error) | Self::NotRebuilt(error) | Self::StoreBackup(error) => {
+                status_of_store(error)
+            }
             Self::Backup(error) => match error {
                 BackupError::Missing { .. }
                 | BackupError::Damaged { .. }
@@ -407,14 +419,29 @@ impl CliError {
                 talaria_server::ServeError::Store(cause)
                 | talaria_server::ServeError::Writer(cause),
             ) => return cause.downcast_ref().and_then(hint_for_store),
+            Self::Serve(talaria_server::ServeError::Peer(error)) if has_hung_up(&error.what) => {
+                "Check the host and its gossip port (11370, if you name none).\nThe peer answers only addresses that it knows: \
+                 its operator must add the address of this machine as one of its peers."
+            }
             Self::Serve(talaria_server::ServeError::Peer(_)) => {
                 "Check the host and its gossip port (11370, if you name none), and the network connection."
             }
-            Self::Config(ConfigError::Io { path, source }) => {
+            Self::Config(
+                ConfigError::Io { path, source } | ConfigError::File { path, source, .. },
+            ) => {
                 return hint_for_file(&path.display().to_string(), source);
             }
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Settings(_) => "Correct the file. To run without it: TALARIA_CONFIG= talaria …",
+            Self::Unchecked(StoreError::Damaged { path, .. }) => {
+                return Some(format!(
+                    "Rebuild the indexes: talaria --store {} check --rebuild\nIf that fails:\n{RESTORE}",
+                    shell_word(path)
+                ));
+            }
+            Self::NotRebuilt(StoreError::Damaged { .. }) => RESTORE,
+            Self::Unchecked(error) | Self::NotRebuilt(error) => return hint_for_store(error),
+            Self::StoreBackup(error) => return hint_for_store_backup(error),
             Self::Operation(E::NotFound { query }) => return Some(import_hint(query)),
             Self::Operation(error) => return hint_for_operation(error),
             Self::Backup(error) => return hint_for_backup(error),
@@ -915,6 +942,38 @@ fn status_of_store(error: &StoreError) -> u8 {
     }
 }
 
+/// The remedy for damage that no rebuild of indexes repairs.
+pub(crate) const RESTORE: &str = "Restore a backup of the store: talaria admin restore --overwrite BACKUP\nOr build a new store \
+                                  from a keyring or a dump: talaria --store NEW build FILE…";
+
+/// Whether a peer has ended the connection, as it does with addresses that are not those of its peers.
+fn has_hung_up(what: &str) -> bool {
+    ["closed the connection", "Connection reset", "Broken pipe"]
+        .iter()
+        .any(|text| what.contains(text))
+}
+
+/// The remedy for a store that `talaria admin restore` cannot restore.
+fn hint_for_store_backup(error: &StoreError) -> Option<String> {
+    let hint = match error {
+        StoreError::Missing { .. } => {
+            "Check the name of the backup. To write one: talaria admin backup FILE"
+        }
+        StoreError::Foreign { .. } => "Name a file that `talaria admin backup` wrote.",
+        StoreError::Damaged { .. } | StoreError::DamagedCert { .. } => {
+            "Restore another backup, or build a new store from a keyring or a dump: talaria --store NEW build FILE…"
+        }
+        StoreError::Outdated { path, .. } => {
+            return Some(format!(
+                "Make a copy of the backup, then upgrade it: talaria --store {} check --verify",
+                shell_word(path)
+            ));
+        }
+        error => return hint_for_store(error),
+    };
+    Some(hint.to_owned())
+}
+
 fn hint_for_store(error: &StoreError) -> Option<String> {
     let hint = match error {
         StoreError::Missing { .. } => "Make one: talaria import FILE… or talaria build FILE…",
@@ -931,8 +990,11 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Outdated { .. } => {
             "Make a copy of the file, then upgrade it: talaria check --verify\nOlder versions cannot read it afterwards."
         }
-        StoreError::Damaged { .. } => {
-            "List the damage: talaria check\nRebuild the indexes: talaria check --rebuild"
+        StoreError::Damaged { path, .. } => {
+            return Some(format!(
+                "List the damage, with a remedy for each kind: talaria --store {} check",
+                shell_word(path)
+            ));
         }
         StoreError::Orphan { log, .. } => {
             return Some(format!(

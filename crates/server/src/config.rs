@@ -3,14 +3,17 @@
 //! The defaults are in the types that read them; `docs/server.toml` shows all of them and a test
 //! holds that file against this one.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::Uri;
 use ipnet::IpNet;
+use lettre::message::Mailbox;
 use serde::{Deserialize, Serialize};
+use talaria_cert::address::compared_domain;
 use talaria_cert::{Address, Limits, Serving, ThirdParty, View};
 
 use crate::engine::LINK_SECONDS_MAX;
@@ -255,7 +258,7 @@ impl Policy {
     pub(crate) fn is_upload_domain(&self, email: &Address) -> bool {
         self.upload_domains
             .iter()
-            .any(|domain| email.domain().eq_ignore_ascii_case(domain.as_bytes()))
+            .any(|domain| email.domain() == compared_domain(domain).as_bytes())
     }
 
     /// The selection of the served part of a certificate.
@@ -379,7 +382,8 @@ impl Default for Gossip {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GossipPeer {
-    /// The host name or address of the peer.
+    /// The host name or address of the peer, without a port.
+    #[serde(deserialize_with = "known_host")]
     pub host: String,
     /// The gossip port of the peer.
     #[serde(default = "recon_port")]
@@ -401,6 +405,12 @@ fn recon_port() -> u16 {
 
 fn view_name() -> String {
     View::Sks.name().into()
+}
+
+/// Refuses hosts with a port while parsing, so that the error has the line number.
+fn known_host<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    let host = String::deserialize(value)?;
+    if is_host(&host) { Ok(host) } else { Err(serde::de::Error::custom(not_a_host(&host))) }
 }
 
 /// Refuses unknown names of views while parsing, so that the error has the line number.
@@ -499,6 +509,16 @@ pub enum ConfigError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// A file that a setting names cannot be read.
+    #[error("{key}: cannot read {}", path.display())]
+    File {
+        /// The setting.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// The file is not TOML, or has an unknown setting.
     #[error("{}: {source}", path.display())]
     Syntax {
@@ -586,73 +606,247 @@ impl Config {
     ///
     /// [`ConfigError::Value`].
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let value = |key, what: &str| Err(ConfigError::Value { key, what: what.to_owned() });
-        if self.http.tls_certificate.is_some() != self.http.tls_key.is_some() {
-            return value("http.tls_key", "set both http.tls_certificate and http.tls_key");
-        }
-        if self.http.requests_bytes / 4 < self.http.body_bytes.saturating_add(64 << 10) {
-            return value(
-                "http.requests_bytes",
-                "a quarter of it must hold a request of http.body_bytes and 65,536 bytes more",
+        if !is_host(&self.server.hostname) && host_and_port(&self.server.hostname).is_none() {
+            return invalid(
+                "server.hostname",
+                format!("{:?} is not a host name such as keys.example.org", self.server.hostname),
             );
         }
+        self.http.validate()?;
         if self.http.answers_bytes / 4 < self.policy.largest_served() {
-            return value(
+            return invalid(
                 "http.answers_bytes",
                 "a quarter of it must hold the largest certificate that the limits in [policy] admit",
             );
         }
-        if self.policy.results == 0 {
-            return value("policy.results", "it must be at least 1");
+        self.policy.validate()?;
+        self.rates.validate()?;
+        self.gossip.validate()?;
+        if let Some(target) = self.push.targets.iter().find(|target| !is_web_address(target)) {
+            return invalid("push.targets", not_a_web_address(target));
         }
-        if self.policy.upload_cpu_ms < 1000 {
-            return value("policy.upload_cpu_ms", "it must be at least 1000");
+        self.vks.validate()?;
+        if let Some(domain) = self.wkd.domains.iter().find(|domain| !is_domain(domain)) {
+            return invalid("wkd.domains", not_a_domain(domain));
         }
-        if self.gossip.interval_s.is_nan() || self.gossip.interval_s < 0.1 {
-            return value("gossip.interval_s", "it must be at least 0.1");
+        self.log.validate()
+    }
+
+    /// Reads the files that the server reads only when it needs them: the token of operators, the membership file and the
+    /// password for the mail server. The files for TLS are read at the start in any case.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::File`], or [`ConfigError::Value`] if the token is empty.
+    pub fn check_files(&self) -> Result<(), ConfigError> {
+        let read = |key, path: &Path| {
+            std::fs::read_to_string(path).map_err(|source| ConfigError::File {
+                key,
+                path: path.to_owned(),
+                source,
+            })
+        };
+        if let Some(path) = &self.http.operator_token_file {
+            let key = "http.operator_token_file";
+            if read(key, path)?.trim().is_empty() {
+                return invalid(key, format!("{} is empty", path.display()));
+            }
         }
+        if let Some(path) = &self.gossip.membership {
+            read("gossip.membership", path)?;
+        }
+        if let Some(path) = &self.vks.smtp_password_file
+            && self.vks.enabled
+            && !self.vks.smtp_user.is_empty()
+        {
+            read("vks.smtp_password_file", path)?;
+        }
+        Ok(())
+    }
+}
+
+fn invalid(key: &'static str, what: impl Into<String>) -> Result<(), ConfigError> {
+    Err(ConfigError::Value { key, what: what.into() })
+}
+
+/// Refuses a value below `least`.
+fn at_least<T: PartialOrd + std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    least: T,
+) -> Result<(), ConfigError> {
+    if value < least { invalid(key, format!("it must be at least {least}")) } else { Ok(()) }
+}
+
+/// The least `http.body_bytes`: the smallest certificates, in armor, are not longer.
+const BODY_BYTES_MIN: usize = 1024;
+
+impl Http {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.listen.is_empty() && self.onion_listen.is_empty() {
+            return invalid("http.listen", "name at least one address, such as 127.0.0.1:11371");
+        }
+        if self.tls_certificate.is_some() != self.tls_key.is_some() {
+            return invalid("http.tls_key", "set both http.tls_certificate and http.tls_key");
+        }
+        at_least("http.connections", self.connections, 1)?;
+        at_least("http.connections_per_network", self.connections_per_network, 1)?;
+        at_least("http.timeout_s", self.timeout_s, 1)?;
+        at_least("http.idle_s", self.idle_s, 1)?;
+        at_least("http.body_bytes", self.body_bytes, BODY_BYTES_MIN)?;
+        if self.requests_bytes / 4 < self.body_bytes.saturating_add(64 << 10) {
+            return invalid(
+                "http.requests_bytes",
+                "a quarter of it must hold a request of http.body_bytes and 65,536 bytes more",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Policy {
+    fn validate(&self) -> Result<(), ConfigError> {
+        at_least("policy.results", self.results, 1)?;
+        at_least("policy.upload_cpu_ms", self.upload_cpu_ms, 1000)?;
+        match self.upload_domains.iter().find(|domain| !is_domain(domain)) {
+            Some(domain) => invalid("policy.upload_domains", not_a_domain(domain)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Rates {
+    fn validate(&self) -> Result<(), ConfigError> {
         for (key, rate) in [
-            ("rates.lookups", self.rates.lookups),
-            ("rates.searches", self.rates.searches),
-            ("rates.uploads", self.rates.uploads),
+            ("rates.lookups", self.lookups),
+            ("rates.searches", self.searches),
+            ("rates.uploads", self.uploads),
         ] {
             let fills = rate.per_second > 0.0 && rate.burst >= 1.0;
             if !fills {
-                return value(key, "per_second must be above 0, burst at least 1");
+                return invalid(key, "per_second must be above 0, burst at least 1");
             }
         }
-        if self.rates.ipv4_bits > 32 || self.rates.ipv6_bits > 128 {
-            return value(
+        if self.ipv4_bits > 32 || self.ipv6_bits > 128 {
+            return invalid(
                 "rates.ipv4_bits",
                 "a prefix has at most 32 bits for IPv4 and 128 bits for IPv6",
             );
         }
-        for peer in &self.gossip.peers {
+        Ok(())
+    }
+}
+
+impl Gossip {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.interval_s.is_nan() || self.interval_s < 0.1 {
+            return invalid("gossip.interval_s", "it must be at least 0.1");
+        }
+        at_least("gossip.timeout_s", self.timeout_s, 1)?;
+        for peer in &self.peers {
+            if !is_host(&peer.host) {
+                return invalid("gossip.peers.host", not_a_host(&peer.host));
+            }
             if let Err(error) = peer.view.parse::<View>() {
-                return Err(ConfigError::Value {
-                    key: "gossip.peers.view",
-                    what: error.to_string(),
-                });
+                return invalid("gossip.peers.view", error.to_string());
             }
         }
+        Ok(())
+    }
+}
+
+impl Vks {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !is_web_address(&self.base_url) {
+            return invalid("vks.base_url", not_a_web_address(&self.base_url));
+        }
         let link_seconds = 60..=u64::from(LINK_SECONDS_MAX);
-        if !link_seconds.contains(&self.vks.token_s) {
-            return value("vks.token_s", "it must be 60 to 2,592,000 (30 days)");
+        if !link_seconds.contains(&self.token_s) {
+            return invalid("vks.token_s", "it must be 60 to 2,592,000 (30 days)");
         }
-        if !matches!(self.vks.smtp_security.as_str(), "none" | "starttls" | "tls") {
-            return value("vks.smtp_security", "it must be one of none, starttls and tls");
+        if !matches!(self.smtp_security.as_str(), "none" | "starttls" | "tls") {
+            return invalid("vks.smtp_security", "it must be one of none, starttls and tls");
         }
-        if !self.log.level.split(',').all(names_a_level) {
-            return value(
+        if self.enabled && host_and_port(&self.smtp).is_none() {
+            return invalid(
+                "vks.smtp",
+                format!("{:?} is not host:port, such as mail.example.org:25", self.smtp),
+            );
+        }
+        if self.enabled && self.from.parse::<Mailbox>().is_err() {
+            return invalid(
+                "vks.from",
+                format!(
+                    "{:?} is not a mail address, such as keys@example.org or Keys <keys@example.org>",
+                    self.from
+                ),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !self.level.split(',').all(names_a_level) {
+            return invalid(
                 "log.level",
                 "it must be error, warn, info, debug or trace, or a filter such as info,talaria_server::gossip=debug",
             );
         }
-        if !matches!(self.log.format.as_str(), "text" | "json") {
-            return value("log.format", "it must be text or json");
+        if !matches!(self.format.as_str(), "text" | "json") {
+            return invalid("log.format", "it must be text or json");
         }
         Ok(())
     }
+}
+
+/// Whether the text is a domain as in a mail address.
+fn is_domain(text: &str) -> bool {
+    let address = Address::of_user_id(format!("a@{text}").as_bytes());
+    !text.starts_with('.')
+        && address.is_some_and(|address| address.domain() == compared_domain(text).as_bytes())
+}
+
+fn not_a_domain(text: &str) -> String {
+    format!("{text:?} is not a domain such as example.org")
+}
+
+/// Whether the text is a host name, or an IP address without brackets; neither has a port.
+fn is_host(text: &str) -> bool {
+    let is_foreign = |c: char| c.is_whitespace() || c.is_control() || ":/@[]?#".contains(c);
+    text.parse::<IpAddr>().is_ok() || !text.is_empty() && !text.contains(is_foreign)
+}
+
+fn not_a_host(text: &str) -> String {
+    format!(
+        "{text:?} is not a host name or an IP address; the port is a setting of its own, `port`"
+    )
+}
+
+/// The host and the port of `host:port`. An IPv6 address may have brackets.
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    is_host(bare).then_some((bare, port))
+}
+
+/// Whether the text is a URL of a web server, with a host and perhaps a port.
+fn is_web_address(text: &str) -> bool {
+    let Ok(url) = text.parse::<Uri>() else { return false };
+    let Some(authority) = url.authority() else { return false };
+    let server = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let port = server.strip_prefix(authority.host()).unwrap_or_default();
+    matches!(url.scheme_str(), Some("http" | "https"))
+        && !authority.host().is_empty()
+        && (port.is_empty() || authority.port_u16().is_some_and(|port| port > 0))
+}
+
+fn not_a_web_address(text: &str) -> String {
+    format!(
+        "{text:?} is not a URL such as https://keys.example.org or http://keys.example.org:11371"
+    )
 }
 
 /// Whether a part of a filter of the log ends with a level. The library takes any other word for a module, and logs nothing of the

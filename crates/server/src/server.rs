@@ -228,6 +228,9 @@ impl ServerHandle {
     /// [`ServeError`]; the settings in force stay.
     pub fn reload(&self) -> Result<(), ServeError> {
         let config = self.config_path.as_deref().map(Config::read).transpose()?;
+        if let Some(config) = &config {
+            config.check_files()?;
+        }
         // Nothing can fail behind this, so all is reloaded or nothing.
         if let Some(tls) = &self.tls {
             tls.reload().map_err(ServeError::Tls)?;

@@ -9,7 +9,7 @@ use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage};
 use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, RESTORE};
 use crate::render::counted;
 
 /// Verify the integrity of the store
@@ -84,6 +84,16 @@ impl Args {
 const VERIFY_BATCH: u32 = 10_000;
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    check(args, cx).map_err(|error| match error {
+        CliError::Operation(talaria::Error::Store(error)) if args.rebuild => {
+            CliError::NotRebuilt(error)
+        }
+        CliError::Operation(talaria::Error::Store(error)) => CliError::Unchecked(error),
+        error => error,
+    })
+}
+
+fn check(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let writes = args.rebuild || args.verify || args.repairs();
     let mut stores = cx.stores(if writes { Access::Write } else { Access::Read })?;
     if args.verify {
@@ -121,6 +131,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         })?;
         let path = opened.path.display().to_string();
         damaged |= print(cx, ("checked", depth, part), &path, &report)?;
+        advise(args, cx, &report);
     }
     Ok(if damaged { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
@@ -213,25 +224,28 @@ fn print(
         }
     );
     writeln!(out, "{result}")?;
-    if !report.is_clean() {
-        let needs = |remedy| report.findings.iter().any(|finding| finding.remedy == remedy);
-        if needs(Remedy::Copy) {
-            cx.status(format_args!(
-                "To repair certificates with copies from a backup, a keyring or another store: talaria check --repair-from \
-                 FILE\nOr with copies from a keyserver: talaria check --keyserver URL"
-            ));
-        }
-        if needs(Remedy::Restore) {
-            cx.status(format_args!(
-                "Restore the store from a backup (`talaria admin restore`); or export what can be read (`talaria export \
-                 --output ring.pgp`) and build a new store from it (`talaria build ring.pgp`)."
-            ));
-        }
-        if needs(Remedy::Rebuild) {
-            cx.status(format_args!(
-                "To rebuild damaged indexes from the certificates: talaria check --rebuild"
-            ));
-        }
-    }
     Ok(!report.is_clean())
+}
+
+/// Names the remedies for the damage that a check found.
+fn advise(args: &Args, cx: &Context, report: &CheckReport) {
+    let needs = |remedy| report.findings.iter().any(|finding| finding.remedy == remedy);
+    if cx.json {
+        return;
+    }
+    if needs(Remedy::Copy) {
+        cx.status(format_args!(
+            "To repair certificates with copies from a backup, a keyring or another store: talaria check --repair-from \
+             FILE\nOr with copies from a keyserver: talaria check --keyserver URL"
+        ));
+    }
+    // Another rebuild does not repair the damage that the first one has left.
+    if needs(Remedy::Restore) || needs(Remedy::Rebuild) && args.rebuild {
+        cx.status(format_args!("{RESTORE}"));
+    }
+    if needs(Remedy::Rebuild) && !args.rebuild {
+        cx.status(format_args!(
+            "To rebuild damaged indexes from the certificates: talaria check --rebuild"
+        ));
+    }
 }

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         write!(std::io::stdout().lock(), "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
+    config.check_files()?;
     let log = talaria_server::start_log(&config.log);
     let served = serve(args, config, cx);
     drop(log);
@@ -78,8 +79,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 fn serve(args: &Args, config: Config, cx: &Context) -> Result<(), CliError> {
     cx.make_folder()?;
     let scheme = if config.http.tls_certificate.is_some() { "https" } else { "http" };
+    let is_new = !cx.path()?.exists();
     let server = Server::start(cx.path()?, config, args.config.clone())?;
-    let store = cx.path()?.display();
+    let what = if is_new { "the new, empty store " } else { "" };
+    let store = format!("{what}{}", cx.path()?.display());
     let addresses = server.addresses().into_iter();
     let mut lines: Vec<String> =
         addresses.map(|address| format!("Serving {store} at {scheme}://{address}/")).collect();

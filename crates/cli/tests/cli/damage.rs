@@ -62,6 +62,31 @@ fn check_names_a_damaged_certificate_and_a_backup_restores_it() {
     assert_eq!(program.contents(), before);
 }
 
+/// A hint never names the command that has just failed.
+#[test]
+fn a_failed_rebuild_names_the_backup() {
+    let program = prepared();
+    let before = program.contents();
+    // All pages but the first.
+    let mut bytes = std::fs::read(program.store()).unwrap();
+    let page_bytes = match u16::from_be_bytes([bytes[16], bytes[17]]) {
+        1 => 1 << 16,
+        bytes => usize::from(bytes),
+    };
+    bytes[page_bytes..].iter_mut().for_each(|octet| *octet ^= 0x55);
+    std::fs::write(program.store(), &bytes).unwrap();
+    let copy = program.path("copy.db");
+    let copy = copy.to_str().unwrap();
+    let said = program.fails(&["check", "--repair-from", copy], 4);
+    assert!(said.contains("is damaged") && !said.contains("check --repair-from"), "{said}");
+    let said = program.fails(&["check", "--rebuild"], 4);
+    assert!(said.contains("talaria admin restore --overwrite BACKUP"), "{said}");
+    assert!(!said.contains("check --rebuild"), "{said}");
+    program.ok(&["admin", "restore", "--overwrite", copy]);
+    program.assert_clean();
+    assert_eq!(program.contents(), before);
+}
+
 #[test]
 fn a_part_of_the_certificates_can_be_checked() {
     let program = prepared();

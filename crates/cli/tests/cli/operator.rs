@@ -80,6 +80,8 @@ fn peers_are_listed_from_the_store_and_the_configuration() {
     assert!(unknown.contains("keys.example.org:1 is not a peer in the store"), "{unknown}");
     let bare = program.fails(&["peer", "add", "2001:db8::1"], 2);
     assert!(bare.contains("in brackets"), "{bare}");
+    let url = program.fails(&["peer", "probe", "http://127.0.0.1:12371"], 2);
+    assert!(url.contains("HOST:PORT, without http://"), "{url}");
     let view = program.fails(&["peer", "add", "a.example", "--view", "hagrid"], 2);
     assert!(view.contains("the views are sks, hockeypuck-2.3, hockeypuck-2.1"), "{view}");
     fs::remove_file(&membership).unwrap();
@@ -304,6 +306,10 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
     let before = names();
     let said = program.fails(&restore, 4);
     assert!(said.contains("backup.db is damaged"), "{said}");
+    assert!(said.contains("Restore another backup"), "{said}");
+    let said = program.fails(&["admin", "restore", "--overwrite", "nothere.db"], 4);
+    assert!(said.contains("no store at nothere.db"), "{said}");
+    assert!(said.contains("Check the name of the backup"), "{said}");
     let said = program.fails(&["admin", "restore", "--overwrite", text(&added)], 4);
     assert!(said.contains("is not a talaria store"), "{said}");
     assert_eq!(names(), before);
@@ -313,6 +319,15 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
     let program = program.with_store(new);
     let said = program.fails(&["admin", "restore", &replaced], 4);
     assert!(said.contains("damaged") && !program.store().exists(), "{said}");
+}
+
+#[test]
+fn serve_says_that_a_store_is_new() {
+    let program = Program::new();
+    let expected = format!("Serving the new, empty store {} at http://", text(program.store()));
+    assert!(Serving::start(&program, &[]).says("Serving ").starts_with(&expected));
+    let expected = format!("Serving {} at http://", text(program.store()));
+    assert!(Serving::start(&program, &[]).says("Serving ").starts_with(&expected));
 }
 
 #[test]

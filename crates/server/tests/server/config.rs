@@ -108,6 +108,35 @@ fn configuration_errors_give_the_line_number() {
             "hagrid",
         ),
         ("[http\n", "line 1", "TOML"),
+        ("[server]\nhostname = \"http://x\"", "line 2", "server.hostname"),
+        ("[server]\nhostname = \"a b\"", "line 2", "server.hostname"),
+        ("[server]\nhostname = \"\"", "line 2", "server.hostname"),
+        ("[http]\n\nlisten = []", "line 3", "http.listen"),
+        ("[http]\nconnections = 0", "line 2", "http.connections: it must be at least 1"),
+        ("[http]\nconnections_per_network = 0", "line 2", "http.connections_per_network: it must"),
+        ("[http]\ntimeout_s = 0", "line 2", "http.timeout_s: it must be at least 1"),
+        ("[http]\nidle_s = 0", "line 2", "http.idle_s: it must be at least 1"),
+        ("[http]\nbody_bytes = 0", "line 2", "http.body_bytes: it must be at least 1024"),
+        ("[policy]\nupload_domains = [\"@test.example\"]", "line 2", "policy.upload_domains"),
+        ("[policy]\nupload_domains = [\".example\"]", "line 2", "policy.upload_domains"),
+        ("[policy]\nupload_domains = [\"a.example\", \"\"]", "line 2", "policy.upload_domains"),
+        ("[gossip]\ntimeout_s = 0", "line 2", "gossip.timeout_s: it must be at least 1"),
+        (
+            "[[gossip.peers]]\nhost = \"a\"\n[[gossip.peers]]\nhost = \"x:11370\"\n",
+            "line 4",
+            "\"x:11370\" is not a host name or an IP address",
+        ),
+        ("[[gossip.peers]]\nhost = \"http://x\"\n", "line 2", "is not a host name"),
+        ("[[gossip.peers]]\nhost = \"[::1]\"\n", "line 2", "is not a host name"),
+        ("[push]\ntargets = [\"keys.example.org\"]", "line 2", "push.targets"),
+        ("[push]\ntargets = [\"hkps://keys.example.org\"]", "line 2", "push.targets"),
+        ("[push]\ntargets = [\"https://a\", \"http://b:port\"]", "line 2", "push.targets"),
+        ("[vks]\nbase_url = \"keys.example.org\"", "line 2", "vks.base_url"),
+        ("[vks]\nbase_url = \"https://\"", "line 2", "vks.base_url"),
+        ("[vks]\nenabled = true\nfrom = \"not an address\"", "line 3", "vks.from"),
+        ("[vks]\nenabled = true\nsmtp = \"localhost\"", "line 3", "vks.smtp"),
+        ("[vks]\nenabled = true\nsmtp = \"localhost:0\"", "line 3", "vks.smtp"),
+        ("[wkd]\ndomains = [\"https://example.org\"]", "line 2", "wkd.domains"),
     ];
     for (text, line, what) in cases {
         fs::write(&path, text).unwrap();
@@ -119,4 +148,58 @@ fn configuration_errors_give_the_line_number() {
     fs::remove_file(&path).unwrap();
     let missing = talaria::describe(&Config::read(&path).unwrap_err());
     assert!(missing.contains("cannot read") && missing.contains("No such file"), "{missing}");
+}
+
+#[test]
+fn settings_with_unusual_names_are_valid() {
+    let cases = [
+        "server.hostname = \"127.0.0.1:11371\"",
+        "server.hostname = \"2001:db8::1\"",
+        "server.hostname = \"b\u{fc}cher.example\"",
+        "[http]\nlisten = []\nonion_listen = [\"127.0.0.1:11371\"]",
+        "policy.upload_domains = [\"Example.org\", \"b\u{fc}cher.example\", \"localhost\"]",
+        "wkd.domains = [\"XN--bcher-kva.example\"]",
+        "gossip.peers = [{ host = \"2001:db8::1\" }, { host = \"192.0.2.1\" }]",
+        "push.targets = [\"https://user:password@keys.example.org/\", \"http://[::1]:11371\"]",
+        "vks.enabled = true",
+        "[vks]\nenabled = true\nsmtp = \"[2001:db8::1]:25\"\nfrom = \"Keys <keys@example.org>\"",
+        // Without verification by mail, the settings for mail do not count.
+        "[vks]\nsmtp = \"\"\nfrom = \"\"",
+    ];
+    for text in cases {
+        let config: Config = toml::from_str(text).unwrap();
+        config.validate().unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+#[test]
+fn an_unreadable_file_is_named_with_its_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    let name = path.to_str().unwrap();
+    let mut token = Config::default();
+    token.http.operator_token_file = Some(path.clone());
+    let mut membership = Config::default();
+    membership.gossip.membership = Some(path.clone());
+    let mut password = Config::default();
+    password.vks.smtp_password_file = Some(path.clone());
+    // The password is for a user.
+    password.check_files().unwrap();
+    (password.vks.enabled, password.vks.smtp_user) = (true, "keys".into());
+    let cases = [
+        ("http.operator_token_file", token),
+        ("gossip.membership", membership),
+        ("vks.smtp_password_file", password),
+    ];
+    for (key, config) in &cases {
+        let said = talaria::describe(&config.check_files().unwrap_err());
+        assert!(said.starts_with(&format!("{key}: cannot read {name}: ")), "{said}");
+    }
+    fs::write(&path, "\n").unwrap();
+    let said = talaria::describe(&cases[0].1.check_files().unwrap_err());
+    assert_eq!(said, format!("http.operator_token_file: {name} is empty"));
+    fs::write(&path, "secret 1\n").unwrap();
+    for (_, config) in cases {
+        config.check_files().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::Progress;
-use talaria::store::{Access, Depth, Store};
+use talaria::store::{Access, Depth, Store, StoreError};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -28,19 +28,18 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let failed = |error| CliError::from(talaria::Error::from(error));
+    let failed = CliError::StoreBackup;
     let target = cx.path()?.clone();
     check_distinct(&args.backup, &target)?;
     let replaces = target.exists();
     if replaces && !args.overwrite {
         return Err(CliError::Exists { path: target });
     }
-    cx.make_folder()?;
     let backup = Store::open(&args.backup, Access::Read).map_err(failed)?;
     let checked = cx.step("checking the backup", || backup.check(Depth::Structure, |_| {}));
     let findings = checked.map_err(failed)?.findings;
     if let Some(first) = findings.first() {
-        return Err(failed(talaria::store::StoreError::Damaged {
+        return Err(failed(StoreError::Damaged {
             path: args.backup.clone(),
             what: format!("{}: {}; nothing was restored", first.object, first.what),
         }));
@@ -48,6 +47,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let count = backup.count().map_err(failed)?;
     let page_bytes = backup.pages().map_err(failed)?.page_bytes;
     let aside = free_name(&target);
+    cx.make_folder()?;
     cx.shown(|report| {
         backup.restore(&target, &aside, |done, all| {
             report(Progress {
@@ -57,8 +57,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 ..Progress::default()
             });
         })
-    })
-    .map_err(failed)?;
+    })?;
     let mut out = cx.stdout();
     let replaced = replaces.then(|| aside.display().to_string());
     if cx.json {

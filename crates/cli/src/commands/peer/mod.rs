@@ -65,6 +65,9 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         const SHAPE: &str = "a peer is HOST, HOST:PORT, [IPV6] or [IPV6]:PORT";
+        if text.contains("://") {
+            return Err("a peer is HOST or HOST:PORT, without http:// before it");
+        }
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (host, rest) = rest.split_once(']').ok_or(SHAPE)?;
             host.parse::<std::net::Ipv6Addr>().map_err(|_| SHAPE)?;
@@ -163,6 +166,9 @@ mod tests {
             ["", ":80", "host:", "host:0", "host:99999", "2001:db8::1", "[::1", "[::1]80", "a b"]
         {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
+        }
+        for url in ["http://127.0.0.1:11370", "https://keys.example.org", "hkp://a.example:11371"] {
+            assert!(url.parse::<Target>().unwrap_err().contains("without http://"), "{url}");
         }
     }
 }
