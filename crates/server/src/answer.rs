@@ -138,8 +138,22 @@ pub(crate) enum Refusal {
     #[error("the request did not arrive in time")]
     Timeout,
     /// The store failed.
-    #[error("the store of this server is temporarily unavailable")]
+    #[error("{}", of_store(.0))]
     Store(EngineError),
+}
+
+/// The failure of the store in words, without paths of this machine. The log has the cause.
+fn of_store(error: &EngineError) -> &'static str {
+    match error {
+        EngineError::Full(_) => {
+            "nothing was stored, because this server has no room left on its disk; searches still work"
+        }
+        EngineError::Failed(_) => {
+            "the storage of this server failed: its copy is damaged, or its disk has a fault; other keyservers may have the \
+             certificate, and the operator finds the cause in the log"
+        }
+        _ => "the store of this server is temporarily unavailable",
+    }
 }
 
 impl From<EngineError> for Refusal {
@@ -256,4 +270,27 @@ pub(crate) fn options(allow: &'static str) -> Answer {
     let answer = with(answer(StatusCode::OK, media::TEXT, Bytes::new()), header::ALLOW, allow);
     let answer = with(answer, header::ACCESS_CONTROL_ALLOW_METHODS, allow);
     with(answer, header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn only_a_passing_failure_of_the_store_is_called_temporary() {
+        let cause = || Arc::new(std::io::Error::other("/var/lib/talaria/certs.db")) as _;
+        for (error, status, word) in [
+            (EngineError::Failed(cause()), 500, "damaged"),
+            (EngineError::Full(cause()), 507, "searches still work"),
+            (EngineError::Unavailable(cause()), 503, "temporarily"),
+        ] {
+            let refusal = Refusal::from(error);
+            let text = refusal.to_string();
+            assert_eq!(refusal.status().as_u16(), status);
+            assert!(text.contains(word) && !text.contains("/var"), "{text}");
+            assert_eq!(text.contains("temporarily"), status == 503, "{text}");
+        }
+    }
 }

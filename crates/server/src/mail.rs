@@ -342,30 +342,31 @@ impl Letter<'_> {
             (Purpose::Confirm, Language::English) => (
                 format!("Confirm {address} for your key on {server}"),
                 format!(
-                    "Hello,\n\nsomebody, probably you, wants the OpenPGP key\n\n    {fingerprint}\n\n\
-                     to be found by your e-mail address {address}\non the keyserver {server}.\n\n\
+                    "Hello,\n\nsomebody, probably you, wants to confirm on the keyserver {server}\n\
+                     that the OpenPGP key\n\n    {fingerprint}\n\nbelongs to your e-mail address \
+                     {address}.\n\n\
                      If that is your key, open this page and press the button on it:\n\n\
                      {link}\n\nThe link holds for {hours} hours. \
                      If this is not your key, do nothing:\n\
-                     the address stays unpublished.\n"
+                     the address stays unconfirmed.\n"
                 ),
             ),
             (Purpose::Confirm, Language::German) => (
                 format!("{address} für Ihren Schlüssel auf {server} bestätigen"),
                 format!(
-                    "Guten Tag,\n\njemand, vermutlich Sie selbst, möchte, dass der OpenPGP-Schlüssel\
-                     \n\n    {fingerprint}\n\nauf dem Keyserver {server}\nunter Ihrer E-Mail-Adresse \
-                     {address} gefunden wird.\n\nWenn das Ihr Schlüssel ist, öffnen Sie diese Seite \
+                    "Guten Tag,\n\njemand, vermutlich Sie selbst, möchte auf dem Keyserver {server}\n\
+                     bestätigen, dass der OpenPGP-Schlüssel\n\n    {fingerprint}\n\nzu Ihrer \
+                     E-Mail-Adresse {address} gehört.\n\nWenn das Ihr Schlüssel ist, öffnen Sie diese Seite \
                      und betätigen Sie dort\ndie Schaltfläche:\n\n{link}\n\nDer Link gilt \
                      {hours} Stunden. Wenn es nicht Ihr Schlüssel ist, tun Sie nichts:\ndie Adresse \
-                     wird dann nicht veröffentlicht.\n"
+                     wird dann nicht bestätigt.\n"
                 ),
             ),
             (Purpose::Manage, Language::English) => (
                 format!("Your key on {server}"),
                 format!(
-                    "Hello,\n\non this page you can see by which addresses the OpenPGP key\n\n    \
-                     {fingerprint}\n\nis found on the keyserver {server},\nand take addresses \
+                    "Hello,\n\non this page you can see the addresses that are confirmed for the OpenPGP \
+                     key\n\n    {fingerprint}\n\non the keyserver {server},\nand take addresses \
                      back:\n\n{link}\n\nThe link holds for {hours} hours. If you did not ask for \
                      it, do nothing.\n"
                 ),
@@ -373,9 +374,9 @@ impl Letter<'_> {
             (Purpose::Manage, Language::German) => (
                 format!("Ihr Schlüssel auf {server}"),
                 format!(
-                    "Guten Tag,\n\nauf dieser Seite sehen Sie, unter welchen Adressen der \
-                     OpenPGP-Schlüssel\n\n    {fingerprint}\n\nauf dem Keyserver {server}\ngefunden \
-                     wird, und können Adressen zurückziehen:\n\n{link}\n\nDer Link gilt {hours} \
+                    "Guten Tag,\n\nauf dieser Seite sehen Sie, welche Adressen für den \
+                     OpenPGP-Schlüssel\n\n    {fingerprint}\n\nauf dem Keyserver {server}\nbestätigt \
+                     sind, und können Adressen zurückziehen:\n\n{link}\n\nDer Link gilt {hours} \
                      Stunden. Wenn Sie ihn nicht angefordert haben, tun Sie nichts.\n"
                 ),
             ),

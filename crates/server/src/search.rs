@@ -7,11 +7,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use talaria_cert::merge::bytes_digest;
-use talaria_cert::{Address, Cert, Fingerprint, Serving, Summary, ThirdParty, kind, user_id};
+use talaria_cert::{
+    Address, Cert, Fingerprint, Serving, Summary, ThirdParty, UserIdContent, kind, user_id,
+};
 
 use crate::answer::{Pieces, Refusal};
 use crate::config::{Config, Policy};
-use crate::engine::{Bounds, Engine, Judging, Page, Query, Reading, Row, Sole, Stored};
+use crate::engine::{
+    Bounds, Engine, EngineError, Judging, Page, Query, Reading, Row, Sole, Stored,
+};
 
 /// A certificate that was found, as it is given out.
 pub(crate) struct Found {
@@ -369,6 +373,91 @@ pub(crate) async fn served(
     }
     let is_redacted = store.facts_of(row.fingerprint()).await?.is_redacted;
     Ok(is_redacted.then_some(cert))
+}
+
+/// The rows whose certificate is given out. Lists have no others, so that a client can fetch all that a search finds.
+///
+/// The summaries decide on usual certificates. Others are read, which costs as much as to give them out.
+pub(crate) async fn given(
+    store: &mut Reading,
+    rows: Vec<Row>,
+    config: &Config,
+) -> Result<Vec<Row>, Refusal> {
+    let mut given = Vec::with_capacity(rows.len());
+    for row in rows {
+        let facts = if config.vks.only_confirmed {
+            Some(store.facts_of(row.fingerprint()).await?)
+        } else {
+            None
+        };
+        let confirmed = facts.as_ref().map(|facts| &facts.published[..]);
+        let is_given = match by_summary(&row.summary, confirmed) {
+            Known::Given => true,
+            Known::NothingToGive => facts.is_some_and(|facts| facts.is_redacted),
+            Known::InCertificate => match served(store, &row, config).await {
+                // Nobody knows what a damaged one has. It does not keep the others from a list.
+                Err(Refusal::Store(EngineError::Failed(_))) => true,
+                served => served?.is_some(),
+            },
+        };
+        if is_given {
+            given.push(row);
+        }
+    }
+    Ok(given)
+}
+
+/// Whether [`given`] reads no certificate of these rows, or hardly any.
+pub(crate) fn are_decided(rows: &[Row], config: &Config) -> bool {
+    let confirmed = config.vks.only_confirmed.then_some(&[][..]);
+    rows.iter().all(|row| by_summary(&row.summary, confirmed) != Known::InCertificate)
+}
+
+/// What a summary says about whether [`served`] gives out the certificate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Known {
+    Given,
+    /// No user ID may be shown, and there is no revocation. A certificate of which parts were removed is given out nevertheless.
+    NothingToGive,
+    /// Only its packets say it.
+    InCertificate,
+}
+
+/// Bits of a key above which other programs may not read it.
+const KEY_BITS_MAX: u16 = 16_384;
+
+/// What the summary of a certificate says about [`served`]. `confirmed` has the confirmed addresses if no others are shown.
+fn by_summary(summary: &Summary, confirmed: Option<&[Address]>) -> Known {
+    let may_be_shown = |text: &[u8]| {
+        confirmed.is_none_or(|confirmed| {
+            Address::of_user_id(text).is_some_and(|email| confirmed.contains(&email))
+        })
+    };
+    let (mut has_bound, mut has_any) = (false, false);
+    for user_id in &summary.user_ids {
+        let UserIdContent::Text(text) = &user_id.content else { continue };
+        if may_be_shown(text) {
+            // Other programs do not read a longer one.
+            let is_bound = user_id.created > 0 || user_id.expires > 0 || user_id.revoked;
+            has_bound |= is_bound && text.len() <= SEARCH_BYTES_MAX;
+            has_any = true;
+        }
+    }
+    if summary.primary.bits > KEY_BITS_MAX {
+        Known::InCertificate
+    } else if has_bound || summary.primary.revoked || summary.fingerprint().version() > 4 {
+        Known::Given
+    } else if !has_any
+        && confirmed.is_some()
+        && summary.checked
+        && summary.revokers.is_empty()
+        && summary.holds.until == u32::MAX
+    {
+        // There is no signature that is dated ahead, and nobody else may revoke the key.
+        Known::NothingToGive
+    } else {
+        Known::InCertificate
+    }
 }
 
 /// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.

@@ -421,10 +421,10 @@ impl Vks {
             }
             Err(Unconfirmed::Ended) => Err(bad_link(TokenError::Ended)),
             Err(Unconfirmed::Revoked) => Err(Refusal::Forbidden(format!(
-                "{email} was not published: it is revoked in this certificate"
+                "{email} was not confirmed: it is revoked in this certificate"
             ))),
             Err(Unconfirmed::Missing) => Err(Refusal::Forbidden(format!(
-                "{email} was not published: the certificate no longer has a valid user ID with it"
+                "{email} was not confirmed: the certificate no longer has a valid user ID with it"
             ))),
         }
     }

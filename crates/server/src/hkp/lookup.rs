@@ -138,6 +138,7 @@ impl Lookups {
             }
             if ask.form.is_index_for_programs()
                 && let Some(rows) = search.few_rows_with_words(&mut store, &ask.config).await?
+                && search::are_decided(&rows, &ask.config)
             {
                 let page = Page { rows, more: false };
                 return ask.answer(&self.engine, request, &mut store, page).await;
@@ -211,8 +212,12 @@ impl Ask {
         rows: Vec<Row>,
         more: bool,
     ) -> Result<Answer, Refusal> {
+        let nothing = || Refusal::NotFound("no certificate was found".into());
+        // A keyring leaves out what is not given out while it is made.
+        let is_keyring = matches!(self.form, Form { op: Op::Get, machine: true, .. });
+        let rows = if is_keyring { rows } else { search::given(store, rows, &self.config).await? };
         if rows.is_empty() {
-            return Err(Refusal::NotFound("no certificate was found".into()));
+            return Err(nothing());
         }
         let visit = || Visit::new(request, Arc::clone(&self.config));
         Ok(match self.form {
@@ -228,10 +233,7 @@ impl Ask {
             Form { json: true, .. } => json(&entries(store, &rows, &self.config).await?),
             Form { machine: true, .. } => machine_index(store, &rows, &self.config).await?,
             Form { op: Op::VerboseIndex, .. } if rows.len() == 1 => {
-                match page::certificate(&visit(), store, &rows[0]).await? {
-                    Some(answer) => answer,
-                    None => page::list(&visit(), store, rows, &self.text, more).await?,
-                }
+                page::certificate(&visit(), store, &rows[0]).await?.ok_or_else(nothing)?
             }
             _ => page::list(&visit(), store, rows, &self.text, more).await?,
         })

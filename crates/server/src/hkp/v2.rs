@@ -149,7 +149,8 @@ async fn read(
         }
         "index" => {
             let page = by_identity(&mut store, argument, config).await?;
-            let entries = entries(&mut store, &page.rows, config).await?;
+            let rows = search::given(&mut store, page.rows, config).await?;
+            let entries = entries(&mut store, &rows, config).await?;
             if entries.is_empty() {
                 return Err(nothing());
             }

@@ -143,13 +143,13 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
                 (parts::badge(visit, validity))
             }
             @if let Some(name) = &first { (rest(name, texts)) }
-            (view.explained(primary))
+            (view.explained(primary, &components))
             section aria-labelledby="timeline-heading" {
                 h2 #timeline-heading { (texts.timeline) }
                 (timeline::draw(texts, &tracks, now))
                 @if !old_tracks.is_empty() {
                     details {
-                        summary { ((texts.older_parts)(old_tracks.len() as u64)) }
+                        summary { ((texts.other_parts)(old_tracks.len() as u64)) }
                         (timeline::draw(texts, &old_tracks, now))
                     }
                 }
@@ -232,7 +232,7 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     /// The meaning of the certificate's state for its users.
-    fn explained(&self, primary: Option<&Part<'a>>) -> Markup {
+    fn explained(&self, primary: Option<&Part<'a>>, components: &[Part<'_>]) -> Markup {
         let texts = self.visit.texts;
         match self.summary.validity(self.now) {
             Validity::Valid if self.cannot_encrypt() => {
@@ -251,11 +251,31 @@ impl<'a> View<'a> {
                     }
                 }
             }
-            Validity::Invalid => {
-                let is_ahead = self.summary.primary.created > self.now;
-                let means = if is_ahead { texts.future_means } else { texts.invalid_means };
-                html! { aside.note.warning { p { (means) } } }
+            Validity::Invalid => html! { aside.note.warning { p { (self.unusable(components)) } } },
+        }
+    }
+
+    /// The reason why no signature of the owner makes the certificate usable now.
+    fn unusable(&self, components: &[Part<'_>]) -> Markup {
+        let texts = self.visit.texts;
+        let created = self.summary.primary.created;
+        if created > self.now {
+            return html! { (texts.future_means) };
+        }
+        // A subkey binding does not make the primary key usable.
+        let of_key = |part: &&Part<'_>| part.packet.tag != Tag::PUBLIC_SUBKEY;
+        let binds = |signature: &&Signature<'_>| {
+            signature.kind == kind::DIRECT_KEY || kind::CERTIFICATION.contains(&signature.kind)
+        };
+        let own = components.iter().filter(of_key).flat_map(|part| &part.own).filter(binds);
+        let times: Vec<u32> = own.map(|signature| signature.created).collect();
+        let first_ahead = times.iter().filter(|&&time| time > self.now).min();
+        match first_ahead {
+            Some(&time) => html! { (texts.signed_ahead_means) " " (day(time)) "." },
+            None if times.iter().any(|&time| time < created) => {
+                html! { (texts.signed_before_means) }
             }
+            None => html! { (texts.invalid_means) },
         }
     }
 
@@ -304,7 +324,8 @@ impl<'a> View<'a> {
     fn reason(&self, revocation: &Signature<'_>) -> Markup {
         let texts = self.visit.texts;
         let (code, text) = revocation.revocation_reason.unwrap_or((0, b""));
-        let text = user_id::text(text);
+        // Some people write several lines.
+        let text = user_id::text(text).lines().collect::<Vec<_>>().join(" ");
         html! {
             dl.facts {
                 div {

@@ -6,6 +6,7 @@ use super::frame::Visit;
 use super::search;
 use super::text::foreign;
 use crate::answer::{Answer, Refusal};
+use crate::engine::EngineError;
 
 /// The page for a refusal.
 pub(crate) fn refusal(visit: &Visit<'_>, refusal: &Refusal) -> Answer {
@@ -32,6 +33,10 @@ pub(crate) fn refusal(visit: &Visit<'_>, refusal: &Refusal) -> Answer {
         Refusal::SecretKey => (texts.secret_title, texts.secret_advice.to_owned()),
         Refusal::Malformed(_) => (texts.malformed_title, texts.malformed_advice.to_owned()),
         Refusal::Forbidden(_) => (texts.forbidden_title, texts.forbidden_advice.to_owned()),
+        Refusal::Store(EngineError::Full(_)) => (texts.full_title, texts.full_advice.to_owned()),
+        Refusal::Store(EngineError::Failed(_)) => {
+            (texts.damaged_title, texts.damaged_advice.to_owned())
+        }
         Refusal::Unavailable(_) | Refusal::Busy | Refusal::Store(_) => {
             (texts.unavailable_title, texts.unavailable_advice.to_owned())
         }

@@ -101,7 +101,7 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
 }
 
 /// The contact of the operator: a link if it is an address of a known kind.
-fn contact(contact: &str) -> Markup {
+pub(super) fn contact(contact: &str) -> Markup {
     let contact = contact.strip_prefix("mailto:").unwrap_or(contact);
     let target = if contact.starts_with("https://") || contact.starts_with("http://") {
         Some(contact.to_owned())

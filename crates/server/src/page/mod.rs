@@ -40,7 +40,7 @@ use crate::metrics::Metrics;
 use crate::operators::operators_only;
 use crate::report::Report;
 use crate::request::Request;
-use crate::search::{Found, LOOKS_MAX};
+use crate::search::{Found, LOOKS_MAX, given};
 use crate::token::Tokens;
 
 pub(crate) use failure::refusal;
@@ -189,6 +189,7 @@ impl Pages {
         let (config, request) = (self.settings.load_full(), request.clone());
         let (text, network) = (fingerprint.to_owned(), config.rates.limited(&request));
         let read = self.engine.read_for(network, async move |store: &mut Reading| {
+            let rows = given(store, rows, &config).await?;
             let visit = Visit::new(&request, config);
             match &rows[..] {
                 [] => Err(nothing()),

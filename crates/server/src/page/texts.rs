@@ -95,7 +95,12 @@ pub(crate) struct Texts {
     pub(crate) revoked_by_other: &'static str,
     pub(crate) further: fn(u64) -> String,
     pub(crate) older_parts: fn(u64) -> String,
+    /// Parts of any state.
+    pub(crate) other_parts: fn(u64) -> String,
     pub(crate) invalid_means: &'static str,
+    /// The date follows.
+    pub(crate) signed_ahead_means: &'static str,
+    pub(crate) signed_before_means: &'static str,
     pub(crate) future_means: &'static str,
     pub(crate) no_encryption_means: &'static str,
     pub(crate) user_ids: &'static str,
@@ -152,6 +157,7 @@ pub(crate) struct Texts {
     pub(crate) back_to_upload: &'static str,
     pub(crate) confirm_heading: &'static str,
     pub(crate) confirm_offer: &'static str,
+    pub(crate) confirm_found_by_all: &'static str,
     pub(crate) confirm_send: &'static str,
 
     // Statistics.
@@ -239,6 +245,10 @@ pub(crate) struct Texts {
     pub(crate) secret_advice: &'static str,
     pub(crate) forbidden_title: &'static str,
     pub(crate) forbidden_advice: &'static str,
+    pub(crate) damaged_title: &'static str,
+    pub(crate) damaged_advice: &'static str,
+    pub(crate) full_title: &'static str,
+    pub(crate) full_advice: &'static str,
     pub(crate) unavailable_title: &'static str,
     pub(crate) unavailable_advice: &'static str,
 }

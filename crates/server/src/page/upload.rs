@@ -9,7 +9,6 @@ use super::frame::Visit;
 use super::number::grouped;
 use super::parts::{name, names};
 use super::text::{self, foreign};
-use super::texts::Texts;
 use crate::answer::Answer;
 use crate::report::{NOTHING_NEW, Named, Report};
 
@@ -92,18 +91,22 @@ pub(crate) fn report(visit: &Visit<'_>, report: &Report, uploaded: &Uploaded) ->
                 }
             }
         }
-        @if !uploaded.offers.is_empty() { (confirmation(texts, &uploaded.offers)) }
+        @if !uploaded.offers.is_empty() { (confirmation(visit, &uploaded.offers)) }
         p { a href="/upload" { (texts.back_to_upload) } }
     };
     visit.page(title, &body)
 }
 
 /// Forms that ask for mails to the addresses of uploaded certificates.
-fn confirmation(texts: &Texts, offers: &[(Fingerprint, String, Vec<Address>)]) -> Markup {
+fn confirmation(visit: &Visit<'_>, offers: &[(Fingerprint, String, Vec<Address>)]) -> Markup {
+    let texts = visit.texts;
     html! {
         section.panel {
             h2 { (texts.confirm_heading) }
-            p { (texts.confirm_offer) }
+            p {
+                (texts.confirm_offer)
+                @if !visit.config.vks.only_confirmed { " " (texts.confirm_found_by_all) }
+            }
             @for (at, (fingerprint, token, emails)) in offers.iter().enumerate() {
                 form action="/vks/request" method="post" {
                     @if offers.len() > 1 { p.key { (text::fingerprint(*fingerprint)) } }

@@ -4,7 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use talaria_cert::{Address, Fingerprint};
 
-use super::frame::Visit;
+use super::frame::{self, Visit};
 use super::parts;
 use super::text::{fingerprint as grouped, foreign, path};
 use crate::addresses::{Status, Statuses};
@@ -31,17 +31,25 @@ struct Words {
     list: &'static str,
     list_empty: &'static str,
     list_button: &'static str,
+    /// An address that was taken back, on any server.
+    list_means: &'static str,
+    /// Searches, if this server shows all addresses.
+    found_by_all: &'static str,
+    /// Searches, if this server shows only confirmed addresses.
+    found_by_confirmed: &'static str,
+    removal: &'static str,
+    removal_contact: &'static str,
     list_else: &'static str,
     not_sent: &'static str,
 }
 
 const ENGLISH: Words = Words {
-    confirm_title: "Publish your address?",
-    confirm_question: "Is this your key, and is it to be found by this address?",
-    confirm_button: "Yes, publish my address",
-    confirm_else: "If it is not your key, close this page: nothing is published then.",
-    confirmed_title: "Your address is published",
-    confirmed: "This key is now found by this address:",
+    confirm_title: "Confirm your address?",
+    confirm_question: "Is this your key, and is this your address?",
+    confirm_button: "Yes, confirm my address",
+    confirm_else: "If it is not your key, close this page: the address is not confirmed then.",
+    confirmed_title: "Your address is confirmed",
+    confirmed: "Programs that ask for confirmed addresses now find this key by:",
     confirmed_back: "Take addresses back",
     ask_title: "Manage your addresses",
     ask: "Enter an address that you have confirmed. You get a mail with a link to a page on which you \
@@ -50,24 +58,30 @@ const ENGLISH: Words = Words {
     ask_button: "Send the link",
     asked_title: "Look into your mailbox",
     asked: "A mail with a link was sent to",
-    unknown_title: "No key is found by this address",
+    unknown_title: "This address is not confirmed",
     unknown: "No key on this server was confirmed for",
     list_title: "Your addresses",
-    list: "This key is found by:",
-    list_empty: "This key is not found by any address.",
+    list: "These addresses of the key are confirmed:",
+    list_empty: "No address of this key is confirmed.",
     list_button: "Take back",
-    list_else: "To publish an address again, upload the key once more and ask for a mail.",
+    list_means: "Programs that ask for confirmed addresses do not find the key by an address that you take back.",
+    found_by_all: "Searches on this server find a key by each address in it, confirmed or not.",
+    found_by_confirmed: "This server shows no other addresses than confirmed ones. An address that it does not show \
+                         can stay in the key on other keyservers.",
+    removal: "The operator can remove an address from the key on this server.",
+    removal_contact: "Ask:",
+    list_else: "To confirm an address again, upload the key once more and ask for a mail.",
     not_sent: "No mail was sent to:",
 };
 
 const GERMAN: Words = Words {
-    confirm_title: "Adresse veröffentlichen?",
-    confirm_question: "Ist das Ihr Schlüssel, und soll er unter dieser Adresse gefunden werden?",
-    confirm_button: "Ja, meine Adresse veröffentlichen",
-    confirm_else: "Wenn es nicht Ihr Schlüssel ist, schließen Sie die Seite: dann wird nichts \
-                   veröffentlicht.",
-    confirmed_title: "Ihre Adresse ist veröffentlicht",
-    confirmed: "Dieser Schlüssel wird jetzt unter dieser Adresse gefunden:",
+    confirm_title: "Adresse bestätigen?",
+    confirm_question: "Ist das Ihr Schlüssel, und ist das Ihre Adresse?",
+    confirm_button: "Ja, meine Adresse bestätigen",
+    confirm_else: "Wenn es nicht Ihr Schlüssel ist, schließen Sie die Seite: Die Adresse wird dann \
+                   nicht bestätigt.",
+    confirmed_title: "Ihre Adresse ist bestätigt",
+    confirmed: "Programme, die nach bestätigten Adressen fragen, finden diesen Schlüssel jetzt unter:",
     confirmed_back: "Adressen zurückziehen",
     ask_title: "Ihre Adressen verwalten",
     ask: "Geben Sie eine Adresse ein, die Sie bestätigt haben. Sie bekommen eine Mail mit einem Link \
@@ -76,16 +90,30 @@ const GERMAN: Words = Words {
     ask_button: "Link schicken",
     asked_title: "Sehen Sie in Ihr Postfach",
     asked: "Eine Mail mit einem Link ging an",
-    unknown_title: "Unter dieser Adresse wird kein Schlüssel gefunden",
+    unknown_title: "Diese Adresse ist nicht bestätigt",
     unknown: "Kein Schlüssel auf diesem Server wurde bestätigt für",
     list_title: "Ihre Adressen",
-    list: "Dieser Schlüssel wird gefunden unter:",
-    list_empty: "Dieser Schlüssel wird unter keiner Adresse gefunden.",
+    list: "Diese Adressen des Schlüssels sind bestätigt:",
+    list_empty: "Keine Adresse dieses Schlüssels ist bestätigt.",
     list_button: "Zurückziehen",
-    list_else: "Um eine Adresse wieder zu veröffentlichen, laden Sie den Schlüssel noch einmal hoch und \
+    list_means: "Programme, die nach bestätigten Adressen fragen, finden den Schlüssel nicht unter einer Adresse, \
+                 die Sie zurückziehen.",
+    found_by_all: "Suchen auf diesem Server finden einen Schlüssel unter jeder Adresse darin, bestätigt oder nicht.",
+    found_by_confirmed: "Dieser Server zeigt nur bestätigte Adressen. Eine Adresse, die er nicht zeigt, kann auf anderen \
+                         Schlüsselservern im Schlüssel bleiben.",
+    removal: "Der Betreiber kann eine Adresse aus dem Schlüssel auf diesem Server entfernen.",
+    removal_contact: "Fragen Sie:",
+    list_else: "Um eine Adresse wieder zu bestätigen, laden Sie den Schlüssel noch einmal hoch und \
                 fordern Sie eine Mail an.",
     not_sent: "Keine Mail ging an:",
 };
+
+impl Words {
+    /// The addresses by which searches on this server find a key.
+    fn searches(&self, visit: &Visit<'_>) -> &'static str {
+        if visit.config.vks.only_confirmed { self.found_by_confirmed } else { self.found_by_all }
+    }
+}
 
 /// The page in the language of the client.
 fn page(
@@ -110,7 +138,7 @@ pub(crate) fn confirm(visit: &Visit<'_>, fingerprint: Fingerprint, email: &Addre
                 p.subject { strong { (foreign(&email.to_string())) } }
                 p.key { (grouped(fingerprint)) }
                 form method="post" { button type="submit" { (words.confirm_button) } }
-                p.hint { (words.confirm_else) }
+                p.hint { (words.confirm_else) " " (words.searches(visit)) }
             }
         },
     )
@@ -215,6 +243,7 @@ pub(crate) fn addresses(
         .filter(|(_, status)| **status == Status::Published)
         .map(|(email, _)| email)
         .collect();
+    let contact = &visit.config.server.contact;
     page(
         visit,
         |words| words.list_title,
@@ -236,6 +265,11 @@ pub(crate) fn addresses(
                             }
                         }
                     }
+                }
+                p { (words.list_means) " " (words.searches(visit)) }
+                p {
+                    (words.removal)
+                    @if !contact.is_empty() { " " (words.removal_contact) " " (frame::contact(contact)) }
                 }
                 p.hint { (words.list_else) }
             }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::Read as _;
 
-use crate::site::{Site, make, wait_for};
+use crate::site::{Site, make, revocation, wait_for};
 use sequoia_openpgp as openpgp;
+use sequoia_openpgp::serialize::SerializeInto as _;
 use serde_json::Value;
-use talaria_cert::{Armor, Cert, enarmor};
+use talaria_cert::{Armor, Cert, PacketRef, Signature, Tag, enarmor, kind};
 use talaria_recon::{Digest, decode_hashreply, encode_hashquery};
 use talaria_server::Config;
 use talaria_store::{Access, Layout, Store, TextIndex};
@@ -338,6 +339,83 @@ fn bare(number: u32) -> Cert {
     // RSA with a number of 32 bits.
     body.extend([1, 0, 32, 0x80, 0, 0, 1, 0, 17, 1, 0, 1]);
     Cert::parse(&[&[0xc6, u8::try_from(body.len()).unwrap()], &body[..]].concat()).unwrap()
+}
+
+/// The packets of a certificate for which `keep` returns `true`.
+fn reduced(cert: &openpgp::Cert, keep: impl Fn(PacketRef<'_>, Option<u8>) -> bool) -> Cert {
+    let kind = |packet: PacketRef<'_>| {
+        let signature = Signature::parse(packet.body).filter(|_| packet.tag == Tag::SIGNATURE);
+        signature.map(|signature| signature.kind)
+    };
+    let whole = Cert::parse(&cert.to_vec().unwrap()).unwrap();
+    whole.retain(|_, packet| keep(packet, kind(packet)))
+}
+
+/// A certificate whose named revoker, who is not on the server, has revoked it.
+fn revoked_by_a_named_revoker() -> openpgp::Cert {
+    let revoker = make(&["Revoker <revoker@example.org>"]);
+    let algorithm = revoker.primary_key().key().pk_algo();
+    let named = openpgp::types::RevocationKey::new(algorithm, revoker.fingerprint(), false);
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let (cert, _) = openpgp::cert::CertBuilder::new()
+        .set_creation_time(hour_ago)
+        .add_userid("Rita <rita@example.org>")
+        .set_revocation_keys(vec![named])
+        .generate()
+        .unwrap();
+    let revocation = revocation(&revoker, &cert);
+    cert.insert_packets(revocation).unwrap().0
+}
+
+/// GnuPG fails for a certificate that a list has and that cannot be fetched.
+#[test]
+fn lists_have_the_certificates_that_can_be_fetched_and_no_others() {
+    const USER_ID: Tag = Tag::USER_ID;
+    let on_key = [kind::DIRECT_KEY, kind::KEY_REVOCATION];
+    let is_on_key = |kind: Option<u8>| kind.is_some_and(|kind| on_key.contains(&kind));
+    let (alice, bob) = (make(&["Alice <alice@lists.example>"]), make(&["Bob <bob@lists.example>"]));
+    let by_owner = revocation(&bob, &bob);
+    let revoked = bob.insert_packets(by_owner).unwrap().0;
+    let eve = make(&["Eve <eve@lists.example>"]);
+    let of_whole = |cert: &openpgp::Cert| reduced(cert, |_, _| true);
+    // Each with whether it is given out.
+    let cases = [
+        (of_whole(&alice), true),
+        (reduced(&revoked, |_, kind| is_on_key(kind)), true),
+        (reduced(&revoked_by_a_named_revoker(), |_, kind| is_on_key(kind)), true),
+        // A user ID that the owner has not signed.
+        (reduced(&eve, |packet, _| packet.tag == USER_ID), false),
+        (reduced(&make(&["Nobody"]), |_, _| false), false),
+    ];
+    let certs: Vec<Cert> = cases.iter().map(|(cert, _)| cert.clone()).collect();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let folder = tempfile::tempdir().unwrap();
+    let now = u32::try_from(now).unwrap();
+    let site = Site::start_at(folder, &certs, now, Config::default());
+    let page = ("accept", "text/html");
+    for (cert, is_given) in &cases {
+        let status = if *is_given { 200 } else { 404 };
+        let fingerprint = cert.fingerprint();
+        for (path, headers) in [
+            (format!("/pks/lookup?op=get&options=mr&search=0x{fingerprint}"), &[][..]),
+            (format!("/pks/lookup?op=index&options=mr&search=0x{fingerprint}"), &[]),
+            (format!("/pks/lookup?op=index&options=json&search=0x{fingerprint}"), &[]),
+            (format!("/pks/lookup?op=index&search=0x{fingerprint}"), &[page]),
+            (format!("/pks/lookup?op=vindex&search=0x{fingerprint}"), &[page]),
+            (format!("/certificate/{fingerprint}"), &[page]),
+        ] {
+            assert_eq!(ask(&site, "GET", &path, headers, b"").status, status, "{path}");
+        }
+    }
+    // By words, in the lists for programs and for people.
+    let alone = get(&site, "/pks/lookup?op=index&options=mr&search=lists");
+    assert_eq!(alone.header("x-hkp-results-count"), Some("1"), "{}", alone.text());
+    assert!(alone.text().starts_with("info:1:1\n") && !alone.text().contains("eve"));
+    let cards = ask(&site, "GET", "/pks/lookup?op=index&search=lists", &[page], b"");
+    assert!(cards.text().contains("alice@lists.example") && !cards.text().contains("eve@"));
+    for path in ["/pks/lookup?op=index&options=mr&search=eve", "/pks/v2/index/eve@lists.example"] {
+        assert_eq!(get(&site, path).status, 404, "{path}");
+    }
 }
 
 #[test]

@@ -370,7 +370,7 @@ fn revoked() -> openpgp::Cert {
     let revocation = openpgp::cert::CertRevocationBuilder::new()
         .set_reason_for_revocation(
             openpgp::types::ReasonForRevocation::KeySuperseded,
-            "See my new key <b>\u{202e}".as_bytes(),
+            "See my\nnew key <b>\u{202e}".as_bytes(),
         )
         .unwrap()
         .build(&mut signer, &cert, None)
@@ -389,7 +389,8 @@ fn the_page_of_a_revoked_certificate_says_when_and_why() {
     let today = talaria_cert::timestamp(now())[..10].to_owned();
     assert!(text.contains(&format!("Revoked by its owner on {today}.")), "{text}");
     assert!(text.contains("superseded by another key"), "{text}");
-    assert!(text.contains("See my new key <b>U+202E"), "{text}");
+    // A line break is a space.
+    assert!(text.contains("See my new key <b>U+202E") && !text.contains("U+000A"), "{text}");
     let badges: Vec<_> = page.all("span").filter(|span| span.has_class("badge")).collect();
     assert!(badges.iter().any(|badge| badge.has_class("revoked")));
     assert!(!badges.iter().any(|badge| badge.has_class("valid")), "no part of it is usable");
@@ -538,6 +539,47 @@ fn a_page_says_if_nothing_can_be_encrypted_to_a_usable_certificate() {
     }
 }
 
+/// A certificate with one user ID and one signature, which its owner made so many seconds from now.
+fn signed_at(seconds_ahead: i64) -> (String, Vec<u8>) {
+    use openpgp::packet::signature::SignatureBuilder;
+    let cert = crate::site::make(&[]);
+    let time = u64::try_from(i64::from(now()) + seconds_ahead).unwrap();
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time);
+    let user_id = UserID::from("Fay <fay@example.org>");
+    let builder = SignatureBuilder::new(openpgp::types::SignatureType::PositiveCertification)
+        .set_signature_creation_time(time)
+        .unwrap();
+    let signature = user_id.bind(&mut crate::site::signer(&cert), &cert, builder).unwrap();
+    let key = talaria_cert::Cert::parse(&cert.to_vec().unwrap()).unwrap().retain(|at, _| at == 0);
+    let packets = [openpgp::Packet::from(user_id), signature.into()];
+    let mut bytes = key.into_bytes();
+    bytes.extend(packets.iter().flat_map(|packet| packet.to_vec().unwrap()));
+    (cert.fingerprint().to_hex(), bytes)
+}
+
+#[test]
+fn the_page_of_an_unusable_certificate_says_why() {
+    let day = 86400;
+    let ahead = talaria_cert::timestamp(now() + 2 * 86400)[..10].to_owned();
+    for (seconds, expected) in [
+        (
+            2 * day,
+            format!("dated in the future. Programs do not use it before that date: {ahead}."),
+        ),
+        (-2 * day, "dated before its key was created".to_owned()),
+    ] {
+        let (fingerprint, bytes) = signed_at(seconds);
+        let site = Visitor::of(&bytes);
+        let page = site.page(&format!("/certificate/{fingerprint}"), "en");
+        assert_eq!(page.status, 200, "{expected}");
+        page.check();
+        let note = page.all("aside").find(|aside| aside.has_class("warning")).expect("a note");
+        assert!(note.text().contains(&expected), "{}", note.text());
+        assert!(!page.text().contains("no good signature"), "{}", page.text());
+        assert!(page.text().contains("Not usable"), "{}", page.text());
+    }
+}
+
 #[test]
 fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(400 * 86400);
@@ -556,6 +598,7 @@ fn old_subkeys_are_behind_a_click_and_the_time_line_comes_first() {
     let folded = page.all("details").find(|details| details.has_class("folded")).unwrap();
     assert!(folded.attribute("open").is_none());
     assert!(folded.text().contains("Expired") && !folded.text().contains("Usable"));
+    assert!(folded.text().contains("1 more part, not usable now"), "{}", folded.text());
     let lists: Vec<_> = page.all("ul").filter(|list| list.has_class("components")).collect();
     // Fingerprints are in groups.
     let has = |text: &str, n: usize| {

@@ -297,6 +297,7 @@ fn confirmed_addresses_can_be_withdrawn() {
     assert!(left.contains("alice@example.org") && !left.contains("alice@work.example"), "{left}");
     assert_eq!(by_email(&site, "alice@work.example").status, 404);
     assert_eq!(by_email(&site, "alice@example.org").status, 200);
+    assert!(left.contains("These addresses of the key are confirmed"), "{left}");
     // A link works for one action only.
     let token = path.rsplit('/').next().unwrap();
     assert_eq!(site.form(&format!("/vks/confirm/{token}"), &[]).status, 400);
@@ -530,6 +531,49 @@ fn hkp_and_wkd_can_be_limited_to_confirmed_addresses() {
     assert_eq!(got[0].fingerprint(), alice.fingerprint());
 }
 
+/// In the default, HKP and the pages find a certificate by every address in it, and all texts have to say so.
+#[test]
+fn texts_about_unconfirmed_addresses_agree_with_the_searches() {
+    let by_all = "find a key by each address in it, confirmed or not";
+    let by_confirmed = "shows no other addresses than confirmed ones";
+    for only_confirmed in [false, true] {
+        let mails = MailServer::start(&[]);
+        let mut config = config(mails.port);
+        config.vks.only_confirmed = only_confirmed;
+        config.server.contact = "operator@example.org".into();
+        let site = Site::start(config);
+        let (says, conceals) =
+            if only_confirmed { (by_confirmed, by_all) } else { (by_all, by_confirmed) };
+        let agrees = |page: &str| page.contains(says) && !page.contains(conceals);
+        let cert = make(&["Alice <alice@example.org>"]);
+        let request = agent().post(site.url("/pks/add")).header("Accept", "text/html");
+        let added = Got::of(request.send_form([("keytext", armored(&cert).as_str())])).text();
+        assert!(added.contains("Confirm your addresses"), "{added}");
+        let offers = "find your certificate by each address in it, confirmed or not";
+        assert_eq!(added.contains(offers), !only_confirmed, "{added}");
+
+        let token = upload(&site, &cert)["token"].clone();
+        assert_eq!(request_verify(&site, &token, &["alice@example.org"], &[]).status, 200);
+        let mail = mails.mails().pop().unwrap();
+        assert!(mail.contains("the address stays unconfirmed"), "{mail}");
+        let question = site.open(link(&mail)).text();
+        assert!(agrees(&question) && question.contains("is not confirmed then"), "{question}");
+        assert_eq!(site.form(link(&mail), &[]).status, 200);
+
+        let (pages, mr) = ("/pks/lookup?op=index&search=alice@example.org", "&options=mr");
+        let searches = [pages.to_owned(), format!("{pages}{mr}")];
+        let statuses = || searches.each_ref().map(|search| site.open(search).status);
+        assert_eq!(statuses(), [200, 200]);
+        assert_eq!(site.form("/vks/manage", &[("address", "alice@example.org")]).status, 200);
+        let mail = mails.mails().pop().unwrap();
+        let left = site.form(link(&mail), &[("address", "alice@example.org")]).text();
+        assert!(left.contains("No address of this key is confirmed") && agrees(&left), "{left}");
+        assert!(left.contains("can remove an address") && left.contains("operator@example.org"));
+        assert_eq!(by_email(&site, "alice@example.org").status, 404);
+        assert_eq!(statuses(), if only_confirmed { [404, 404] } else { [200, 200] });
+    }
+}
+
 #[test]
 fn the_first_address_of_a_user_id_gets_the_confirmation_mail() {
     let mails = MailServer::start(&[]);
@@ -576,7 +620,7 @@ fn a_link_ends_when_it_was_used_or_its_address_was_taken_back() {
     assert_eq!(holder(), Some(old.fingerprint()));
     // A reload of the page harms nobody.
     assert_eq!(site.form(&first, &[]).status, 200);
-    assert!(site.open(&first).text().contains("Your address is published"));
+    assert!(site.open(&first).text().contains("Your address is confirmed"));
     // The address moves to the new certificate. The old link does not move it back.
     assert_eq!(site.form(&ask(&new), &[]).status, 200);
     assert_eq!(holder(), Some(new.fingerprint()));

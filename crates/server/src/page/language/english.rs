@@ -114,12 +114,17 @@ pub(crate) static ENGLISH: Texts = Texts {
     further: |n| format!("{} more", grouped(n, ',')),
     older_parts: |n| {
         if n == 1 {
-            "1 more part, current or ended".into()
+            "1 more part, not usable now".into()
         } else {
-            format!("{} more parts, current or ended", grouped(n, ','))
+            format!("{} more parts, not usable now", grouped(n, ','))
         }
     },
-    invalid_means: "No good signature of its owner is known on any part of this certificate. It cannot be used.",
+    other_parts: |n| {
+        if n == 1 { "1 more part".into() } else { format!("{} more parts", grouped(n, ',')) }
+    },
+    invalid_means: "This certificate cannot be used: no good signature of its owner that counts now is known on its primary key or on a user ID.",
+    signed_ahead_means: "The signatures of the owner on this certificate are dated in the future. Programs do not use it before that date:",
+    signed_before_means: "The signatures of the owner on this certificate are dated before its key was created. Programs do not accept them.",
     future_means: "This certificate is dated in the future. Programs do not use it before that date.",
     no_encryption_means: "Nothing can be encrypted to this certificate now: its keys for that have expired or were revoked. Ask its owner for a newer copy.",
     user_ids: "User IDs",
@@ -181,7 +186,8 @@ pub(crate) static ENGLISH: Texts = Texts {
     report_refused_says: "The server refused these certificates for the reason beside them.",
     back_to_upload: "Upload another one",
     confirm_heading: "Confirm your addresses",
-    confirm_offer: "Programs that ask this server by address find your certificate once you have confirmed the address. You get a mail with a link.",
+    confirm_offer: "Programs that ask for confirmed addresses find your certificate by an address once you have confirmed it. You get a mail with a link.",
+    confirm_found_by_all: "Searches on this server find your certificate by each address in it, confirmed or not.",
     confirm_send: "Send the mails",
 
     // Statistics.
@@ -279,6 +285,10 @@ pub(crate) static ENGLISH: Texts = Texts {
     malformed_advice: "A certificate as text starts with “-----BEGIN PGP PUBLIC KEY BLOCK-----”. Send all of its lines.",
     forbidden_title: "Access denied",
     forbidden_advice: "The operator of this server does not offer this to everybody.",
+    damaged_title: "The storage of this server failed",
+    damaged_advice: "The copy on this server is damaged, or its disk has a fault. A new try does not help. Other keyservers may have the certificate. The operator finds the cause in the log of the server.",
+    full_title: "The disk of this server is full",
+    full_advice: "Your upload was not stored, because the server has no more room for it. Searches still work. Use another keyserver, or tell the operator.",
     unavailable_title: "Temporarily unavailable",
     unavailable_advice: "The server cannot answer this at the moment. Try again in a few minutes.",
 };

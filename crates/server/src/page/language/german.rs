@@ -114,12 +114,17 @@ pub(crate) static GERMAN: Texts = Texts {
     further: |n| format!("{} weitere", grouped(n, '.')),
     older_parts: |n| {
         if n == 1 {
-            "1 weiterer Teil, in Gebrauch oder beendet".into()
+            "1 weiterer Teil, jetzt nicht benutzbar".into()
         } else {
-            format!("{} weitere Teile, in Gebrauch oder beendet", grouped(n, '.'))
+            format!("{} weitere Teile, jetzt nicht benutzbar", grouped(n, '.'))
         }
     },
-    invalid_means: "Auf keinem Teil dieses Zertifikats ist eine gute Signatur des Besitzers bekannt. Es ist nicht benutzbar.",
+    other_parts: |n| {
+        if n == 1 { "1 weiterer Teil".into() } else { format!("{} weitere Teile", grouped(n, '.')) }
+    },
+    invalid_means: "Dieses Zertifikat ist nicht benutzbar: Auf dem Hauptschlüssel und den Benutzerkennungen ist keine gute Signatur des Besitzers bekannt, die jetzt zählt.",
+    signed_ahead_means: "Die Signaturen des Besitzers auf diesem Zertifikat haben ein Datum in der Zukunft. Vorher benutzen Programme es nicht:",
+    signed_before_means: "Die Signaturen des Besitzers auf diesem Zertifikat sind älter als sein Schlüssel. Programme erkennen sie nicht an.",
     future_means: "Das Datum dieses Zertifikats liegt in der Zukunft. Vorher benutzen Programme es nicht.",
     no_encryption_means: "An dieses Zertifikat kann jetzt nichts verschlüsselt werden: Die Schlüssel dafür sind abgelaufen oder widerrufen. Bitten Sie den Besitzer um eine neuere Fassung.",
     user_ids: "Benutzerkennungen",
@@ -181,7 +186,8 @@ pub(crate) static GERMAN: Texts = Texts {
     report_refused_says: "Diese wurden nicht angenommen, aus diesen Gründen.",
     back_to_upload: "Noch eines hochladen",
     confirm_heading: "Adressen bestätigen",
-    confirm_offer: "Programme, die diesen Server nach einer Adresse fragen, finden Ihr Zertifikat, sobald Sie die Adresse bestätigt haben. Sie bekommen eine Mail mit einem Link.",
+    confirm_offer: "Programme, die nach bestätigten Adressen fragen, finden Ihr Zertifikat unter einer Adresse, sobald Sie sie bestätigt haben. Sie bekommen eine Mail mit einem Link.",
+    confirm_found_by_all: "Suchen auf diesem Server finden Ihr Zertifikat unter jeder Adresse darin, bestätigt oder nicht.",
     confirm_send: "Mails senden",
 
     // Statistics.
@@ -281,6 +287,10 @@ pub(crate) static GERMAN: Texts = Texts {
     malformed_advice: "Ein Zertifikat als Text beginnt mit „-----BEGIN PGP PUBLIC KEY BLOCK-----“. Senden Sie es ganz, mit allen Zeilen.",
     forbidden_title: "Das ist Ihnen nicht zugänglich",
     forbidden_advice: "Der Betreiber dieses Servers hat es geschlossen.",
+    damaged_title: "Der Speicher dieses Servers ist gestört",
+    damaged_advice: "Die Kopie auf diesem Server ist beschädigt, oder seine Platte hat einen Fehler. Ein neuer Versuch hilft nicht. Andere Schlüsselserver haben das Zertifikat vielleicht. Der Betreiber findet die Ursache im Log des Servers.",
+    full_title: "Die Platte dieses Servers ist voll",
+    full_advice: "Was Sie hochgeladen haben, wurde nicht gespeichert, weil der Server keinen Platz dafür hat. Suchen gehen weiterhin. Nehmen Sie einen anderen Schlüsselserver, oder sagen Sie es dem Betreiber.",
     unavailable_title: "Gerade nicht",
     unavailable_advice: "Der Server kann das im Moment nicht beantworten. Versuchen Sie es in einigen Minuten wieder.",
 };
