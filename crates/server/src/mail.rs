@@ -221,7 +221,11 @@ impl Mails {
             match tokio::time::timeout(TIMEOUT, transport.send(message)).await {
                 Ok(Ok(_)) => Ok(Answered::Taken),
                 Ok(Err(error)) => refused(error, letter.address),
-                Err(_) => Err(MailError::Silent),
+                Err(_) => {
+                    // The next mail has another connection, since this one waits for its answer.
+                    self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    Err(MailError::Silent)
+                }
             }
         };
         send.await.inspect_err(|error| {

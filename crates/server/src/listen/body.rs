@@ -37,13 +37,24 @@ const WAIT_SHARE: u32 = 8;
 pub(super) async fn whole(
     http: &Http,
     room: &mut Room,
-    mut body: Incoming,
+    body: Incoming,
     announced: Option<&http::HeaderValue>,
     time: Duration,
 ) -> Result<Bytes, Refusal> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
+    // On its own, so that connections without a body do not keep the memory for one.
+    Box::pin(read(http, room, body, announced, time)).await
+}
+
+async fn read(
+    http: &Http,
+    room: &mut Room,
+    mut body: Incoming,
+    announced: Option<&http::HeaderValue>,
+    time: Duration,
+) -> Result<Bytes, Refusal> {
     let max = http.body_bytes;
     let too_large =
         || Refusal::TooLarge(format!("the body of a request may have at most {max} bytes"));
