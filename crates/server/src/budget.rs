@@ -23,6 +23,10 @@ const MODEST: usize = 64 << 10;
 /// The time after which a request that waits for room looks again.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// The holders of room that are told each time, those first that have listened for longest. To tell all would end more requests
+/// than are in the way, and what these leave to the allocator counts for no budget.
+const TOLD: usize = 4;
+
 /// A number of octets, and who holds how many of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Arc<Shared>);
@@ -129,13 +133,14 @@ impl Room {
             .await
     }
 
-    /// Waits until somebody waits for room of this budget.
+    /// Waits until somebody waits for room of this budget, and it is the turn of this holder to make some.
     pub(crate) async fn wanted(&self) {
-        // A notification after this line is not lost.
-        let wanted = self.budget.0.wanted.notified();
-        let is_wanted = self.budget.lock().waiting > 0;
-        if !is_wanted {
-            wanted.await;
+        loop {
+            self.budget.0.wanted.notified().await;
+            // A notification that nobody took may be an old one.
+            if self.budget.lock().waiting > 0 {
+                return;
+            }
         }
     }
 
@@ -154,6 +159,7 @@ impl Room {
                 Err(_) => return Err(Refusal::Busy),
             }
             waiting.get_or_insert_with(|| Waiting::begin(&self.budget));
+            (0..TOLD).for_each(|_| self.budget.0.wanted.notify_one());
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -196,7 +202,6 @@ impl Room {
 impl Waiting {
     fn begin(budget: &Budget) -> Self {
         budget.lock().waiting += 1;
-        budget.0.wanted.notify_waiters();
         Self(budget.clone())
     }
 }

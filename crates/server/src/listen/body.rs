@@ -19,6 +19,10 @@ const AHEAD_BYTES: usize = 16 << 10;
 /// The octets up to which a body may stall until its time is over. Room for a longer body is taken in steps of as many.
 const SHORT_BYTES: usize = 64 << 10;
 
+/// The announced length up to which a body that is not short takes room for all of it: what a growing buffer leaves behind counts
+/// for no budget, and the allocator keeps it for a while.
+const MODERATE_BYTES: usize = 1 << 20;
+
 /// A body has stalled if it has not grown by a sixteenth within a tenth of its time. A body that comes steadily never stalls:
 /// even its last sixteenth takes no more than a sixteenth of the time.
 const GROWTH_SHARE: usize = 16;
@@ -99,10 +103,13 @@ async fn read(
 }
 
 /// The octets for which a body of a length takes room. These are at most an eighth more, rounded up to a step, so that a growing
-/// body is not copied too often. A short body takes at most twice its length. No body takes more than `most`.
+/// body is not copied too often. A short body takes at most twice its length, and one with a moderate announced length takes room
+/// once for all of it. No body takes more than `most`.
 fn capacity(length: usize, most: usize) -> usize {
     let capacity = if length <= SHORT_BYTES {
         length.next_power_of_two()
+    } else if most <= MODERATE_BYTES {
+        most
     } else {
         length.saturating_add(length / 8).next_multiple_of(SHORT_BYTES)
     };

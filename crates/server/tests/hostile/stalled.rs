@@ -51,9 +51,15 @@ fn stalled_uploads_of_many_networks_leave_room_for_an_honest_one() {
     assert_eq!(reply.status, 200, "{}", reply.text());
     // The stalled uploads had more time of their own.
     assert!(began.elapsed() < time / 2, "{:?}", began.elapsed());
-    assert_eq!(status(&mut stalled[0]), "HTTP/1.1 408");
     short.write_all(&[b'a'; 10_000]).unwrap();
     assert_eq!(status(&mut short), "HTTP/1.1 422");
+    // Some of the stalled ones have made room.
+    let mut said = [0; 12];
+    let ended = stalled.iter_mut().filter(|stream| {
+        stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        stream.read_exact(&mut said).is_ok() && said == *b"HTTP/1.1 408"
+    });
+    assert!((1..=8).contains(&ended.count()));
 }
 
 #[test]
