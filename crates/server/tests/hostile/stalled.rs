@@ -55,9 +55,9 @@ fn stalled_uploads_of_many_networks_leave_room_for_an_honest_one() {
     assert_eq!(status(&mut short), "HTTP/1.1 422");
     // Some of the stalled ones have made room.
     let mut said = [0; 12];
-    let ended = stalled.iter_mut().filter(|stream| {
+    let ended = stalled.iter_mut().filter_map(|stream| {
         stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-        stream.read_exact(&mut said).is_ok() && said == *b"HTTP/1.1 408"
+        stream.read_exact(&mut said).ok().filter(|()| said == *b"HTTP/1.1 408")
     });
     assert!((1..=8).contains(&ended.count()));
 }
