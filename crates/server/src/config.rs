@@ -670,7 +670,7 @@ fn invalid(key: &'static str, what: impl Into<String>) -> Result<(), ConfigError
 }
 
 /// Refuses a value below `least`.
-fn at_least<T: PartialOrd + std::fmt::Display>(
+fn at_least<T: Copy + PartialOrd + std::fmt::Display>(
     key: &'static str,
     value: T,
     least: T,

@@ -476,7 +476,7 @@ mod tests {
     fn the_memory_of_a_reply_is_taken_before_it_is_used() {
         let budget = Budget::default();
         let mut reply = reply(&budget, 1);
-        let list = list(1, &[&[7; MAX - 8]]);
+        let list = list(1, &[&vec![7; MAX - 8]]);
         for part in list.chunks(1000) {
             assert!(matches!(reply.take(part), Ok(Next::Read)));
             assert!(reply.bytes.capacity() <= budget.taken(), "{}", reply.bytes.capacity());
@@ -492,7 +492,7 @@ mod tests {
     fn a_reply_above_the_limit_is_cut_behind_a_certificate() {
         let budget = Budget::default();
         let mut reply = reply(&budget, 9);
-        let mut large = list(3, &[b"one", b"two", &[0; MAX]]);
+        let mut large = list(3, &[b"one", b"two", &vec![0; MAX]]);
         large.truncate(100);
         assert!(matches!(reply.take(&large), Ok(Next::Large)));
         reply.is_cut = true;

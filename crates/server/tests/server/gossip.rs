@@ -316,7 +316,7 @@ fn an_endless_reply_ends_the_exchange_after_few_requests() {
     let certs = generated(20);
     let invented = (0..100u8).map(|n| Digest([n; 16]));
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().chain(invented).collect();
-    let garbage = [&1_000_000u32.to_be_bytes()[..], &[0; 1_000_000]].concat();
+    let garbage = [&1_000_000u32.to_be_bytes()[..], &vec![0; 1_000_000]].concat();
     let endless: [(&[u8], &str); 3] = [
         // Certificates without octets, and then more of them than were requested.
         (&[0; 4096], "not a list"),
