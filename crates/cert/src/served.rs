@@ -711,8 +711,8 @@ fn has_readable_subpackets(area: &[u8]) -> bool {
                 })
             }
             23 | 27 | 29 | 30 => !body.is_empty(),
-            // The algorithms and digest of a signature that is signed.
-            31 => body.len() > 2,
+            // The algorithms and digest of a signature that is signed. The shortest digest has 16 octets.
+            31 => body.len() >= 18,
             // Back signatures do not belong into signatures of others.
             EMBEDDED_SIGNATURE => false,
             ISSUER_FINGERPRINT => {

@@ -206,11 +206,11 @@ fn odd_subpackets_of_strangers_are_not_served() {
         (27, &[][..], false, false),
         (23, &[], false, false),
         (30, &[], false, false),
-        (31, &[1, 8], false, false),
+        (31, &[1, 8, 7, 7, 7, 7, 7, 7, 7, 7], false, false),
         (99, &[1], true, false),
         (99, &[1], false, true),
         (27, &[1], false, true),
-        (31, &[1, 8, 7], false, true),
+        (31, &[1; 34], false, true),
     ] {
         let made = sign(tag, body, critical);
         let cert = served(&with(&owner, [made.clone()]), &[&stranger], 1000);

@@ -290,7 +290,8 @@ pub(crate) async fn sole(
 fn judging(serving: Serving) -> Judging {
     match serving.third_party {
         ThirdParty::Verified => Judging::All { unranked: serving.foreign_signatures },
-        ThirdParty::All | ThirdParty::Revocations => Judging::Own,
+        ThirdParty::Revocations => Judging::All { unranked: usize::MAX },
+        ThirdParty::All => Judging::Own,
     }
 }
 
@@ -489,7 +490,8 @@ const OWN: Serving =
 
 /// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
 pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<Cert>, Refusal> {
-    let Some(Stored { cert, verdicts }) = readable(store, row, Judging::Own).await? else {
+    // Which revocations in the name of a revoker are genuine decides which are given out.
+    let Some(Stored { cert, verdicts }) = readable(store, row, judging(OWN)).await? else {
         return Ok(None);
     };
     let cert = cert.served(&verdicts, OWN).unwrap_or(cert);

@@ -183,6 +183,30 @@ fn a_mail_without_an_answer_does_not_hold_up_others() {
 }
 
 #[test]
+fn revocations_by_named_revokers_are_given_out() {
+    let site = Site::start(config(9));
+    let revoker = make(&["revoker"]);
+    let key = revoker.primary_key().key();
+    let named =
+        sequoia_openpgp::types::RevocationKey::new(key.pk_algo(), revoker.fingerprint(), false);
+    let builder = openpgp::cert::CertBuilder::new().add_userid("alice");
+    let (alice, _) = builder.set_revocation_keys(vec![named]).generate().unwrap();
+    let revocation = openpgp::cert::CertRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::KeyCompromised, b"")
+        .unwrap()
+        .build(&mut crate::site::signer(&revoker), &alice, None)
+        .unwrap();
+    let revoked = alice.clone().insert_packets(revocation).unwrap().0;
+    let path = format!("/vks/v1/by-fingerprint/{}", alice.fingerprint().to_hex());
+    // The revoker comes later.
+    for cert in [&revoked, &revoker] {
+        assert_eq!(site.upload(cert).status, 200);
+        let given = openpgp::Cert::from_bytes(&site.get(&path).body).unwrap();
+        assert_eq!(given.primary_key().other_revocations().count(), 1);
+    }
+}
+
+#[test]
 fn an_address_is_found_once_its_owner_has_confirmed_it() {
     let mails = MailServer::start(&[]);
     let site = site(&mails);
