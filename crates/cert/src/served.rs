@@ -260,7 +260,6 @@ impl Cert {
                 ThirdParty::Revocations => is_designated,
             }
         });
-        drop_revocations_of_nothing(&mut foreign);
         // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them. Of others with
         // the same numbers, the best is served. Which of the revocations by an unknown revoker are genuine is not known.
         if !all_fit(&foreign, serving.foreign_signatures) || has_twins(&owners, &foreign) {
@@ -272,6 +271,8 @@ impl Cert {
             let mut counts = [0; CLASSES];
             foreign.retain(|one| one.counts_within(&mut counts, serving.foreign_signatures));
         }
+        // Behind the limit, which may have left a certification out.
+        drop_revocations_of_nothing(&mut foreign);
         for one in &foreign {
             if let Some((at, part)) = hints.of_other(one) {
                 parts[at] = part;
@@ -676,6 +677,9 @@ fn put_designated_first(
 /// cannot check.
 fn drop_revocations_of_nothing(foreign: &mut Vec<Foreign<'_>>) {
     let is_revocation = |one: &Foreign<'_>| one.signature.kind == kind::CERTIFICATION_REVOCATION;
+    if !foreign.iter().any(is_revocation) {
+        return;
+    }
     let others = foreign.iter().filter(|one| !is_revocation(one));
     let certified: HashSet<(usize, KeyId)> =
         others.flat_map(|one| named(&one.variants).into_iter().map(|id| (one.at, id))).collect();
