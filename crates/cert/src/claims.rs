@@ -74,17 +74,15 @@ enum Claimed {
 /// What is known of a signature if it is a certification in the name of a key.
 fn claim(body: &[u8], verdict: Verdict, id: KeyId) -> Option<Claimed> {
     let signature = Signature::parse(body)?;
-    if !kind::CERTIFICATION.contains(&signature.kind) {
+    let is_other = verdict.is_by_others() || verdict == Verdict::Unchecked;
+    if !is_other || !kind::CERTIFICATION.contains(&signature.kind) || !signature.may_be_by(id) {
         return None;
     }
-    let is_plain = signature.sole_issuer() == Some(id);
-    match verdict {
-        Verdict::Certified if is_plain => Some(Claimed::Verified),
-        verdict if !verdict.is_by_others() && verdict != Verdict::Unchecked => None,
-        _ if is_plain => Some(Claimed::Plain),
-        _ if signature.signed_issuer.is_some() => None,
-        _ => signature.issuers().iter().any(|&(issuer, _)| issuer == id).then_some(Claimed::Mixed),
-    }
+    Some(match signature.sole_issuer() {
+        Some(_) if verdict == Verdict::Certified => Claimed::Verified,
+        Some(_) => Claimed::Plain,
+        None => Claimed::Mixed,
+    })
 }
 
 impl Claims {

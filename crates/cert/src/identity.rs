@@ -34,10 +34,7 @@ pub(crate) struct Variant<'a> {
 impl Variant<'_> {
     /// Whether the packet names a key as the issuer, alone or beside others.
     pub(crate) fn names(&self, id: KeyId) -> bool {
-        self.signature.is_some_and(|signature| match signature.signed_issuer {
-            Some(issuer) => issuer == id,
-            None => signature.issuers().iter().any(|&(issuer, _)| issuer == id),
-        })
+        self.signature.is_some_and(|signature| signature.may_be_by(id))
     }
 
     /// Whether the packet names a key as the only issuer.

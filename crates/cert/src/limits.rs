@@ -389,7 +389,9 @@ impl Cert {
                 }
             }
             self.verify_others(&mut parts, issuers, &mut left);
-            self.rank_certified(&mut parts, issuers, &mut left);
+            if others_exceed(&parts, limits.foreign_signatures) {
+                self.rank_certified(&mut parts, issuers, &mut left);
+            }
             time.take(&left);
         }
         parts.iter_mut().for_each(Part::attest);
@@ -431,8 +433,8 @@ impl Cert {
 
     /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components that the owner has
     /// signed, that one of the `issuers` made, as was verified. One that has this verdict already, and names its issuer in the
-    /// octets that are signed, keeps it if there is such a key. If there are more of them than `unranked` admits, as
-    /// [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
+    /// octets that are signed, keeps it if there is such a key. If there are more signatures of other keys than `unranked`
+    /// admits, as [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
     ///
     /// `verdicts` are those on all signatures, in canonical order. The cost is that of verifying each signature that does
     /// not have the verdict, and at most 0.3 s by the model of [`Self::cost`]: a few thousand usual signatures. Signatures
@@ -455,11 +457,7 @@ impl Cert {
         }
         let mut left = CERTIFIED;
         self.verify_others(&mut parts, issuers, &mut left);
-        let mut counts = [0; CLASSES];
-        for candidate in parts.iter().flat_map(|part| &part.candidates) {
-            counts[candidate.size_class] += usize::from(candidate.verdict == Verdict::Certified);
-        }
-        if (0..CLASSES).any(|class| counts[class] > admitted(unranked, class)) {
+        if others_exceed(&parts, unranked) {
             self.rank_certified(&mut parts, issuers, &mut left);
         }
         let mut judged: HashMap<usize, Verdict> = HashMap::new();
@@ -935,11 +933,9 @@ fn revokers(parts: &[Part<'_>], which: impl Fn(Verdict) -> bool) -> Revokers {
 
 /// Whether it matters which of the signatures of other keys can be verified.
 fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
-    let mut count = [0; CLASSES];
     for part in parts {
         let mut by: HashMap<KeyId, usize> = HashMap::new();
         for candidate in part.candidates.iter().filter(|c| c.verdict.is_by_others()) {
-            count[candidate.size_class] += 1;
             if candidate.variants.0.len() > limits.variants {
                 return true;
             }
@@ -955,9 +951,17 @@ fn must_rank(parts: &[Part<'_>], limits: &Limits, revokers: &Revokers) -> bool {
             }
         }
     }
-    count.iter().enumerate().any(|(class, &count)| {
-        count > admitted(limits.foreign_signatures.min(limits.foreign_unranked), class)
-    })
+    others_exceed(parts, limits.foreign_signatures.min(limits.foreign_unranked))
+}
+
+/// Whether there are more signatures of other keys than a limit admits, so that their order matters.
+fn others_exceed(parts: &[Part<'_>], limit: usize) -> bool {
+    let mut counts = [0; CLASSES];
+    let candidates = parts.iter().flat_map(|part| &part.candidates);
+    for candidate in candidates.filter(|candidate| candidate.verdict.is_by_others()) {
+        counts[candidate.size_class] += 1;
+    }
+    counts.iter().enumerate().any(|(class, &count)| count > admitted(limit, class))
 }
 
 /// Drops packets with long hints of signatures that the owner did not make, so that the number of signatures bounds the

@@ -275,6 +275,14 @@ impl<'a> Signature<'a> {
         })
     }
 
+    /// Whether a key may be the issuer: it is the one in the octets that are signed, or else one of those that the packet names.
+    pub(crate) fn may_be_by(&self, id: KeyId) -> bool {
+        match self.signed_issuer {
+            Some(issuer) => issuer == id,
+            None => self.issuers().iter().any(|&(issuer, _)| issuer == id),
+        }
+    }
+
     /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another key can have its key ID.
     pub(crate) fn excludes(&self, tried: impl FnOnce() -> Fingerprint) -> bool {
         let mut named = self.signed_fingerprints().peekable();
