@@ -1,15 +1,15 @@
 //! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner named.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use sequoia_openpgp as openpgp;
 
 use openpgp::cert::CertBuilder;
-use openpgp::crypto::KeyPair;
-use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
@@ -18,8 +18,9 @@ use talaria_cert::{
     Verification, verdicts,
 };
 
-/// When the certificates were made, in seconds since 1970, and a day later.
-const MADE: u32 = 1_700_000_000;
+use common::{MADE, at, builder, judged, key, signer};
+
+/// A day after the certificates were made.
 const NOW: u32 = MADE + 86_400;
 
 /// What strangers and the owner may offer.
@@ -32,22 +33,6 @@ struct Pool {
     revocations: Vec<usize>,
     /// A friend, whom the owner has certified, somebody else, and the revoker.
     issuers: [(Cert, Vec<Verdict>); 3],
-}
-
-fn at(seconds: u32) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
-}
-
-fn key(name: &str) -> openpgp::Cert {
-    CertBuilder::new().set_creation_time(at(MADE)).add_userid(name).generate().unwrap().0
-}
-
-fn signer(cert: &openpgp::Cert) -> KeyPair {
-    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
-}
-
-fn builder(kind: SignatureType, second: u32) -> SignatureBuilder {
-    SignatureBuilder::new(kind).set_signature_creation_time(at(MADE + second)).unwrap()
 }
 
 fn body(signature: &Signature) -> Vec<u8> {
@@ -145,10 +130,7 @@ fn pool() -> Pool {
         Cert::parse(&[on.to_vec().unwrap(), said].concat()).unwrap()
     };
     let revoker = Cert::parse(&revoker.to_vec().unwrap()).unwrap();
-    let issuers = [says(&friend, 0), says(&known, 1), revoker].map(|cert| {
-        let judged = verdicts(&[&cert], Verification::Full).remove(0);
-        (cert, judged)
-    });
+    let issuers = [says(&friend, 0), says(&known, 1), revoker].map(judged);
     Pool { base, offers, revocations, issuers }
 }
 
@@ -225,11 +207,7 @@ fn finding_out_whom_the_owner_certified_is_a_part_of_the_cost() {
             let claims = (1..=claims).flat_map(|n| packet(Tag::SIGNATURE, &forged(&made, n)));
             Cert::parse(&friend.to_vec().unwrap().into_iter().chain(claims).collect::<Vec<u8>>())
         });
-        let judge = |cert| {
-            let judged = verdicts(&[&cert], Verification::Full).remove(0);
-            (cert, judged)
-        };
-        with_claims.map(|cert| judge(cert.unwrap())).collect()
+        with_claims.map(|cert| judged(cert.unwrap())).collect()
     };
     let judged = verdicts(&[&whole], Verification::Full).remove(0);
     let limits = Limits { foreign_signatures: 4, ..Limits::default() };

@@ -1,34 +1,19 @@
 //! What strangers with keys of their own really sign on a certificate, and in whose name; and what an owner signs with a wrong
 //! clock.
 
-use std::time::{Duration, SystemTime};
+mod common;
 
 use sequoia_openpgp as openpgp;
 
 use openpgp::cert::CertBuilder;
-use openpgp::crypto::KeyPair;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::signature::subpacket::{Subpacket, SubpacketTag, SubpacketValue};
 use openpgp::packet::{Signature, UserID};
 use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
-use talaria_cert::{
-    Cert, Serving, Summary, Tag, ThirdParty, Validity, Verdict, Verification, verdicts,
-};
+use talaria_cert::{Cert, Serving, Summary, Tag, ThirdParty, Validity, Verdict};
 
-const MADE: u32 = 1_700_000_000;
-
-fn at(seconds: u32) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
-}
-
-fn key(name: &str) -> openpgp::Cert {
-    CertBuilder::new().set_creation_time(at(MADE)).add_userid(name).generate().unwrap().0
-}
-
-fn signer(cert: &openpgp::Cert) -> KeyPair {
-    cert.primary_key().key().clone().parts_into_secret().unwrap().into_keypair().unwrap()
-}
+use common::{MADE, at, builder, judged, key, signer};
 
 fn user_id(cert: &openpgp::Cert) -> UserID {
     cert.userids().next().unwrap().userid().clone()
@@ -36,9 +21,7 @@ fn user_id(cert: &openpgp::Cert) -> UserID {
 
 /// A signature of a type in the name of some keys, which the hashed area does not have.
 fn in_the_name_of(kind: SignatureType, names: &[&openpgp::Cert], second: u32) -> SignatureBuilder {
-    let builder =
-        SignatureBuilder::new(kind).set_signature_creation_time(at(MADE + second)).unwrap();
-    let builder = builder.modify_unhashed_area(|mut area| {
+    let builder = builder(kind, second).modify_unhashed_area(|mut area| {
         for name in names {
             area.add(Subpacket::new(SubpacketValue::Issuer(name.keyid()), false)?)?;
         }
@@ -57,11 +40,6 @@ fn with(of: &openpgp::Cert, signatures: impl IntoIterator<Item = Signature>) -> 
     let packets = signatures.into_iter().map(openpgp::Packet::from);
     let cert = of.clone().insert_packets(packets).unwrap().0;
     Cert::parse(&cert.to_vec().unwrap()).unwrap()
-}
-
-fn judged(cert: Cert) -> (Cert, Vec<Verdict>) {
-    let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
-    (cert, verdicts)
 }
 
 /// The certificate as clients get it from a server that has others, with at most so many signatures of other keys.
@@ -193,8 +171,7 @@ fn a_revocation_of_a_certification_that_is_not_here_is_not_served() {
 fn odd_subpackets_of_strangers_are_not_served() {
     let [owner, stranger] = ["Olga", "Stranger"].map(key);
     let sign = |tag: u8, body: &[u8], critical| {
-        let builder = SignatureBuilder::new(SignatureType::PositiveCertification);
-        let builder = builder.set_signature_creation_time(at(MADE + 1)).unwrap();
+        let builder = builder(SignatureType::PositiveCertification, 1);
         let value = SubpacketValue::Unknown { tag: SubpacketTag::from(tag), body: body.to_vec() };
         let builder = builder.modify_hashed_area(|mut area| {
             area.add(Subpacket::new(value, critical)?)?;
@@ -229,9 +206,7 @@ fn a_hard_revocation_counts_although_its_date_is_ahead() {
         (KeyRetired, Validity::Valid),
         (KeySuperseded, Validity::Valid),
     ] {
-        let revocation = SignatureBuilder::new(SignatureType::KeyRevocation)
-            .set_signature_creation_time(at(now + 100_000))
-            .unwrap()
+        let revocation = builder(SignatureType::KeyRevocation, 101_000)
             .set_reason_for_revocation(reason, b"")
             .unwrap()
             .sign_direct_key(&mut signer(&owner), Some(owner.primary_key().key()))
