@@ -18,8 +18,8 @@ use crate::hash::sha256;
 use crate::verify::mpi;
 use crate::{KeyId, Signature};
 
-/// The most bits of a number in a signature that other programs read, as in GnuPG.
-pub(crate) const NUMBER_BITS_MAX: usize = 16_384;
+/// The most bits of a number in a key or a signature that other programs read, as in GnuPG.
+pub const NUMBER_BITS_MAX: usize = 16_384;
 
 /// One packet of a signature.
 #[derive(Clone, Copy, Debug)]

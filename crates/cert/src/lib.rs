@@ -78,6 +78,7 @@ pub use error::{Reason, Reject};
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;
+pub use identity::NUMBER_BITS_MAX;
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::{DESIGNATED_MAX, Issuers, Limits, TimeForOthers};
 pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
@@ -85,7 +86,7 @@ pub use peer::Peer;
 pub use query::{Matcher, Query, QueryError};
 pub use redaction::{Redacted, Redaction};
 pub use revoker::{DesignatedRevocation, RevokerState};
-pub use served::{Serving, ThirdParty};
+pub use served::{Serving, ThirdParty, USER_ID_BYTES_MAX};
 pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
 pub use summary::{

@@ -70,9 +70,11 @@ pub struct Serving {
     pub attributes: bool,
 }
 
-/// Maximum bytes of an area of subpackets, of a user ID and of a key that GnuPG reads.
+/// Maximum bytes of a user ID that GnuPG reads. A longer one is not served.
+pub const USER_ID_BYTES_MAX: usize = 2048;
+
+/// Maximum bytes of an area of subpackets and of a key that GnuPG reads.
 const AREA_BYTES_MAX: usize = 10_000;
-const USER_ID_BYTES_MAX: usize = 2048;
 const KEY_BYTES_MAX: usize = 256 << 10;
 
 /// Maximum number of back signatures that are tried in one area of subpackets. Real ones have one, seldom two.

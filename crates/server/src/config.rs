@@ -825,7 +825,7 @@ fn not_a_host(text: &str) -> String {
 }
 
 /// The host and the port of `host:port`. An IPv6 address may have brackets.
-fn host_and_port(text: &str) -> Option<(&str, u16)> {
+pub(crate) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let port = port.parse().ok().filter(|port| *port > 0)?;

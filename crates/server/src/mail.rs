@@ -20,7 +20,7 @@ use talaria_cert::Fingerprint;
 use tokio::sync::Semaphore;
 
 use crate::answer::Refusal;
-use crate::config::{Config, Vks};
+use crate::config::{Config, Vks, host_and_port};
 use crate::network::Network;
 
 /// Mails to one address within [`WINDOW`].
@@ -430,12 +430,8 @@ fn transport(
 ) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
     let vks = &config.vks;
     let unusable = |key, what: String| MailError::Config { key, what };
-    let (host, port) = vks
-        .smtp
-        .rsplit_once(':')
-        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
+    let (host, port) = host_and_port(&vks.smtp)
         .ok_or_else(|| unusable("smtp", format!("{} is not host:port", vks.smtp)))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
     let parameters = || {
         TlsParameters::new(host.to_owned())
             .map_err(|error| unusable("smtp_security", error.to_string()))

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{
-    Address, Cert, Fingerprint, Serving, Summary, ThirdParty, UserIdContent, kind, user_id,
+    Address, Cert, Fingerprint, NUMBER_BITS_MAX, Serving, Summary, ThirdParty, USER_ID_BYTES_MAX,
+    UserIdContent, kind, user_id,
 };
 
 use crate::answer::{Pieces, Refusal};
@@ -424,9 +425,6 @@ enum Known {
     InCertificate,
 }
 
-/// Bits of a key above which other programs may not read it.
-const KEY_BITS_MAX: u16 = 16_384;
-
 /// What the summary of a certificate says about [`served`]. `confirmed` has the confirmed addresses if no others are shown.
 fn by_summary(summary: &Summary, confirmed: Option<&[Address]>) -> Known {
     let may_be_shown = |text: &[u8]| {
@@ -440,11 +438,11 @@ fn by_summary(summary: &Summary, confirmed: Option<&[Address]>) -> Known {
         if may_be_shown(text) {
             // Other programs do not read a longer one.
             let is_bound = user_id.created > 0 || user_id.expires > 0 || user_id.revoked;
-            has_bound |= is_bound && text.len() <= SEARCH_BYTES_MAX;
+            has_bound |= is_bound && text.len() <= USER_ID_BYTES_MAX;
             has_any = true;
         }
     }
-    if summary.primary.bits > KEY_BITS_MAX {
+    if usize::from(summary.primary.bits) > NUMBER_BITS_MAX {
         Known::InCertificate
     } else if has_bound || summary.primary.revoked || summary.fingerprint().version() > 4 {
         Known::Given
