@@ -10,7 +10,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{env, iter};
 
-use self::source::{check_restored, many_files, octets, one_file};
+pub(crate) use self::source::many_files;
+use self::source::{check_restored, octets, one_file};
 use self::tool::{PROFILES, Place, Tool};
 use crate::measure::{Cost, median, version};
 use crate::table::{Cell, Table, grouped};

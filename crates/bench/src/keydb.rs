@@ -280,7 +280,7 @@ pub fn run(options: &KeydbOptions, out: &mut dyn Write) -> Result<Table, BenchEr
 }
 
 /// Writes a keyring.
-fn ring(path: &Path, certs: &[Cert]) -> Result<PathBuf, BenchError> {
+pub(crate) fn ring(path: &Path, certs: &[Cert]) -> Result<PathBuf, BenchError> {
     let bytes: Vec<&[u8]> = certs.iter().map(Cert::as_bytes).collect();
     fs::write(path, bytes.concat()).map_err(BenchError::io("write", path))?;
     Ok(path.to_owned())

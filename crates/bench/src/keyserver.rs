@@ -12,7 +12,7 @@ mod dump;
 mod gossip;
 mod queries;
 mod server;
-mod sks;
+pub(crate) mod sks;
 mod trees;
 mod uploads;
 

@@ -17,6 +17,7 @@ mod page;
 mod peers;
 mod pictures;
 pub mod plot;
+pub mod ratios;
 pub mod report;
 mod results;
 pub mod scale;

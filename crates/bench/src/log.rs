@@ -98,6 +98,14 @@ struct Run {
     syncs: Option<u64>,
 }
 
+impl Run {
+    fn both(self) -> Cost {
+        let mut sum = self.first;
+        sum.add(self.second);
+        sum
+    }
+}
+
 /// A way to sign, store, verify and read back updates.
 enum Way {
     /// talaria, with one commit for all updates.
@@ -127,6 +135,19 @@ impl Way {
 
     fn is_slow(&self) -> bool {
         matches!(self, Self::Gpg(_) | Self::Git(_))
+    }
+
+    /// Runs it in a new folder, which goes.
+    fn run_anew(
+        &self,
+        count: usize,
+        folder: &Path,
+        author: &mut Author,
+    ) -> Result<Run, BenchError> {
+        fs::create_dir_all(folder).map_err(BenchError::io("make", folder))?;
+        let run = self.run(count, folder, author)?;
+        fs::remove_dir_all(folder).map_err(BenchError::io("remove", folder))?;
+        Ok(run)
     }
 
     fn run(&self, count: usize, folder: &Path, author: &mut Author) -> Result<Run, BenchError> {
@@ -162,6 +183,32 @@ fn update(number: usize) -> Update {
             format!("field-{}", number / OBJECTS % FIELDS),
             Value::String(value(number)),
         ),
+    }
+}
+
+/// The updates beside the loop over libsodium, each signed and with one sync at each node.
+pub(crate) struct Pair {
+    folder: PathBuf,
+    updates: usize,
+    author: Author,
+    peer: Way,
+}
+
+impl Pair {
+    /// `None` without a C compiler or libsodium.
+    pub(crate) fn new(folder: &Path, updates: usize) -> Result<Option<Self>, BenchError> {
+        let Some(peer) = Loop::compile(folder)? else { return Ok(None) };
+        let (folder, peer) = (folder.join("pair"), Way::Libsodium(peer, "once"));
+        Ok(Some(Self { folder, updates, author: Author::new()?, peer }))
+    }
+
+    pub(crate) fn talaria(&mut self) -> Result<Cost, BenchError> {
+        let ours = Way::Talaria(Signing::Each);
+        ours.run_anew(self.updates, &self.folder, &mut self.author).map(Run::both)
+    }
+
+    pub(crate) fn libsodium(&mut self) -> Result<Cost, BenchError> {
+        self.peer.run_anew(self.updates, &self.folder, &mut self.author).map(Run::both)
     }
 }
 
@@ -416,7 +463,7 @@ impl Gpg {
             let file = one.join(number.to_string());
             write(&file, value(number).as_bytes())?;
             let file = file.display();
-            add(&mut first, self.popen(&format!("-o {file}.sig -b {file}")).measure()?);
+            first.add(self.popen(&format!("-o {file}.sig -b {file}")).measure()?);
         }
         first.user_s += self.agent_s() - agent;
         for number in 0..count {
@@ -426,7 +473,7 @@ impl Gpg {
             fs::copy(one.join(format!("{number}.sig")), &signature)
                 .map_err(BenchError::io("write", &signature))?;
             let verify = format!("--verify {} {}", signature.display(), to.display());
-            add(&mut second, self.popen(&verify).measure()?);
+            second.add(self.popen(&verify).measure()?);
             let read = fs::read(&to).map_err(BenchError::io("read", &to))?;
             assert_eq!(read, value(number).as_bytes(), "a value came back changed");
         }
@@ -469,22 +516,19 @@ impl Gpg {
         let (mut first, mut second) = (Cost::default(), Cost::default());
         for number in 0..count {
             write(&file, value(number).as_bytes())?;
-            add(
-                &mut first,
-                git(&one).args(["commit", "-q", "-S", "-a", "-m", "update"]).measure()?,
-            );
+            first.add(git(&one).args(["commit", "-q", "-S", "-a", "-m", "update"]).measure()?);
         }
         first.user_s += self.agent_s() - agent;
         let clone = git(folder).args(["clone", "-q"]).arg(&one).arg(&two);
-        add(&mut second, clone.measure()?);
+        second.add(clone.measure()?);
         let commits = Command::new("git").arg("-C").arg(&two).args(["rev-list", "HEAD"]).output();
         let commits = commits.map_err(BenchError::io("read", &two))?.stdout;
         let commits = String::from_utf8_lossy(&commits).into_owned();
         let commits: Vec<&str> = commits.lines().collect();
         assert_eq!(commits.len(), count, "an update is a commit");
         for some in commits.chunks(100) {
-            add(&mut second, git(&two).arg("verify-commit").args(some).measure()?);
-            add(&mut second, git(&two).args(["log", "--no-walk", "-p"]).args(some).measure()?);
+            second.add(git(&two).arg("verify-commit").args(some).measure()?);
+            second.add(git(&two).args(["log", "--no-walk", "-p"]).args(some).measure()?);
         }
         Ok(Run { first, second, syncs: None })
     }
@@ -495,12 +539,6 @@ impl Drop for Gpg {
         let mut end = Command::new("gpgconf");
         let _ = end.arg("--homedir").arg(&self.home).args(["--kill", "all"]).output();
     }
-}
-
-fn add(sum: &mut Cost, cost: Cost) {
-    sum.wall_s += cost.wall_s;
-    sum.user_s += cost.user_s;
-    sum.system_s += cost.system_s;
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
@@ -524,10 +562,7 @@ fn updates(options: &LogOptions, folder: &Path, author: &mut Author) -> Result<T
             if way.is_slow() && number >= options.slow_runs.max(1) {
                 continue;
             }
-            let place = folder.join("run");
-            fs::create_dir_all(&place).map_err(BenchError::io("make", &place))?;
-            runs.push(way.run(options.updates, &place, author)?);
-            fs::remove_dir_all(&place).map_err(BenchError::io("remove", &place))?;
+            runs.push(way.run_anew(options.updates, &folder.join("run"), author)?);
         }
     }
     let mut table = Table::new(

@@ -35,6 +35,13 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// Adds the times of work that came after. Memory is not added.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.wall_s += later.wall_s;
+        self.user_s += later.user_s;
+        self.system_s += later.system_s;
+    }
+
     /// Seconds of CPU, in the program and in the kernel.
     #[must_use]
     pub fn cpu_s(&self) -> f64 {
@@ -47,6 +54,7 @@ impl Cost {
 pub struct ProgramRun {
     program: std::ffi::OsString,
     args: Vec<std::ffi::OsString>,
+    environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     accepted: Vec<i32>,
     limit: Option<Duration>,
 }
@@ -57,6 +65,7 @@ impl ProgramRun {
         Self {
             program: program.as_ref().to_owned(),
             args: Vec::new(),
+            environment: Vec::new(),
             accepted: vec![0],
             limit: None,
         }
@@ -74,6 +83,25 @@ impl ProgramRun {
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
+    }
+
+    /// Sets a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// A shell that runs this between other commands: `before` and `after` have the pipes.
+    #[must_use]
+    pub(crate) fn in_shell(&self, before: &str, after: &str) -> Self {
+        let words = std::iter::once(&self.program).chain(&self.args);
+        let quoted =
+            words.map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")));
+        let line = format!("{before}{}{after}", quoted.collect::<Vec<_>>().join(" "));
+        // A failure in the middle of a pipe is a failure.
+        let shell = Self::new("bash").args(["-o", "pipefail", "-c", &line]);
+        Self { environment: self.environment.clone(), ..shell }
     }
 
     /// Takes this status for success as well: a search that finds nothing.
@@ -106,6 +134,7 @@ impl ProgramRun {
             .args(&self.args)
             .env("LC_ALL", "C.UTF-8")
             .env_remove("TALARIA_STORE")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr.try_clone().map_err(start_error)?);

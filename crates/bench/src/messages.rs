@@ -284,7 +284,7 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
 }
 
 /// gpg wants its folder to be the user's only.
-fn private(folder: &Path) -> Result<(), BenchError> {
+pub(crate) fn private(folder: &Path) -> Result<(), BenchError> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = fs::Permissions::from_mode(0o700);
     fs::set_permissions(folder, mode).map_err(BenchError::io("change", folder))

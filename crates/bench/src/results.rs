@@ -20,7 +20,7 @@ pub(crate) fn save(folder: Option<&Path>, name: &str, table: &Table) -> Result<(
     fs::write(&path, csv).map_err(BenchError::io("write", &path))?;
     let path = folder.join(format!("{name}.txt"));
     let notes = table.notes.join("\n");
-    let text = format!("{}\n{notes}\n{}\n", table.title, machine());
+    let text = format!("{}\n{notes}\n{}\n", table.title, machine(folder));
     fs::write(&path, text).map_err(BenchError::io("write", &path))?;
     draw(folder, name, table).map(drop)
 }
@@ -59,8 +59,8 @@ pub(crate) fn load(folder: &Path, name: &str) -> Result<Table, BenchError> {
     Ok(table)
 }
 
-/// When and on which machine something is measured.
-fn machine() -> String {
+/// When, on which machine and by which code something is measured.
+fn machine(folder: &Path) -> String {
     let date = Command::new("date").args(["-u", "+%F"]).output().ok();
     let date = date.and_then(|output| String::from_utf8(output.stdout).ok());
     let date = date.as_deref().map_or("an unknown date", str::trim);
@@ -74,7 +74,21 @@ fn machine() -> String {
     let memory = of("/proc/meminfo", "MemTotal")
         .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
         .map_or(String::new(), |kib| format!(", {} GiB of memory", (kib + (1 << 19)) >> 20));
-    format!("Measured on {date}: {cores} cores ({processor}){memory}.")
+    let code = commit(folder).map_or(String::new(), |commit| format!(" Commit {commit}."));
+    format!("Measured on {date}: {cores} cores ({processor}){memory}.{code}")
+}
+
+/// The commit of the checkout that has `folder`, with a `+` if files that git tracks have changed since.
+///
+/// `scripts/table-ages` compares it with the code.
+fn commit(folder: &Path) -> Option<String> {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(folder).args(args).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ":/crates"])?;
+    Some(if changed.is_empty() { commit } else { format!("{commit}+") })
 }
 
 #[cfg(test)]
@@ -91,10 +105,30 @@ mod tests {
         let loaded = load(folder.path(), "keydb").unwrap();
         assert_eq!((loaded.title.as_str(), loaded.notes[0].as_str()), ("Keys", "On a keyring."));
         assert!(loaded.notes[1].starts_with("Measured on 2"), "{:?}", loaded.notes);
+        assert!(!loaded.notes[1].contains("Commit"), "the folder is in no checkout");
         assert_eq!(loaded.rows, table.rows);
         let before = fs::read_to_string(folder.path().join("keydb.svg")).unwrap();
         assert!(before.contains(">102×<"), "{before}");
         let again = draw(folder.path(), "keydb", &loaded).unwrap();
         assert_eq!(again, [("keydb.svg".to_owned(), before)]);
+    }
+
+    #[test]
+    fn a_table_in_a_checkout_names_its_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(folder.path()).args(["-c", "user.name=n", "-c", "user.email=e@e"]);
+            assert!(git.args(args).output().unwrap().status.success(), "{args:?}");
+        };
+        git(&["init", "-q"]);
+        fs::create_dir(folder.path().join("crates")).unwrap();
+        fs::write(folder.path().join("crates/a"), "a").unwrap();
+        git(&["add", "crates/a"]);
+        git(&["commit", "-q", "-m", "first"]);
+        let clean = commit(folder.path()).unwrap();
+        assert_eq!(clean.len(), 12, "{clean}");
+        fs::write(folder.path().join("crates/a"), "b").unwrap();
+        assert_eq!(commit(folder.path()), Some(format!("{clean}+")));
     }
 }

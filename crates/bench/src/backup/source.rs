@@ -30,7 +30,7 @@ impl Noise {
     }
 }
 
-pub(super) fn many_files(folder: &Path, files: usize) -> io::Result<()> {
+pub(crate) fn many_files(folder: &Path, files: usize) -> io::Result<()> {
     let mut noise = Noise(u64::from(process::id()) + 1);
     for number in 0..files {
         let folder = folder.join((number / FILES_PER_FOLDER).to_string());

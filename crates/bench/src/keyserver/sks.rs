@@ -11,7 +11,7 @@ use crate::BenchError;
 use crate::measure::{Cost, ProgramRun};
 
 /// Whether SKS can be run.
-pub(super) fn is_there(program: &Path) -> bool {
+pub(crate) fn is_there(program: &Path) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }
 
@@ -29,7 +29,7 @@ fn repeated(run: impl Fn() -> Result<Cost, BenchError>) -> Result<Cost, BenchErr
     run()
 }
 
-pub(super) struct Sks {
+pub(crate) struct Sks {
     program: PathBuf,
     base: PathBuf,
     address: String,
@@ -39,7 +39,7 @@ pub(super) struct Sks {
 
 impl Sks {
     /// Makes the folders and the configuration.
-    pub(super) fn new(program: &Path, base: &Path, address: &str) -> Result<Self, BenchError> {
+    pub(crate) fn new(program: &Path, base: &Path, address: &str) -> Result<Self, BenchError> {
         for part in [
             "etc/sks",
             "var/lib/sks/dump",
@@ -96,7 +96,7 @@ impl Sks {
     }
 
     /// Measures a build into an empty database.
-    pub(super) fn measure_build(
+    pub(crate) fn measure_build(
         &self,
         files: &[&Path],
         page_size: u32,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use talaria_log::{Edit, LogError, LogFolder, Signing, Update, Value};
 
-use super::{Author, FIELDS, LogOptions, add, log_error, now_ms, piece, take, value};
+use super::{Author, FIELDS, LogOptions, log_error, now_ms, piece, take, value};
 use crate::BenchError;
 use crate::measure::{Cost, ProgramRun, in_process};
 use crate::table::{Cell, Table};
@@ -148,7 +148,7 @@ fn grown(
     for records in sent {
         let (added, cost) = in_process(|| take(&two, &records));
         taken += added?;
-        add(&mut sum, cost);
+        sum.add(cost);
     }
     assert!(taken >= count, "the second node takes all");
     Ok((two, (sum, taken)))

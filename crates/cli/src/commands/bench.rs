@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
     CorpusProfile, Generate, backup, file_names, generate, generate_files, keydb, keyserver, log,
-    messages, report, scale, storage, trust,
+    messages, ratios, report, scale, storage, trust,
 };
 
 use crate::context::Context;
@@ -171,6 +171,28 @@ enum What {
         gpg: PathBuf,
         #[command(flatten)]
         common: Common,
+    },
+    /// Compare costs beside gpg, age, rsync, SKS and libsodium with recorded ones
+    ///
+    /// Takes two minutes. talaria and a peer do each task in turns, and their CPU times give one ratio for each
+    /// pair of runs. A task has slipped if the 95 % interval of the median lies above 1.25 times the recorded ratio,
+    /// and a command if it takes 1.15 times the recorded memory. The exit status is then 1. A task whose peer is not
+    /// installed is named.
+    #[command(after_help = "Example:\n  talaria bench ratios crates/bench/ratios.csv")]
+    Ratios {
+        /// CSV file with the recorded ratios
+        #[arg(value_name = "FILE")]
+        recorded: PathBuf,
+        /// Write the ratios of this run into FILE instead of comparing
+        #[arg(long)]
+        record: bool,
+        /// Number of pairs of runs of each task
+        #[arg(long, value_name = "N", default_value_t = 9,
+              value_parser = clap::value_parser!(u16).range(1..=1000))]
+        pairs: u16,
+        /// Folder for keys, stores and messages [default: the temporary folder]
+        #[arg(long, value_name = "DIR")]
+        scratch: Option<PathBuf>,
     },
     /// Write one HTML page with all tables and plots of earlier measurements
     ///
@@ -367,6 +389,25 @@ pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
                 ..keyserver::KeyserverOptions::default()
             };
             keyserver::run(&options, &mut out).map_err(failed)?;
+        }
+        What::Ratios { recorded, record, pairs, scratch } => {
+            let options = ratios::RatiosOptions {
+                recorded: recorded.clone(),
+                record: *record,
+                pairs: usize::from(*pairs),
+                scratch: scratch.clone().unwrap_or_else(std::env::temp_dir),
+                ..ratios::RatiosOptions::default()
+            };
+            let result = ratios::run(&options, &mut out).map_err(failed)?;
+            for (what, sentences) in [("Left out", &result.left_out), ("Slipped", &result.slipped)]
+            {
+                for sentence in sentences {
+                    writeln!(out, "{what}: {sentence}.")?;
+                }
+            }
+            if !result.slipped.is_empty() {
+                return Ok(ExitCode::FAILURE);
+            }
         }
         What::Report { folder } => {
             let written = report::write(folder).map_err(failed)?;
