@@ -196,7 +196,7 @@ impl Parts {
             Arc::clone(&metrics),
             peers,
             Arc::clone(&tally),
-        ));
+        )?);
         let pusher =
             Pusher { settings: Arc::clone(&settings), engine: engine.clone(), metrics, news };
         Ok(Self { settings, config_path, engine, front, gossip, pusher, mails, tally })

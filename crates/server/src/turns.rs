@@ -21,6 +21,9 @@ const THREADS_MAX: usize = 16;
 /// The time that a request waits for a thread, or for the work of its network before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
+pub(crate) const BEHIND: i32 = 10;
+
 /// Why work was not done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TurnError {

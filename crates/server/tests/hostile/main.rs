@@ -6,6 +6,7 @@ mod clients;
 mod http2;
 mod log;
 mod others;
+mod peers;
 #[path = "../server/site/mod.rs"]
 mod site;
 mod stalled;
