@@ -95,7 +95,7 @@ impl Parts {
         let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
         let started = Instant::now();
         let metrics = Arc::new(Metrics::default());
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(Memory::new(Arc::clone(&metrics)));
         let news = Newsroom::default();
         let mails = Arc::new(Mails::default());
         let tokens = Tokens::new(Arc::clone(&settings), secret);
@@ -138,6 +138,7 @@ impl Parts {
                 engine: engine.clone(),
                 pages: Arc::clone(&pages),
                 statistics: Arc::clone(&statistics),
+                memory: Arc::clone(&memory),
             },
             adds: Adds {
                 settings: Arc::clone(&settings),
@@ -160,6 +161,7 @@ impl Parts {
                 settings: Arc::clone(&settings),
                 engine: engine.clone(),
                 uploads: Arc::clone(&uploads),
+                memory: Arc::clone(&memory),
             },
             vks: Vks {
                 settings: Arc::clone(&settings),

@@ -1,6 +1,7 @@
 //! Hostile clients, uploads and peers: they use few resources, other clients are served meanwhile, and GnuPG imports the
 //! certificates that they attack.
 
+mod answers;
 mod attacks;
 mod clients;
 mod http2;
