@@ -97,7 +97,7 @@ impl Parts {
         let metrics = Arc::new(Metrics::default());
         let memory = Arc::new(Memory::new(Arc::clone(&metrics)));
         let news = Newsroom::default();
-        let mails = Arc::new(Mails::default());
+        let mails = Arc::new(Mails::new(Arc::clone(&metrics)));
         let tokens = Tokens::new(Arc::clone(&settings), secret);
         let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
         let figures = Arc::new(Figures::new(engine.clone(), Arc::clone(&metrics)));
@@ -168,7 +168,6 @@ impl Parts {
                 engine: engine.clone(),
                 tokens,
                 mails: Arc::clone(&mails),
-                metrics: Arc::clone(&metrics),
                 uploads,
                 news: news.clone(),
             },
