@@ -22,6 +22,7 @@ use talaria_cert::{
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
+use crate::guard::guarded;
 use crate::sign::{BINARY, TEXT};
 
 pub(crate) use receive::{ReceivedSignature, Receiver};
@@ -290,7 +291,10 @@ impl<'a> Verifier<'a> {
             let mut look_up = lock(&self.lookup);
             let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
-            let mut keys = |cert| CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
+            let mut keys = |cert| {
+                let found = || CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
+                guarded(found).unwrap_or_default()
+            };
             certs.iter().flat_map(&mut keys).collect()
         };
         lock(&self.known).put(issuer, keys)

@@ -11,3 +11,4 @@ mod reading;
 mod roundtrip;
 mod tampering;
 mod vectors;
+mod wrapping;
