@@ -70,6 +70,12 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
         assert_eq!(kind(by_key.open(&changed)), ErrorKind::Tampered, "{profile:?}");
     }
     assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
+    // An empty passphrase protects nothing.
+    assert_eq!(kind(sealer(&[""], &NOBODY, None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&["pass", ""], &[public(&alice)], None)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&["pass", ""], &NOBODY, &NOBODY)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&NOBODY, &[secret(&alice)], &[""])), ErrorKind::Usage);
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&alice), Some(b""))), ErrorKind::Usage);
     assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
     assert_eq!(kind(SharedOpener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
 }
