@@ -15,7 +15,7 @@ use talaria_cert::Fingerprint;
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
-use crate::error::{MessageError, Result};
+use crate::error::{Cost, MessageError, Result};
 use crate::guard::guarded;
 use crate::keys::unsupported;
 use crate::password::{SessionKey, Skesk};
@@ -308,8 +308,7 @@ impl Secrets {
                 }
                 Refused { key: Some(refusal), .. } if !wrapped.has_passwords() => refusal,
                 _ if purse.short => {
-                    let what = "units of Argon2 cost (MiB of memory times passes, over all tries)";
-                    MessageError::TooLarge { what, limit: argon2_mib }
+                    MessageError::OverLimit { what: Cost::Argon2, limit: argon2_mib }
                 }
                 _ => purse.failed.unwrap_or_else(|| wrapped.no_secret()),
             });

@@ -610,7 +610,7 @@ impl ErrorKind {
             MessageError::NoSecret { .. } => Self::NoSecret,
             MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
             MessageError::Unsupported(_) => Self::Unsupported,
-            MessageError::TooLarge { .. } => Self::TooLarge,
+            MessageError::TooLarge { .. } | MessageError::OverLimit { .. } => Self::TooLarge,
             _ => Self::Other,
         }
     }
