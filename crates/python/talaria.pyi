@@ -73,8 +73,8 @@ class Sealer:
         certs: Sequence[Data] = (),
         profile: Literal["rfc9580", "rfc4880", "librepgp"] | None = None,
     ) -> None:
-        """Takes a passphrase, certificates, or both. Without a profile, messages have the newest format that all
-        recipients have announced; all programs read "rfc4880"."""
+        """Takes a passphrase, certificates, or both. An empty passphrase is refused. Without a profile, messages have
+        the newest format that all recipients have announced; all programs read "rfc4880"."""
 
     def seal(self, data: Data, *, sign_with: Key | None = None) -> bytes:
         """Encrypts a message, and signs it if a key is given."""

@@ -337,7 +337,7 @@ talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
                                   talaria_sealer **sealer);
 
 /**
- * Makes a sealer for one passphrase.
+ * Makes a sealer for one passphrase, which is not empty.
  */
 talaria_status talaria_sealer_new_passphrase(talaria_bytes passphrase,
                                              uint32_t profile,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
-use talaria::message::{MessageError, MessageKind};
+use talaria::message::{Cost, MessageError, MessageKind};
 use talaria::status;
 use talaria::store::StoreError;
 use talaria_backup::BackupError;
@@ -473,7 +473,8 @@ impl CliError {
                 MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
                     return hint_for(*found, file);
                 }
-                MessageError::OtherKind { .. } | MessageError::Malformed(_) => format!(
+                MessageError::Malformed(_) => DAMAGED.to_owned(),
+                MessageError::OtherKind { .. } => format!(
                     "If {file} is the signed file: talaria verify SIGNATURE {file}\nTo encrypt it: talaria encrypt \
                      -r CERT {file}"
                 ),
@@ -691,10 +692,10 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
              talaria export --armor KEY"
         }
         MessageError::Unprotected => "Ask the sender to encrypt it again with a current program.",
-        MessageError::TooLarge { what, .. } if what.contains("Argon2") => {
+        MessageError::OverLimit { what: Cost::Argon2, .. } => {
             "If you trust the sender, raise the limit with --max-argon2."
         }
-        MessageError::TooLarge { .. } => {
+        MessageError::OverLimit { what: Cost::Expansion, .. } => {
             "If you trust the sender, raise the limit on content with --max-expansion."
         }
         MessageError::Key { name, why } if why.contains("expired") => {
@@ -1087,9 +1088,13 @@ fn hint_for(kind: MessageKind, file: &str) -> Option<String> {
         }
         MessageKind::Certificate => format!("To import it: talaria import {file}"),
         MessageKind::SecretKey => format!("To import it: talaria key import {file}"),
+        MessageKind::Damaged => DAMAGED.to_owned(),
         _ => return None,
     })
 }
+
+/// The hint for OpenPGP data that cannot be read.
+const DAMAGED: &str = "Download it again, or ask the sender to send it again.";
 
 /// Whether gpg-agent refused to use a key: the passphrase is wrong, or the user has said no.
 fn agent_refuses(error: &(dyn Error + 'static)) -> bool {

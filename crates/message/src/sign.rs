@@ -406,6 +406,7 @@ fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {
 #[derive(Clone)]
 pub(crate) struct DocumentHasher {
     pub(crate) inner: Hasher,
+    hash: u8,
     text: bool,
     pub(crate) salt: Vec<u8>,
     lines: Canonical,
@@ -415,7 +416,12 @@ impl DocumentHasher {
     pub(crate) fn new(hash: u8, text: bool, salt: Vec<u8>) -> Result<Self> {
         let mut inner = Hasher::new(hash).ok_or_else(|| unsupported_hash(hash))?;
         inner.update(&salt);
-        Ok(Self { inner, text, salt, lines: Canonical::default() })
+        Ok(Self { inner, hash, text, salt, lines: Canonical::default() })
+    }
+
+    /// Whether this is the digest of an algorithm, for text or not, with a salt.
+    pub(crate) fn is(&self, hash: u8, text: bool, salt: &[u8]) -> bool {
+        (self.hash, self.text) == (hash, text) && self.salt == salt
     }
 
     fn kind(&self) -> u8 {

@@ -60,7 +60,7 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
     for cert in parse_all(certs)? {
         recipients.add(&cert, policy(), now())?;
     }
-    passwords(passphrases).into_iter().for_each(|password| recipients.add_password(password));
+    passwords(passphrases)?.into_iter().for_each(|password| recipients.add_password(password));
     let mut options = EncryptOptions::default();
     options.profile = profile;
     options.threads = 1;
@@ -84,7 +84,7 @@ impl SharedOpener {
         key_passphrases: &[P],
     ) -> Result<Self, Error> {
         let keys = secret_keys(keys, key_passphrases)?;
-        Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)))))
+        Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)?))))
     }
 
     /// The content of a message; its signatures are ignored.
@@ -126,7 +126,7 @@ fn secret_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
     keys: &[K],
     passphrases: &[P],
 ) -> Result<Vec<DecryptionKey>, Error> {
-    let unlocking = passwords(passphrases);
+    let unlocking = passwords(passphrases)?;
     let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
     let certs = parse_all(keys)?;
     if !certs.iter().all(Cert::is_tsk) {
@@ -199,7 +199,8 @@ impl SharedKey {
         let [cert] = &certs[..] else {
             return Err(MessageError::Usage("several keys found; sign with a single key").into());
         };
-        let mut ask = |asked: usize, _: &_| passphrase.filter(|_| asked == 0).map(Password::from);
+        let unlocking = passwords(passphrase.as_slice())?;
+        let mut ask = |asked: usize, _: &_| unlocking.get(asked).cloned();
         let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
         let public = cert.clone().strip_secret_key_material();
         Ok(Self { signing, certificate: cert.fingerprint().to_hex(), cert: public })
@@ -491,8 +492,12 @@ fn encrypted(sealed: &[u8]) -> Result<Cow<'_, [u8]>, MessageError> {
     unarmored(sealed)
 }
 
-fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Vec<Password> {
-    texts.iter().map(|text| Password::from(text.as_ref())).collect()
+fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Result<Vec<Password>, Error> {
+    let password = |text: &B| match text.as_ref() {
+        [] => Err(MessageError::Usage("a passphrase is empty").into()),
+        text => Ok(Password::from(text)),
+    };
+    texts.iter().map(password).collect()
 }
 
 /// All certificates in all of `inputs`.
@@ -605,7 +610,7 @@ impl ErrorKind {
             MessageError::NoSecret { .. } => Self::NoSecret,
             MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
             MessageError::Unsupported(_) => Self::Unsupported,
-            MessageError::TooLarge { .. } => Self::TooLarge,
+            MessageError::TooLarge { .. } | MessageError::OverLimit { .. } => Self::TooLarge,
             _ => Self::Other,
         }
     }

@@ -70,8 +70,32 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
         assert_eq!(kind(by_key.open(&changed)), ErrorKind::Tampered, "{profile:?}");
     }
     assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
+    // An empty passphrase protects nothing.
+    assert_eq!(kind(sealer(&[""], &NOBODY, None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&["pass", ""], &[public(&alice)], None)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&["pass", ""], &NOBODY, &NOBODY)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&NOBODY, &[secret(&alice)], &[""])), ErrorKind::Usage);
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&alice), Some(b""))), ErrorKind::Usage);
     assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
     assert_eq!(kind(SharedOpener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
+}
+
+/// A session key that unwraps to nothing is as wrong as any other; it made Sequoia panic.
+#[test]
+fn an_empty_wrapped_session_key_is_tampered() {
+    use talaria::message::openpgp::crypto::SessionKey;
+    use talaria::message::openpgp::packet::PKESK;
+    use talaria::message::openpgp::packet::pkesk::PKESK3;
+    let alice = generate("<alice@example.org>");
+    let key = alice.keys().find(|key| key.key().pk_algo().for_encryption()).unwrap();
+    let opener = SharedOpener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
+    for content in [&b""[..], &[9; 35]] {
+        let sealed = key.key().encrypt(&SessionKey::from(content)).unwrap();
+        let packet = PKESK3::new(Some(key.key().keyid()), key.key().pk_algo(), sealed).unwrap();
+        let packet = Packet::from(PKESK::V3(packet)).to_vec().unwrap();
+        let message = [&packet[..], &[0xd2, 60, 1], &[7; 59]].concat();
+        assert_eq!(kind(opener.open(&message)), ErrorKind::Tampered);
+    }
 }
 
 #[test]
