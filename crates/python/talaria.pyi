@@ -157,13 +157,14 @@ class Verification:
         """The reason, if the result is false."""
 
     @property
-    def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked"]:
+    def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked", "distrusted"]:
         """
         * good: the key made the signature over this data, and it counts.
         * bad: the key did not make the signature over this data.
         * no_key: no certificate with the key was found.
         * not_counted: the key made the signature, but it does not count; `why` has the reason.
         * unchecked: the signature cannot be read or verified; `why` has the reason.
+        * distrusted: the key made the signature, and the user has called its certificate bad.
         """
 
     @property

@@ -106,6 +106,10 @@ typedef enum {
      * The signature cannot be read or verified; `why` has the reason.
      */
     TALARIA_OUTCOME_UNCHECKED = 4,
+    /**
+     * The user has called the certificate bad.
+     */
+    TALARIA_OUTCOME_DISTRUSTED = 5,
 } talaria_outcome;
 
 /**

@@ -254,6 +254,9 @@ impl CliError {
             | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
                 "ambiguous"
             }
+            Self::Operation(
+                talaria::Error::Unconfirmed { .. } | talaria::Error::Distrusted { .. },
+            ) => "refused",
             Self::Declined | Self::Unconfirmed { .. } => "unconfirmed",
             Self::In { error, .. } => error.kind(),
             Self::Log(
@@ -285,7 +288,8 @@ impl CliError {
             | Self::SecondKey { candidates, .. }
             | Self::Operation(
                 talaria::Error::Ambiguous { candidates, .. }
-                | talaria::Error::Inexact { candidates, .. },
+                | talaria::Error::Inexact { candidates, .. }
+                | talaria::Error::Unconfirmed { candidates, .. },
             ) => candidates,
             Self::In { error, .. } => error.candidates(),
             _ => &[],
@@ -357,6 +361,7 @@ impl CliError {
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Absent { .. } => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
+                E::Unconfirmed { .. } | E::Distrusted { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
                 | E::Keyring { .. }
@@ -592,6 +597,22 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
     let hint = match error {
         E::Ambiguous { .. } => "Use the fingerprint of one of them.",
         E::Inexact { .. } => "Use the fingerprint or the whole address.",
+        E::Unconfirmed { open: Some(fingerprint), .. } => {
+            return Some(format!(
+                "Anybody can make a certificate with this address. Compare the fingerprint with its owner. Then use the \
+                 fingerprint in place of the address.\nOr confirm the certificate first: talaria certify --local \
+                 {fingerprint}"
+            ));
+        }
+        E::Unconfirmed { open: None, .. } => {
+            "Anybody can make a certificate with this address. Ask its owner for the certificate, and compare the fingerprint."
+        }
+        E::Distrusted { name } => {
+            let fingerprint = name.split(' ').next().unwrap_or_default();
+            return Some(format!(
+                "To see your decisions: talaria tofu info {fingerprint}\nTo withdraw it: talaria tofu policy {fingerprint} auto"
+            ));
+        }
         E::NoKey { .. } => {
             "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
              --gpg-agent"

@@ -65,7 +65,7 @@ mod secrets;
 mod sign;
 mod verify;
 
-pub use accept::{Acceptance, Facts, NotAccepted, Unsigned};
+pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
 pub use armor::{ArmorInput, ArmorReader, ArmorWriter, Label, unarmored};
 pub use buffered::encrypt_buffered;
@@ -94,7 +94,9 @@ pub use revoked::{LookUp, Revocations, usable};
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
-pub use verify::{Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier};
+pub use verify::{
+    Distrust, Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier,
+};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId};

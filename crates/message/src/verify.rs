@@ -32,6 +32,10 @@ pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 /// A function that finds the certificates that contain a key.
 pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
 
+/// A function that says whether the user has called a signer bad. The second argument is the user ID that the signature
+/// names, if it names one.
+pub type Distrust<'a> = Box<dyn FnMut(&Signer, Option<&[u8]>) -> bool + Send + 'a>;
+
 /// The maximum number of signatures on one document, as in other programs.
 pub(crate) const SIGNATURES_MAX: usize = 1000;
 /// The maximum length of all signatures in a message together, in octets.
@@ -49,6 +53,7 @@ pub struct Verifier<'a> {
     policy: &'a (dyn Policy + Sync),
     now: AtomicU32,
     notations: Vec<String>,
+    distrust: Option<Mutex<Distrust<'a>>>,
     known: Mutex<KeyCache>,
 }
 
@@ -56,7 +61,8 @@ impl<'a> Verifier<'a> {
     /// Verifies as of the time `now`, in seconds since 1970.
     pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
-        Self { lookup, policy, now, notations: Vec::new(), known: Mutex::default() }
+        let known = Mutex::default();
+        Self { lookup, policy, now, notations: Vec::new(), distrust: None, known }
     }
 
     /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature with any
@@ -64,6 +70,13 @@ impl<'a> Verifier<'a> {
     #[must_use]
     pub fn with_known_notations(self, notations: Vec<String>) -> Self {
         Self { notations, ..self }
+    }
+
+    /// Sets the function that knows whom the user has called bad. It is asked about each signature that is good
+    /// otherwise. Without it, nobody is bad.
+    #[must_use]
+    pub fn with_distrust(self, distrust: Distrust<'a>) -> Self {
+        Self { distrust: Some(Mutex::new(distrust)), ..self }
     }
 
     /// Sets the reference time. Cached certificates stay in the cache.
@@ -233,6 +246,9 @@ impl<'a> Verifier<'a> {
             match verdict {
                 Verdict::Unchecked | Verdict::Good => {
                     (tried.outcome, tried.since) = self.judge(known, &worth, &signature, &context);
+                    if tried.outcome == Outcome::Good && self.distrusts(&tried) {
+                        tried.outcome = Outcome::Distrusted;
+                    }
                     tried.digest = digest.as_bytes().to_vec();
                     if deferred.is_some() || tried.outcome == Outcome::Good {
                         return (tried, deferred);
@@ -251,7 +267,9 @@ impl<'a> Verifier<'a> {
                 _ => tried.outcome = Outcome::Bad,
             }
             // A report on a key that made the signature is better than one on a key that did not.
-            let made = |report: &SignatureReport| matches!(report.outcome, Outcome::NotCounted(_));
+            let made = |report: &SignatureReport| {
+                matches!(report.outcome, Outcome::NotCounted(_) | Outcome::Distrusted)
+            };
             if best.as_ref().is_none_or(|best| made(&tried) && !made(best)) {
                 best = Some(tried);
             }
@@ -291,6 +309,11 @@ impl<'a> Verifier<'a> {
             Some(why) => not_counted(why.clone()),
             None => (Outcome::Good, known.worth(self.policy, now).refused.clone()),
         }
+    }
+
+    fn distrusts(&self, report: &SignatureReport) -> bool {
+        let (Some(distrust), Some(signer)) = (&self.distrust, &report.signer) else { return false };
+        lock(distrust)(signer, report.signer_user_id.as_deref())
     }
 
     /// The keys that match an issuer.

@@ -13,7 +13,8 @@ use talaria::message::openpgp::serialize::SerializeInto as _;
 use talaria::message::openpgp::types::ReasonForRevocation;
 use talaria::message::openpgp::{Cert, Packet};
 use talaria::message::{NotCounted, Outcome, Profile};
-use talaria::store::{Access, Store};
+use talaria::store::{Access, Binding, Query, Store};
+use talaria::trust_models::tofu::Policy;
 use talaria::{Error, ImportOptions, Input, Monitor, import};
 
 const NOBODY: [&str; 0] = [];
@@ -146,6 +147,33 @@ fn a_verifier_sees_certificates_added_to_its_store() {
     add(&path, &alice.clone().insert_packets(revocation).unwrap().0);
     let report = verifier.verify(&signature, b"data", None).unwrap().report;
     assert_eq!(report.outcome, Outcome::NotCounted(NotCounted::Revoked));
+}
+
+#[test]
+fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs.db");
+    let mallory = generate("<mallory@example.org>");
+    add(&path, &mallory);
+    let signature = SharedKey::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let outcome = || {
+        let verifier = SharedVerifier::with_store(&Certificates::open(&path).unwrap()).unwrap();
+        let checked = verifier.verify(&signature, b"data", None).unwrap();
+        assert_eq!(checked.decision.is_ok(), checked.report.is_good());
+        checked.report.outcome
+    };
+    assert_eq!(outcome(), Outcome::Good);
+    let mut store = Store::open(&path, Access::Write).unwrap();
+    let query: Query = mallory.fingerprint().to_hex().parse().unwrap();
+    let row = store.select(&query, 1).unwrap().rows.remove(0);
+    let bindings = talaria::tofu::bindings_of(&row, u32::MAX / 2);
+    let bad = bindings.into_iter().map(|binding| Binding { policy: Policy::Bad, ..binding });
+    store.tofu_mut().set_bindings(&bad.collect::<Vec<_>>()).unwrap();
+    assert_eq!(outcome(), Outcome::Distrusted);
+    assert_eq!(
+        kind(Certificates::open(&path).unwrap().recipient("mallory@example.org")),
+        ErrorKind::Key
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod browser;
 mod card;
 mod certificates;
 mod certify;
+mod confirmed;
 mod crash;
 mod damage;
 mod documents;

@@ -360,6 +360,8 @@ fn split(message: &[u8]) -> [Vec<u8>; 3] {
 #[test]
 fn nothing_is_written_without_the_expected_signer() {
     let Some(site) = Site::new() else { return };
+    // An address names her only because she is confirmed.
+    site.program.ok(&["trust", "set", &site.alice, "ultimate"]);
     // More than fits into the memory buffer.
     site.write("large", vec![b'x'; 20 << 20]);
     for (file, who) in [("doc", "alice"), ("doc", "mallory"), ("large", "mallory")] {
