@@ -153,10 +153,9 @@ impl SigningKey {
         }
     }
 
-    /// Selects the digest that the recipients of a message prefer, unless the caller has chosen one.
+    /// Selects the cheapest digest that all recipients of a message accept, unless the caller has chosen one.
     pub(crate) fn prefer(&mut self, preferences: &Preferences) {
         if !self.hash_chosen
-            && preferences.lists_digests()
             && let Some(hash) = preferences.digest(self.hash_octets)
             && self.accepts(HashAlgorithm::from(hash))
         {
