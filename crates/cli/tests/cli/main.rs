@@ -35,4 +35,5 @@ mod status;
 mod streams;
 mod surroundings;
 mod terminal;
+mod toolchain;
 mod trust;
