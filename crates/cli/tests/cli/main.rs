@@ -37,3 +37,4 @@ mod surroundings;
 mod terminal;
 mod toolchain;
 mod trust;
+mod tutorials;
