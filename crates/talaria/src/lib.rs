@@ -87,7 +87,7 @@ pub use certify::{Certifiable, Certified, CertifyOutcome};
 pub use compressed::WindowTooLarge;
 pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, StoreFolderKind, describe};
-pub use export::{ExportOptions, Exported, Format, Signatures, export};
+pub use export::{ExportOptions, Exported, Format, OnDamage, Signatures, Skipped, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use messages::{decryptor, described};
 pub use repair::{RepairOptions, Repaired, repair};
