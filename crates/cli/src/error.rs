@@ -11,7 +11,7 @@ use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
 use talaria::message::{Cost, MessageError, MessageKind};
 use talaria::status;
-use talaria::store::StoreError;
+use talaria::store::{SecondName, StoreError};
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
@@ -959,7 +959,11 @@ fn hint_for_refusal(refusal: &Refusal) -> Option<String> {
 fn status_of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::NotFound(_) => 1,
-        StoreError::Io { .. } | StoreError::Full { .. } | StoreError::TooLarge { .. } => 5,
+        StoreError::Io { .. }
+        | StoreError::Full { .. }
+        | StoreError::TooLarge { .. }
+        | StoreError::NoIndex { .. }
+        | StoreError::Changed { .. } => 5,
         _ => 4,
     }
 }
@@ -1027,6 +1031,23 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Moved { .. } => {
             "The last change was not stored. Other running programs may have the old file open: end them, then try again."
         }
+        StoreError::SecondName { path, name: SecondName::HardLink { .. } } => {
+            return Some(format!(
+                "Find the other names and remove them: find / -xdev -samefile {}\nFor a copy of the store: talaria admin backup FILE",
+                shell_word(path)
+            ));
+        }
+        StoreError::SecondName { name: SecondName::Mount, .. } => {
+            "Mount the folder of the store instead of the file: the log is beside the store."
+        }
+        StoreError::NoIndex { path, log } => {
+            return Some(format!(
+                "Run a command that writes, as a user who may write to the folder. Or copy {} and {} to another folder, and use the copy.",
+                shell_word(path),
+                shell_word(log)
+            ));
+        }
+        StoreError::Changed { .. } => "Try again.",
         StoreError::Busy { .. } => {
             "Another program is writing to the store. Try again when it has finished. To restore a backup, stop the keyserver first."
         }

@@ -36,4 +36,6 @@ mod status;
 mod streams;
 mod surroundings;
 mod terminal;
+mod toolchain;
 mod trust;
+mod tutorials;
