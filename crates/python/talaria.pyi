@@ -73,8 +73,8 @@ class Sealer:
         certs: Sequence[Data] = (),
         profile: Literal["rfc9580", "rfc4880", "librepgp"] | None = None,
     ) -> None:
-        """Takes a passphrase, certificates, or both. Without a profile, messages have the newest format that all
-        recipients have announced; all programs read "rfc4880"."""
+        """Takes a passphrase, certificates, or both. An empty passphrase is refused. Without a profile, messages have
+        the newest format that all recipients have announced; all programs read "rfc4880"."""
 
     def seal(self, data: Data, *, sign_with: Key | None = None) -> bytes:
         """Encrypts a message, and signs it if a key is given."""
@@ -157,13 +157,14 @@ class Verification:
         """The reason, if the result is false."""
 
     @property
-    def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked"]:
+    def outcome(self) -> Literal["good", "bad", "no_key", "not_counted", "unchecked", "distrusted"]:
         """
         * good: the key made the signature over this data, and it counts.
         * bad: the key did not make the signature over this data.
         * no_key: no certificate with the key was found.
         * not_counted: the key made the signature, but it does not count; `why` has the reason.
         * unchecked: the signature cannot be read or verified; `why` has the reason.
+        * distrusted: the key made the signature, and the user has called its certificate bad.
         """
 
     @property

@@ -3,10 +3,12 @@
 
 use std::sync::OnceLock;
 
-use talaria::Stores;
+use talaria::{Stores, lookup};
 use talaria::cert::Verification;
 use talaria::store::{Access, Depth, IngestOutcome, Order, Query};
 use talaria_message::openpgp::Cert;
+use talaria_message::openpgp::packet::Key;
+use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
     Issuer, Recipients, SignatureReport, Verifier, decryption_keys, make, read_cert, read_certs,
@@ -64,6 +66,13 @@ pub fn secrets() -> Vec<talaria_message::DecryptionKey> {
         |_: usize, _: &talaria_message::openpgp::packet::Key<_, _>| None,
     ));
     keys().iter().flat_map(|cert| decryption_keys(cert, &ask)).collect()
+}
+
+/// The public encryption keys of all keys here: ECDH, RSA and X25519.
+pub fn encryption_keys() -> impl Iterator<Item = Key<PublicParts, UnspecifiedRole>> {
+    let keys = keys().iter().flat_map(|cert| cert.keys());
+    let keys = keys.map(|key| key.key().parts_as_public().clone());
+    keys.filter(|key| key.pk_algo().for_encryption())
 }
 
 /// The parts of an input: an octet for the choice, certificates after their length, and the rest.
@@ -171,7 +180,7 @@ pub fn stored(bytes: &[u8]) {
             Ok(std::ops::ControlFlow::Continue(()))
         });
     }
-    let verifier = Verifier::new(stores.into_lookup(now), policy(), now);
+    let verifier = Verifier::new(lookup(Some(stores), Vec::new(), now), policy(), now);
     let _ = verifier.one(signatures, DOCUMENT);
     let _ = verifier.one(signatures, DOCUMENT);
 }

@@ -2,6 +2,11 @@
 
 use std::io::{BufReader, Read as _};
 
+use talaria_message::openpgp::crypto::{SessionKey, mpi};
+use talaria_message::openpgp::packet::PKESK;
+use talaria_message::openpgp::packet::pkesk::{PKESK3, PKESK6};
+use talaria_message::openpgp::serialize::MarshalInto as _;
+use talaria_message::openpgp;
 use talaria_message::{
     ArmorInput, Cipher, DecryptOptions, Message, MessageError, RangeOpener, ReadLimits,
     ReadOptions, Recognised, Release, Secrets, Spool, decrypt, detach, read_message,
@@ -48,6 +53,48 @@ pub fn decrypted(bytes: &[u8]) {
         Err(_) => assert!(streamed.starts_with(&held) || held.starts_with(&streamed)),
     }
     ranges(key, message, two.is_ok().then_some(&held));
+}
+
+/// A session key that a sender has wrapped in any way with the public key of a receiver. The first octets choose the key, the
+/// version of the packet and of the encrypted data, and a change of the wrapped key; the rest is its content. Nothing panics,
+/// and the sender learns only that the message does not open.
+pub fn wrapped(bytes: &[u8]) {
+    let Some((&[choice, at, change], content)) = bytes.split_first_chunk::<3>() else { return };
+    let keys: Vec<_> = crate::known::encryption_keys().collect();
+    let key = &keys[usize::from(choice >> 1) % keys.len()];
+    let Ok(mut sealed) = key.encrypt(&SessionKey::from(content)) else { return };
+    if let (mpi::Ciphertext::X25519 { key, .. }, 0) = (&mut sealed, choice & 1) {
+        *key = [&[at], &key[..]].concat().into();
+    }
+    let (algorithm, name) = (key.pk_algo(), key.fingerprint());
+    let packet = match choice & 1 {
+        0 => PKESK3::new(Some(key.keyid()), algorithm, sealed).map(PKESK::V3),
+        _ => PKESK6::new(Some(name), algorithm, sealed).map(PKESK::V6),
+    };
+    let packet = packet.map(openpgp::Packet::from).and_then(|packet| packet.to_vec());
+    let Ok(mut message) = packet else { return };
+    // The number of the algorithm and what follows it may be changed, too.
+    if change != 0 {
+        let at = message.len() - 1 - usize::from(at) % 64;
+        message[at] ^= change;
+    }
+    let body = if choice & 1 == 0 { &[&[1][..], &[7; 80]] } else { &[&[2, 9, 2, 6][..], &[7; 120]] };
+    let body = body.concat();
+    message.extend([0xd2, u8::try_from(body.len()).expect("it is short")]);
+    message.extend(body);
+    let mut secrets = Secrets { keys: secrets(), ..Secrets::default() };
+    let mut plain = Vec::new();
+    let mut options = DecryptOptions::new(Release::Streamed);
+    (options.limits, options.threads) = (limits(), 1);
+    let done = decrypt(&mut &message[..], &mut plain, &mut secrets, &verifier(), options);
+    assert!(plain.is_empty());
+    match done.map(drop) {
+        Err(MessageError::Unopened { .. }) => {}
+        // An old cipher that is named, or a packet that is not one of the algorithm any more.
+        Err(MessageError::Unsupported(_)) if change != 0 || content.len() >= 16 => {}
+        Err(_) if change != 0 => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A part of a message is the same as in the whole, if both can be read.

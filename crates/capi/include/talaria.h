@@ -106,6 +106,10 @@ typedef enum {
      * The signature cannot be read or verified; `why` has the reason.
      */
     TALARIA_OUTCOME_UNCHECKED = 4,
+    /**
+     * The user has called the certificate bad.
+     */
+    TALARIA_OUTCOME_DISTRUSTED = 5,
 } talaria_outcome;
 
 /**
@@ -337,7 +341,7 @@ talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
                                   talaria_sealer **sealer);
 
 /**
- * Makes a sealer for one passphrase.
+ * Makes a sealer for one passphrase, which is not empty.
  */
 talaria_status talaria_sealer_new_passphrase(talaria_bytes passphrase,
                                              uint32_t profile,

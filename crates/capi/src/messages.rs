@@ -61,7 +61,7 @@ pub unsafe extern "C" fn talaria_sealer_new(
     })
 }
 
-/// Makes a sealer for one passphrase.
+/// Makes a sealer for one passphrase, which is not empty.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sealer_new_passphrase(
     passphrase: talaria_bytes,

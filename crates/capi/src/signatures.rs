@@ -35,6 +35,8 @@ pub enum talaria_outcome {
     NotCounted = 3,
     /// The signature cannot be read or verified; `why` has the reason.
     Unchecked = 4,
+    /// The user has called the certificate bad.
+    Distrusted = 5,
 }
 
 /// The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed with
@@ -67,6 +69,7 @@ impl From<SignatureReport> for talaria_verification {
             Outcome::Good => talaria_outcome::Good,
             Outcome::Bad => talaria_outcome::Bad,
             Outcome::NoKey => talaria_outcome::NoKey,
+            Outcome::Distrusted => talaria_outcome::Distrusted,
             Outcome::NotCounted(_) => talaria_outcome::NotCounted,
             Outcome::Unchecked(_) => talaria_outcome::Unchecked,
         };

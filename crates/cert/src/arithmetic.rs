@@ -12,7 +12,6 @@ use openssl::ecdsa::EcdsaSig;
 use openssl::nid::Nid;
 use openssl::pkey::{Id, PKey};
 use openssl::pkey_ctx::PkeyCtx;
-use openssl::rsa::{Padding, Rsa};
 use openssl::sign::Verifier;
 
 use crate::ed25519::PublicKey;
@@ -22,6 +21,16 @@ use crate::{Curve, Key, Signature, Verdict};
 
 /// Longest modulus of an RSA key that is accepted, as in OpenSSL: 16,384 bits.
 const MODULUS_BITS_MAX: i32 = 16_384;
+
+/// Longest exponent of an RSA key whose modulus may have [`MODULUS_BITS_MAX`]. The time for a signature grows with the length
+/// of the exponent.
+const EXPONENT_BITS_MAX: i32 = 64;
+
+/// Longest modulus of an RSA key with a longer exponent. A signature takes at most 20 ms.
+const LONG_EXPONENT_BITS_MAX: i32 = 4096;
+
+/// Shortest padding of an RSA signature, in octets (RFC 8017, section 9.2).
+const PADDING_BYTES_MIN: usize = 8;
 
 /// Longest modulus of a DSA key that is accepted. gpg makes no DSA keys with more than 3,072 bits, and the time for a
 /// signature grows with the square of the length.
@@ -112,17 +121,22 @@ fn rsa(n: &[u8], e: &[u8], hash: u8, digest: &[u8], numbers: &[u8]) -> Right {
     expected.extend_from_slice(&[0x05, 0x00, 0x04, digest.len() as u8]);
     expected.extend_from_slice(digest);
     let (number, _) = mpi(numbers).ok_or(Verdict::Malformed)?;
-    let Some(padding) = n.len().checked_sub(number.len()) else { return Ok(false) };
-    let mut signed = vec![0; padding];
-    signed.extend_from_slice(number);
-    let modulus = big(n)?;
-    if modulus.num_bits() > MODULUS_BITS_MAX {
+    let (modulus, exponent, number) = (big(n)?, big(e)?, big(number)?);
+    let is_long = exponent.num_bits() > EXPONENT_BITS_MAX;
+    if modulus.num_bits() > if is_long { LONG_EXPONENT_BITS_MAX } else { MODULUS_BITS_MAX } {
         return Err(Verdict::Unsupported);
     }
-    let key = Rsa::from_public_components(modulus, big(e)?).map_err(unsupported)?;
-    let mut got = vec![0; n.len()];
-    let decrypted = key.public_decrypt(&signed, &mut got, Padding::PKCS1);
-    Ok(decrypted.is_ok_and(|len| got[..len] == expected))
+    // No key is generated with an even modulus, and a signature is below the modulus.
+    let octets = usize::try_from(modulus.num_bytes()).map_err(|_| Verdict::Unsupported)?;
+    let padding = octets.saturating_sub(expected.len() + 3);
+    if !modulus.is_bit_set(0) || number >= modulus || padding < PADDING_BYTES_MIN {
+        return Ok(false);
+    }
+    let (mut power, mut cx) =
+        (BigNum::new().map_err(unsupported)?, BigNumContext::new().map_err(unsupported)?);
+    power.mod_exp(&number, &exponent, &modulus, &mut cx).map_err(unsupported)?;
+    let padded = [&[1][..], &vec![0xff; padding], &[0], &expected].concat();
+    Ok(*power == *big(&padded)?)
 }
 
 fn dsa(key: [&[u8]; 4], digest: &[u8], numbers: &[u8]) -> Right {
@@ -318,6 +332,9 @@ mod tests {
         assert_eq!(dsa([&huge, &[0xfb], &[2], &[3]], &[1; 32], &numbers), unsupported);
         assert_eq!(dsa([&[0xfb; 128], &huge, &[2], &[3]], &[1; 32], &numbers), unsupported);
         assert_eq!(rsa(&huge, &[3], 8, &[1; 32], &numbers), unsupported);
+        // 4,104 bits with an exponent of 72.
+        assert_eq!(rsa(&[0xff; 513], &[0xff; 9], 8, &[1; 32], &numbers), unsupported);
+        assert_eq!(rsa(&[0xff; 513], &[0xff; 8], 8, &[1; 32], &numbers), Ok(false));
     }
 
     /// A verdict is arithmetic only. The claimed date of a self-signature does not matter, even if it is

@@ -80,7 +80,7 @@ fn digest_of(signature: &Signature<'_>, body: &[u8], hash: u8) -> Option<Vec<u8>
     };
     let rest = body.get(head.len() + empty.len() + signature.unhashed_area.len()..)?;
     let length = u32::try_from(head.len() + empty.len() + rest.len()).ok()?;
-    let mut hasher = Hasher::new(hash)?;
+    let mut hasher = Hasher::checked(hash)?;
     hasher.update(&[0x88]);
     hasher.update(&length.to_be_bytes());
     [head, empty, rest].into_iter().for_each(|part| hasher.update(part));

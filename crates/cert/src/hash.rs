@@ -48,6 +48,8 @@ enum State {
     Fast(Context),
     /// Computed by Sequoia, for algorithms that AWS-LC does not have.
     Slow(openpgp::crypto::hash::Context),
+    /// SHA-1, computed by Sequoia, which detects collisions.
+    Checked(openpgp::crypto::hash::Context),
     /// MD5, which neither library has. Only the views of peers that accept MD5 use it.
     Md5(Md5),
 }
@@ -80,21 +82,38 @@ impl Hasher {
         Some(Self(State::Fast(Context::new(fast))))
     }
 
+    /// Like [`Self::new`], but SHA-1 has no digest for data that were made for a collision. SHA-1 is four times slower
+    /// then.
+    #[must_use]
+    pub fn checked(algorithm: u8) -> Option<Self> {
+        match openpgp::types::HashAlgorithm::from(algorithm) {
+            sha1 @ openpgp::types::HashAlgorithm::SHA1 => {
+                Some(Self(State::Checked(sha1.context().ok()?.for_digest())))
+            }
+            _ => Self::new(algorithm),
+        }
+    }
+
     /// Adds `bytes` to the digest.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Fast(context) => context.update(bytes),
-            State::Slow(context) => context.update(bytes),
+            State::Slow(context) | State::Checked(context) => context.update(bytes),
             State::Md5(context) => context.update(bytes),
         }
     }
 
-    /// The digest; `None` if the implementation fails.
+    /// The digest; `None` if the implementation fails, or for a collision ([`Self::checked`]).
     #[must_use]
     pub fn finish(self) -> Option<HashValue> {
         Some(match self.0 {
             State::Fast(context) => HashValue::Fast(context.finish()),
             State::Slow(context) => HashValue::Slow(context.into_digest().ok()?),
+            State::Checked(context) => {
+                let digest = context.into_digest().ok()?;
+                let sha1 = &digest::SHA1_FOR_LEGACY_USE_ONLY;
+                HashValue::Fast(digest::Digest::import_less_safe(&digest, sha1).ok()?)
+            }
             State::Md5(context) => HashValue::Slow(context.finalize().to_vec()),
         })
     }
@@ -107,6 +126,26 @@ impl HashValue {
         match self {
             Self::Fast(digest) => digest.as_ref(),
             Self::Slow(digest) => digest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checked_digest_is_the_usual_one_of_usual_data() {
+        for algorithm in [2, 8, 10, 11] {
+            for octets in [0, 1, 63, 64, 65, 1000] {
+                let data = vec![7; octets];
+                let digests = [Hasher::new(algorithm), Hasher::checked(algorithm)].map(|hasher| {
+                    let mut hasher = hasher.unwrap();
+                    hasher.update(&data);
+                    hasher.clone().finish().unwrap().as_bytes().to_vec()
+                });
+                assert_eq!(digests[0], digests[1]);
+            }
         }
     }
 }

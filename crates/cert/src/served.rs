@@ -422,7 +422,7 @@ impl<'a> Hints<'a> {
             return None;
         }
         let subkey = Key::parse(component).ok()?;
-        if !fits(subkey.algorithm, signature.algorithm) || self.left_ns == 0 {
+        if !fits(&subkey, &signature) || self.left_ns == 0 {
             return None;
         }
         self.left_ns = self.left_ns.saturating_sub(subkey.verification_ns());

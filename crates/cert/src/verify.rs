@@ -23,7 +23,7 @@ use crate::identity::{Claim, Variants};
 use crate::key::Material;
 use crate::packet::{PacketRef, Tag};
 use crate::signature::kind;
-use crate::{Cert, Curve, Key, Signature};
+use crate::{Cert, Curve, Fingerprint, Key, Signature};
 
 /// The verdict on one signature packet.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -37,7 +37,7 @@ pub enum Verdict {
     Bad = 2,
     /// Uses an algorithm, version or curve that is not supported here.
     Unsupported = 3,
-    /// Uses a broken digest algorithm (MD5).
+    /// Uses a broken digest algorithm (MD5), or signs a collision of SHA-1.
     Weak = 4,
     /// Its fields do not fit into the packet.
     Malformed = 5,
@@ -109,16 +109,31 @@ pub enum Verification {
 /// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict, and tries the primary key on
 /// every signature. Version 4 does not try it while all packets of a signature name other keys. Version 5 knows
 /// attestations ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second half of all.
-pub const VERIFIER: u8 = 6;
+/// Version 7 knows RSA keys with long exponents, detects collisions of SHA-1, and accepts no signature whose version is not
+/// that of its key.
+pub const VERIFIER: u8 = 7;
 
-/// Whether a version of the verifier judges a signature as this one does.
-fn judges_alike(verifier: u8, signature: &Signature<'_>) -> bool {
+/// Whether a version of the verifier judges a signature, as one by `key`, as this one does.
+fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool {
+    let as_6 = || {
+        let is_long = matches!(key.material, Material::Rsa { e, .. } if has_long_exponent(e));
+        !is_long && signature.hash != SHA1 && has_version_of(key, signature)
+    };
     match verifier {
         VERIFIER => true,
-        5 => !signature.may_be_ed448(),
-        4 => !signature.may_be_ed448() && signature.kind != kind::ATTESTATION,
+        6 => as_6(),
+        5 => as_6() && !signature.may_be_ed448(),
+        4 => as_6() && !signature.may_be_ed448() && signature.kind != kind::ATTESTATION,
         _ => false,
     }
+}
+
+/// Whether a version of the verifier that has found another key to be the maker of a signature may be wrong.
+fn may_have_erred(verifier: u8, signature: &Signature<'_>) -> bool {
+    let is_6 = signature.version == 6;
+    let is_other = |issuer: Fingerprint| is_6 != matches!(issuer, Fingerprint::V6(_));
+    let mut named = signature.issuers().into_iter().filter_map(|(_, issuer)| issuer);
+    verifier < 7 && (signature.hash == SHA1 || named.any(is_other))
 }
 
 /// Earlier verdicts, and the version of the verifier that made them.
@@ -132,25 +147,30 @@ pub struct Earlier<'a> {
 }
 
 impl Earlier<'_> {
-    /// The earlier verdict on a signature, if this verifier comes to the same. `None` if the signature must
-    /// be verified again.
+    /// The earlier verdict on a signature with the primary key `key`, if this verifier comes to the same. `None` if the
+    /// signature must be verified again.
     ///
     /// A newer verifier than this one may know more, but this version cannot rely on it.
-    fn certain(&self, number: usize, signature: &Signature<'_>) -> Option<Verdict> {
+    fn certain(&self, number: usize, key: &Key<'_>, signature: &Signature<'_>) -> Option<Verdict> {
         let verdict = *self.verdicts.get(number)?;
         let is_certain = match verdict {
             Verdict::Unchecked | Verdict::Other => false,
-            Verdict::Good => self.verifier >= 2 || matches!(signature.algorithm, 1 | 3),
-            _ => judges_alike(self.verifier, signature),
+            Verdict::Good if self.verifier < 7 => {
+                let is_rsa = matches!(signature.algorithm, 1 | 3);
+                let is_sound = signature.hash != SHA1 && has_version_of(key, signature);
+                is_sound && (self.verifier >= 2 || is_rsa)
+            }
+            _ => judges_alike(self.verifier, key, signature),
         };
         (is_certain && self.verifier <= VERIFIER).then_some(verdict)
     }
 
     /// The earlier verdict on a signature that `variants` are packets of. Only [`Verdict::Good`] says which key
     /// made it. A verdict that the key did not make it says no more, since there may be other packets now.
-    fn certain_of(&self, variants: &Variants<'_>) -> Option<Verdict> {
+    fn certain_of(&self, key: &Key<'_>, variants: &Variants<'_>) -> Option<Verdict> {
         let signature = variants.signature()?;
-        let known = variants.0.iter().filter_map(|variant| self.certain(variant.at, &signature));
+        let known =
+            variants.0.iter().filter_map(|variant| self.certain(variant.at, key, &signature));
         known.min_by_key(|&verdict| match verdict {
             Verdict::Good => 0,
             Verdict::Foreign | Verdict::Certified => 2,
@@ -158,9 +178,9 @@ impl Earlier<'_> {
         })
     }
 
-    /// Whether the primary key was tried on the signature, and another key has made it.
-    fn says_tried(&self, variants: &Variants<'_>) -> bool {
-        variants.signature().is_some_and(|signature| judges_alike(self.verifier, &signature))
+    /// Whether the primary key `key` was tried on the signature, and another key has made it.
+    fn says_tried(&self, key: &Key<'_>, variants: &Variants<'_>) -> bool {
+        variants.signature().is_some_and(|signature| judges_alike(self.verifier, key, &signature))
             && variants.0.iter().any(|variant| {
                 let verdict = self.verdicts.get(variant.at);
                 matches!(verdict, Some(Verdict::Foreign | Verdict::Certified))
@@ -171,6 +191,7 @@ impl Earlier<'_> {
     fn says_certified(&self, variants: &Variants<'_>) -> bool {
         self.verifier <= VERIFIER
             && self.verifier >= 4
+            && !variants.signature().is_some_and(|made| may_have_erred(self.verifier, &made))
             && variants.0.iter().any(|v| self.verdicts.get(v.at) == Some(&Verdict::Certified))
     }
 }
@@ -323,7 +344,6 @@ fn check(
 ) -> Vec<Verdict> {
     let Some(Ok(primary)) = cert.packets().next().map(Key::parse) else { return Vec::new() };
     let id = cert.fingerprint().key_id();
-    let algorithm = primary.algorithm;
     let mut verifier = PrimaryKeyVerifier::new(primary);
     let mut verdicts = vec![Verdict::Malformed; cert.signature_count()];
     let mut number = 0;
@@ -344,13 +364,17 @@ fn check(
             } else if signature.hash == MD5 {
                 otherwise.unwrap_or(Verdict::Weak)
             } else if matches!(claim, Claim::Nobody | Claim::Other)
-                && !fits(algorithm, signature.algorithm)
+                && !fits(&verifier.primary, &signature)
             {
                 Verdict::Foreign
             } else if claim == Claim::Other && trying == Trying::Hinted {
-                if earlier.says_tried(&variants) { Verdict::Foreign } else { Verdict::Other }
+                if earlier.says_tried(&verifier.primary, &variants) {
+                    Verdict::Foreign
+                } else {
+                    Verdict::Other
+                }
             } else {
-                match earlier.certain_of(&variants) {
+                match earlier.certain_of(&verifier.primary, &variants) {
                     Some(Verdict::Good) => Verdict::Good,
                     Some(_) if otherwise.is_some() => Verdict::Foreign,
                     Some(verdict) if !verdict.is_by_others() => verdict,
@@ -391,10 +415,25 @@ fn check(
 
 /// A hash algorithm that is broken.
 pub(crate) const MD5: u8 = 1;
+/// A hash algorithm with known collisions, which are detected.
+const SHA1: u8 = 2;
 
-/// Whether a key of one algorithm can make a signature of another.
-pub(crate) fn fits(key: u8, signature: u8) -> bool {
-    key == signature || matches!((key, signature), (1..=3, 1 | 3))
+/// Whether a key can make a signature, by its version and algorithm.
+pub(crate) fn fits(key: &Key<'_>, signature: &Signature<'_>) -> bool {
+    let (by, of) = (key.algorithm, signature.algorithm);
+    has_version_of(key, signature) && (by == of || matches!((by, of), (1..=3, 1 | 3)))
+}
+
+/// Whether a signature has the version of its key: keys of version 6 make signatures of version 6, and no other keys do (RFC
+/// 9580, sections 5.2 and 10.3.2.2).
+fn has_version_of(key: &Key<'_>, signature: &Signature<'_>) -> bool {
+    (key.version == 6) == (signature.version == 6)
+}
+
+/// Whether AWS-LC computes with the exponent of an RSA key: it does with up to 33 bits.
+fn has_long_exponent(e: &[u8]) -> bool {
+    let e = &e[e.iter().take_while(|&&octet| octet == 0).count()..];
+    e.len() > 5 || e.len() == 5 && e[0] > 1
 }
 
 /// The primary key, prepared for verification.
@@ -516,7 +555,7 @@ impl<'a> PrimaryKeyVerifier<'a> {
             let bytes = self.primary.body.len() + component.body.len();
             let left = &mut self.salted_bytes[bytes.checked_ilog2().unwrap_or(0) as usize];
             *left = left.checked_sub(bytes).ok_or(Verdict::Unsupported)?;
-            let mut hasher = Hasher::new(signature.hash).ok_or(Verdict::Unsupported)?;
+            let mut hasher = Hasher::checked(signature.hash).ok_or(Verdict::Unsupported)?;
             hasher.update(signature.salt);
             self.begin(&mut hasher, component, false)?;
             hasher
@@ -532,13 +571,15 @@ impl<'a> PrimaryKeyVerifier<'a> {
             if let Some(begun) = self.begun.get(&key) {
                 begun.clone()
             } else {
-                let mut hasher = Hasher::new(signature.hash).ok_or(Verdict::Unsupported)?;
+                let mut hasher = Hasher::checked(signature.hash).ok_or(Verdict::Unsupported)?;
                 self.begin(&mut hasher, component, version_3)?;
                 self.begun.insert(key, hasher.clone());
                 hasher
             }
         };
-        signature.digest(hasher).ok_or(Verdict::Unsupported)
+        // SHA-1 has no digest for a collision.
+        let none = if signature.hash == SHA1 { Verdict::Weak } else { Verdict::Unsupported };
+        signature.digest(hasher).ok_or(none)
     }
 
     /// Hashes the primary key and the component.
@@ -607,6 +648,9 @@ impl KeySetup {
         digest: &HashValue,
         defer: impl FnOnce(Job),
     ) -> Verdict {
+        if !has_version_of(key, signature) {
+            return Verdict::Bad;
+        }
         match (key.material, signature.algorithm) {
             (Material::Rsa { n, e }, 1 | 3) => {
                 if let HashValue::Fast(digest) = digest
@@ -642,7 +686,7 @@ impl KeySetup {
         Verdict::Unchecked
     }
 
-    /// The key in AWS-LC's form. `None` for sizes that AWS-LC refuses.
+    /// The key in AWS-LC's form. `None` for sizes and exponents that AWS-LC refuses.
     fn rsa_key(
         &self,
         bits: u16,
@@ -651,7 +695,7 @@ impl KeySetup {
         e: &[u8],
     ) -> Option<&signature::ParsedPublicKey> {
         let bits_min = if hash == 9 { 2048 } else { 1024 };
-        if !(bits_min..=8192).contains(&bits) {
+        if !(bits_min..=8192).contains(&bits) || has_long_exponent(e) {
             return None;
         }
         self.rsa[usize::from(hash)]

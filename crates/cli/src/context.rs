@@ -140,6 +140,12 @@ impl Context {
                     opened.path.display()
                 ));
             }
+            if let Some(name) = opened.store.second_name() {
+                self.status(format_args!(
+                    "{} {name}. Changes by programs that use another name are not seen here.",
+                    opened.path.display()
+                ));
+            }
         }
         Ok(stores)
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
 use talaria::gnupg::GnupgError;
-use talaria::message::{MessageError, MessageKind};
+use talaria::message::{Cost, MessageError, MessageKind};
 use talaria::status;
-use talaria::store::StoreError;
+use talaria::store::{SecondName, StoreError};
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
@@ -254,6 +254,9 @@ impl CliError {
             | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
                 "ambiguous"
             }
+            Self::Operation(
+                talaria::Error::Unconfirmed { .. } | talaria::Error::Distrusted { .. },
+            ) => "refused",
             Self::Declined | Self::Unconfirmed { .. } => "unconfirmed",
             Self::In { error, .. } => error.kind(),
             Self::Log(
@@ -285,7 +288,8 @@ impl CliError {
             | Self::SecondKey { candidates, .. }
             | Self::Operation(
                 talaria::Error::Ambiguous { candidates, .. }
-                | talaria::Error::Inexact { candidates, .. },
+                | talaria::Error::Inexact { candidates, .. }
+                | talaria::Error::Unconfirmed { candidates, .. },
             ) => candidates,
             Self::In { error, .. } => error.candidates(),
             _ => &[],
@@ -357,6 +361,7 @@ impl CliError {
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Absent { .. } => 1,
                 E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
+                E::Unconfirmed { .. } | E::Distrusted { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
                 | E::Keyring { .. }
@@ -473,7 +478,8 @@ impl CliError {
                 MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
                     return hint_for(*found, file);
                 }
-                MessageError::OtherKind { .. } | MessageError::Malformed(_) => format!(
+                MessageError::Malformed(_) => DAMAGED.to_owned(),
+                MessageError::OtherKind { .. } => format!(
                     "If {file} is the signed file: talaria verify SIGNATURE {file}\nTo encrypt it: talaria encrypt \
                      -r CERT {file}"
                 ),
@@ -591,6 +597,20 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
     let hint = match error {
         E::Ambiguous { .. } => "Use the fingerprint of one of them.",
         E::Inexact { .. } => "Use the fingerprint or the whole address.",
+        E::Unconfirmed { open, .. } => {
+            let how = "Anybody can make a certificate with this address. Compare the fingerprint with its owner, and use \
+                       it in place of the address. To verify, the file of the certificate will do: --signer-file FILE";
+            let confirm = open.as_ref().map(|fingerprint| {
+                format!("\nOr confirm the certificate first: talaria certify --local {fingerprint}")
+            });
+            return Some(format!("{how}{}", confirm.unwrap_or_default()));
+        }
+        E::Distrusted { name } => {
+            let fingerprint = name.split(' ').next().unwrap_or_default();
+            return Some(format!(
+                "To see your decisions: talaria tofu info {fingerprint}\nTo withdraw it: talaria tofu policy {fingerprint} auto"
+            ));
+        }
         E::NoKey { .. } => {
             "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
              --gpg-agent"
@@ -691,10 +711,10 @@ fn hint_for_message(error: &MessageError) -> Option<String> {
              talaria export --armor KEY"
         }
         MessageError::Unprotected => "Ask the sender to encrypt it again with a current program.",
-        MessageError::TooLarge { what, .. } if what.contains("Argon2") => {
+        MessageError::OverLimit { what: Cost::Argon2, .. } => {
             "If you trust the sender, raise the limit with --max-argon2."
         }
-        MessageError::TooLarge { .. } => {
+        MessageError::OverLimit { what: Cost::Expansion, .. } => {
             "If you trust the sender, raise the limit on content with --max-expansion."
         }
         MessageError::Key { name, why } if why.contains("expired") => {
@@ -937,7 +957,11 @@ fn hint_for_refusal(refusal: &Refusal) -> Option<String> {
 fn status_of_store(error: &StoreError) -> u8 {
     match error {
         StoreError::NotFound(_) => 1,
-        StoreError::Io { .. } | StoreError::Full { .. } | StoreError::TooLarge { .. } => 5,
+        StoreError::Io { .. }
+        | StoreError::Full { .. }
+        | StoreError::TooLarge { .. }
+        | StoreError::NoIndex { .. }
+        | StoreError::Changed { .. } => 5,
         _ => 4,
     }
 }
@@ -1005,6 +1029,23 @@ fn hint_for_store(error: &StoreError) -> Option<String> {
         StoreError::Moved { .. } => {
             "The last change was not stored. Other running programs may have the old file open: end them, then try again."
         }
+        StoreError::SecondName { path, name: SecondName::HardLink { .. } } => {
+            return Some(format!(
+                "Find the other names and remove them: find / -xdev -samefile {}\nFor a copy of the store: talaria admin backup FILE",
+                shell_word(path)
+            ));
+        }
+        StoreError::SecondName { name: SecondName::Mount, .. } => {
+            "Mount the folder of the store instead of the file: the log is beside the store."
+        }
+        StoreError::NoIndex { path, log } => {
+            return Some(format!(
+                "Run a command that writes, as a user who may write to the folder. Or copy {} and {} to another folder, and use the copy.",
+                shell_word(path),
+                shell_word(log)
+            ));
+        }
+        StoreError::Changed { .. } => "Try again.",
         StoreError::Busy { .. } => {
             "Another program is writing to the store. Try again when it has finished. To restore a backup, stop the keyserver first."
         }
@@ -1087,9 +1128,13 @@ fn hint_for(kind: MessageKind, file: &str) -> Option<String> {
         }
         MessageKind::Certificate => format!("To import it: talaria import {file}"),
         MessageKind::SecretKey => format!("To import it: talaria key import {file}"),
+        MessageKind::Damaged => DAMAGED.to_owned(),
         _ => return None,
     })
 }
+
+/// The hint for OpenPGP data that cannot be read.
+const DAMAGED: &str = "Download it again, or ask the sender to send it again.";
 
 /// Whether gpg-agent refused to use a key: the passphrase is wrong, or the user has said no.
 fn agent_refuses(error: &(dyn Error + 'static)) -> bool {

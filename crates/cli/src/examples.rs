@@ -1439,7 +1439,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "Verify with a keyring file, without importing it",
-                "talaria --store keyring.gpg verify letter.txt.sig letter.txt",
+                "talaria verify --signer-file keyring.gpg letter.txt.sig letter.txt",
             ),
         ],
     ),

@@ -59,6 +59,10 @@ impl RecipientArgs {
         for ((name, query), belief) in names.iter().zip(&self.to).zip(beliefs) {
             let why = match belief {
                 Some(belief) if belief.is_enough() => continue,
+                Some(belief) if belief.is_never() => {
+                    report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
+                    return Err(talaria::Error::Distrusted { name: name.clone() }.into());
+                }
                 Some(belief) => format!("validity: {}", belief.level.name()),
                 None => "the store has no trust root".to_owned(),
             };

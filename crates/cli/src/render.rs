@@ -5,18 +5,19 @@ mod json;
 mod short;
 mod text;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use talaria::cert::{Capabilities, Gnupg, KeyId, Signature, Tag, Validity, user_id};
 use talaria::gnupg::{Colons, write_cert as write_colons, write_cert_with_signatures};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
-use talaria::{Judge, Judged, Opened, Stores, ValidityReason};
+use talaria::{Confirmation, Confirmations, Judge, Judged, Opened, Stores, ValidityReason};
 
 use crate::progress::grouped;
 use crate::terminal::Paint;
 
-pub(crate) use json::{CertJson, cert_json};
+pub(crate) use json::{CertJson, cert_json, conflicts, is_zero};
 pub(crate) use short::Counts;
 pub(crate) use talaria::day;
 pub(crate) use text::{painted_level_name, seen, write_cert};
@@ -60,6 +61,15 @@ fn letters(capabilities: Capabilities) -> String {
     .collect()
 }
 
+/// The state of a certificate or a part of it in words. Usable says nothing about whose it is.
+pub(crate) fn state(validity: Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "usable",
+        other => word(other),
+    }
+}
+
+/// The state in JSON.
 pub(crate) fn word(validity: Validity) -> &'static str {
     match validity {
         Validity::Valid => "valid",
@@ -82,6 +92,8 @@ pub(crate) struct Lines<'a> {
     gnupg: Gnupg,
     /// Primary user IDs of the issuers of signatures, by key ID.
     makers: HashMap<KeyId, Option<Vec<u8>>>,
+    /// Who has confirmed whose the certificates are, once a listing has asked.
+    confirmations: OnceCell<Option<Confirmations<'a>>>,
 }
 
 impl<'a> Lines<'a> {
@@ -100,6 +112,26 @@ impl<'a> Lines<'a> {
             tofu_info,
             gnupg,
             makers,
+            confirmations: OnceCell::new(),
+        }
+    }
+
+    /// The confirmation of each user ID of a certificate.
+    fn confirmations(
+        &self,
+        opened: &Opened,
+        row: &Row,
+    ) -> Result<Vec<Confirmation>, talaria::Error> {
+        let all = match self.confirmations.get() {
+            Some(known) => known,
+            None => {
+                let read = self.stores.confirmations(self.now)?;
+                self.confirmations.get_or_init(|| read)
+            }
+        };
+        match all {
+            Some(all) => Ok(all.of_user_ids(opened, row)?),
+            None => Ok(Vec::new()),
         }
     }
 

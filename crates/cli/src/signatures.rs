@@ -2,14 +2,18 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 
+use talaria::cert::Cert;
 use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
-use talaria::message::{Facts, NotAccepted, Outcome, SignatureReport, SigningKey};
+use talaria::message::{
+    ExpectedSigner, Facts, Lookup, NotAccepted, Outcome, SignatureReport, SigningKey,
+};
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
-use talaria::{Error, TrustModel};
+use talaria::{Error, TrustModel, certificates_in, lookup};
 
 use crate::context::Context;
 use crate::descriptor;
@@ -79,6 +83,7 @@ pub(crate) fn unfit(error: &CliError) -> Unfit {
         }
         CliError::Ambiguous { .. }
         | CliError::Operation(Error::Ambiguous { .. } | Error::Inexact { .. }) => Unfit::Ambiguous,
+        CliError::Operation(Error::Distrusted { .. }) => Unfit::Untrusted,
         _ => Unfit::Other,
     }
 }
@@ -120,7 +125,10 @@ pub(crate) fn report(
     if let Err(why) = decision {
         cx.status(format_args!("{}: {why}", paint.bad("Not accepted")));
         if let NotAccepted::Missing { missing, .. } = why {
-            for signer in missing.iter().filter_map(|signer| described(signer, cx)) {
+            // A signer with a name has many certificates.
+            let named = missing.iter().filter(|signer| signer.name.is_none());
+            let certs = named.flat_map(|signer| &signer.any_of);
+            for signer in certs.filter_map(|signer| described(signer, cx)) {
                 cx.status(format_args!("  Expected: {signer}"));
             }
         }
@@ -147,44 +155,82 @@ pub(crate) fn report_apart(octets: u64, cx: &Context) {
 /// Required signers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignerArgs {
-    /// Require a good signature by this certificate: a fingerprint, or a whole address or user ID of one
-    /// certificate in the store (can be repeated). Without that signature nothing is written
+    /// Require a good signature by this certificate: a fingerprint, or the whole address or user ID of a certificate that you
+    /// have confirmed (see `talaria certify`) (can be repeated). Without that signature nothing is written
     #[arg(long = "signer", value_name = "CERT")]
     signers: Vec<String>,
+    /// Require a good signature by a certificate in FILE, a certificate or keyring; no store is needed (can be repeated)
+    #[arg(long = "signer-file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// The signers whose good signatures are required.
+pub(crate) struct Signers {
+    /// `None` if any signer is accepted.
+    pub(crate) expected: Option<Vec<ExpectedSigner>>,
+    /// The certificates from files.
+    given: Vec<Cert>,
 }
 
 impl SignerArgs {
-    /// The expected certificates or keys; `None` if any signer is accepted.
-    pub(crate) fn expected(&self, cx: &Context) -> Result<Option<Vec<Fingerprint>>, CliError> {
-        if self.signers.is_empty() {
-            return Ok(None);
-        }
-        let expected = |name: &String| {
+    /// Finds the required signers.
+    pub(crate) fn find(&self, cx: &Context) -> Result<Signers, CliError> {
+        let named = |name: &String| -> Result<ExpectedSigner, CliError> {
             let query: Query = name.parse().map_err(Error::from)?;
             // A full fingerprint is exact even without a store.
             if let Query::Fingerprint(bytes) = &query
                 && bytes.len() > 16
             {
                 let hex: String = bytes.iter().map(|octet| format!("{octet:02X}")).collect();
-                return hex.parse().map_err(|_| CliError::Missing(format!("no key {name}")));
+                let key: Fingerprint =
+                    hex.parse().map_err(|_| CliError::Missing(format!("no key {name}")))?;
+                return Ok(key.into());
             }
-            Ok(cx.stores(Access::Read)?.signer(&query, cx.now)?)
+            let any_of = cx.stores(Access::Read)?.signers(&query, cx.now)?;
+            Ok(ExpectedSigner { any_of, name: None })
         };
-        self.signers.iter().map(expected).collect::<Result<_, _>>().map(Some)
+        let mut expected = self.signers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        let mut given = Vec::new();
+        for path in &self.files {
+            let certs = certificates_in(path)?;
+            let any_of = certs.iter().map(openpgp_fingerprint).collect::<Result<Vec<_>, _>>()?;
+            let name = (any_of.len() > 1)
+                .then(|| format!("any of the {} certificates in {}", any_of.len(), path.display()));
+            expected.push(ExpectedSigner { any_of, name });
+            given.extend(certs);
+        }
+        Ok(Signers { expected: (!expected.is_empty()).then_some(expected), given })
     }
 }
 
-/// The status lines about expected signers with a good signature.
-pub(crate) fn found(
-    expected: Option<&[Fingerprint]>,
-    decision: &Result<Facts, NotAccepted>,
-) -> Vec<String> {
-    let missing: &[Fingerprint] = match decision {
-        Err(NotAccepted::Missing { missing, .. }) => missing,
-        _ => &[],
-    };
-    let found = expected.unwrap_or_default().iter().filter(|signer| !missing.contains(signer));
-    status::signed_by(found.map(Fingerprint::to_hex))
+fn openpgp_fingerprint(cert: &Cert) -> Result<Fingerprint, CliError> {
+    let text = cert.fingerprint().to_string();
+    text.parse().map_err(|_| CliError::Missing(format!("no key {text}")))
+}
+
+impl Signers {
+    /// A function that finds certificates: those from files, and those in the stores. Without files there must be a store if
+    /// `needs_store`.
+    pub(crate) fn lookup(
+        &self,
+        needs_store: bool,
+        cx: &Context,
+    ) -> Result<Lookup<'static>, CliError> {
+        let stores = match cx.stores(Access::Read) {
+            Ok(stores) => Some(stores),
+            Err(error) if needs_store && self.given.is_empty() => return Err(error),
+            // Signatures of others are then reported without a key.
+            Err(_) => None,
+        };
+        Ok(lookup(stores, self.given.clone(), cx.now))
+    }
+
+    /// The status lines about expected signers with a good signature.
+    pub(crate) fn found(&self, reports: &[SignatureReport]) -> Vec<String> {
+        let expected = self.expected.iter().flatten();
+        let found = expected.flat_map(|signer| signer.found(reports));
+        status::signed_by(found.map(Fingerprint::to_hex))
+    }
 }
 
 /// The decision on a document, as JSON.
@@ -215,8 +261,11 @@ pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Pai
         _ => format!("  made on {}", day(report.created)),
     };
     match &report.outcome {
-        Outcome::Good => {
-            let good = paint.good("Good signature");
+        Outcome::Good | Outcome::Distrusted => {
+            let good = match report.outcome {
+                Outcome::Good => paint.good("Good signature"),
+                _ => paint.bad("Signature"),
+            };
             let mut lines = vec![format!("{good} from {who} ({})", identity(belief, paint)), made];
             if let Some(since) = &report.since {
                 lines.push(format!("  {}: since then, {since}", paint.doubtful("warning")));
@@ -253,6 +302,9 @@ fn identity(belief: Option<Belief>, paint: Paint) -> Painted<&'static str> {
         return paint.doubtful("identity not confirmed: the store has no trust root");
     };
     match level {
+        Level::Never => {
+            paint.bad("DO NOT RELY ON IT: you marked this certificate as not to be trusted")
+        }
         _ if model == TrustModel::Always => {
             paint.doubtful("identity not checked: the trust model is `always`")
         }
@@ -263,9 +315,6 @@ fn identity(belief: Option<Belief>, paint: Paint) -> Painted<&'static str> {
         }
         Level::Marginal => {
             paint.doubtful("identity partly confirmed: not enough certifications that you trust")
-        }
-        Level::Never => {
-            paint.bad("DO NOT RELY ON IT: you marked this certificate as not to be trusted")
         }
         Level::Expired => {
             paint.doubtful("identity no longer confirmed: the confirmation has expired")

@@ -22,8 +22,45 @@ pub enum Acceptance {
     /// No signature is bad, and at least one is good unless unsigned documents are accepted: the default.
     /// Signatures of unknown keys and signatures that do not count are reported, but decide nothing.
     NoneBad(Unsigned),
-    /// Each of these certificates or keys made a good signature, whatever the other signatures are.
-    Expected(Vec<Fingerprint>),
+    /// Each of these signers made a good signature, whatever the other signatures are.
+    Expected(Vec<ExpectedSigner>),
+}
+
+/// A signer whose good signature is required.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExpectedSigner {
+    /// The certificates or keys of the signer. A good signature by one of them is enough.
+    pub any_of: Vec<Fingerprint>,
+    /// A name for people, if the fingerprints are too many to show.
+    pub name: Option<String>,
+}
+
+impl From<Fingerprint> for ExpectedSigner {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self { any_of: vec![fingerprint], name: None }
+    }
+}
+
+impl fmt::Display for ExpectedSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => f.write_str(name),
+            None => {
+                let names: Vec<String> = self.any_of.iter().map(Fingerprint::to_hex).collect();
+                f.write_str(&names.join(" or "))
+            }
+        }
+    }
+}
+
+impl ExpectedSigner {
+    /// The certificates or keys of the signer that made a good signature.
+    pub fn found<'s>(
+        &'s self,
+        reports: &'s [SignatureReport],
+    ) -> impl Iterator<Item = &'s Fingerprint> {
+        self.any_of.iter().filter(|name| good_one(reports, name).is_some())
+    }
 }
 
 /// The verdict on a document that has neither a good nor a bad signature.
@@ -44,6 +81,8 @@ pub struct Facts {
     pub bad: usize,
     /// Signatures whose key is in no known certificate.
     pub no_key: usize,
+    /// Signatures by certificates that the user has called bad.
+    pub distrusted: usize,
     /// Signatures that the key made, but that do not count.
     pub not_counted: usize,
     /// Signatures that cannot be checked.
@@ -60,6 +99,7 @@ impl Facts {
                 Outcome::Good => &mut facts.good,
                 Outcome::Bad => &mut facts.bad,
                 Outcome::NoKey => &mut facts.no_key,
+                Outcome::Distrusted => &mut facts.distrusted,
                 Outcome::NotCounted(_) => &mut facts.not_counted,
                 Outcome::Unchecked(_) => &mut facts.unchecked,
             } += 1;
@@ -70,7 +110,7 @@ impl Facts {
     /// The number of signatures.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.good + self.bad + self.no_key + self.not_counted + self.unchecked
+        self.good + self.bad + self.no_key + self.distrusted + self.not_counted + self.unchecked
     }
 }
 
@@ -80,6 +120,7 @@ impl fmt::Display for Facts {
             (self.good, "good"),
             (self.bad, "bad"),
             (self.no_key, "by unknown keys"),
+            (self.distrusted, "by certificates that you called bad"),
             (self.not_counted, "that do not count"),
             (self.unchecked, "that cannot be checked"),
         ];
@@ -107,6 +148,12 @@ pub enum NotAccepted {
         /// The outcomes of all signatures.
         facts: Facts,
     },
+    /// At least one signature is by a certificate that the user has called bad.
+    #[error("a signature is by a certificate that you called bad (signatures: {facts})")]
+    Distrusted {
+        /// The outcomes of all signatures.
+        facts: Facts,
+    },
     /// No signature is good.
     #[error("no signature is good (signatures: {facts})")]
     NoneGood {
@@ -117,14 +164,14 @@ pub enum NotAccepted {
     #[error("there is no good signature from {} (signatures: {facts})", names(missing))]
     Missing {
         /// The expected signers without a good signature.
-        missing: Vec<Fingerprint>,
+        missing: Vec<ExpectedSigner>,
         /// The outcomes of all signatures.
         facts: Facts,
     },
 }
 
-fn names(signers: &[Fingerprint]) -> String {
-    signers.iter().map(Fingerprint::to_hex).collect::<Vec<_>>().join(", ")
+fn names(signers: &[ExpectedSigner]) -> String {
+    signers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Acceptance {
@@ -138,6 +185,7 @@ impl Acceptance {
         match self {
             Self::AnyValid if facts.good > 0 => Ok(facts),
             Self::NoneBad(_) if facts.bad > 0 => Err(NotAccepted::Bad { facts }),
+            Self::NoneBad(_) if facts.distrusted > 0 => Err(NotAccepted::Distrusted { facts }),
             Self::NoneBad(_) if facts.good > 0 => Ok(facts),
             Self::NoneBad(Unsigned::Accepted) => Ok(facts),
             Self::AnyValid | Self::NoneBad(Unsigned::Refused) if facts.count() == 0 => {
@@ -147,8 +195,8 @@ impl Acceptance {
                 Err(NotAccepted::NoneGood { facts })
             }
             Self::Expected(signers) => {
-                let has_signed = |signer: &&Fingerprint| good_one(reports, signer).is_none();
-                let missing: Vec<_> = signers.iter().filter(has_signed).cloned().collect();
+                let is_missing = |signer: &&ExpectedSigner| signer.found(reports).next().is_none();
+                let missing: Vec<_> = signers.iter().filter(is_missing).cloned().collect();
                 if signers.is_empty() || !missing.is_empty() {
                     Err(NotAccepted::Missing { missing, facts })
                 } else {
@@ -166,9 +214,12 @@ impl Acceptance {
         let good = || first(&Outcome::Good);
         let place = match self {
             Self::AnyValid => good(),
-            Self::NoneBad(_) => first(&Outcome::Bad).or_else(good),
+            Self::NoneBad(_) => {
+                first(&Outcome::Bad).or_else(|| first(&Outcome::Distrusted)).or_else(good)
+            }
             Self::Expected(signers) => {
-                signers.iter().find_map(|signer| good_one(reports, signer)).or_else(good)
+                let mut names = signers.iter().flat_map(|signer| &signer.any_of);
+                names.find_map(|name| good_one(reports, name)).or_else(good)
             }
         };
         place.or((!reports.is_empty()).then_some(0))
@@ -201,13 +252,14 @@ mod tests {
     }
 
     fn expected(names: &[&str]) -> Acceptance {
-        Acceptance::Expected(names.iter().map(|name| name.parse().unwrap()).collect())
+        let signer = |name: &&str| ExpectedSigner::from(name.parse::<Fingerprint>().unwrap());
+        Acceptance::Expected(names.iter().map(signer).collect())
     }
 
     /// Each row is a mix of signatures that an attacker can produce, with the verdict of each policy.
     #[test]
     fn each_policy_decides_every_mix_of_signatures() {
-        use Outcome::{Bad, Good, NoKey};
+        use Outcome::{Bad, Distrusted, Good, NoKey};
         let verify = Acceptance::NoneBad(Unsigned::Refused);
         let decrypt = Acceptance::NoneBad(Unsigned::Accepted);
         let weak = || Outcome::NotCounted(NotCounted::Expired);
@@ -227,6 +279,9 @@ mod tests {
             (vec![report(ALICE, Good), report(MALLORY, NoKey)], [true, true, true, true]),
             (vec![report(ALICE, weak()), report(MALLORY, Good)], [true, true, true, false]),
             (vec![report(ALICE, Good), report(MALLORY, odd())], [true, true, true, true]),
+            (vec![report(ALICE, Distrusted)], [false, false, false, false]),
+            (vec![report(ALICE, Good), report(MALLORY, Distrusted)], [true, false, false, true]),
+            (vec![report(MALLORY, Good), report(ALICE, Distrusted)], [true, false, false, false]),
         ];
         for (reports, wanted) in rows {
             let policies = [&Acceptance::AnyValid, &verify, &decrypt, &expected(&[ALICE])];
@@ -248,8 +303,17 @@ mod tests {
         let reports = [report(ALICE, Outcome::Good)];
         let both = expected(&[ALICE, MALLORY]);
         let Err(NotAccepted::Missing { missing, .. }) = both.decide(&reports) else { panic!() };
-        assert_eq!(missing, [MALLORY.parse().unwrap()]);
+        assert_eq!(missing, [MALLORY.parse::<Fingerprint>().unwrap().into()]);
         // An empty list of expected signers is the caller's mistake and must not accept every document.
         assert!(expected(&[]).decide(&reports).is_err());
+    }
+
+    #[test]
+    fn one_good_signature_is_enough_for_a_signer_with_several_certificates() {
+        let any_of = [ALICE, MALLORY].map(|name| name.parse().unwrap()).to_vec();
+        let both = Acceptance::Expected(vec![ExpectedSigner { any_of, name: None }]);
+        assert!(both.decide(&[report(MALLORY, Outcome::Good)]).is_ok());
+        let refused = both.decide(&[report(MALLORY, Outcome::Bad)]).unwrap_err().to_string();
+        assert!(refused.contains(&format!("from {ALICE} or {MALLORY} ")), "{refused}");
     }
 }

@@ -18,6 +18,7 @@ use talaria_cert::KEY_BYTES_MAX;
 
 use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
+use crate::guard::guarded;
 
 /// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data between
 /// certificates that is no certificate gives an error at its position.
@@ -32,11 +33,25 @@ pub fn read_certs(bytes: &[u8]) -> Result<Vec<openpgp::Result<Cert>>> {
     const NONE: MessageError =
         MessageError::Malformed("the input is neither a certificate nor a key");
     let packets = unarmored(bytes)?;
-    let first = PacketParserBuilder::from_bytes(&packets)
-        .and_then(|builder| builder.dearmor(Dearmor::Disabled).build())
-        .map_err(|_| NONE)?;
+    let first = guarded(|| {
+        let builder = PacketParserBuilder::from_bytes(&packets)?;
+        builder.dearmor(Dearmor::Disabled).build()
+    });
+    let first = first.and_then(openpgp::Result::ok).ok_or(NONE)?;
     let packets = Packets { rest: Some(first), leaving: Leaving::Nothing };
-    Ok(CertParser::from_iter(packets).collect())
+    let mut parser = CertParser::from_iter(packets);
+    let mut certs = Vec::new();
+    loop {
+        match guarded(|| parser.next()) {
+            Some(Some(cert)) => certs.push(cert),
+            Some(None) => return Ok(certs),
+            // The state of the parser is unknown, so nothing behind this certificate is read.
+            None => {
+                certs.push(Err(anyhow::anyhow!("the certificate is malformed")));
+                return Ok(certs);
+            }
+        }
+    }
 }
 
 /// The first certificate in `bytes`, parsed like [`read_certs`] does.

@@ -9,6 +9,7 @@ use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::policy::Policy;
 
+use crate::accept::ExpectedSigner;
 use crate::decrypt::Spool;
 use crate::error::{MessageError, Result};
 use crate::held::{Held, HeldReader};
@@ -55,7 +56,7 @@ pub struct Decryptor<'a> {
     passwords: Vec<Password>,
     certs: Vec<openpgp::Cert>,
     lookup: Option<Lookup<'a>>,
-    expected: Option<Vec<openpgp::Fingerprint>>,
+    expected: Option<Vec<ExpectedSigner>>,
     spools: Option<Box<MakeSpools<'a>>>,
     limits: ReadLimits,
     threads: usize,
@@ -98,7 +99,7 @@ impl<'a> Decryptor<'a> {
     /// Requires a good signature of each of these certificates.
     #[must_use]
     pub fn signed_by(mut self, signers: &[&openpgp::Cert]) -> Self {
-        let names = signers.iter().map(|cert| cert.fingerprint());
+        let names = signers.iter().map(|cert| ExpectedSigner::from(cert.fingerprint()));
         self.expected.get_or_insert_default().extend(names);
         self.certs(signers)
     }

@@ -1,6 +1,6 @@
 //! Errors of reading and writing messages.
 
-use std::io;
+use std::{fmt, io};
 
 use crate::accept::NotAccepted;
 use crate::kind::MessageKind;
@@ -54,12 +54,20 @@ pub enum MessageError {
         /// The number of passphrases that can decrypt the message.
         passwords: usize,
     },
-    /// A part of the message exceeds its limit.
+    /// A part of the message exceeds its limit, which nobody can raise.
     #[error("the message has more than {limit} {what}")]
     TooLarge {
         /// The part.
         what: &'static str,
         /// The limit, in the unit of the part.
+        limit: u64,
+    },
+    /// The message exceeds one of the [`ReadLimits`](crate::ReadLimits), which the caller has set.
+    #[error("the message has more than {limit} {what}")]
+    OverLimit {
+        /// The cost that is limited.
+        what: Cost,
+        /// The limit, in the unit of the cost.
         limit: u64,
     },
     /// A certificate has no key to encrypt to, or a key cannot sign.
@@ -82,6 +90,24 @@ pub enum MessageError {
     /// Writing the output failed.
     #[error("cannot write the output")]
     Write(#[source] io::Error),
+}
+
+/// A cost of reading a message that the caller limits with [`ReadLimits`](crate::ReadLimits).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cost {
+    /// Content in relation to the size of the message: [`ReadLimits::expansion`](crate::ReadLimits::expansion).
+    Expansion,
+    /// Trying passphrases: [`ReadLimits::argon2_mib`](crate::ReadLimits::argon2_mib).
+    Argon2,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expansion => "times its size as content",
+            Self::Argon2 => "units of Argon2 cost (MiB of memory times passes, over all tries)",
+        })
+    }
 }
 
 fn other_kind(found: MessageKind, wanted: &str) -> String {

@@ -10,7 +10,7 @@ use crate::framing::{self, tag};
 use crate::lines::Native;
 use crate::packets::{Document, PacketWriter, ReadLimits};
 use crate::sign::TEXT;
-use crate::verify::{Receiver, SignatureReport, Verifier};
+use crate::verify::{Receiver, SIGNATURES_MAX, SignatureReport, Verifier};
 
 /// The number of octets parsed at once.
 const PIECE_BYTES: usize = 128 << 10;
@@ -45,6 +45,7 @@ pub fn detach(
     let mut splitter = Splitter {
         output,
         signatures: Vec::new(),
+        count: 0,
         announced: 0,
         literal: false,
         binary: false,
@@ -79,6 +80,8 @@ fn take_apart(
 struct Splitter<'a> {
     output: &'a mut (dyn Write + Send),
     signatures: Vec<u8>,
+    /// The number of signatures.
+    count: usize,
     /// The number of announced signatures that are still to come.
     announced: usize,
     literal: bool,
@@ -97,6 +100,11 @@ impl Document for Splitter<'_> {
     }
 
     fn signature(&mut self, body: &[u8]) -> Result<()> {
+        self.count += 1;
+        if self.count > SIGNATURES_MAX {
+            let limit = SIGNATURES_MAX as u64;
+            return Err(MessageError::TooLarge { what: "signatures", limit });
+        }
         if self.literal {
             self.announced = self.announced.saturating_sub(1);
         } else {

@@ -16,6 +16,7 @@ use crate::algorithm::Cipher;
 use crate::certs::sound;
 use crate::cfb;
 use crate::error::{MessageError, Result};
+use crate::guard::guarded;
 use crate::revoked::{Revocations, usable};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
@@ -70,7 +71,7 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
         let public = key.parts_as_public().clone();
         let mut asked = 0;
         while let Some(password) = ask(asked, &public) {
-            if let Ok(key) = decrypt_secret(key.clone(), &password) {
+            if let Some(Ok(key)) = guarded(|| decrypt_secret(key.clone(), &password)) {
                 return key.into_keypair().map_err(MessageError::secret);
             }
             asked += 1;

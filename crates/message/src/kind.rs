@@ -32,6 +32,8 @@ pub enum MessageKind {
     Certificate,
     /// One or more secret keys.
     SecretKey,
+    /// Data in ASCII armor, or text under the head of a cleartext signature, that cannot be read.
+    Damaged,
     /// Other data, or none.
     Other,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for MessageKind {
             Self::Packed => "a packed message (neither encrypted nor signed)",
             Self::Certificate => "a certificate",
             Self::SecretKey => "a secret key",
+            Self::Damaged => "damaged OpenPGP data",
             Self::Other => "no OpenPGP message",
         })
     }
@@ -127,7 +130,7 @@ fn armored(block: &[u8], ended: bool, label: &str) -> Option<MessageKind> {
             "PGP SIGNATURE" => MessageKind::DetachedSignature,
             "PGP PUBLIC KEY BLOCK" => MessageKind::Certificate,
             "PGP PRIVATE KEY BLOCK" => MessageKind::SecretKey,
-            _ => MessageKind::Other,
+            _ => MessageKind::Damaged,
         }),
         kind => kind,
     }

@@ -41,6 +41,7 @@ mod encrypt;
 mod encryptor;
 mod error;
 mod framing;
+mod guard;
 mod held;
 mod inline;
 mod inspect;
@@ -64,7 +65,7 @@ mod secrets;
 mod sign;
 mod verify;
 
-pub use accept::{Acceptance, Facts, NotAccepted, Unsigned};
+pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
 pub use armor::{ArmorInput, ArmorReader, ArmorWriter, Label, unarmored};
 pub use buffered::encrypt_buffered;
@@ -75,7 +76,8 @@ pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
 pub use encryptor::Encryptor;
-pub use error::MessageError;
+pub use error::{Cost, MessageError};
+pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
@@ -92,7 +94,9 @@ pub use revoked::{LookUp, Revocations, usable};
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
-pub use verify::{Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier};
+pub use verify::{
+    Distrust, Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier,
+};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId};

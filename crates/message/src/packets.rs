@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 
 use crate::content::Literal;
-use crate::error::{MessageError, Result};
+use crate::error::{Cost, MessageError, Result};
 use crate::framing::{self, Length, tag};
 
 /// Limits on the size of the content and on the cost of passphrases. Programs set the fields of [`Self::default`].
@@ -114,8 +114,7 @@ impl Budget {
         self.given += octets as u64;
         let ReadLimits { expansion, expansion_free_bytes, .. } = self.limits;
         if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
-            let what = "times its size as content";
-            return Err(MessageError::TooLarge { what, limit: expansion });
+            return Err(MessageError::OverLimit { what: Cost::Expansion, limit: expansion });
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::aead::AeadKey;
 use crate::algorithm::{Aead, Cipher, TAG_BYTES};
 use crate::error::{MessageError, Result};
 use crate::framing::tag;
+use crate::guard::guarded;
 use crate::kdf::hkdf_sha256;
 use crate::random;
 
@@ -116,8 +117,9 @@ impl Skesk {
 
     /// Stretches a passphrase: about 40 ms with iterated S2K; with Argon2 the parameters decide.
     pub(crate) fn stretch(&self, password: &Password) -> Result<Zeroizing<Vec<u8>>> {
-        let key = self.s2k.derive_key(password, self.cipher.key_bytes());
-        let key = key.map_err(|_| MessageError::Unsupported(format!("the S2K {:?}", self.s2k)))?;
+        let key = guarded(|| self.s2k.derive_key(password, self.cipher.key_bytes()));
+        let unsupported = || MessageError::Unsupported(format!("the S2K {:?}", self.s2k));
+        let key = key.and_then(sequoia_openpgp::Result::ok).ok_or_else(unsupported)?;
         Ok(Zeroizing::new(key.to_vec()))
     }
 

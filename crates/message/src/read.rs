@@ -3,9 +3,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use sequoia_openpgp::Fingerprint;
-
-use crate::accept::{Acceptance, Facts, NotAccepted, Unsigned};
+use crate::accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 use crate::armor::ArmorInput;
 use crate::cleartext::{behind, verify_cleartext};
 use crate::content::Literal;
@@ -25,9 +23,9 @@ pub type Spools<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync)
 /// Options for reading a message. Programs set the fields of [`Self::new`].
 #[non_exhaustive]
 pub struct ReadOptions<'a> {
-    /// The certificates or keys that must have made a good signature. With `None` any signer is accepted, and
-    /// encrypted messages need no signature.
-    pub expected: Option<Vec<Fingerprint>>,
+    /// The signers that must have made a good signature. With `None` any signer is accepted, and encrypted
+    /// messages need no signature.
+    pub expected: Option<Vec<ExpectedSigner>>,
     /// The output is discarded by the caller if an error occurs or the message is not accepted. So nothing
     /// needs to be held back.
     pub disposable: bool,

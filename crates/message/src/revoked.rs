@@ -13,6 +13,7 @@ use talaria_cert::{Revoker, Verification, day};
 
 use crate::Issuer;
 use crate::error::{MessageError, Result};
+use crate::guard::guarded;
 use crate::keys::not_valid;
 
 /// A function that finds certificates by one of their keys.
@@ -117,6 +118,16 @@ fn is_hard(signature: &Signature) -> bool {
     reason.is_none_or(|(reason, _)| reason.revocation_type() == RevocationType::Hard)
 }
 
+/// `cert` as it was at `time`, with its self-signatures verified.
+pub(crate) fn evaluated<'c>(
+    cert: &'c openpgp::Cert,
+    policy: &'c dyn Policy,
+    time: SystemTime,
+) -> openpgp::Result<ValidCert<'c>> {
+    guarded(|| cert.with_policy(policy, time))
+        .unwrap_or_else(|| Err(openpgp::anyhow::anyhow!("a part of the certificate is malformed")))
+}
+
 /// `cert` at the time `now`, in seconds since 1970, if it is usable then: valid, not expired and not revoked.
 /// This function alone decides it for encrypting and signing.
 ///
@@ -131,7 +142,7 @@ pub fn usable<'c>(
 ) -> Result<ValidCert<'c>> {
     let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid = cert.with_policy(policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
+    let valid = evaluated(cert, policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
     if revocations.end(&valid) {
         return Err(refused("is revoked".into()));
     }

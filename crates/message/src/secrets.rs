@@ -15,7 +15,8 @@ use talaria_cert::Fingerprint;
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
-use crate::error::{MessageError, Result};
+use crate::error::{Cost, MessageError, Result};
+use crate::guard::guarded;
 use crate::keys::unsupported;
 use crate::password::{SessionKey, Skesk};
 
@@ -106,6 +107,8 @@ const WRAPPED_MAX: usize = 4096;
 const WRAPPED_BYTES_MAX: usize = 8 << 20;
 /// The maximum number of packets on which a passphrase is tried: each costs 40 ms and more.
 const STRETCHED_MAX: usize = 16;
+/// The length of the shortest session key, in octets.
+const SESSION_KEY_BYTES_MIN: usize = 16;
 /// The maximum number of passphrases to ask for.
 const ASKED_MAX: usize = 3;
 
@@ -160,8 +163,8 @@ impl Wrapped {
         } else {
             let mut packet = Vec::with_capacity(body.len() + 6);
             crate::framing::write_packet(&mut packet, tag, body)?;
-            match openpgp::Packet::from_bytes(&packet) {
-                Ok(openpgp::Packet::PKESK(pkesk)) => self.keys.push(pkesk),
+            match guarded(|| openpgp::Packet::from_bytes(&packet)) {
+                Some(Ok(openpgp::Packet::PKESK(pkesk))) => self.keys.push(pkesk),
                 _ => self.unreadable = Some(unreadable_key(body)),
             }
         }
@@ -305,8 +308,7 @@ impl Secrets {
                 }
                 Refused { key: Some(refusal), .. } if !wrapped.has_passwords() => refusal,
                 _ if purse.short => {
-                    let what = "units of Argon2 cost (MiB of memory times passes, over all tries)";
-                    MessageError::TooLarge { what, limit: argon2_mib }
+                    MessageError::OverLimit { what: Cost::Argon2, limit: argon2_mib }
                 }
                 _ => purse.failed.unwrap_or_else(|| wrapped.no_secret()),
             });
@@ -408,14 +410,14 @@ fn by_key(
             }
             let recipient = key.recipient();
             let mut key = Noting { key: key.key.as_mut(), refusal: None };
-            let opened = match pkesk {
+            let opened = guarded(|| match pkesk {
                 PKESK::V3(packet) => {
                     packet.decrypt(&mut key, None).map(|(cipher, key)| (Some(cipher), key))
                 }
                 PKESK::V6(packet) => packet.decrypt(&mut key, None).map(|key| (None, key)),
                 _ => None,
-            };
-            let Some((cipher, session_key)) = opened else {
+            });
+            let Some((cipher, session_key)) = opened.flatten() else {
                 match (key.refusal, unsupported(key.key.public())) {
                     (Some(refusal), _) => refused.key = Some(refusal),
                     (None, Some(what)) => {
@@ -463,14 +465,19 @@ impl Decryptor for Noting<'_> {
         ciphertext: &mpi::Ciphertext,
         plaintext_len: Option<usize>,
     ) -> openpgp::Result<openpgp::crypto::SessionKey> {
-        self.key.decrypt(ciphertext, plaintext_len).or_else(|error| {
+        let unwrapped = self.key.decrypt(ciphertext, plaintext_len).or_else(|error| {
             let error = error.downcast::<MessageError>();
             error.and_then(|error| {
                 let said = error.to_string();
                 self.refusal = Some(error);
                 Err(MessageError::Secret(said.into()).into())
             })
-        })
+        })?;
+        // Sequoia takes octets for the cipher and the checksum out of the content without looking at its length.
+        if unwrapped.len() < SESSION_KEY_BYTES_MIN {
+            return Err(MessageError::Malformed("a wrapped session key is too short").into());
+        }
+        Ok(unwrapped)
     }
 }
 

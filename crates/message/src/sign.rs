@@ -153,10 +153,9 @@ impl SigningKey {
         }
     }
 
-    /// Selects the digest that the recipients of a message prefer, unless the caller has chosen one.
+    /// Selects the cheapest digest that all recipients of a message accept, unless the caller has chosen one.
     pub(crate) fn prefer(&mut self, preferences: &Preferences) {
         if !self.hash_chosen
-            && preferences.lists_digests()
             && let Some(hash) = preferences.digest(self.hash_octets)
             && self.accepts(HashAlgorithm::from(hash))
         {
@@ -406,6 +405,7 @@ fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {
 #[derive(Clone)]
 pub(crate) struct DocumentHasher {
     pub(crate) inner: Hasher,
+    hash: u8,
     text: bool,
     pub(crate) salt: Vec<u8>,
     lines: Canonical,
@@ -415,7 +415,12 @@ impl DocumentHasher {
     pub(crate) fn new(hash: u8, text: bool, salt: Vec<u8>) -> Result<Self> {
         let mut inner = Hasher::new(hash).ok_or_else(|| unsupported_hash(hash))?;
         inner.update(&salt);
-        Ok(Self { inner, text, salt, lines: Canonical::default() })
+        Ok(Self { inner, hash, text, salt, lines: Canonical::default() })
+    }
+
+    /// Whether this is the digest of an algorithm, for text or not, with a salt.
+    pub(crate) fn is(&self, hash: u8, text: bool, salt: &[u8]) -> bool {
+        (self.hash, self.text) == (hash, text) && self.salt == salt
     }
 
     fn kind(&self) -> u8 {

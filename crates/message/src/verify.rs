@@ -22,16 +22,24 @@ use talaria_cert::{
 
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
+use crate::guard::guarded;
 use crate::sign::{BINARY, TEXT};
 
+use receive::Digests;
 pub(crate) use receive::{ReceivedSignature, Receiver};
 pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
 /// A function that finds the certificates that contain a key.
 pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
 
-/// The maximum number of signatures on one document.
-const SIGNATURES_MAX: usize = 128;
+/// A function that says whether the user has called a signer bad. The second argument is the user ID that the signature
+/// names, if it names one.
+pub type Distrust<'a> = Box<dyn FnMut(&Signer, Option<&[u8]>) -> bool + Send + 'a>;
+
+/// The maximum number of signatures on one document, as in other programs.
+pub(crate) const SIGNATURES_MAX: usize = 1000;
+/// The maximum length of all signatures in a message together, in octets.
+const SIGNATURE_BYTES_MAX: usize = 8 << 20;
 /// The tolerated difference of clocks in seconds.
 const CLOCK_SKEW_S: u32 = 300;
 /// The number of Ed25519 signatures that are verified as one batch. A smaller batch costs more per signature.
@@ -45,6 +53,7 @@ pub struct Verifier<'a> {
     policy: &'a (dyn Policy + Sync),
     now: AtomicU32,
     notations: Vec<String>,
+    distrust: Option<Mutex<Distrust<'a>>>,
     known: Mutex<KeyCache>,
 }
 
@@ -52,7 +61,8 @@ impl<'a> Verifier<'a> {
     /// Verifies as of the time `now`, in seconds since 1970.
     pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
-        Self { lookup, policy, now, notations: Vec::new(), known: Mutex::default() }
+        let known = Mutex::default();
+        Self { lookup, policy, now, notations: Vec::new(), distrust: None, known }
     }
 
     /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature with any
@@ -60,6 +70,13 @@ impl<'a> Verifier<'a> {
     #[must_use]
     pub fn with_known_notations(self, notations: Vec<String>) -> Self {
         Self { notations, ..self }
+    }
+
+    /// Sets the function that knows whom the user has called bad. It is asked about each signature that is good
+    /// otherwise. Without it, nobody is bad.
+    #[must_use]
+    pub fn with_distrust(self, distrust: Distrust<'a>) -> Self {
+        Self { distrust: Some(Mutex::new(distrust)), ..self }
     }
 
     /// Sets the reference time. Cached certificates stay in the cache.
@@ -78,19 +95,19 @@ impl<'a> Verifier<'a> {
         document: &mut (impl Read + ?Sized),
     ) -> Result<Vec<SignatureReport>> {
         let bodies = signature_packets(signatures)?;
-        let mut seen =
-            bodies.iter().map(|body| ReceivedSignature::before(body)).collect::<Vec<_>>();
+        let mut digests = Digests::default();
+        let seen: Vec<_> =
+            bodies.iter().map(|body| ReceivedSignature::before(body, &mut digests)).collect();
         let mut buffer = vec![0; 128 << 10];
         loop {
             let read = framing::read_full(&mut &mut *document, &mut buffer)?;
-            for hasher in seen.iter_mut().filter_map(|seen| seen.hasher.as_mut()) {
-                hasher.update(&buffer[..read]);
-            }
+            digests.update(&buffer[..read]);
             if read < buffer.len() {
                 break;
             }
         }
-        Ok(seen.into_iter().map(|seen| self.check(seen, &[])).collect())
+        digests.end();
+        Ok(seen.iter().map(|seen| self.check(seen, &digests, &[])).collect())
     }
 
     /// Verifies one detached signature, a single packet, on a document in memory.
@@ -140,20 +157,30 @@ impl<'a> Verifier<'a> {
         let packet = talaria_cert::first_packet(signature)
             .filter(|packet| packet.tag == Tag::SIGNATURE)
             .ok_or(MessageError::Malformed("the packet is not a signature"))?;
-        let mut seen = ReceivedSignature::before(packet.body);
-        if let Some(hasher) = &mut seen.hasher {
-            hasher.update(document);
-        }
-        Ok(self.arithmetic(seen, &[]))
+        let mut digests = Digests::default();
+        let seen = ReceivedSignature::before(packet.body, &mut digests);
+        digests.update(document);
+        digests.end();
+        Ok(self.arithmetic(&seen, &digests, &[]))
     }
 
     /// Verifies a signature on a document that a key of each of `recipients` has decrypted.
-    fn check(&self, seen: ReceivedSignature, recipients: &[Fingerprint]) -> SignatureReport {
-        finished(self.arithmetic(seen, recipients))
+    fn check(
+        &self,
+        seen: &ReceivedSignature,
+        digests: &Digests,
+        recipients: &[Fingerprint],
+    ) -> SignatureReport {
+        finished(self.arithmetic(seen, digests, recipients))
     }
 
     /// All checks except, for Ed25519, the last step.
-    fn arithmetic(&self, seen: ReceivedSignature, recipients: &[Fingerprint]) -> Prepared {
+    fn arithmetic(
+        &self,
+        seen: &ReceivedSignature,
+        digests: &Digests,
+        recipients: &[Fingerprint],
+    ) -> Prepared {
         let Some(signature) = Signature::parse(&seen.body) else {
             return (
                 SignatureReport::unreadable("the fields of the signature packet are malformed"),
@@ -179,7 +206,7 @@ impl<'a> Verifier<'a> {
             digest: Vec::new(),
             since: None,
         };
-        let Some(hasher) = seen.hasher else {
+        let Some(hasher) = seen.digest.map(|place| digests.at(place)) else {
             let why = seen.problem.unwrap_or("its digest algorithm is not supported");
             report.outcome = Outcome::Unchecked(why.to_owned());
             return (report, None);
@@ -188,8 +215,6 @@ impl<'a> Verifier<'a> {
             report.outcome = Outcome::Unchecked("the signature names no issuer key".to_owned());
             return (report, None);
         }
-        let mut hasher = hasher;
-        hasher.finish_text();
         let context = Context::Document { notations: &self.notations, recipients };
         // A signature may name several keys, and several keys may have the same ID. Each key is tried until
         // one of them made a signature that counts.
@@ -205,7 +230,7 @@ impl<'a> Verifier<'a> {
             let known = &keys[*at];
             let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &known.body };
             let Ok(key) = Key::parse(packet) else { continue };
-            let Some(digest) = signature.digest(hasher.inner.clone()) else { continue };
+            let Some(digest) = signature.digest(hasher.clone()) else { continue };
             let mut deferred = None;
             let mut verdict =
                 known.setup.verify(&key, &signature, &digest, |job| deferred = Some(job));
@@ -221,6 +246,9 @@ impl<'a> Verifier<'a> {
             match verdict {
                 Verdict::Unchecked | Verdict::Good => {
                     (tried.outcome, tried.since) = self.judge(known, &worth, &signature, &context);
+                    if tried.outcome == Outcome::Good && self.distrusts(&tried) {
+                        tried.outcome = Outcome::Distrusted;
+                    }
                     tried.digest = digest.as_bytes().to_vec();
                     if deferred.is_some() || tried.outcome == Outcome::Good {
                         return (tried, deferred);
@@ -239,7 +267,9 @@ impl<'a> Verifier<'a> {
                 _ => tried.outcome = Outcome::Bad,
             }
             // A report on a key that made the signature is better than one on a key that did not.
-            let made = |report: &SignatureReport| matches!(report.outcome, Outcome::NotCounted(_));
+            let made = |report: &SignatureReport| {
+                matches!(report.outcome, Outcome::NotCounted(_) | Outcome::Distrusted)
+            };
             if best.as_ref().is_none_or(|best| made(&tried) && !made(best)) {
                 best = Some(tried);
             }
@@ -281,6 +311,11 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    fn distrusts(&self, report: &SignatureReport) -> bool {
+        let (Some(distrust), Some(signer)) = (&self.distrust, &report.signer) else { return false };
+        lock(distrust)(signer, report.signer_user_id.as_deref())
+    }
+
     /// The keys that match an issuer.
     fn keys(&self, issuer: &Issuer) -> Arc<Vec<CachedKey>> {
         if let Some(keys) = lock(&self.known).get(issuer) {
@@ -290,7 +325,10 @@ impl<'a> Verifier<'a> {
             let mut look_up = lock(&self.lookup);
             let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
-            let mut keys = |cert| CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
+            let mut keys = |cert| {
+                let found = || CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
+                guarded(found).unwrap_or_default()
+            };
             certs.iter().flat_map(&mut keys).collect()
         };
         lock(&self.known).put(issuer, keys)

@@ -15,6 +15,7 @@ pub use greet::{FilterRule, Settings};
 pub use outbox::Outbox;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use answer::Answer;
 use ask::Ask;
@@ -36,6 +37,12 @@ pub const REQUESTS_MAX: u64 = 1 << 20;
 /// The longest request, and the longest answer to a request by values, with up to 3,800 digests. Peers compare by
 /// digests below 150 of them.
 const SMALL_BYTES_MAX: usize = 64 << 10;
+
+/// The model of CPU time: what a message takes, what a digest in it takes, and what a comparison of values takes that are not
+/// equal. To factor the polynomials of five differences takes 0.10 to 0.14 ms.
+const MESSAGE_COST: Duration = Duration::from_micros(1);
+const DIGEST_COST: Duration = Duration::from_nanos(500);
+const COMPARISON_COST: Duration = Duration::from_micros(120);
 
 /// The side of the connection that we are on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,6 +84,10 @@ pub struct ExchangeOutcome {
     pub peer_version: String,
     /// Number of requests that were answered, by us or by the peer.
     pub requests: u64,
+    /// Number of digests that the peer lacks, as far as it was told.
+    pub offered: usize,
+    /// The CPU time that it took here, see [`Exchange::cost`].
+    pub cost: Duration,
 }
 
 /// The end of an exchange: complete, or cut short.
@@ -223,6 +234,17 @@ impl Exchange {
         }
     }
 
+    /// The CPU time of all steps so far, by a model and not by a clock: it is the same on every machine and under any load.
+    #[must_use]
+    pub fn cost(&self) -> Duration {
+        match self {
+            Self::Greet(_) | Self::Agree(_) => Duration::ZERO,
+            Self::Done(outcome) => outcome.cost,
+            Self::Ask(state) => state.cost(),
+            Self::Answer(state) => state.cost(),
+        }
+    }
+
     fn due(&self) -> &'static str {
         match self {
             Self::Greet(_) => "a configuration",
@@ -242,6 +264,8 @@ struct Found {
     /// Something was left out.
     cut: bool,
     requests: u64,
+    offered: usize,
+    cost: Duration,
     peer_http_port: u16,
     peer_version: String,
 }
@@ -256,6 +280,7 @@ impl Found {
         tree: &PrefixTree,
     ) {
         for digest in digests {
+            self.cost += DIGEST_COST;
             if !prefix.contains(digest) || tree.contains(digest) {
                 continue;
             }
@@ -265,6 +290,12 @@ impl Found {
             }
             self.wanted.insert(*digest);
         }
+    }
+
+    /// Counts digests that only we have.
+    fn offer(&mut self, count: usize) {
+        self.offered += count;
+        self.cost += DIGEST_COST.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
     fn is_full(&self) -> bool {
@@ -278,6 +309,8 @@ impl Found {
             peer_http_port: self.peer_http_port,
             peer_version: self.peer_version,
             requests: self.requests,
+            offered: self.offered,
+            cost: self.cost,
         }
     }
 }

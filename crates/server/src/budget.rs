@@ -17,7 +17,7 @@ use crate::network::Network;
 const SHARES: usize = 4;
 
 /// The octets that a network may hold even if the budget is used up, as long as all networks hold at most
-/// twice the budget. So small requests are answered while other networks hold the whole budget.
+/// twice the budget. So small requests are answered while other networks hold the whole budget. A budget may have another number.
 const MODEST: usize = 64 << 10;
 
 /// The time after which a request that waits for room looks again.
@@ -28,11 +28,13 @@ const AGAIN: Duration = Duration::from_millis(100);
 const TOLD: usize = 4;
 
 /// A number of octets, and who holds how many of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    /// The octets that a network may hold in any case.
+    modest: usize,
     taken: Mutex<Taken>,
     /// Tells the holders of room that somebody waits for some.
     wanted: Notify,
@@ -66,7 +68,18 @@ pub(crate) struct Room {
     bytes: usize,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self::with_modest(MODEST)
+    }
+}
+
 impl Budget {
+    /// A budget of which a network may hold so many octets even if others hold all of it.
+    pub(crate) fn with_modest(modest: usize) -> Self {
+        Self(Arc::new(Shared { modest, taken: Mutex::default(), wanted: Notify::new() }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -178,7 +191,7 @@ impl Room {
         let theirs = taken.by_network.get(&self.network).copied().unwrap_or(0);
         let (all, theirs) = (taken.all.saturating_add(more), theirs.saturating_add(more));
         let is_single = theirs == self.bytes.saturating_add(more);
-        let is_modest = theirs <= MODEST && all <= total.saturating_mul(2);
+        let is_modest = theirs <= self.budget.0.modest && all <= total.saturating_mul(2);
         if is_modest {
             Ok((all, theirs))
         } else if !is_single && theirs > total / SHARES {
@@ -188,6 +201,11 @@ impl Room {
         } else {
             Ok((all, theirs))
         }
+    }
+
+    /// The octets of this room.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Gives back all but `bytes`.

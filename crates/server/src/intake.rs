@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::engine::{Arrival, Engine, IngestOutcome, Ingested, Intake, Preparation, Reading};
 use crate::metrics::{Metrics, count};
 use crate::network::Network;
-use crate::turns::{FairTurns, Turns, stay_on_this_thread};
+use crate::turns::{BEHIND, FairTurns, Turns, stay_on_this_thread};
 
 /// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need
 /// less. They need a third of it, and to wake other threads would take as long.
@@ -36,9 +36,6 @@ const CHEAP: Duration = Duration::from_millis(50);
 /// The least number of threads for costly uploads. Each upload can take seconds, so they share the cores and do not wait
 /// for each other.
 const COSTLY_THREADS: usize = 8;
-
-/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
-const BEHIND: i32 = 10;
 
 /// Times that an upload is prepared again because another one was faster. After that, a cheap one is prepared in its turn
 /// by the thread that writes, and a costly one is refused for now.

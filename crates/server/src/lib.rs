@@ -37,6 +37,7 @@ mod owner;
 mod page;
 mod patient;
 mod push;
+mod quota;
 mod report;
 mod request;
 mod router;

@@ -1,12 +1,11 @@
 //! Mails to people whose addresses are in certificates: their texts, their limits, and the connection to
 //! the mail server.
 
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lettre::message::Mailbox;
@@ -21,23 +20,20 @@ use tokio::sync::Semaphore;
 
 use crate::answer::Refusal;
 use crate::config::{Config, Vks, host_and_port};
+use crate::metrics::{Metrics, count};
 use crate::network::Network;
+use crate::quota::{
+    CERT_MAILS_MAX, DOMAIN_MAILS_MAX, MAILBOX_MAILS_MAX, NETWORK_MAILS_MAX, Payer, Quota,
+    SHARE_MAILS_MAX, Spent, domain_of, mailbox,
+};
 
-/// Mails to one address within [`WINDOW`].
-const ADDRESS_MAILS_MAX: usize = 4;
+/// Mails that wait because their domain has its mails for now: in all, and of one network.
+const WAITING_MAX: usize = 1024;
+const WAITING_OF_ONE_MAX: usize = 4;
 
-/// Mails about one certificate within [`WINDOW`]. Nearly all certificates have fewer addresses.
-const CERT_MAILS_MAX: usize = 20;
-
-/// Mails that one network asks for within [`WINDOW`]. Anybody can make certificates with addresses of others.
-const NETWORK_MAILS_MAX: usize = 60;
-
-/// The time in which mails are counted.
-const WINDOW: Duration = Duration::from_secs(3600);
-
-/// Addresses, certificates and networks that are remembered. If more are asked for within [`WINDOW`], no further mail
-/// is sent: to forget some would lift their limit.
-const REMEMBERED_MAX: usize = 65_536;
+/// The time for which they wait at most, and after which they are tried again.
+const WAIT: Duration = Duration::from_secs(3600);
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// The time limit of the mail server.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -55,10 +51,10 @@ pub(crate) enum MailError {
     #[error("mail cannot be sent to {0}")]
     Address(String),
     /// Somebody got their mails for now.
-    #[error("no more mails for {who} within this hour; use one that was sent, or try again later")]
+    #[error("no more mails for {who} for now; use one that was sent, or try again later")]
     TooMany { who: Payer, seconds: u64 },
-    /// Too many got mails.
-    #[error("too many mails were requested within the last hour; try again later")]
+    /// Others have mails sent.
+    #[error("too many mails are being sent; try again later")]
     Busy,
     /// The settings cannot be used.
     #[error("vks.{key}: {what}")]
@@ -72,6 +68,26 @@ pub(crate) enum MailError {
     /// The mail server does not answer. It may send the mail nevertheless.
     #[error("the mail server did not answer within {} seconds", TIMEOUT.as_secs())]
     Silent,
+}
+
+impl MailError {
+    /// Whether mails to other addresses can still be sent.
+    pub(crate) fn is_about_address(&self) -> bool {
+        matches!(
+            self,
+            Self::Address(_)
+                | Self::TooMany {
+                    who: Payer::Mailbox(_) | Payer::Share(..) | Payer::Domain(_),
+                    ..
+                }
+        )
+    }
+}
+
+impl From<Spent> for MailError {
+    fn from(Spent { who, seconds }: Spent) -> Self {
+        Self::TooMany { who, seconds }
+    }
 }
 
 impl From<MailError> for Refusal {
@@ -98,80 +114,114 @@ impl From<MailError> for Refusal {
 
 /// The answer of the mail server to a mail. Clients do not learn it, since it says which addresses there are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Answered {
+enum Answered {
     Taken,
     /// It takes no mail for the address, now or later.
     Refused,
 }
 
-/// Whose number of mails is limited.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Payer {
-    Address(String),
-    Cert(Fingerprint),
-    Network(Network),
+/// A mail that may be sent when each of `payers` has a place for it.
+struct Mail {
+    message: Message,
+    address: String,
+    payers: Vec<(Payer, usize)>,
+    config: Arc<Config>,
+    since: Instant,
 }
 
-impl fmt::Display for Payer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => f.write_str(address),
-            Self::Cert(fingerprint) => write!(f, "the certificate {fingerprint}"),
-            Self::Network(_) => f.write_str("your network"),
+impl Mail {
+    fn new(
+        config: &Arc<Config>,
+        network: Option<Network>,
+        letter: &Letter<'_>,
+    ) -> Result<Self, MailError> {
+        let message = message(config, letter)?;
+        let mailbox = mailbox(letter.address);
+        let mut payers = vec![
+            (Payer::Mailbox(mailbox.clone()), MAILBOX_MAILS_MAX),
+            (Payer::Cert(letter.fingerprint), CERT_MAILS_MAX),
+        ];
+        if let Some(network) = network {
+            let share = match network {
+                Network::Onion => config.rates.onion_share as usize,
+                Network::Net(_) => 1,
+            };
+            payers.push((Payer::Share(network, mailbox), SHARE_MAILS_MAX));
+            payers.push((Payer::Network(network), NETWORK_MAILS_MAX.saturating_mul(share)));
         }
+        let (address, config) = (letter.address.to_owned(), Arc::clone(config));
+        Ok(Self { message, address, payers, config, since: Instant::now() })
     }
 }
 
-/// The times of the mails that have reached the mail server.
-#[derive(Debug, Default)]
-struct Quota(Mutex<HashMap<Payer, VecDeque<Instant>>>);
+/// Mails that wait because their domain has its mails for now. Networks take turns.
+#[derive(Default)]
+struct Waiting {
+    networks: VecDeque<(Network, VecDeque<Mail>)>,
+    /// Whether a task sends them when they are due.
+    is_running: bool,
+}
 
-impl Quota {
-    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees it if the mail did not
-    /// reach the mail server.
-    fn take(&self, payers: &[(Payer, usize)], now: Instant) -> Result<(), MailError> {
-        let recent = |sent: &Instant| now.saturating_duration_since(*sent) < WINDOW;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = payers.iter().filter(|(payer, _)| !all.contains_key(payer)).count();
-        if all.len() + new > REMEMBERED_MAX {
-            all.retain(|_, sent| sent.back().is_some_and(recent));
-            let new = payers.iter().filter(|(payer, _)| !all.contains_key(payer)).count();
-            if all.len() + new > REMEMBERED_MAX {
-                return Err(MailError::Busy);
-            }
-        }
-        for (payer, max) in payers {
-            let Some(sent) = all.get_mut(payer) else { continue };
-            while sent.front().is_some_and(|sent| !recent(sent)) {
-                sent.pop_front();
-            }
-            if let (true, Some(first)) = (sent.len() >= *max, sent.front()) {
-                let wait = WINDOW.saturating_sub(now.saturating_duration_since(*first));
-                let who = payer.clone();
-                return Err(MailError::TooMany { who, seconds: wait.as_secs() + 1 });
-            }
-        }
-        for (payer, _) in payers {
-            all.entry(payer.clone()).or_default().push_back(now);
-        }
-        Ok(())
+impl Waiting {
+    fn has(&self, domain: &Payer) -> bool {
+        let mut mails = self.networks.iter().flat_map(|(_, mails)| mails);
+        mails.any(|mail| mail.payers.iter().any(|(payer, _)| payer == domain))
     }
 
-    fn give_back(&self, payers: &[(Payer, usize)]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (payer, _) in payers {
-            let Some(sent) = all.get_mut(payer) else { continue };
-            sent.pop_back();
-            if sent.is_empty() {
-                all.remove(payer);
+    /// Adds a mail, unless its network has too many, or all networks together.
+    fn add(&mut self, network: Network, mail: Mail) -> bool {
+        let count_all: usize = self.networks.iter().map(|(_, mails)| mails.len()).sum();
+        let known = self.networks.iter_mut().find(|(known, _)| *known == network);
+        if count_all >= WAITING_MAX
+            || known.as_ref().is_some_and(|(_, mails)| mails.len() >= WAITING_OF_ONE_MAX)
+        {
+            return false;
+        }
+        match known {
+            Some((_, mails)) => mails.push_back(mail),
+            None => self.networks.push_back((network, VecDeque::from([mail]))),
+        }
+        true
+    }
+
+    /// The next mail that may be sent now: of the network whose turn it is, or of the next one that has such a mail. Mails that
+    /// have waited for too long, or whose limits are used up otherwise, are dropped.
+    fn next_due(&mut self, quota: &Quota, now: Instant) -> Option<Mail> {
+        for _ in 0..self.networks.len() {
+            let (network, mut mails) = self.networks.pop_front()?;
+            let mut due = None;
+            let mut rest = VecDeque::new();
+            while let Some(mail) = mails.pop_front() {
+                if now.saturating_duration_since(mail.since) >= WAIT {
+                    continue;
+                }
+                match quota.take(&mail.payers, now) {
+                    Ok(()) => {
+                        due = Some(mail);
+                        rest.append(&mut mails);
+                    }
+                    Err(Spent { who: Payer::Domain(_), .. }) => rest.push_back(mail),
+                    Err(_) => {
+                        tracing::debug!("a mail that waited is not sent: its limit is reached")
+                    }
+                }
+            }
+            if !rest.is_empty() {
+                self.networks.push_back((network, rest));
+            }
+            if due.is_some() {
+                return due;
             }
         }
+        None
     }
 }
 
 /// The mails of a server: their limits, and the one connection to the mail server.
 pub(crate) struct Mails {
+    metrics: Arc<Metrics>,
     quota: Quota,
+    waiting: Mutex<Waiting>,
     /// The connection, with the settings and the password it was made with.
     connection: Mutex<Option<Connection>>,
     turn: Semaphore,
@@ -184,43 +234,97 @@ struct Connection {
     transport: AsyncSmtpTransport<Tokio1Executor>,
 }
 
-impl Default for Mails {
-    fn default() -> Self {
-        Self { quota: Quota::default(), connection: Mutex::default(), turn: Semaphore::new(1) }
-    }
-}
-
 impl Mails {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            metrics,
+            quota: Quota::default(),
+            waiting: Mutex::default(),
+            connection: Mutex::default(),
+            turn: Semaphore::new(1),
+        }
+    }
+
     /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail server has answered when this
-    /// returns. A mail that has reached it counts, whatever the answer.
+    /// returns, or the mail waits until its domain may get more. A mail that has reached the mail server counts, whatever the
+    /// answer.
     pub(crate) async fn send(
-        &self,
-        config: &Config,
+        self: &Arc<Self>,
+        config: &Arc<Config>,
         network: Option<Network>,
         letter: &Letter<'_>,
-    ) -> Result<Answered, MailError> {
-        let message = message(config, letter)?;
-        let transport = self.transport(config)?;
-        let mut payers = vec![
-            (Payer::Address(letter.address.to_owned()), ADDRESS_MAILS_MAX),
-            (Payer::Cert(letter.fingerprint), CERT_MAILS_MAX),
-        ];
-        if let Some(network) = network {
-            let share = match network {
-                Network::Onion => config.rates.onion_share as usize,
-                Network::Net(_) => 1,
-            };
-            payers.push((Payer::Network(network), NETWORK_MAILS_MAX.saturating_mul(share)));
+    ) -> Result<(), MailError> {
+        let mut mail = Mail::new(config, network, letter)?;
+        let now = Instant::now();
+        let stranger = network.filter(|&network| !self.quota.is_known(network, now));
+        let Some(stranger) = stranger else {
+            self.quota.take(&mail.payers, now)?;
+            return self.deliver(mail).await;
+        };
+        self.quota.check(&mail.payers, now)?;
+        let domain = Payer::Domain(domain_of(letter.address));
+        mail.payers.push((domain.clone(), DOMAIN_MAILS_MAX));
+        // Those that wait come first.
+        let spent = if self.waiting().has(&domain) {
+            Spent { who: domain, seconds: AGAIN.as_secs() }
+        } else {
+            match self.quota.take(&mail.payers, now) {
+                Ok(()) => return self.deliver(mail).await,
+                Err(spent) => spent,
+            }
+        };
+        let is_of_domain = matches!(spent.who, Payer::Domain(_));
+        let mut waiting = self.waiting();
+        if !is_of_domain || !waiting.add(stranger, mail) {
+            return Err(spent.into());
         }
-        self.quota.take(&payers, Instant::now())?;
+        if !waiting.is_running {
+            waiting.is_running = true;
+            tokio::spawn(Arc::clone(self).work_off());
+        }
+        Ok(())
+    }
+
+    /// Notes that somebody in a network has confirmed an address, whose mail they read.
+    pub(crate) fn has_confirmed(&self, network: Network) {
+        self.quota.has_confirmed(network, Instant::now());
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the mails that wait, when their domains may get more.
+    async fn work_off(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(AGAIN).await;
+            loop {
+                let due = self.waiting().next_due(&self.quota, Instant::now());
+                let Some(mail) = due else { break };
+                if let Err(error) = self.deliver(mail).await {
+                    tracing::warn!(%error, "a mail that waited was not sent");
+                }
+            }
+            let mut waiting = self.waiting();
+            if waiting.networks.is_empty() {
+                waiting.is_running = false;
+                return;
+            }
+        }
+    }
+
+    /// Sends a mail whose payers have paid for it.
+    async fn deliver(&self, mail: Mail) -> Result<(), MailError> {
+        let Mail { message, address, payers, config, .. } = mail;
         let send = async {
+            let transport = self.transport(&config)?;
             // One connection is enough, and the mail server sees one client.
             let turn = tokio::time::timeout(TIMEOUT, self.turn.acquire()).await;
             let _turn = turn.map_err(|_| MailError::Busy)?.map_err(|_| MailError::Busy)?;
             // The library bounds only the time for connecting.
             match tokio::time::timeout(TIMEOUT, transport.send(message)).await {
                 Ok(Ok(_)) => Ok(Answered::Taken),
-                Ok(Err(error)) => refused(error, letter.address),
+                Ok(Err(error)) => refused(error, &address),
                 Err(_) => {
                     // The next mail has another connection, since this one waits for its answer.
                     self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -228,15 +332,22 @@ impl Mails {
                 }
             }
         };
-        send.await.inspect_err(|error| {
+        let answered = send.await.inspect_err(|error| {
             if !has_reached_server(error) {
                 self.quota.give_back(&payers);
             }
-        })
+        })?;
+        let counter = match answered {
+            Answered::Taken => &self.metrics.mails,
+            Answered::Refused => &self.metrics.mails_refused,
+        };
+        count(counter, 1);
+        Ok(())
     }
 
     /// Ends the connection, which must happen while the runtime is there.
     pub(crate) async fn close(&self) {
+        self.waiting().networks.clear();
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(connection) = connection {
             connection.transport.shutdown().await;
@@ -461,65 +572,55 @@ mod tests {
 
     use super::*;
 
-    /// The payers of a mail.
-    fn payers(address: &str, cert: u8, network: u8) -> Vec<(Payer, usize)> {
-        let network = IpAddr::from([192, 0, 2, network]).into();
-        vec![
-            (Payer::Address(address.to_owned()), ADDRESS_MAILS_MAX),
-            (Payer::Cert(Fingerprint::V4([cert; 20])), CERT_MAILS_MAX),
-            (Payer::Network(Network::Net(network)), NETWORK_MAILS_MAX),
-        ]
+    fn network(number: u8) -> Network {
+        Network::Net(IpAddr::from([192, 0, 2, number]).into())
     }
 
-    #[test]
-    fn an_address_gets_a_limited_number_of_mails_per_hour() {
-        let (quota, start) = (Quota::default(), Instant::now());
-        let take =
-            |address, s| quota.take(&payers(address, 1, 1), start + Duration::from_secs(s)).is_ok();
-        for n in 0..ADDRESS_MAILS_MAX {
-            assert!(take("a@example.org", n as u64));
-        }
-        assert!(!take("a@example.org", 10) && take("b@example.org", 10));
-        // A mail that was not sent does not count.
-        quota.give_back(&payers("a@example.org", 1, 1));
-        assert!(take("a@example.org", 11) && !take("a@example.org", 12));
-        // The first mail no longer counts after an hour.
-        assert!(!take("a@example.org", 3599) && take("a@example.org", 3600));
-    }
-
-    #[test]
-    fn a_certificate_and_a_network_have_limits_of_their_own() {
-        let (quota, start) = (Quota::default(), Instant::now());
-        let take = |address: usize, cert, network| {
-            quota.take(&payers(&format!("{address}@example.org"), cert, network), start)
+    /// A mail to an address of a domain that has its mails.
+    fn waits(address: &str, since: Instant) -> Mail {
+        let config = Arc::new(Config::default());
+        let letter = Letter {
+            purpose: Purpose::Confirm,
+            language: Language::English,
+            address,
+            fingerprint: Fingerprint::V4([1; 20]),
+            link: "http://localhost/",
         };
-        let who = |result: Result<(), MailError>| match result {
-            Err(MailError::TooMany { who, .. }) => who,
-            other => panic!("{other:?}"),
-        };
-        for n in 0..CERT_MAILS_MAX {
-            take(n, 1, 1).unwrap();
-        }
-        assert!(matches!(who(take(99, 1, 2)), Payer::Cert(_)));
-        for n in CERT_MAILS_MAX..NETWORK_MAILS_MAX {
-            take(n, u8::try_from(n).unwrap(), 1).unwrap();
-        }
-        assert!(matches!(who(take(99, 99, 1)), Payer::Network(_)));
-        // What was refused took nothing from the others.
-        take(99, 99, 2).unwrap();
+        let payers = vec![
+            (Payer::Mailbox(mailbox(address)), MAILBOX_MAILS_MAX),
+            (Payer::Domain(domain_of(address)), DOMAIN_MAILS_MAX),
+        ];
+        let message = message(&config, &letter).unwrap();
+        Mail { message, address: address.into(), payers, config, since }
     }
 
     #[test]
-    fn requests_for_many_addresses_reset_no_limit() {
+    fn mails_that_wait_for_a_domain_are_sent_in_turns_of_networks() {
         let (quota, start) = (Quota::default(), Instant::now());
-        let one = |n: usize| [(Payer::Address(format!("{n}@example.org")), ADDRESS_MAILS_MAX)];
-        for n in 0..REMEMBERED_MAX {
-            quota.take(&one(n), start).unwrap();
+        let minutes = |n: u64| start + Duration::from_secs(60 * n);
+        let one = [(Payer::Domain("example.org".into()), DOMAIN_MAILS_MAX)];
+        (0..DOMAIN_MAILS_MAX).for_each(|_| quota.take(&one, start).unwrap());
+        let mut waiting = Waiting::default();
+        for n in 0..WAITING_OF_ONE_MAX {
+            assert!(waiting.add(network(1), waits(&format!("a{n}@example.org"), start)));
         }
-        assert!(matches!(quota.take(&one(REMEMBERED_MAX), start), Err(MailError::Busy)));
-        assert!(quota.take(&one(7), start).is_ok());
-        assert!(quota.take(&one(REMEMBERED_MAX), start + WINDOW).is_ok());
-        assert!(quota.0.lock().unwrap().len() <= REMEMBERED_MAX);
+        assert!(!waiting.add(network(1), waits("a9@example.org", start)));
+        assert!(waiting.add(network(2), waits("b@example.org", start)));
+        assert!(waiting.add(network(3), waits("c@example.org", start)));
+        assert!(waiting.has(&Payer::Domain("example.org".into())));
+        assert!(waiting.next_due(&quota, minutes(9)).is_none());
+        let due: Vec<String> =
+            std::iter::from_fn(|| Some(waiting.next_due(&quota, minutes(10))?.address)).collect();
+        let expected = ["a0", "b", "c", "a1", "a2", "a3"].map(|name| format!("{name}@example.org"));
+        assert_eq!(due, expected);
+        assert!(waiting.networks.is_empty());
+        // Nobody waits for another domain, and not for ever.
+        assert!(waiting.add(network(1), waits("d@example.org", start)));
+        assert!(!waiting.has(&Payer::Domain("example.net".into())));
+        assert!(waiting.next_due(&quota, minutes(60)).is_none() && waiting.networks.is_empty());
+        let fill = |n: u8| (0..4).all(|_| waiting.add(network(n), waits("e@example.org", start)));
+        assert!((0..=255).all(fill));
+        assert!(!waiting.add(Network::Onion, waits("e@example.org", start)));
     }
 
     #[test]

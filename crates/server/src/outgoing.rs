@@ -3,17 +3,18 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::answer::{Pieces, Refusal};
 use crate::budget::Room;
 use crate::engine::Engine;
-use crate::patient::{Activity, OpenRequest, Unsent};
+use crate::patient::{Activity, OpenRequest, STALL, Unsent};
 
 /// Octets that are handed over to be written at a time.
 const PART_BYTES: usize = 16 << 10;
@@ -23,7 +24,58 @@ pub(crate) struct Outgoing {
     source: Source,
     room: Option<Arc<Room>>,
     activity: Activity,
+    /// `None` if the connection has no other requests.
+    taking: Option<Arc<Taking>>,
     _request: Held,
+}
+
+/// The time since when an answer waits for its client, who takes no part of it.
+#[derive(Debug, Default)]
+struct Taking {
+    since: Mutex<Option<Instant>>,
+    /// Tells that it waits.
+    waits: Notify,
+}
+
+tokio::task_local! {
+    /// The answer of the task, if requests share the connection.
+    static TAKING: Arc<Taking>;
+}
+
+/// Runs the task of a request that shares its connection with others. It ends early if the client takes no part of the answer
+/// for [`STALL`].
+pub(crate) async fn while_taken(stream: impl Future<Output = ()>) {
+    let taking = Arc::new(Taking::default());
+    let stream = TAKING.scope(Arc::clone(&taking), stream);
+    tokio::select! {
+        biased;
+        () = stream => {}
+        () = taking.stalls() => tracing::debug!("a client took no part of an answer for some time"),
+    }
+}
+
+impl Taking {
+    fn set(&self, since: Option<Instant>) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        if since.is_some() {
+            self.waits.notify_one();
+        }
+    }
+
+    fn since(&self) -> Option<Instant> {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the answer has waited for too long.
+    async fn stalls(&self) {
+        loop {
+            match self.since() {
+                Some(since) if since.elapsed() >= STALL => return,
+                Some(since) => tokio::time::sleep_until(since + STALL).await,
+                None => self.waits.notified().await,
+            }
+        }
+    }
 }
 
 /// The count of a request that is not yet answered whole, and the room that it keeps until then.
@@ -65,8 +117,7 @@ impl Outgoing {
         activity: Activity,
         request: Held,
     ) -> Self {
-        let room = room.map(Arc::new);
-        Self { source: Source::Whole(bytes), room, activity, _request: request }
+        Self::new(Source::Whole(bytes), room, activity, request)
     }
 
     /// A body that is made while it is sent. `room` is for the largest piece of it.
@@ -79,8 +130,12 @@ impl Outgoing {
     ) -> Self {
         let (parts, source) = mpsc::channel(1);
         tokio::spawn(make(engine, pieces, parts));
-        let room = Some(Arc::new(room));
-        Self { source: Source::Pieces(source), room, activity, _request: request }
+        Self::new(Source::Pieces(source), Some(room), activity, request)
+    }
+
+    fn new(source: Source, room: Option<Room>, activity: Activity, request: Held) -> Self {
+        let taking = TAKING.try_with(Arc::clone).ok();
+        Self { source, room: room.map(Arc::new), activity, taking, _request: request }
     }
 
     fn part(&self, bytes: Bytes) -> Frame<Part> {
@@ -135,6 +190,34 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Part>, io::Error>>> {
+        let polled = self.poll_part(cx);
+        if let Some(taking) = &self.taking {
+            // The part before was taken. This one waits, if it is there.
+            taking.set(polled.is_ready().then(Instant::now));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_empty(),
+            Source::Ended => true,
+            Source::Pieces(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Ended => SizeHint::with_exact(0),
+            Source::Pieces(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl Outgoing {
+    /// The next part, which waits for the client from then on.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Part>, io::Error>>> {
         match &mut self.source {
             Source::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Whole(bytes) => {
@@ -156,22 +239,6 @@ impl Body for Outgoing {
                     Poll::Ready(Some(Err(error)))
                 }
             },
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.source {
-            Source::Whole(bytes) => bytes.is_empty(),
-            Source::Ended => true,
-            Source::Pieces(_) => false,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Ended => SizeHint::with_exact(0),
-            Source::Pieces(_) => SizeHint::default(),
         }
     }
 }

@@ -13,6 +13,9 @@ use tokio::time::{Instant, Sleep};
 /// Octets of an answer that a client must take in a second, on average.
 const PACE_BYTES_PER_S: u64 = 4096;
 
+/// The time for which a client may take no octet of its answers.
+pub(crate) const STALL: Duration = Duration::from_secs(5);
+
 /// The most octets that the server reads and discards when it closes a connection, and the time since the last answer until
 /// it does so. If a socket is closed with unread octets, the client's system discards the answer.
 const LINGER_BYTES: usize = 1 << 20;
@@ -166,13 +169,15 @@ pub(crate) struct Patient<S> {
     awaits_head: bool,
     /// Octets that may still be thrown away, once the last answer was sent.
     lingers: Option<usize>,
+    /// The time since when the client has taken no octet, if it should take some.
+    blocked: Option<Instant>,
 }
 
 impl<S> Patient<S> {
     pub(crate) fn new(stream: S, activity: Activity) -> Self {
         let idle = activity.lock().idle;
         let deadline = Box::pin(tokio::time::sleep(idle));
-        Self { stream, idle, activity, deadline, awaits_head: false, lingers: None }
+        Self { stream, idle, activity, deadline, awaits_head: false, lingers: None, blocked: None }
     }
 
     /// Returns the result of the stream. If the stream is not ready, it checks the deadline.
@@ -198,6 +203,25 @@ impl<S> Patient<S> {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+impl<S> Patient<S> {
+    /// Returns the result of a write to the stream, as [`Self::watched`] does. A write may wait for [`STALL`].
+    fn written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if poll.is_ready() {
+            self.blocked = None;
+        } else {
+            let due = *self.blocked.get_or_insert_with(Instant::now) + STALL;
+            if due < self.deadline.deadline() {
+                self.deadline.as_mut().reset(due);
+            }
+        }
+        self.watched(cx, poll)
     }
 }
 
@@ -254,7 +278,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watched(cx, poll)
+        self.written(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -263,7 +287,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.watched(cx, poll)
+        self.written(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -272,7 +296,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watched(cx, poll)
+        self.written(cx, poll)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

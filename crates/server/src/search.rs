@@ -306,7 +306,8 @@ pub(crate) async fn lengths(store: &mut Reading, rows: &[Row]) -> Result<(u64, u
 }
 
 /// The served certificates of `rows`, one for each piece, as `write` writes it. `write` gets `None` at the
-/// end. Each is read when its turn comes; certificates deleted meanwhile are left out.
+/// end. The first one is read here, so there must be room for it. Each other one is read when its turn comes; certificates
+/// deleted meanwhile are left out.
 ///
 /// # Errors
 ///
@@ -314,7 +315,7 @@ pub(crate) async fn lengths(store: &mut Reading, rows: &[Row]) -> Result<(u64, u
 pub(crate) async fn pieces(
     engine: &Engine,
     rows: &[Row],
-    largest: u64,
+    largest: usize,
     config: &Arc<Config>,
     mut write: impl FnMut(Option<&Cert>) -> Bytes + Send + 'static,
 ) -> Result<Pieces, Refusal> {
@@ -330,7 +331,6 @@ pub(crate) async fn pieces(
             None => (write(None), None),
         }))
     });
-    let largest = usize::try_from(largest).unwrap_or(usize::MAX);
     Ok(Pieces::new(largest, stream::iter([Ok(first)]).chain(rest)))
 }
 

@@ -95,9 +95,9 @@ impl Parts {
         let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
         let started = Instant::now();
         let metrics = Arc::new(Metrics::default());
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(Memory::new(Arc::clone(&metrics)));
         let news = Newsroom::default();
-        let mails = Arc::new(Mails::default());
+        let mails = Arc::new(Mails::new(Arc::clone(&metrics)));
         let tokens = Tokens::new(Arc::clone(&settings), secret);
         let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
         let figures = Arc::new(Figures::new(engine.clone(), Arc::clone(&metrics)));
@@ -138,6 +138,7 @@ impl Parts {
                 engine: engine.clone(),
                 pages: Arc::clone(&pages),
                 statistics: Arc::clone(&statistics),
+                memory: Arc::clone(&memory),
             },
             adds: Adds {
                 settings: Arc::clone(&settings),
@@ -160,13 +161,13 @@ impl Parts {
                 settings: Arc::clone(&settings),
                 engine: engine.clone(),
                 uploads: Arc::clone(&uploads),
+                memory: Arc::clone(&memory),
             },
             vks: Vks {
                 settings: Arc::clone(&settings),
                 engine: engine.clone(),
                 tokens,
                 mails: Arc::clone(&mails),
-                metrics: Arc::clone(&metrics),
                 uploads,
                 news: news.clone(),
             },
@@ -196,7 +197,7 @@ impl Parts {
             Arc::clone(&metrics),
             peers,
             Arc::clone(&tally),
-        ));
+        )?);
         let pusher =
             Pusher { settings: Arc::clone(&settings), engine: engine.clone(), metrics, news };
         Ok(Self { settings, config_path, engine, front, gossip, pusher, mails, tally })

@@ -263,5 +263,5 @@ fn gossip(config: Config, engine: Engine) -> std::io::Result<Gossip> {
     let lanes = Lanes::start(Arc::clone(&settings), engine.clone(), Arc::clone(&metrics))?;
     let peers = Arc::new(Peers::new(Arc::clone(&settings), engine.clone()));
     let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
-    Ok(Gossip::new(settings, engine, Arc::new(lanes), metrics, peers, tally))
+    Gossip::new(settings, engine, Arc::new(lanes), metrics, peers, tally)
 }

@@ -21,6 +21,9 @@ const THREADS_MAX: usize = 16;
 /// The time that a request waits for a thread, or for the work of its network before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
+pub(crate) const BEHIND: i32 = 10;
+
 /// Why work was not done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TurnError {
@@ -32,9 +35,13 @@ pub(crate) enum TurnError {
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// The results that may wait to be taken, for each thread. They may be large, and nobody counts their memory yet.
+const RESULTS_EACH: usize = 2;
+
 /// A fixed number of threads, and the queue of work for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
+    /// For work that runs, and for results that nobody has taken.
     free: Arc<Semaphore>,
     jobs: Sender<Job>,
     /// The time that work waits for a thread.
@@ -62,11 +69,12 @@ impl Turns {
             let queue = Arc::clone(&queue);
             thread::Builder::new().name(name.into()).spawn(move || work_off(&queue, nice))?;
         }
-        Ok(Self { free: Arc::new(Semaphore::new(count)), jobs, patience: PATIENCE })
+        let free = Arc::new(Semaphore::new(RESULTS_EACH * count));
+        Ok(Self { free, jobs, patience: PATIENCE })
     }
 
     /// Runs `work` when a thread is free, which waits where the work waits. It ends even if nobody waits for the result any
-    /// more.
+    /// more. If nobody takes the results of others, no thread is free.
     ///
     /// # Errors
     ///
@@ -86,14 +94,14 @@ impl Turns {
         let runtime = Handle::current();
         let job: Job = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work())));
-            drop(free);
             if let Ok(result) = result {
                 // The client may have gone.
-                let _ = sender.send(result);
+                let _ = sender.send((result, free));
             }
         });
         self.jobs.send(job).map_err(|_| TurnError::Failed)?;
-        result.await.unwrap_or_else(|_| Err(TurnError::Failed.into()))
+        let (result, _free) = result.await.map_err(|_| TurnError::Failed)?;
+        result
     }
 }
 
@@ -242,6 +250,10 @@ fn work_off(queue: &Mutex<Receiver<Job>>, nice: i32) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
     use super::*;
 
     #[tokio::test]
@@ -297,6 +309,29 @@ mod tests {
             assert_eq!(work.await.unwrap(), Ok(()));
         }
         assert_eq!(*done.lock().unwrap(), ["much", "little", "much", "much", "much"]);
+    }
+
+    #[tokio::test]
+    async fn few_results_wait_to_be_taken() {
+        let turns = Turns::start_some("test", 1, 0).unwrap();
+        let made: Arc<Mutex<usize>> = Arc::default();
+        let all: Vec<_> = (0..20)
+            .map(|_| {
+                let (turns, made) = (turns.clone(), Arc::clone(&made));
+                let work = async move || {
+                    *made.lock().unwrap() += 1;
+                    Ok::<_, TurnError>(())
+                };
+                Box::pin(async move { turns.run(work).await })
+            })
+            .collect();
+        let mut all = pin!(futures_util::future::join_all(all));
+        // Everybody asks, and then does something else for a while.
+        let asked = poll_fn(|cx| Poll::Ready(all.as_mut().poll(cx).is_pending()));
+        assert!(asked.await);
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(*made.lock().unwrap(), RESULTS_EACH);
+        assert_eq!(all.await, [Ok(()); 20]);
     }
 
     #[tokio::test]

@@ -23,8 +23,7 @@ use crate::config::Settings;
 use crate::engine::{
     Bounds, Conflict, Engine, EngineError, Order, Query, Reading, Since, Terms, Wish,
 };
-use crate::mail::{Answered, Language, Letter, MailError, Mails, Payer, Purpose};
-use crate::metrics::{Metrics, count};
+use crate::mail::{Language, Letter, MailError, Mails, Purpose};
 use crate::news::Newsroom;
 use crate::page::{self, Visit};
 use crate::request::Request;
@@ -75,7 +74,6 @@ pub(crate) struct Vks {
     pub(crate) tokens: Tokens,
     /// The mails to owners of addresses.
     pub(crate) mails: Arc<Mails>,
-    pub(crate) metrics: Arc<Metrics>,
     pub(crate) uploads: Arc<Uploads>,
     pub(crate) news: Newsroom,
 }
@@ -316,13 +314,7 @@ impl Vks {
         let address = &email.to_string();
         let letter = Letter { purpose, language, address, fingerprint, link: &link };
         let network = config.rates.network(request.client, request.via);
-        let answered = self.mails.send(&config, network, &letter).await.map_err(Failure::Mail)?;
-        let counter = match answered {
-            Answered::Taken => &self.metrics.mails,
-            Answered::Refused => &self.metrics.mails_refused,
-        };
-        count(counter, 1);
-        Ok(())
+        self.mails.send(&config, network, &letter).await.map_err(Failure::Mail)
     }
 
     /// Answers requests for pages that people open in a browser.
@@ -414,6 +406,9 @@ impl Vks {
         match outcome {
             Ok(()) => {
                 self.news.announce(vec![fingerprint], None);
+                if let Some(network) = self.settings.load().rates.limited(request) {
+                    self.mails.has_confirmed(network);
+                }
                 Ok(page::verify::confirmed(&self.visit(request), fingerprint, &email))
             }
             Err(Unconfirmed::Before) => {
@@ -526,10 +521,7 @@ enum Failure {
 impl Failure {
     /// Whether mails to other addresses can still be sent.
     fn is_about_address(&self) -> bool {
-        matches!(
-            self,
-            Self::Mail(MailError::Address(_) | MailError::TooMany { who: Payer::Address(_), .. })
-        )
+        matches!(self, Self::Mail(error) if error.is_about_address())
     }
 }
 

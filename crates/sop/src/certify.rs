@@ -6,6 +6,7 @@ use sop::Password;
 use sop::errors::Error;
 use sop::ops;
 use talaria_cert::Address;
+use talaria_message::guarded;
 use talaria_message::make::{self, CertifyOptions};
 use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
 use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
@@ -131,6 +132,10 @@ impl<'s> ValidateUserId<'s> {
     }
 
     fn is_valid(&self, target: &Cert, is_wanted: &impl Fn(&UserID) -> bool) -> bool {
+        guarded(|| self.has_valid(target, is_wanted)).unwrap_or(false)
+    }
+
+    fn has_valid(&self, target: &Cert, is_wanted: &impl Fn(&UserID) -> bool) -> bool {
         let Ok(valid) = target.with_policy(self.sop.policy, self.at) else { return false };
         if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
             return false;

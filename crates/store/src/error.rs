@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
 use crate::CertId;
-use crate::place::file_kind;
+use crate::place::{SecondName, file_kind};
 
 /// Why an operation on the store failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,34 @@ pub enum StoreError {
     /// A write to a store that was opened for reading, or that is not writable.
     #[error("{} is read-only", path.display())]
     ReadOnly {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The database has a second name, and was to be opened for writing. Nothing was changed.
+    #[error(
+        "{} {name}; programs that use different names of a store lose each other's changes", path.display()
+    )]
+    SecondName {
+        /// The store.
+        path: PathBuf,
+        /// The kind of the second name.
+        name: SecondName,
+    },
+    /// The log has changes, and this user can neither read an index of it nor make one, for want of permission to write to the folder
+    /// of the store.
+    #[error(
+        "{} has changes that are not in {} yet, and reading them needs an index in its folder, which is not writable",
+        log.display(), path.display()
+    )]
+    NoIndex {
+        /// The store.
+        path: PathBuf,
+        /// The log, or the journal of a killed process.
+        log: PathBuf,
+    },
+    /// Another process has changed the store, while it was read without locks for want of permission to write to its folder.
+    #[error("{} was changed while it was read", path.display())]
+    Changed {
         /// The store.
         path: PathBuf,
     },

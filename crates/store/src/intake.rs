@@ -361,7 +361,8 @@ impl Store {
 
     /// Writes prepared certificates in one transaction, at most `certs_max` of them, and a few if they are long: those of the
     /// first intake first. The time of the transaction therefore has a bound, and the caller repeats it for the rest. A certificate that somebody
-    /// else has changed since it was prepared is not written, and waits for [`Self::prepare_again`].
+    /// else has changed since it was prepared is not written, and waits for [`Self::prepare_again`]. A certificate that is unchanged
+    /// is on the disk then, whoever added it.
     ///
     /// # Errors
     ///
@@ -387,7 +388,7 @@ impl Store {
             .map(|intake| intake.pending.iter().take_while(&mut fits).count())
             .collect();
         if portions.iter().all(|&portion| portion == 0) {
-            return Ok(());
+            return self.sync_what_was_read();
         }
         let ledger = match &*intakes {
             [one] => Cow::Borrowed(&one.ledger),

@@ -3,15 +3,17 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use rustix::fs::{CWD, RenameFlags};
-use tempfile::TempPath;
+use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
+use crate::new_file::NewFile;
 use crate::witness::{self, FileStep};
 use crate::{StoreError, schema};
 
@@ -33,12 +35,14 @@ static KEPT: LazyLock<Mutex<HashMap<Inode, Vec<File>>>> = LazyLock::new(Mutex::d
 /// Device and number of a file.
 type Inode = (u64, u64);
 
-/// The files that a connection has open, to notice when their names lead to other files: a change would go to a file without
-/// a name, and be gone with the process.
+/// The files of a store that is open: nothing else knows where its log is. They are noted once, to notice when their names lead
+/// to other files: a change would go to a file without a name, and be gone with the process.
 #[derive(Clone, Debug)]
 pub struct OpenFiles {
     path: PathBuf,
     database: Inode,
+    /// The name of the database without symbolic links, which SQLite follows: its log, index and journal are beside this one.
+    target: PathBuf,
     log_path: PathBuf,
     /// The write-ahead log, which is there as long as a connection has it open.
     log: Cell<Option<Inode>>,
@@ -49,9 +53,9 @@ impl OpenFiles {
     pub(crate) fn at(path: &Path) -> io::Result<Self> {
         // The program may change its folder, as SQLite knows.
         let path = std::path::absolute(path)?;
-        // SQLite follows links, and names the log after the file.
-        let log_path = beside(&fs::canonicalize(&path)?, "-wal");
-        Ok(Self { database: inode(&path)?, path, log_path, log: Cell::new(None) })
+        let target = fs::canonicalize(&path)?;
+        let log_path = beside(&target, "-wal");
+        Ok(Self { database: inode(&path)?, path, target, log_path, log: Cell::new(None) })
     }
 
     /// Whether both values are about the same database.
@@ -59,9 +63,34 @@ impl OpenFiles {
         self.database == other.database
     }
 
+    /// The database, without symbolic links.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// The write-ahead log of the database.
     pub(crate) fn log_path(&self) -> &Path {
         &self.log_path
+    }
+
+    /// Whether the database has a log that is not empty.
+    pub(crate) fn has_log(&self) -> bool {
+        has_content(&self.log_path)
+    }
+
+    /// The journal that a killed process may have left.
+    pub(crate) fn journal_path(&self) -> PathBuf {
+        beside(&self.target, "-journal")
+    }
+
+    /// Whether the database has the journal of a killed process.
+    pub(crate) fn has_journal(&self) -> bool {
+        has_content(&self.journal_path())
+    }
+
+    /// Whether this process may make files beside the database.
+    pub(crate) fn may_make_files(&self) -> bool {
+        rustix::fs::access(folder_of(&self.target), rustix::fs::Access::WRITE_OK).is_ok()
     }
 
     /// The log is about to be deleted and made again by this connection.
@@ -85,6 +114,52 @@ impl OpenFiles {
         }
         Err(StoreError::Moved { path: self.path.clone() })
     }
+
+    /// How the database has a second name at the moment, if it has one.
+    #[must_use]
+    pub fn second_name(&self) -> Option<SecondName> {
+        let found =
+            rustix::fs::statx(CWD, &self.target, AtFlags::empty(), StatxFlags::NLINK).ok()?;
+        if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            Some(SecondName::Mount)
+        } else if found.stx_nlink > 1 {
+            Some(SecondName::HardLink { names: found.stx_nlink })
+        } else {
+            None
+        }
+    }
+}
+
+/// How a database has a second name. SQLite names the log after the database, so each name has a log of its own, and connections
+/// under different names do not know of each other. A symbolic link is no second name, and neither is another mount of the folder.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SecondName {
+    /// The file has several hard links.
+    HardLink {
+        /// The number of its names.
+        names: u32,
+    },
+    /// The file itself is a mount point, as of containers that get the file and not its folder.
+    Mount,
+}
+
+impl fmt::Display for SecondName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HardLink { names } => write!(f, "has {names} names (hard links)"),
+            Self::Mount => f.write_str("is mounted as a single file"),
+        }
+    }
+}
+
+fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
+}
+
+/// The folder of a file.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn inode(path: &Path) -> io::Result<Inode> {
@@ -164,7 +239,7 @@ pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
     }
     for suffix in ["-wal", "-journal"] {
         let log = beside(path, suffix);
-        if fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
+        if has_content(&log) {
             return Err(StoreError::Orphan { path: path.to_owned(), log });
         }
     }
@@ -176,9 +251,8 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::Io { action: "set aside", path: path.to_owned(), source };
     for suffix in ["", "-wal", "-journal", "-shm"] {
         let (from, to) = (beside(path, suffix), beside(aside, suffix));
-        let rename =
-            || Ok(rustix::fs::renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE)?);
-        match witness::take(FileStep::Rename { from: &from, to: &to }, rename) {
+        let rename = FileStep::Rename { from: &from, to: &to };
+        match witness::take(rename, || rename_to_free(&from, &to)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
@@ -192,21 +266,50 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
     let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
+    let folder = folder_of(target);
     let sync_folder = || witness::take(FileStep::SyncFolder(folder), || sync(folder)).map_err(io);
     witness::take(FileStep::Sync(new), || sync(new)).map_err(io)?;
     sync_folder()?;
-    let rename = || {
-        TempPath::try_from_path(new)?.persist_noclobber(target).map_err(|error| {
-            // Removing the file is left to the caller.
-            let kept = error.path.keep();
-            kept.err().map_or(error.error, |kept| kept.error)
-        })
-    };
-    witness::take(FileStep::Rename { from: new, to: target }, rename).map_err(io)?;
+    witness::take(FileStep::Rename { from: new, to: target }, || rename_to_free(new, target))
+        .map_err(io)?;
     sync_folder()
+}
+
+/// Writes a new database, which appears at `target` when it is complete and on disk. If `target` exists by then, it stays. Nothing is
+/// left of an unfinished one. The removal of earlier files is synced before, as in [`put_in_place`].
+pub(crate) fn write_in_place(database: &[u8], target: &Path) -> Result<(), StoreError> {
+    refuse_leftovers(target)?;
+    let write = || {
+        let mut file = NewFile::beginning(target)?;
+        file.write_all(database)?;
+        let folder = folder_of(target);
+        witness::take(FileStep::SyncFolder(folder), || File::open(folder)?.sync_all())?;
+        file.keep(false)
+    };
+    write().map_err(|source| StoreError::Io { action: "make", path: target.to_owned(), source })
+}
+
+/// Renames a file. Fails if there is a file of the new name.
+pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        renamed => return Ok(renamed?),
+    }
+    // The file system has no such renaming.
+    rustix::fs::link(from, to).map_err(of_linking)?;
+    fs::remove_file(from).inspect_err(|_| drop(fs::remove_file(to)))
+}
+
+/// The error of making a hard link where nothing else gives a file its name.
+fn of_linking(error: Errno) -> io::Error {
+    match error {
+        Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP => {
+            let what = "its file system can neither make hard links nor rename a file without replacing another one";
+            io::Error::new(io::ErrorKind::Unsupported, what)
+        }
+        error => error.into(),
+    }
 }
 
 /// Removes a database and the files beside it, if they are there. An error comes with the file that cannot be removed.
@@ -225,12 +328,6 @@ pub(crate) fn remove_database(path: &Path) -> Result<(), (PathBuf, io::Error)> {
 /// computers use it: they share no memory, and locks are not reliable.
 pub(crate) fn network_file_system(path: &Path) -> Option<&'static str> {
     network_kind(rustix::fs::statfs(path).ok()?.f_type)
-}
-
-/// Whether the file system of a file is mounted read-only.
-pub(crate) fn is_read_only(path: &Path) -> bool {
-    use rustix::fs::StatVfsMountFlags;
-    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// The network file system of a type, as statfs(2) lists them.
@@ -316,6 +413,18 @@ mod tests {
         let refused = put_in_place(&path("new"), &path("third"));
         assert!(matches!(refused, Err(StoreError::Orphan { .. })));
         assert!(path("new").exists() && !path("third").exists());
+    }
+
+    #[test]
+    fn a_file_system_without_links_is_not_called_read_only() {
+        for error in [Errno::PERM, Errno::NOSYS, Errno::OPNOTSUPP] {
+            let error = of_linking(error);
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            assert!(error.to_string().contains("can neither make hard links nor"), "{error}");
+        }
+        for error in [Errno::ACCESS, Errno::ROFS, Errno::EXIST] {
+            assert_eq!(of_linking(error).raw_os_error(), Some(error.raw_os_error()));
+        }
     }
 
     #[test]

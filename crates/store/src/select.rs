@@ -793,6 +793,7 @@ impl Store {
                     }
                     Cursor::Change(number) => *number = ChangeNumber::new(raw.change),
                 }
+                self.check_frozen()?;
                 if visit(self.decode(&raw)?).is_break() {
                     return Ok(());
                 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,17 +11,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
 use crate::build::failed;
+use crate::connect::{Frozen, connect, is_open_error};
 use crate::derive::Failure;
 use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::migrate;
-use crate::place::{OpenFiles, beside, is_read_only, network_file_system, put_in_place};
+use crate::place::{OpenFiles, SecondName, network_file_system, write_in_place};
 use crate::revoker;
 use crate::schema::{self, Indexes, TextIndex};
 use crate::texts::LateTexts;
@@ -50,7 +52,8 @@ pub const LOG_BYTES: u64 = 64 << 20;
 /// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
-    /// Read only. A store on a read-only file system is opened as immutable.
+    /// Read only. A store in a folder that this process may not write is read without an index of its log, if it has no log:
+    /// [`StoreError::Changed`] if it gets one.
     Read,
     /// Read and write an existing store.
     Write,
@@ -97,11 +100,15 @@ pub struct Store {
     pub(crate) limits: Limits,
     /// `None` for a store in memory.
     pub(crate) files: Option<OpenFiles>,
+    /// The state in which the store is read without locks, if it is.
+    frozen: Option<Frozen>,
     /// Set when waiting for locks is to end.
     stop_waiting: Arc<AtomicBool>,
     pub(crate) is_in_transaction: bool,
     /// This connection has changed the store.
     has_changed: bool,
+    /// Everything up to this version of the data is on the disk, apart from commits of this connection.
+    synced_version: Cell<Option<i64>>,
     /// Number of open snapshots.
     pub(crate) snapshots: Cell<usize>,
     pub(crate) late_texts: RefCell<LateTexts>,
@@ -141,7 +148,8 @@ impl Store {
     /// # Errors
     ///
     /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`], [`StoreError::Outdated`],
-    /// [`StoreError::ReadOnly`], [`StoreError::Damaged`]; the file is untouched by any of them.
+    /// [`StoreError::ReadOnly`], [`StoreError::SecondName`], [`StoreError::NoIndex`], [`StoreError::Damaged`]; the file is
+    /// untouched by any of them.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         Self::open_with(path, access, &Layout::default())
     }
@@ -152,19 +160,19 @@ impl Store {
     ///
     /// As [`Self::open`].
     pub fn open_with(path: &Path, access: Access, layout: &Layout) -> Result<Self, StoreError> {
-        let missing = !path.exists();
+        let io = |source| StoreError::Io { action: "open", path: path.to_owned(), source };
+        let missing = !path.try_exists().map_err(io)?;
         if missing {
             if access != Access::Create {
                 return Err(StoreError::Missing { path: path.to_owned() });
             }
             make(path, layout)?;
         }
-        if access != Access::Read && !is_writable(path) {
-            return Err(StoreError::ReadOnly { path: path.to_owned() });
-        }
-        let io = |source| StoreError::Io { action: "open", path: path.to_owned(), source };
         let before = OpenFiles::at(path).map_err(io)?;
-        let connection = connect(path, access)?;
+        if let (Access::Write | Access::Create, Some(name)) = (access, before.second_name()) {
+            return Err(StoreError::SecondName { path: path.to_owned(), name });
+        }
+        let (connection, frozen) = connect(path, &before, access)?;
         let files = OpenFiles::at(path).map_err(io)?;
         if !files.is_same_database(&before) {
             return Err(StoreError::Moved { path: path.to_owned() });
@@ -175,9 +183,11 @@ impl Store {
             access,
             limits: Limits::default(),
             files: Some(files),
+            frozen,
             stop_waiting: Arc::default(),
             is_in_transaction: false,
             has_changed: false,
+            synced_version: Cell::new(None),
             snapshots: Cell::new(0),
             late_texts: RefCell::default(),
             upgraded_from: None,
@@ -237,9 +247,11 @@ impl Store {
             access: Access::Create,
             limits: Limits::default(),
             files: None,
+            frozen: None,
             stop_waiting: Arc::default(),
             is_in_transaction: false,
             has_changed: false,
+            synced_version: Cell::new(None),
             snapshots: Cell::new(0),
             late_texts: RefCell::default(),
             upgraded_from: None,
@@ -260,6 +272,13 @@ impl Store {
     #[must_use]
     pub fn network_file_system(&self) -> Option<&'static str> {
         network_file_system(&self.path)
+    }
+
+    /// How the database has a second name, if it has one. A program that opens it by another name uses another log, so this one
+    /// may miss its changes. Such a store is not opened for writing.
+    #[must_use]
+    pub fn second_name(&self) -> Option<SecondName> {
+        self.files.as_ref().and_then(OpenFiles::second_name)
     }
 
     /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock that is not free is
@@ -366,7 +385,14 @@ impl Store {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|source| StoreError::engine(&self.path, source))
+        let result = work(&self.connection);
+        self.check_frozen()?;
+        result.map_err(|source| StoreError::engine(&self.path, source))
+    }
+
+    /// Checks that whatever was read without locks is one state of the store, and its current one.
+    pub(crate) fn check_frozen(&self) -> Result<(), StoreError> {
+        self.frozen.as_ref().map_or(Ok(()), Frozen::check)
     }
 
     /// Whether the store is in memory only.
@@ -610,7 +636,38 @@ impl Store {
         if !self.has_changed && self.has_log()? {
             return self.first_change(work);
         }
-        self.commit(work)
+        let changes = self.connection.total_changes();
+        let result = self.commit(work)?;
+        if self.connection.total_changes() == changes {
+            // The commit wrote nothing, so it synced nothing.
+            self.sync_what_was_read()?;
+        }
+        Ok(result)
+    }
+
+    /// Makes sure that everything that this connection has read survives a power loss: other processes commit before they
+    /// sync. An operation that finds nothing to change ends with this. It costs nothing if nobody else has written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Io`]. Then nobody knows what is on the disk, as for [`LogToSync::sync`].
+    pub fn sync_what_was_read(&self) -> Result<(), StoreError> {
+        let version = self.data_version()?;
+        if self.synced_version.get() != Some(version) {
+            // What was copied from the log into the database is on the disk.
+            if self.files.as_ref().is_some_and(OpenFiles::has_log) {
+                self.log_to_sync().sync()?;
+            }
+            self.synced_version.set(Some(version));
+        }
+        Ok(())
+    }
+
+    /// A number that changes with each commit of another connection.
+    fn data_version(&self) -> Result<i64, StoreError> {
+        self.run(|connection| {
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+        })
     }
 
     /// The first change of a connection, which is the only one of many commands. The commit writes the log without a sync, and
@@ -626,10 +683,12 @@ impl Store {
         // Not before: after a panic of `work`, the next change is the first one.
         self.has_changed = true;
         let result = result?;
+        let version = self.data_version()?;
         if !self.copy_log().unwrap_or(false) {
             // A reader needs the old pages, or the disk is full. The log is enough.
             self.log_to_sync().sync()?;
         }
+        self.synced_version.set(Some(version));
         self.check_files()?;
         Ok(result)
     }
@@ -693,7 +752,7 @@ impl Store {
     /// The log of this store, for a thread that syncs it while this one goes on.
     #[must_use]
     pub fn log_to_sync(&self) -> LogToSync {
-        LogToSync { path: beside(&self.path, "-wal") }
+        LogToSync { path: self.files.as_ref().map(|files| files.log_path().to_owned()) }
     }
 
     /// Sets which steps of a commit SQLite syncs.
@@ -753,7 +812,8 @@ impl Store {
 /// The write-ahead log of a store, whose commits may wait for a sync by another thread ([`Store::write_ahead`]).
 #[derive(Clone, Debug)]
 pub struct LogToSync {
-    path: PathBuf,
+    /// `None` for a store in memory.
+    path: Option<PathBuf>,
 }
 
 impl LogToSync {
@@ -764,10 +824,11 @@ impl LogToSync {
     /// [`StoreError::Io`]. Then nobody knows which of the commits since the last sync are on the disk, and a later sync does
     /// not tell: whoever writes must close the store.
     pub fn sync(&self) -> Result<(), StoreError> {
-        let sync = || std::fs::File::open(&self.path)?.sync_data();
-        witness::take(FileStep::Sync(&self.path), sync).map_err(|source| StoreError::Io {
+        let Some(path) = &self.path else { return Ok(()) };
+        let sync = || File::open(path)?.sync_data();
+        witness::take(FileStep::Sync(path), sync).map_err(|source| StoreError::Io {
             action: "sync",
-            path: self.path.clone(),
+            path: path.clone(),
             source,
         })
     }
@@ -845,7 +906,7 @@ pub(crate) fn fingerprint(
 /// Creates an empty store, which appears at `path` when it is complete. If another process has created a store
 /// there first, that store stays.
 fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
-    let engine = |source| StoreError::engine(path, source);
+    let database = empty(layout).map_err(|source| StoreError::engine(path, source))?;
     let io = |source: io::Error| match source.kind() {
         io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
@@ -853,25 +914,7 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
         }
         _ => StoreError::Io { action: "make", path: path.to_owned(), source },
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let new = tempfile::Builder::new()
-        .prefix(".new-store")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(io)?;
-    {
-        let connection = Connection::open(new.path()).map_err(engine)?;
-        connection
-            .execute_batch(&format!(
-                "PRAGMA page_size = {}; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;",
-                layout.page_bytes
-            ))
-            .and_then(|()| schema::create(&connection, &layout.indexes()))
-            .and_then(|()| set_journal_mode(&connection, "WAL"))
-            .map_err(engine)?;
-    }
-    match put_in_place(&new.into_temp_path(), path) {
+    match write_in_place(&database, path) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
             // Another process has made the store.
             if path.exists() {
@@ -884,94 +927,24 @@ fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
     }
 }
 
+/// The file of an empty store.
+fn empty(layout: &Layout) -> rusqlite::Result<Vec<u8>> {
+    /// The places of the versions in the header, and the version that says that the database has a write-ahead log
+    /// (sqlite.org/fileformat.html, section 1.3.3).
+    const VERSIONS: std::ops::Range<usize> = 18..20;
+    const WITH_LOG: u8 = 2;
+
+    let mut connection = Connection::open_in_memory()?;
+    connection.pragma_update(None, "page_size", layout.page_bytes)?;
+    schema::create(&connection, &layout.indexes())?;
+    let mut database = connection.serialize(MAIN_DB)?.to_vec();
+    database[VERSIONS].fill(WITH_LOG);
+    Ok(database)
+}
+
 /// Plans a statement once. Otherwise SQLite looks at the bound values of some statements, such as that for a certificate by its
 /// number, and plans them again each time that they have others, which takes longer than running them. The store keeps no
 /// statistics, so values change no plan.
 fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
-}
-
-/// Opens the file. On a read-only file system, readers open it as immutable, which is safe as long as there is no
-/// log or journal beside it. The journal of a killed process is rolled back first, which needs a writable
-/// connection.
-fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
-    let engine = |source| StoreError::engine(path, source);
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    match access {
-        Access::Create => Connection::open_with_flags(
-            path,
-            flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        )
-        .map_err(engine),
-        Access::Write => {
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_WRITE)
-                .map_err(engine)
-        }
-        Access::Read => {
-            let plain = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
-                .and_then(|connection| {
-                    connection.pragma_query_value(None, "user_version", |_| Ok(()))?;
-                    Ok(connection)
-                });
-            match plain {
-                Ok(connection) => Ok(connection),
-                Err(error) if has_content(path, "-journal") && is_open_error(&error) => {
-                    roll_back(path).map_err(|_| engine(error))?;
-                    Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_READ_ONLY)
-                        .map_err(engine)
-                }
-                Err(error)
-                    if is_read_only(path)
-                        && !has_content(path, "-wal")
-                        && is_open_error(&error) =>
-                {
-                    let text = path.to_string_lossy();
-                    let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-                    Connection::open_with_flags(
-                        format!("file:{escaped}?immutable=1"),
-                        flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
-                    )
-                    .map_err(engine)
-                }
-                Err(error) if is_open_error(&error) && !may_make_files_beside(path) => {
-                    let what = "readers need an index of its log, and its folder is not writable";
-                    let source = io::Error::new(io::ErrorKind::PermissionDenied, what);
-                    Err(StoreError::Io { action: "open", path: path.to_owned(), source })
-                }
-                Err(error) => Err(engine(error)),
-            }
-        }
-    }
-}
-
-/// Whether this process may make files in the folder of the store.
-fn may_make_files_beside(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    rustix::fs::access(folder.unwrap_or(Path::new(".")), rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-fn is_open_error(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly, SystemIoFailure};
-    matches!(
-        error.sqlite_error_code(),
-        Some(CannotOpen | PermissionDenied | ReadOnly | SystemIoFailure)
-    )
-}
-
-/// Rolls back the transaction whose journal is beside the database.
-fn roll_back(path: &Path) -> rusqlite::Result<()> {
-    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
-}
-
-fn has_content(path: &Path, suffix: &str) -> bool {
-    std::fs::metadata(beside(path, suffix)).is_ok_and(|meta| meta.len() > 0)
-}
-
-/// Whether the file is writable. This asks the system without opening the file, since closing it again would drop
-/// the locks of other connections of this process.
-fn is_writable(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }

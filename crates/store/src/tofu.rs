@@ -105,6 +105,16 @@ impl<S: Borrow<Store>> Tofu<S> {
         self.read_bindings(&sql, [fingerprint.to_stored()])
     }
 
+    /// The recorded bindings that the user has decided about, by address.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
+    pub fn decisions(&self) -> Result<Vec<Binding>, StoreError> {
+        let sql = format!("{BINDING} WHERE policy <> ?1 ORDER BY email, fingerprint");
+        self.read_bindings(&sql, [Policy::Auto as u8])
+    }
+
     /// All recorded bindings, by address.
     ///
     /// # Errors

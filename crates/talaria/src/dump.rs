@@ -17,7 +17,7 @@ use crate::export::{Chosen, each};
 use crate::file_steps::{
     FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
 };
-use crate::{Error, Exported, Monitor, Signatures, Stores, Token, timestamp};
+use crate::{Error, Exported, Monitor, OnDamage, Signatures, Skipped, Stores, Token, timestamp};
 
 /// The file with the position in the change log where a dump ends.
 const STATE: &str = "talaria-dump.txt";
@@ -54,6 +54,8 @@ pub struct DumpOptions {
     pub per_file: usize,
     /// The signatures to include.
     pub signatures: Signatures,
+    /// The end of the dump if a certificate is damaged. The next increment has a skipped one if it was repaired by then.
+    pub on_damage: OnDamage,
     /// The host name in the metadata.
     pub hostname: String,
     /// The current time, in seconds since 1970.
@@ -70,6 +72,7 @@ impl DumpOptions {
             extent: Extent::Whole,
             per_file: PER_FILE,
             signatures: Signatures::default(),
+            on_damage: OnDamage::default(),
             hostname: "localhost".to_owned(),
             now,
         }
@@ -87,6 +90,8 @@ pub struct Dumped {
     pub files: Vec<PathBuf>,
     /// Certificates that are, or may be, in files of the folder, but no longer in the store.
     pub deleted: Vec<Fingerprint>,
+    /// Damaged certificates, with [`OnDamage::Skip`]. The dump lacks them.
+    pub skipped: Vec<Skipped>,
     /// The token where the next increment starts.
     pub token: Token,
 }
@@ -131,7 +136,7 @@ pub fn dump(
         queries: &[],
         changed_since: since,
         signatures: options.signatures,
-        now: options.now,
+        on_damage: options.on_damage,
     };
     each(stores, &chosen, &mut exported, monitor, &mut |cert| writer.write(&cert))?;
     writer.close()?;
@@ -166,8 +171,8 @@ pub fn dump(
     folder.sync()?;
     folder.put(STATE, (stores.iter().count() == 1).then_some(state))?;
     folder.sync()?;
-    let (certs, bytes) = (exported.certs, exported.bytes);
-    Ok(Dumped { certs, bytes, files, deleted: exported.deleted, token })
+    let Exported { certs, bytes, deleted, skipped, .. } = exported;
+    Ok(Dumped { certs, bytes, files, deleted, skipped, token })
 }
 
 /// Whether a deleted certificate is in the store again.

@@ -7,6 +7,7 @@
 mod log;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -20,9 +21,9 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::policy;
 use talaria_message::{
-    Acceptance, DecryptionKey, EncryptOptions, Facts, Issuer, Lookup, MessageError, MessageKind,
-    NotAccepted, Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey, Unsigned,
-    decryption_keys, read_certs, signing_key, unarmored,
+    Acceptance, DecryptionKey, EncryptOptions, ExpectedSigner, Facts, Issuer, Lookup, MessageError,
+    MessageKind, NotAccepted, Profile, Recipients, Recognised, Sealer, SignatureReport, SigningKey,
+    Unsigned, decryption_keys, read_certs, signing_key, unarmored,
 };
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
@@ -60,7 +61,7 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
     for cert in parse_all(certs)? {
         recipients.add(&cert, policy(), now())?;
     }
-    passwords(passphrases).into_iter().for_each(|password| recipients.add_password(password));
+    passwords(passphrases)?.into_iter().for_each(|password| recipients.add_password(password));
     let mut options = EncryptOptions::default();
     options.profile = profile;
     options.threads = 1;
@@ -84,7 +85,7 @@ impl SharedOpener {
         key_passphrases: &[P],
     ) -> Result<Self, Error> {
         let keys = secret_keys(keys, key_passphrases)?;
-        Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)))))
+        Ok(Self(Mutex::new(talaria_message::Opener::new(keys, passwords(passphrases)?))))
     }
 
     /// The content of a message; its signatures are ignored.
@@ -126,7 +127,7 @@ fn secret_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
     keys: &[K],
     passphrases: &[P],
 ) -> Result<Vec<DecryptionKey>, Error> {
-    let unlocking = passwords(passphrases);
+    let unlocking = passwords(passphrases)?;
     let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
     let certs = parse_all(keys)?;
     if !certs.iter().all(Cert::is_tsk) {
@@ -138,7 +139,9 @@ fn secret_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
 /// The acceptance policy for callers with or without expected signers.
 fn acceptance(signers: Option<&[Fingerprint]>, unsigned: Unsigned) -> Acceptance {
     match signers {
-        Some(signers) => Acceptance::Expected(signers.to_vec()),
+        Some(signers) => {
+            Acceptance::Expected(signers.iter().cloned().map(ExpectedSigner::from).collect())
+        }
         None => Acceptance::NoneBad(unsigned),
     }
 }
@@ -199,7 +202,8 @@ impl SharedKey {
         let [cert] = &certs[..] else {
             return Err(MessageError::Usage("several keys found; sign with a single key").into());
         };
-        let mut ask = |asked: usize, _: &_| passphrase.filter(|_| asked == 0).map(Password::from);
+        let unlocking = passwords(passphrase.as_slice())?;
+        let mut ask = |asked: usize, _: &_| unlocking.get(asked).cloned();
         let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
         let public = cert.clone().strip_secret_key_material();
         Ok(Self { signing, certificate: cert.fingerprint().to_hex(), cert: public })
@@ -324,7 +328,9 @@ impl SharedVerifier {
         Self::new(Source::Given(Arc::new(parse_all(certs)?)))
     }
 
-    /// A verifier with the certificates of a store, including those added later.
+    /// A verifier with the certificates of a store, including those added later. Signatures by certificates that the user of the
+    /// store has called bad are [`talaria_message::Outcome::Distrusted`]; such a decision counts from the next change of a certificate
+    /// on.
     ///
     /// # Errors
     ///
@@ -335,8 +341,7 @@ impl SharedVerifier {
 
     fn new(source: Source) -> Result<Self, Error> {
         let moment = source.moment()?;
-        let verifier = talaria_message::Verifier::new(source.lookup(), policy(), moment.now);
-        let current = Current { verifier: Arc::new(verifier), moment };
+        let current = Current { verifier: Arc::new(source.verifier(moment.now)), moment };
         Ok(Self { current: Mutex::new(current), source })
     }
 
@@ -405,9 +410,7 @@ impl SharedVerifier {
         let mut current = lock(&self.current);
         if current.moment.change != moment.change {
             // The cached certificates may be outdated: a key may have been revoked since.
-            let lookup = self.source.lookup();
-            current.verifier =
-                Arc::new(talaria_message::Verifier::new(lookup, policy(), moment.now));
+            current.verifier = Arc::new(self.source.verifier(moment.now));
         }
         if current.moment != moment {
             current.verifier.set_now(moment.now);
@@ -424,6 +427,23 @@ impl Source {
             Self::Store(store) => store.last_changes()?,
         };
         Ok(Moment { now: now(), change })
+    }
+
+    /// A verifier with these certificates. It knows whom the user of the store has called bad so far.
+    fn verifier(&self, now: u32) -> talaria_message::Verifier<'static> {
+        let verifier = talaria_message::Verifier::new(self.lookup(), policy(), now);
+        let Self::Store(store) = self else { return verifier };
+        let store = store.clone();
+        let mut known: HashMap<String, bool> = HashMap::new();
+        verifier.with_distrust(Box::new(move |signer, _| {
+            if let Some(bad) = known.get(&signer.certificate) {
+                return *bad;
+            }
+            // Of an unreadable store, nobody can know whom the user has called bad.
+            let bad = lock(&store.0).is_bad_certificate(&signer.certificate).unwrap_or(true);
+            known.insert(signer.certificate.clone(), bad);
+            bad
+        }))
     }
 
     fn lookup(&self) -> Lookup<'static> {
@@ -491,8 +511,12 @@ fn encrypted(sealed: &[u8]) -> Result<Cow<'_, [u8]>, MessageError> {
     unarmored(sealed)
 }
 
-fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Vec<Password> {
-    texts.iter().map(|text| Password::from(text.as_ref())).collect()
+fn passwords<B: AsRef<[u8]>>(texts: &[B]) -> Result<Vec<Password>, Error> {
+    let password = |text: &B| match text.as_ref() {
+        [] => Err(MessageError::Usage("a passphrase is empty").into()),
+        text => Ok(Password::from(text)),
+    };
+    texts.iter().map(password).collect()
 }
 
 /// All certificates in all of `inputs`.
@@ -551,7 +575,10 @@ impl From<&Error> for ErrorKind {
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
             Error::Bug => Self::Bug,
-            Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
+            Error::Ambiguous { .. } | Error::Inexact { .. } | Error::Unconfirmed { .. } => {
+                Self::Ambiguous
+            }
+            Error::Distrusted { .. } => Self::Key,
             Error::Log(error) => Self::of_log(error),
             Error::LogUpdate { source, .. } => Self::of_log(source),
             Error::Net(error) => Self::of_net(error),
@@ -605,7 +632,7 @@ impl ErrorKind {
             MessageError::NoSecret { .. } => Self::NoSecret,
             MessageError::Key { .. } | MessageError::Secret(_) => Self::Key,
             MessageError::Unsupported(_) => Self::Unsupported,
-            MessageError::TooLarge { .. } => Self::TooLarge,
+            MessageError::TooLarge { .. } | MessageError::OverLimit { .. } => Self::TooLarge,
             _ => Self::Other,
         }
     }

@@ -158,6 +158,22 @@ pub enum Error {
         /// The matching certificates: fingerprints and names.
         candidates: Vec<String>,
     },
+    /// Certificates have the address or user ID, and nothing confirms that one of them belongs to it.
+    #[error("no certificate is confirmed to belong to {query}")]
+    Unconfirmed {
+        /// The address or user ID.
+        query: String,
+        /// The fingerprint of a certificate that the user may confirm.
+        open: Option<String>,
+        /// The certificates that have it: fingerprints and names.
+        candidates: Vec<String>,
+    },
+    /// The user has decided against a certificate.
+    #[error("{name}: you called this certificate bad")]
+    Distrusted {
+        /// The fingerprint and a user ID of the certificate.
+        name: String,
+    },
     /// A name matches certificates only in part, where an exact match is required.
     #[error("{query} is neither a fingerprint nor the whole address or text of a valid user ID")]
     Inexact {

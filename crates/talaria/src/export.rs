@@ -4,9 +4,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use talaria_cert::{Cert, Fingerprint, Verdict, Verification, enarmor};
+use talaria_cert::{Cert, Fingerprint, Verification, enarmor};
 use talaria_gnupg::{self as gnupg, LeftOut};
-use talaria_store::{CertId, ChangeNumber, Cursor, Order, Query, Store};
+use talaria_store::{ChangeNumber, Cursor, Order, Query, StoreError, Stored};
 
 use crate::{Error, Monitor, Progress, Stores};
 
@@ -35,6 +35,27 @@ pub enum Format {
     CertDirectory(PathBuf),
 }
 
+/// The end of an export or a dump that meets a damaged certificate.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OnDamage {
+    /// It stops with an error.
+    #[default]
+    Stop,
+    /// It goes on without the certificate, and reports it.
+    Skip,
+}
+
+/// A damaged certificate that an export or a dump has left out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Skipped {
+    /// The store.
+    pub store: PathBuf,
+    /// The fingerprint of the certificate, if that can be read.
+    pub fingerprint: Option<Fingerprint>,
+    /// The error, for people.
+    pub why: String,
+}
+
 /// Options for an export. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -45,6 +66,8 @@ pub struct ExportOptions {
     pub changed_since: Option<ChangeNumber>,
     /// The signatures to export.
     pub signatures: Signatures,
+    /// The end of the export if a certificate is damaged.
+    pub on_damage: OnDamage,
     /// The target format.
     pub format: Format,
     /// The current time, in seconds since 1970.
@@ -59,6 +82,7 @@ impl ExportOptions {
             queries: Vec::new(),
             changed_since: None,
             signatures: Signatures::default(),
+            on_damage: OnDamage::default(),
             format,
             now,
         }
@@ -74,6 +98,8 @@ pub struct Exported {
     pub bytes: u64,
     /// Certificates that the format cannot hold: the fingerprint and the reason.
     pub left_out: Vec<String>,
+    /// Damaged certificates, with [`OnDamage::Skip`]. What was exported lacks them.
+    pub skipped: Vec<Skipped>,
     /// Certificates deleted since `changed_since`.
     pub deleted: Vec<Fingerprint>,
 }
@@ -95,7 +121,7 @@ pub fn export(
         queries: &options.queries,
         changed_since: options.changed_since,
         signatures: options.signatures,
-        now: options.now,
+        on_damage: options.on_damage,
     };
     each(stores, &chosen, &mut exported, monitor, &mut |cert| writer.write(cert))?;
     exported.left_out = writer.finish(stores, options.now)?;
@@ -108,7 +134,7 @@ pub(crate) struct Chosen<'a> {
     pub(crate) queries: &'a [Query],
     pub(crate) changed_since: Option<ChangeNumber>,
     pub(crate) signatures: Signatures,
-    pub(crate) now: u32,
+    pub(crate) on_damage: OnDamage,
 }
 
 /// Passes each chosen certificate to `write`, and counts them.
@@ -119,33 +145,45 @@ pub(crate) fn each(
     monitor: &mut Monitor<'_>,
     write: &mut dyn FnMut(Cert) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut one = |cert: Cert, verdicts: &[Verdict]| -> Result<(), Error> {
+    let Exported { certs, bytes, skipped, deleted, .. } = exported;
+    let mut one = |read: Result<Option<Stored>, StoreError>| -> Result<(), Error> {
         monitor.check()?;
+        let Stored { cert, verdicts } = match (read, chosen.on_damage) {
+            (Ok(Some(stored)), _) => stored,
+            (Ok(None), _) => return Ok(()),
+            (Err(error @ StoreError::DamagedCert { .. }), OnDamage::Skip) => {
+                let why = error.to_string();
+                if let StoreError::DamagedCert { path: store, fingerprint, .. } = error {
+                    skipped.push(Skipped { store, fingerprint, why });
+                }
+                return Ok(());
+            }
+            (Err(error), _) => return Err(error.into()),
+        };
         let cert = match chosen.signatures {
             Signatures::All => cert,
             Signatures::Exportable => cert.exportable(),
-            Signatures::Minimal => cert.minimal(verdicts),
+            Signatures::Minimal => cert.minimal(&verdicts),
         };
-        exported.certs += 1;
-        exported.bytes += cert.as_bytes().len() as u64;
-        (monitor.report)(Progress {
-            certs: exported.certs,
-            bytes: exported.bytes,
-            ..Progress::default()
-        });
+        *certs += 1;
+        *bytes += cert.as_bytes().len() as u64;
+        (monitor.report)(Progress { certs: *certs, bytes: *bytes, ..Progress::default() });
         write(cert)
     };
     let Some(since) = chosen.changed_since else {
         let many = stores.iter().count() > 1;
-        return stores.visit(chosen.queries, Order::Insertion, chosen.now, |opened, row| {
-            match many.then(|| stores.cert(row.summary.fingerprint())).transpose()?.flatten() {
+        return stores.visit_as_stored(chosen.queries, Order::Insertion, |opened, row| {
+            if many {
+                let (cert, failed) = stores.joined(row.summary.fingerprint());
+                failed.into_iter().try_for_each(|error| one(Err(error)))?;
                 // The cached verdicts are those of one store and do not fit a certificate merged from
                 // several.
-                Some(cert) => {
-                    let verdicts = talaria_cert::verdicts(&[&cert], Verification::Full);
-                    one(cert, &verdicts[0])?;
-                }
-                None => whole(&opened.store, row.id, &mut one)?,
+                one(Ok(cert.map(|cert| {
+                    let verdicts = talaria_cert::verdicts(&[&cert], Verification::Full).remove(0);
+                    Stored { cert, verdicts }
+                })))?;
+            } else {
+                one(opened.store.stored(row.id))?;
             }
             Ok(ControlFlow::Continue(()))
         });
@@ -153,28 +191,16 @@ pub(crate) fn each(
     for opened in stores.iter() {
         let mut failed = None;
         opened.store.walk(&mut Cursor::Change(since), |row| {
-            let result = whole(&opened.store, row.id, &mut one);
-            failed = result.err();
+            failed = one(opened.store.stored(row.id)).err();
             if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         failed.map_or(Ok(()), Err)?;
     }
     for opened in stores.iter() {
         let gone = opened.store.log().tombstones(since)?;
-        exported.deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
+        deleted.extend(gone.iter().map(|tombstone| tombstone.fingerprint));
     }
     Ok(())
-}
-
-fn whole(
-    store: &Store,
-    id: CertId,
-    one: &mut impl FnMut(Cert, &[Verdict]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    match store.stored(id)? {
-        Some(stored) => one(stored.cert, &stored.verdicts),
-        None => Ok(()),
-    }
 }
 
 /// The output of an export.

@@ -1,74 +1,12 @@
 //! Steps on files and folders, which the simulator of disks sees and can make fail.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, IoSlice, Write};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
-use talaria_store::{FileStep, take_file_step as take};
-
-/// A file that was made for writing.
-#[derive(Debug)]
-pub(crate) struct WrittenFile {
-    file: File,
-    /// The path of the file, or `#INODE` in its folder.
-    path: PathBuf,
-    /// The number of octets written.
-    offset: u64,
-}
-
-impl WrittenFile {
-    /// The file with the name `path`: a new one, or an earlier one that is emptied.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        Self::made(File::create(path)?, path.to_owned())
-    }
-
-    /// An empty file without a name in `folder`.
-    pub(crate) fn unnamed(file: File, folder: &Path) -> io::Result<Self> {
-        let path = folder.join(format!("#{}", file.metadata()?.ino()));
-        Self::made(file, path)
-    }
-
-    /// The empty file `file`, which has the name `path`.
-    pub(crate) fn made(file: File, path: PathBuf) -> io::Result<Self> {
-        take(FileStep::Create(&path), || Ok(()))?;
-        Ok(Self { file, path, offset: 0 })
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Makes sure that the content is on disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        take(FileStep::Sync(&self.path), || self.file.sync_all())
-    }
-
-    /// Gives the file its first name through `link`.
-    pub(crate) fn name(&self, name: &Path, link: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        take(FileStep::Rename { from: &self.path, to: name }, link)
-    }
-}
-
-impl Write for WrittenFile {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(data)])
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut written = 0;
-        take(FileStep::Write { path: &self.path, offset: self.offset, parts }, || {
-            written = self.file.write_vectored(parts)?;
-            Ok(())
-        })?;
-        self.offset += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use talaria_store::{FileStep, take_file_step as take, try_sync_folder};
+pub(crate) use talaria_store::{WrittenFile, folder_of};
 
 /// A lock on a folder against other processes and threads.
 ///
@@ -125,13 +63,6 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     take(FileStep::SyncFolder(folder), || File::open(folder)?.sync_all())
 }
 
-/// The same, for a folder that perhaps may not be read, and then cannot be synced.
-pub(crate) fn try_sync_folder(folder: &Path) -> io::Result<()> {
-    take(FileStep::SyncFolder(folder), || {
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
-    })
-}
-
 /// Makes a folder and those above it with these permission bits, where they are missing. Their names are on disk then.
 pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
@@ -148,13 +79,10 @@ pub(crate) fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     try_sync_folder(above)
 }
 
-/// The folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]

@@ -32,7 +32,7 @@ use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
 use talaria_message::{
     AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
 };
-use talaria_store::{IngestOutcome, Query};
+use talaria_store::{IngestOutcome, NewFile, Query, TEMPORARY};
 
 pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
 pub use generate::NewKey;
@@ -43,7 +43,6 @@ pub use talaria_message::make::{
 
 use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
 use crate::messages::described;
-use crate::new_file::{NewFile, TEMPORARY};
 use crate::{Error, Stores};
 
 /// The extension of key files.

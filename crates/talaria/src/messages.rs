@@ -1,8 +1,9 @@
 //! Messages with the certificates of the stores: recipients and signers.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
-use talaria_cert::{Summary, UserIdContent, Validity};
+use talaria_cert::Cert;
 use talaria_message::openpgp;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::{
@@ -10,10 +11,14 @@ use talaria_message::{
 };
 use talaria_store::{Order, Query};
 
-use crate::{Error, Stores};
+use crate::confirmed::Claimant;
+use crate::source::{self, Piece};
+use crate::{Confirmation, Error, Input, Stores};
 
 /// The maximum number of certificates examined in a search for recipients.
 const CANDIDATES_MAX: usize = 50;
+/// The maximum length of all certificates in one file of signers.
+const CERTIFICATES_BYTES_MAX: usize = 256 << 20;
 
 impl Stores {
     /// The certificates that match `query`, in Sequoia's form.
@@ -22,21 +27,9 @@ impl Stores {
     ///
     /// [`Error::NotFound`], or errors of reading the stores.
     pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
-        self.parsed_if(query, now, |_| true)
-    }
-
-    /// The certificates that match `query` and fulfil `wanted`, in Sequoia's form.
-    fn parsed_if(
-        &self,
-        query: &Query,
-        now: u32,
-        wanted: impl Fn(&Summary) -> bool,
-    ) -> Result<Vec<openpgp::Cert>, Error> {
         let mut fingerprints = Vec::new();
         self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
-            if wanted(&row.summary) {
-                fingerprints.push(row.summary.fingerprint());
-            }
+            fingerprints.push(row.summary.fingerprint());
             let full = fingerprints.len() == CANDIDATES_MAX;
             Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -51,36 +44,13 @@ impl Stores {
         Ok(certs)
     }
 
-    /// The certificates that match `query` exactly: by key, or by the whole address or text of a user ID that
-    /// is bound by its owner and not revoked.
-    fn named_exactly(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
-        let found = match query.exact() {
-            Some(exact @ (Query::Email(_) | Query::Exact(_))) => {
-                self.parsed_if(&exact, now, |summary| {
-                    summary.user_ids.iter().any(|user_id| match &user_id.content {
-                        UserIdContent::Text(text) => {
-                            let gone = [Validity::Invalid, Validity::Revoked];
-                            exact.names_text(text) && !gone.contains(&user_id.validity(now))
-                        }
-                        UserIdContent::Attribute { .. } => false,
-                    })
-                })
-            }
-            Some(exact) => self.parsed(&exact, now),
-            None => return Ok(Vec::new()),
-        };
-        match found {
-            Err(Error::NotFound { .. }) => Ok(Vec::new()),
-            found => found,
-        }
-    }
-
-    /// The certificate that matches `query` exactly; of several, the only one with a valid encryption key. A
-    /// partial match is never chosen: `alice` is in `malice@evil.example`, too.
+    /// The certificate that matches `query` exactly; of several, the only one with a valid encryption key and the best
+    /// [`Confirmation`]. A certificate that the user has called bad is never chosen, nor is a partial match: `alice` is
+    /// in `malice@evil.example`, too.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`];
+    /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`]; [`Error::Distrusted`];
     /// [`Error::Message`] with the reason if the certificate has no valid encryption key.
     pub fn recipient(
         &self,
@@ -88,8 +58,8 @@ impl Stores {
         policy: &dyn Policy,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
-        let certs = self.named_exactly(query, now)?;
-        if certs.is_empty() {
+        let claimants = self.claimants(query, now)?;
+        if claimants.is_empty() {
             // Signatures by a key of an unsupported type cannot be verified, so none of its user IDs is
             // valid.
             return Err(match query.exact().map(|exact| self.unsupported(&exact, now)) {
@@ -97,18 +67,27 @@ impl Stores {
                 _ => self.inexact(query, now),
             });
         }
+        // A certificate about which nothing is known never takes the place of one that the user chose.
+        let best = claimants.iter().map(|claimant| claimant.confirmation).max();
         let mut usable = Vec::new();
         let mut refused = None;
-        for cert in certs {
+        for Claimant { cert, confirmation, .. } in claimants {
+            if Some(confirmation) != best {
+                continue;
+            }
+            if confirmation == Confirmation::Bad {
+                refused = Some(Error::Distrusted { name: described(&cert) });
+                continue;
+            }
             let mut look_up = |issuer: &Issuer| self.having(issuer, now);
             let mut alone = Recipients::default();
             match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
                 Ok(()) => usable.push(cert),
                 // The error shows the name from the query, because users know it better than the fingerprint.
                 Err(MessageError::Key { why, .. }) => {
-                    refused = Some(MessageError::Key { name: described(&cert), why });
+                    refused = Some(MessageError::Key { name: described(&cert), why }.into());
                 }
-                Err(error) => refused = Some(error),
+                Err(error) => refused = Some(error.into()),
             }
         }
         if usable.len() > 1 {
@@ -119,7 +98,7 @@ impl Stores {
         }
         match (usable.pop(), refused) {
             (Some(cert), _) => Ok(cert),
-            (None, Some(error)) => Err(error.into()),
+            (None, Some(error)) => Err(error),
             (None, None) => Err(self.unsupported(query, now)),
         }
     }
@@ -144,29 +123,8 @@ impl Stores {
         }
     }
 
-    /// The only certificate that matches `query` exactly, as an expected signer: by key, or by the whole
-    /// address or text of a user ID.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] for a partial match; [`Error::Ambiguous`]; errors of reading
-    /// the stores.
-    pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Fingerprint, Error> {
-        // Anybody can generate a key with the same short key ID as another key.
-        let is_weak = matches!(query, Query::ShortKeyId(_));
-        let certs = if is_weak { Vec::new() } else { self.named_exactly(query, now)? };
-        match &certs[..] {
-            [] => Err(self.inexact(query, now)),
-            [cert] => Ok(cert.fingerprint()),
-            _ => Err(Error::Ambiguous {
-                query: query.to_string(),
-                candidates: certs.iter().map(described).collect(),
-            }),
-        }
-    }
-
     /// The error if `query` matches nothing exactly: its partial matches, or not found.
-    fn inexact(&self, query: &Query, now: u32) -> Error {
+    pub(crate) fn inexact(&self, query: &Query, now: u32) -> Error {
         self.parsed(query, now).map_or_else(
             |error| error,
             |found| Error::Inexact {
@@ -196,12 +154,6 @@ impl Stores {
         Ok(())
     }
 
-    /// A function that finds the certificates of issuers, for a [`talaria_message::Verifier`].
-    #[must_use]
-    pub fn into_lookup(self, now: u32) -> Lookup<'static> {
-        Box::new(move |issuer: &Issuer| self.having(issuer, now))
-    }
-
     /// The certificates that contain the key of an issuer.
     pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
         let id = issuer.key_id.to_string();
@@ -210,6 +162,58 @@ impl Stores {
         let query: Option<Query> = format!("0x{name}").parse().ok();
         query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }
+}
+
+/// A function that finds the certificates of issuers, for a [`talaria_message::Verifier`]: those in `given`, completed with what
+/// the stores know of them, and those in the stores.
+#[must_use]
+pub fn lookup(stores: Option<Stores>, given: Vec<Cert>, now: u32) -> Lookup<'static> {
+    Box::new(move |issuer: &Issuer| {
+        let has = |cert: &&Cert| cert.keys().any(|key| key.fingerprint().key_id() == issuer.key_id);
+        let mut found: Vec<openpgp::Cert> = Vec::new();
+        for cert in given.iter().filter(has) {
+            // The store may have a revocation that the file lacks.
+            let known = stores.as_ref().and_then(|stores| stores.cert(cert.fingerprint()).ok()?);
+            let same = |known: &Cert| known.packets().next() == cert.packets().next();
+            let joined = known.filter(same).map(|known| known.union(cert));
+            found.extend(read_cert(joined.as_ref().unwrap_or(cert).as_bytes()));
+        }
+        let stored = stores.as_ref().map(|stores| stores.having(issuer, now)).unwrap_or_default();
+        for cert in stored {
+            if found.iter().all(|other| other.fingerprint() != cert.fingerprint()) {
+                found.push(cert);
+            }
+        }
+        found
+    })
+}
+
+/// The certificates in a file or folder, in any format that [`crate::import`] reads.
+///
+/// # Errors
+///
+/// [`Error::Unrecognised`] if there is no certificate; errors of reading.
+pub fn certificates_in(path: &Path) -> Result<Vec<Cert>, Error> {
+    let name = path.display().to_string();
+    let unrecognised = |what| Error::Unrecognised { name: name.clone(), what };
+    let (mut certs, mut bytes) = (Vec::new(), 0);
+    source::read(&Input::Path(path.to_owned()), &mut |pieces, _| {
+        for piece in pieces {
+            let Piece::Cert(_, raw) = piece else { continue };
+            bytes += raw.len();
+            if bytes > CERTIFICATES_BYTES_MAX {
+                return Err(unrecognised(
+                    "larger than 256 MiB, which is too much for a list of signers",
+                ));
+            }
+            certs.extend(Cert::parse(&raw));
+        }
+        Ok(())
+    })?;
+    if certs.is_empty() {
+        return Err(unrecognised("neither a certificate nor a keyring"));
+    }
+    Ok(certs)
 }
 
 /// A reader of messages as of `now`, in seconds since 1970, with temporary files for long content that must

@@ -93,7 +93,8 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     match (&report.outcome, &report.since) {
         (Outcome::Good, Some(NotCounted::Revoked)) => made(&mut lines, "REVKEYSIG"),
         (Outcome::Good, Some(NotCounted::KeyExpired)) => made(&mut lines, "EXPKEYSIG"),
-        (Outcome::Good, _) => made(&mut lines, "GOODSIG"),
+        // As in GnuPG, a line of the validity tells that the user decided against the certificate.
+        (Outcome::Good | Outcome::Distrusted, _) => made(&mut lines, "GOODSIG"),
         (Outcome::Bad, _) => lines.push(format!("BADSIG {key_id} {}", user_id())),
         (Outcome::NoKey, _) => {
             lines.push(errsig(9));

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use talaria_cert::{Cert, Fingerprint};
-use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, file_kind};
+use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, StoreError, file_kind};
 
 use crate::import::{ImportOptions, import};
 use crate::{Error, Input, Monitor, StoreFolderKind};
@@ -126,6 +126,16 @@ impl Stores {
         self.visit_after(None, queries, order, now, visit).map(drop)
     }
 
+    /// Like [`Self::visit`], with summaries as they are stored: no certificate is read.
+    pub(crate) fn visit_as_stored(
+        &self,
+        queries: &[Query],
+        order: Order,
+        visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        self.visit_rows(None, queries, order, visit).map(drop)
+    }
+
     /// Like [`Self::visit`], from the position `after` on, which an earlier visit with the same queries has
     /// returned. The order is that of the earlier visit. If `visit` breaks off, the function returns the
     /// position before the certificate where it stopped.
@@ -140,6 +150,19 @@ impl Stores {
         queries: &[Query],
         order: Order,
         now: u32,
+        mut visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<Option<Bookmark>, Error> {
+        self.visit_rows(after, queries, order, |opened, row| {
+            let row = opened.store.current(row, now.into())?;
+            visit(opened, row)
+        })
+    }
+
+    fn visit_rows(
+        &self,
+        after: Option<&Bookmark>,
+        queries: &[Query],
+        order: Order,
         mut visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
     ) -> Result<Option<Bookmark>, Error> {
         let order = after.map_or(order, |after| after.cursor.order());
@@ -168,8 +191,7 @@ impl Stores {
             if is_repeated || !is_behind {
                 return ControlFlow::Continue(());
             }
-            let result = opened.store.current(row, now.into()).map_err(Error::from);
-            match result.and_then(|row| visit(opened, row)) {
+            match visit(opened, row) {
                 Ok(ControlFlow::Continue(())) => {
                     last = Some(Bookmark { query, store, name: String::new(), cursor });
                     ControlFlow::Continue(())
@@ -249,19 +271,31 @@ impl Stores {
     ///
     /// Errors of reading the store.
     pub fn cert(&self, fingerprint: Fingerprint) -> Result<Option<Cert>, Error> {
-        let mut joined: Option<Cert> = None;
+        let (cert, failed) = self.joined(fingerprint);
+        failed.into_iter().next().map_or(Ok(cert), |error| Err(error.into()))
+    }
+
+    /// The certificate merged from all copies that can be read, and the errors of the others.
+    pub(crate) fn joined(&self, fingerprint: Fingerprint) -> (Option<Cert>, Vec<StoreError>) {
+        let (mut joined, mut failed): (Option<Cert>, _) = (None, Vec::new());
         for opened in &self.0 {
-            if let Some(stored) = opened.store.get(fingerprint)? {
-                joined = Some(match joined {
-                    Some(cert) if cert.packets().next() == stored.cert.packets().next() => {
-                        cert.union(&stored.cert)
-                    }
-                    Some(cert) => cert,
-                    None => stored.cert,
-                });
-            }
+            let cert = match opened.store.get(fingerprint) {
+                Ok(Some(stored)) => stored.cert,
+                Ok(None) => continue,
+                Err(error) => {
+                    failed.push(error);
+                    continue;
+                }
+            };
+            joined = Some(match joined {
+                Some(joined) if joined.packets().next() == cert.packets().next() => {
+                    joined.union(&cert)
+                }
+                Some(joined) => joined,
+                None => cert,
+            });
         }
-        Ok(joined)
+        (joined, failed)
     }
 }
 

@@ -1,20 +1,24 @@
 //! The validity of certificates: whether they belong to the addresses they name, by the chosen trust model.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use talaria_cert::address::gnupg_name;
-use talaria_cert::{Addressee, Fingerprint, Handle, KeyId, UserIdContent, Validity};
+use talaria_cert::{
+    Addressee, Cert, Fingerprint, Handle, KeyId, PacketRef, Signature, Tag, UserIdContent, Validity,
+};
 use talaria_gnupg::TofuStatistics;
 use talaria_store::{
     Binding, CertId, CertIssuer, Certifications, Certifier, Certifiers, Row, Store, StoreError,
     TrustView,
 };
-use talaria_trust::tofu::{self, Decision, Evidence, History, Policy};
-use talaria_trust::{Level, flow};
+use talaria_trust::Level;
+use talaria_trust::flow::{self, Flow};
+use talaria_trust::tofu::{self, Decision, Evidence, History, Policy, Rivals};
 
 /// The trust models that decide whom a certificate belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -93,6 +97,9 @@ pub struct JudgedId {
     pub level: Level,
     /// The TOFU decision, in a model that uses TOFU.
     pub tofu: Option<Decision>,
+    /// Whether the computation ended early because the certifications are too many. The level may be too low then, and is never
+    /// too high.
+    pub cut_off: bool,
 }
 
 /// A reason for the validity of a user ID.
@@ -128,7 +135,17 @@ pub enum ValidityReason {
     },
     /// Another certificate has the same address.
     Conflict(Fingerprint),
+    /// This number of further certificates have the same address.
+    MoreConflicts(usize),
+    /// The computation ended early because the certifications are too many: there may be more trust.
+    CutOff,
 }
+
+/// The maximum number of pairs of certificates that one judge looks at for mutual certifications. Others count as not mutual,
+/// which makes a conflict.
+const MUTUAL_MAX: usize = 2000;
+/// The maximum number of conflicts that are reasons for the validity of one user ID. The others are counted.
+const CONFLICTS_MAX: usize = 10;
 
 /// Computes the validity of certificates in a store at a given time, without writing to the store.
 pub struct Judge<'s> {
@@ -142,15 +159,14 @@ pub struct Judge<'s> {
     /// The recorded bindings, by addressee.
     recorded: HashMap<Addressee, Vec<Binding>>,
     own: OnceCell<Own>,
-    mutual: RefCell<HashMap<Rivals, bool>>,
-    network: RefCell<Certifications<'s>>,
+    rivals: RefCell<HashMap<Addressee, Arc<Rivals>>>,
+    /// The number of pairs that may still be looked at for mutual certifications.
+    mutual_left: Cell<usize>,
+    flow: OnceCell<RefCell<Flow<Certifications<'s>>>>,
     certifiers: RefCell<Option<Certifiers<'s>>>,
     /// A cache of certificates as issuers of certifications.
     issuers: RefCell<HashMap<Fingerprint, Option<Rc<CertIssuer>>>>,
 }
-
-/// Two certificates and the addressee that both name.
-type Rivals = (Fingerprint, Fingerprint, Addressee);
 
 /// The user's own certificates.
 #[derive(Default)]
@@ -198,8 +214,9 @@ impl<'s> Judge<'s> {
             shared,
             recorded,
             own: OnceCell::new(),
-            mutual: RefCell::default(),
-            network: RefCell::new(Certifications::new(store, now.into())),
+            rivals: RefCell::default(),
+            mutual_left: Cell::new(MUTUAL_MAX),
+            flow: OnceCell::new(),
             certifiers: RefCell::default(),
             issuers: RefCell::default(),
         })
@@ -259,7 +276,10 @@ impl<'s> Judge<'s> {
     pub fn judge(&self, row: &Row) -> Result<Judged, StoreError> {
         let summary = &row.summary;
         let count = summary.user_ids.len();
-        let alike = |level| Judged { level, user_ids: vec![JudgedId { level, tofu: None }; count] };
+        let alike = |level| Judged {
+            level,
+            user_ids: vec![JudgedId { level, tofu: None, cut_off: false }; count],
+        };
         let web = match self.model {
             TrustModel::Always => return Ok(alike(Level::Unknown)),
             TrustModel::Direct => {
@@ -292,6 +312,7 @@ impl<'s> Judge<'s> {
                 let over = user_id.validity(self.now) == Validity::Expired;
                 bindings.push((!over).then_some(level));
                 judged.user_ids[at].level = level.combine(judged.user_ids[at].level);
+                judged.user_ids[at].cut_off = decision.conflicts.cut_off();
                 judged.user_ids[at].tofu = Some(decision);
             }
             judged.level = tofu::best(bindings).combine(judged.level);
@@ -324,9 +345,10 @@ impl<'s> Judge<'s> {
             TrustModel::Direct => return Ok(alike(ValidityReason::Owner(judged.level))),
             TrustModel::Wot => {
                 for (at, reasons) in reasons.iter_mut().enumerate() {
-                    let paths = self.paths(row, at)?;
-                    let amount = paths.iter().map(|path| u32::from(path.amount)).sum();
+                    let found = self.paths(row, at)?;
+                    let amount = found.amount();
                     reasons.extend((amount > 0).then_some(ValidityReason::Flow(amount)));
+                    reasons.extend(found.cut_off.then_some(ValidityReason::CutOff));
                 }
             }
             TrustModel::Pgp | TrustModel::TofuPgp => {
@@ -367,8 +389,7 @@ impl<'s> Judge<'s> {
         decision: &Decision,
     ) -> Result<Vec<ValidityReason>, StoreError> {
         let fingerprint = row.summary.fingerprint();
-        let mut reasons: Vec<ValidityReason> =
-            decision.conflicts.iter().copied().map(ValidityReason::Conflict).collect();
+        let mut reasons = conflict_reasons(decision);
         match self.recorded_policy(fingerprint, &Addressee::of_user_id(user_id)) {
             Policy::Auto if decision.own => reasons.push(ValidityReason::Own),
             Policy::Auto if decision.policy == Policy::Good => {
@@ -397,14 +418,16 @@ impl<'s> Judge<'s> {
         let own = self.own()?;
         let mut judged = Judged { level: Level::Unknown, user_ids: Vec::new() };
         for at in 0..row.summary.user_ids.len() {
+            let mut cut_off = false;
             let level = if own.fingerprints.contains(&row.summary.fingerprint()) {
                 Level::Ultimate
             } else {
-                let paths = self.paths(row, at)?;
-                flow::level(paths.iter().map(|path| u32::from(path.amount)).sum())
+                let found = self.paths(row, at)?;
+                cut_off = found.cut_off;
+                flow::level(found.amount())
             };
             judged.level = judged.level.max(level);
-            judged.user_ids.push(JudgedId { level, tofu: None });
+            judged.user_ids.push(JudgedId { level, tofu: None, cut_off });
         }
         Ok(judged)
     }
@@ -416,19 +439,24 @@ impl<'s> Judge<'s> {
     /// # Errors
     ///
     /// Errors of reading the store.
-    pub fn paths(&self, row: &Row, user_id: usize) -> Result<Vec<flow::Path<CertId>>, StoreError> {
+    pub fn paths(&self, row: &Row, user_id: usize) -> Result<flow::Found<CertId>, StoreError> {
         let summary = &row.summary;
-        let Some(found) = summary.user_ids.get(user_id) else { return Ok(Vec::new()) };
+        let none = flow::Found { paths: Vec::new(), cut_off: false };
+        let Some(found) = summary.user_ids.get(user_id) else { return Ok(none) };
         let valid = Validity::Valid;
         if summary.validity(self.now) != valid || found.validity(self.now) != valid {
-            return Ok(Vec::new());
+            return Ok(none);
         }
         let text = match &found.content {
             UserIdContent::Text(text) => &text[..],
             UserIdContent::Attribute { .. } => &[],
         };
-        let network = &mut *self.network.borrow_mut();
-        flow::paths(network, &self.own()?.roots, (row.id, user_id, text))
+        let roots = &self.own()?.roots;
+        let flow = self.flow.get_or_init(|| {
+            let network = Certifications::new(self.store, self.now.into());
+            RefCell::new(Flow::new(network, roots.clone()))
+        });
+        flow.borrow_mut().paths((row.id, user_id, text))
     }
 
     /// The TOFU decision on a user ID of a certificate.
@@ -440,44 +468,93 @@ impl<'s> Judge<'s> {
         if !known.own && own.named.contains(&row.id) {
             known.certified = self.is_certified(fingerprint, &addressee, own)?;
         }
-        let recorded = self.recorded.get(&addressee).map_or(&[][..], Vec::as_slice);
         let policy = self.recorded_policy(fingerprint, &addressee);
-        let mut others: Vec<Fingerprint> = recorded
-            .iter()
-            .map(|binding| binding.fingerprint)
-            .filter(|other| *other != fingerprint)
-            .collect();
-        let handle = Handle::of_addressee(&addressee);
-        if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
-            for id in self.store.candidates().with_addressee(&addressee)? {
-                others.extend(self.rival(row.id, id, &addressee)?);
-            }
-        }
-        others.sort_unstable();
-        others.dedup();
-        let all: Vec<Fingerprint> =
-            std::iter::once(fingerprint).chain(others.iter().copied()).collect();
         let mut failed = None;
-        let decision = tofu::decide(policy, known, &others, |one, other| {
-            self.are_mutual(all[one], all[other], &addressee).unwrap_or_else(|error| {
+        let decision = tofu::decide(policy, known, fingerprint, || {
+            self.rivals(fingerprint, &addressee).unwrap_or_else(|error| {
                 failed = Some(error);
-                false
+                Arc::default()
             })
         });
         failed.map_or(Ok(decision), Err)
     }
 
-    /// The fingerprint of another certificate with a user ID that names `addressee`. A revoked user ID does not
-    /// count. An expired user ID counts only while its certificate is valid.
+    /// The certificates for an address, `cert` among them: those in the store, and those of recorded bindings. All decisions
+    /// about the address share the list.
+    fn rivals(&self, cert: Fingerprint, addressee: &Addressee) -> Result<Arc<Rivals>, StoreError> {
+        if let Some(rivals) = self.rivals.borrow().get(addressee)
+            && rivals.place(cert).is_some()
+        {
+            return Ok(Arc::clone(rivals));
+        }
+        let recorded = self.recorded.get(addressee).map_or(&[][..], Vec::as_slice);
+        let mut certs: Vec<(Fingerprint, bool)> =
+            recorded.iter().map(|binding| (binding.fingerprint, true)).collect();
+        let handle = Handle::of_addressee(addressee);
+        if self.shared.as_ref().is_none_or(|shared| shared.contains(&handle)) {
+            for id in self.store.candidates().with_addressee(addressee)? {
+                certs.extend(self.rival(id, addressee)?);
+            }
+        }
+        certs.push((cert, false));
+        let mut rivals = Rivals::new(certs);
+        if rivals.fingerprints().len() > 1 {
+            let (pairs, cut_off) = self.mutual(&rivals, addressee)?;
+            rivals = rivals.with_mutual(pairs);
+            rivals.cut_off = cut_off;
+        }
+        let rivals = Arc::new(rivals);
+        self.rivals.borrow_mut().insert(addressee.clone(), Arc::clone(&rivals));
+        Ok(rivals)
+    }
+
+    /// The pairs of certificates that have certified each other for an address, and whether some were not looked at because they
+    /// are too many. Only pairs whose signatures name each other are looked at, so the cost is that of the signatures.
+    fn mutual(
+        &self,
+        rivals: &Rivals,
+        addressee: &Addressee,
+    ) -> Result<(Vec<(usize, usize)>, bool), StoreError> {
+        let certs: Vec<Fingerprint> = rivals.fingerprints().collect();
+        let mut named: HashMap<KeyId, Vec<usize>> = HashMap::new();
+        for (place, cert) in certs.iter().enumerate() {
+            named.entry(cert.key_id()).or_default().push(place);
+        }
+        // Pairs of an issuer and a certificate, as the signatures claim.
+        let mut claimed: HashSet<(usize, usize)> = HashSet::new();
+        for (to, cert) in certs.iter().enumerate() {
+            let Some(stored) = self.store.get(*cert)? else { continue };
+            for issuer in claimed_issuers(&stored.cert, addressee) {
+                let issuers = named.get(&issuer).into_iter().flatten();
+                claimed.extend(issuers.filter(|from| **from != to).map(|from| (*from, to)));
+            }
+        }
+        let mut pairs: Vec<(usize, usize)> = claimed.iter().copied().collect();
+        pairs.retain(|&(one, other)| one < other && claimed.contains(&(other, one)));
+        pairs.sort_unstable();
+        let mut mutual = Vec::new();
+        for (one, other) in pairs {
+            let left = self.mutual_left.get();
+            if left == 0 {
+                return Ok((mutual, true));
+            }
+            self.mutual_left.set(left - 1);
+            if self.has_certified(certs[one], certs[other], addressee)?
+                && self.has_certified(certs[other], certs[one], addressee)?
+            {
+                mutual.push((one, other));
+            }
+        }
+        Ok((mutual, false))
+    }
+
+    /// The fingerprint of a certificate with a user ID that names `addressee`, as a rival of others. A revoked user ID does
+    /// not count. An expired user ID counts only while its certificate is valid.
     fn rival(
         &self,
-        ours: CertId,
         id: CertId,
         addressee: &Addressee,
-    ) -> Result<Option<Fingerprint>, StoreError> {
-        if id == ours {
-            return Ok(None);
-        }
+    ) -> Result<Option<(Fingerprint, bool)>, StoreError> {
         let Some(row) = self.store.row_by_id(id)? else { return Ok(None) };
         let summary = self.store.current(row, self.now.into())?.summary;
         let usable = summary.validity(self.now) == Validity::Valid;
@@ -492,7 +569,7 @@ impl<'s> Judge<'s> {
             }
             UserIdContent::Attribute { .. } => false,
         });
-        Ok(has.then(|| summary.fingerprint()))
+        Ok(has.then(|| (summary.fingerprint(), true)))
     }
 
     fn own(&self) -> Result<&Own, StoreError> {
@@ -553,20 +630,37 @@ impl<'s> Judge<'s> {
         self.issuers.borrow_mut().insert(fingerprint, issuer.clone());
         Ok(issuer)
     }
+}
 
-    fn are_mutual(
-        &self,
-        one: Fingerprint,
-        other: Fingerprint,
-        addressee: &Addressee,
-    ) -> Result<bool, StoreError> {
-        let name = (one.min(other), one.max(other), addressee.clone());
-        if let Some(&mutual) = self.mutual.borrow().get(&name) {
-            return Ok(mutual);
-        }
-        let mutual = self.has_certified(one, other, addressee)?
-            && self.has_certified(other, one, addressee)?;
-        self.mutual.borrow_mut().insert(name, mutual);
-        Ok(mutual)
+/// The conflicts of a binding, at most as many as are shown.
+fn conflict_reasons(decision: &Decision) -> Vec<ValidityReason> {
+    let mut conflicts = decision.conflicts.iter();
+    let shown = conflicts.by_ref().take(CONFLICTS_MAX).map(ValidityReason::Conflict);
+    let mut reasons: Vec<ValidityReason> = shown.collect();
+    let more = conflicts.count();
+    reasons.extend((more > 0).then_some(ValidityReason::MoreConflicts(more)));
+    reasons.extend(decision.conflicts.cut_off().then_some(ValidityReason::CutOff));
+    reasons
+}
+
+/// The reasons against the validity of a user ID that every listing of it shows.
+#[must_use]
+pub fn doubts(judged: &JudgedId) -> Vec<ValidityReason> {
+    match &judged.tofu {
+        Some(decision) => conflict_reasons(decision),
+        None => judged.cut_off.then_some(ValidityReason::CutOff).into_iter().collect(),
     }
+}
+
+/// The issuers of the certifications on the first user ID with the identity `addressee`, as they claim.
+fn claimed_issuers<'c>(
+    cert: &'c Cert,
+    addressee: &'c Addressee,
+) -> impl Iterator<Item = KeyId> + 'c {
+    let is_it = |packet: &PacketRef<'_>| {
+        packet.tag == Tag::USER_ID && Addressee::of_user_id(packet.body) == *addressee
+    };
+    let signatures = cert.packets().skip_while(move |packet| !is_it(packet)).skip(1);
+    let signatures = signatures.take_while(|packet| packet.tag == Tag::SIGNATURE);
+    signatures.filter_map(|packet| Signature::parse(packet.body)?.issuer)
 }

@@ -13,7 +13,8 @@ use talaria::message::openpgp::serialize::SerializeInto as _;
 use talaria::message::openpgp::types::ReasonForRevocation;
 use talaria::message::openpgp::{Cert, Packet};
 use talaria::message::{NotCounted, Outcome, Profile};
-use talaria::store::{Access, Store};
+use talaria::store::{Access, Binding, Query, Store};
+use talaria::trust_models::tofu::Policy;
 use talaria::{Error, ImportOptions, Input, Monitor, import};
 
 const NOBODY: [&str; 0] = [];
@@ -70,8 +71,32 @@ fn a_message_to_keys_and_passphrases_opens_with_either() {
         assert_eq!(kind(by_key.open(&changed)), ErrorKind::Tampered, "{profile:?}");
     }
     assert_eq!(kind(sealer(&NOBODY, &NOBODY, None)), ErrorKind::Usage);
+    // An empty passphrase protects nothing.
+    assert_eq!(kind(sealer(&[""], &NOBODY, None)), ErrorKind::Usage);
+    assert_eq!(kind(sealer(&["pass", ""], &[public(&alice)], None)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&["pass", ""], &NOBODY, &NOBODY)), ErrorKind::Usage);
+    assert_eq!(kind(SharedOpener::new(&NOBODY, &[secret(&alice)], &[""])), ErrorKind::Usage);
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&alice), Some(b""))), ErrorKind::Usage);
     assert_eq!(kind(sealer(&NOBODY, &["no certificate"], None)), ErrorKind::Malformed);
     assert_eq!(kind(SharedOpener::new(&NOBODY, &[public(&alice)], &NOBODY)), ErrorKind::Malformed);
+}
+
+/// A session key that unwraps to nothing is as wrong as any other; it made Sequoia panic.
+#[test]
+fn an_empty_wrapped_session_key_is_tampered() {
+    use talaria::message::openpgp::crypto::SessionKey;
+    use talaria::message::openpgp::packet::PKESK;
+    use talaria::message::openpgp::packet::pkesk::PKESK3;
+    let alice = generate("<alice@example.org>");
+    let key = alice.keys().find(|key| key.key().pk_algo().for_encryption()).unwrap();
+    let opener = SharedOpener::new(&NOBODY, &[secret(&alice)], &NOBODY).unwrap();
+    for content in [&b""[..], &[9; 35]] {
+        let sealed = key.key().encrypt(&SessionKey::from(content)).unwrap();
+        let packet = PKESK3::new(Some(key.key().keyid()), key.key().pk_algo(), sealed).unwrap();
+        let packet = Packet::from(PKESK::V3(packet)).to_vec().unwrap();
+        let message = [&packet[..], &[0xd2, 60, 1], &[7; 59]].concat();
+        assert_eq!(kind(opener.open(&message)), ErrorKind::Tampered);
+    }
 }
 
 #[test]
@@ -122,6 +147,33 @@ fn a_verifier_sees_certificates_added_to_its_store() {
     add(&path, &alice.clone().insert_packets(revocation).unwrap().0);
     let report = verifier.verify(&signature, b"data", None).unwrap().report;
     assert_eq!(report.outcome, Outcome::NotCounted(NotCounted::Revoked));
+}
+
+#[test]
+fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("certs.db");
+    let mallory = generate("<mallory@example.org>");
+    add(&path, &mallory);
+    let signature = SharedKey::from_bytes(&secret(&mallory), None).unwrap().sign(b"data").unwrap();
+    let outcome = || {
+        let verifier = SharedVerifier::with_store(&Certificates::open(&path).unwrap()).unwrap();
+        let checked = verifier.verify(&signature, b"data", None).unwrap();
+        assert_eq!(checked.decision.is_ok(), checked.report.is_good());
+        checked.report.outcome
+    };
+    assert_eq!(outcome(), Outcome::Good);
+    let mut store = Store::open(&path, Access::Write).unwrap();
+    let query: Query = mallory.fingerprint().to_hex().parse().unwrap();
+    let row = store.select(&query, 1).unwrap().rows.remove(0);
+    let bindings = talaria::tofu::bindings_of(&row, u32::MAX / 2);
+    let bad = bindings.into_iter().map(|binding| Binding { policy: Policy::Bad, ..binding });
+    store.tofu_mut().set_bindings(&bad.collect::<Vec<_>>()).unwrap();
+    assert_eq!(outcome(), Outcome::Distrusted);
+    assert_eq!(
+        kind(Certificates::open(&path).unwrap().recipient("mallory@example.org")),
+        ErrorKind::Key
+    );
 }
 
 #[test]

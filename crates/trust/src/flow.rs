@@ -11,6 +11,11 @@
 //! Paths are found one by one. Each certificate is reached in as few steps as possible, and among equally short
 //! ways by the one that carries most. The path of the root from which most arrives is taken. Paths on which an
 //! introducer vouches for its own user ID come first.
+//!
+//! A [`Flow`] answers for many user IDs. What it learns of the network holds for all of them: the certifications, whether they
+//! were made, and which certificates no root can reach. So a ring of strangers who certify each other costs what its
+//! certifications cost, once. A search within reach of the roots has a budget. Without it, a ring in which each certification
+//! carries little would cost the number of its paths. A search that ends early has found too little trust, never too much.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -99,44 +104,159 @@ pub fn level(amount: u32) -> Level {
     }
 }
 
-/// Finds paths to a user ID of a certificate, until they carry [`FULL`] together. `roots` are the trust roots,
-/// each with the maximum trust amount of its certifications. Among equally good paths, the later root has
-/// priority.
-///
-/// # Errors
-///
-/// The errors of `network`.
-pub fn paths<N: Network>(
-    network: &mut N,
-    roots: &[(N::Cert, u8)],
-    (cert, user_id, text): (N::Cert, usize, &[u8]),
-) -> Result<Vec<Path<N::Cert>>, N::Error> {
-    let target = Target { cert, user_id, text };
-    let mut search = Search {
-        network,
-        roots,
-        caps: roots.iter().copied().collect(),
-        edges: HashMap::new(),
-        made: HashMap::new(),
-        refuted: HashSet::new(),
-        used: HashMap::new(),
-        given: HashMap::new(),
-    };
-    let own = search.network.is_own(cert, user_id)?;
-    let mut found = Vec::new();
-    let mut arrived = 0;
-    while arrived < u32::from(FULL) {
-        let itself = if own { search.best(&target, Speaker::Itself)? } else { None };
-        let path = match itself {
-            None => search.best(&target, Speaker::Others)?,
-            found => found,
-        };
-        let Some(path) = path else { break };
-        arrived += u32::from(path.amount);
-        search.use_up(&path, &target);
-        found.push(path);
+/// The number of steps of all searches of a [`Flow`] together. A step looks at one certification.
+const STEPS_MAX: u64 = 20_000_000;
+/// The number of steps of one search.
+const SEARCH_STEPS_MAX: u64 = 1_000_000;
+/// The number of steps that each search has, even if earlier ones have used up [`STEPS_MAX`].
+const SEARCH_STEPS_MIN: u64 = 10_000;
+/// The number of steps that stand for verifying a certification.
+const VERIFICATION_STEPS: u64 = 100;
+
+/// The paths to a user ID.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Found<C> {
+    /// The paths.
+    pub paths: Vec<Path<C>>,
+    /// Whether the search ended early, because the network is too large. There may be more paths then.
+    pub cut_off: bool,
+}
+
+impl<C> Found<C> {
+    /// The trust amount of all paths together.
+    #[must_use]
+    pub fn amount(&self) -> u32 {
+        self.paths.iter().map(|path| u32::from(path.amount)).sum()
     }
-    Ok(found)
+}
+
+/// A network and its trust roots, for searches to many user IDs.
+pub struct Flow<N: Network> {
+    network: N,
+    roots: Vec<(N::Cert, u8)>,
+    /// The trust amounts that the certifications of a certificate may carry.
+    caps: HashMap<N::Cert, u8>,
+    edges: HashMap<N::Cert, Groups<N::Cert>>,
+    made: HashMap<(N::Cert, N::Cert, usize), bool>,
+    /// Whether delegations lead from a root to the certificate, whatever their depths, scopes and amounts.
+    anchored: HashMap<N::Cert, bool>,
+    steps_left: u64,
+}
+
+impl<N: Network> Flow<N> {
+    /// A network with trust roots, each with the maximum trust amount of its certifications. Among equally good
+    /// paths, the later root has priority.
+    #[must_use]
+    pub fn new(network: N, roots: Vec<(N::Cert, u8)>) -> Self {
+        Self {
+            network,
+            caps: roots.iter().copied().collect(),
+            roots,
+            edges: HashMap::new(),
+            made: HashMap::new(),
+            anchored: HashMap::new(),
+            steps_left: STEPS_MAX,
+        }
+    }
+
+    /// Finds paths to a user ID of a certificate, until they carry [`FULL`] together.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the network.
+    pub fn paths(
+        &mut self,
+        (cert, user_id, text): (N::Cert, usize, &[u8]),
+    ) -> Result<Found<N::Cert>, N::Error> {
+        let target = Target { cert, user_id, text };
+        let steps = self.steps_left.clamp(SEARCH_STEPS_MIN, SEARCH_STEPS_MAX);
+        let mut search = Search {
+            flow: self,
+            refuted: HashSet::new(),
+            used: HashMap::new(),
+            given: HashMap::new(),
+            steps_left: Some(steps),
+        };
+        let own = search.flow.network.is_own(cert, user_id)?;
+        let mut paths = Vec::new();
+        let mut arrived = 0;
+        while arrived < u32::from(FULL) {
+            let itself = if own { search.best(&target, Speaker::Itself)? } else { None };
+            let path = match itself {
+                None => search.best(&target, Speaker::Others)?,
+                found => found,
+            };
+            let Some(path) = path else { break };
+            arrived += u32::from(path.amount);
+            search.use_up(&path, &target);
+            paths.push(path);
+        }
+        let left = search.steps_left;
+        self.steps_left = self.steps_left.saturating_sub(steps - left.unwrap_or(0));
+        Ok(Found { paths, cut_off: left.is_none() })
+    }
+
+    fn edges_to(&mut self, cert: N::Cert) -> Result<Groups<N::Cert>, N::Error> {
+        if let Some(groups) = self.edges.get(&cert) {
+            return Ok(Rc::clone(groups));
+        }
+        let mut edges = self.network.edges_to(cert)?;
+        edges.sort_by_key(|edge| (edge.from, edge.user_id, Reverse(edge.created)));
+        let edges: Vec<Rc<Edge<N::Cert>>> = edges.into_iter().map(Rc::new).collect();
+        let groups = edges
+            .chunk_by(|one, other| (one.from, one.user_id) == (other.from, other.user_id))
+            .map(<[_]>::to_vec);
+        let groups = Rc::new(groups.collect::<Vec<_>>());
+        self.edges.insert(cert, Rc::clone(&groups));
+        Ok(groups)
+    }
+
+    fn is_made(&mut self, edge: &Edge<N::Cert>) -> Result<bool, N::Error> {
+        if let Some(&made) = self.made.get(&name(edge)) {
+            return Ok(made);
+        }
+        let made = self.network.is_made(edge)?;
+        self.made.insert(name(edge), made);
+        Ok(made)
+    }
+
+    /// Whether delegations lead from a root to `cert`. Each certificate of the network is looked at once, in whatever
+    /// order the questions come.
+    fn is_anchored(&mut self, cert: N::Cert) -> Result<bool, N::Error> {
+        if let Some(&known) = self.anchored.get(&cert) {
+            return Ok(known);
+        }
+        let mut seen = HashSet::from([cert]);
+        let mut open = vec![cert];
+        let mut delegates: HashMap<N::Cert, Vec<N::Cert>> = HashMap::new();
+        let mut reached = Vec::new();
+        while let Some(to) = open.pop() {
+            if self.caps.contains_key(&to) {
+                reached.push(to);
+                continue;
+            }
+            for edge in self.edges_to(to)?.iter().flatten().filter(|edge| edge.depth > 0) {
+                match self.anchored.get(&edge.from) {
+                    Some(true) => reached.push(to),
+                    Some(false) => {}
+                    None => {
+                        delegates.entry(edge.from).or_default().push(to);
+                        if seen.insert(edge.from) {
+                            open.push(edge.from);
+                        }
+                    }
+                }
+            }
+        }
+        let mut anchored = HashSet::new();
+        while let Some(from) = reached.pop() {
+            if anchored.insert(from) {
+                reached.extend(delegates.remove(&from).unwrap_or_default());
+            }
+        }
+        self.anchored.extend(seen.into_iter().map(|cert| (cert, anchored.contains(&cert))));
+        Ok(anchored.contains(&cert))
+    }
 }
 
 struct Target<'a, C> {
@@ -155,30 +275,27 @@ enum Speaker {
 }
 
 /// The certifications by one certificate on one user ID, the newest first.
-type Group<C> = Vec<Edge<C>>;
+type Group<C> = Vec<Rc<Edge<C>>>;
 
 /// All certifications on a certificate.
 type Groups<C> = Rc<Vec<Group<C>>>;
 
-struct Search<'n, N: Network> {
-    network: &'n mut N,
-    roots: &'n [(N::Cert, u8)],
-    /// The trust amounts that the certifications of a certificate may carry.
-    caps: HashMap<N::Cert, u8>,
-    edges: HashMap<N::Cert, Groups<N::Cert>>,
-    made: HashMap<(N::Cert, N::Cert, usize), bool>,
+struct Search<'f, N: Network> {
+    flow: &'f mut Flow<N>,
     /// Certifications that failed verification.
     refuted: HashSet<(N::Cert, N::Cert, usize)>,
     /// The trust amount that earlier paths carry from one certificate to another.
     used: HashMap<(N::Cert, N::Cert), u8>,
     /// The trust amounts that roots have given to their own user IDs.
     given: HashMap<N::Cert, u8>,
+    /// `None` if the search has ended early.
+    steps_left: Option<u64>,
 }
 
 /// The best known way from a certificate to the user ID.
 struct Reach<C> {
     /// The next certification on the way to the user ID.
-    next: Option<Edge<C>>,
+    next: Option<Rc<Edge<C>>>,
     amount: u8,
     steps: usize,
 }
@@ -194,6 +311,9 @@ impl<N: Network> Search<'_, N> {
         // search, since it may have displaced a good one.
         'again: loop {
             let paths = self.likely(target, speaker)?;
+            if self.steps_left.is_none() {
+                return Ok(None);
+            }
             for edge in paths.iter().flat_map(|path| &path.edges) {
                 if !self.is_made(edge)? {
                     self.refuted.insert(name(edge));
@@ -220,12 +340,18 @@ impl<N: Network> Search<'_, N> {
             let mut next: Vec<N::Cert> = Vec::new();
             for to in front {
                 // A root with full trust needs no authority above it.
-                if self.caps.get(&to) == Some(&FULL) {
+                if self.flow.caps.get(&to) == Some(&FULL) {
                     continue;
                 }
                 let so_far = reached[&to].amount;
                 let scoped = speaker == Speaker::Itself || to != target.cert;
-                for group in self.edges_to(to)?.iter() {
+                for group in self.flow.edges_to(to)?.iter() {
+                    if !self.take(1) {
+                        return Ok(Vec::new());
+                    }
+                    if !self.flow.is_anchored(group[0].from)? {
+                        continue;
+                    }
                     for edge in self.current(group)? {
                         let on_target = to != target.cert
                             || speaker == Speaker::Itself
@@ -243,7 +369,7 @@ impl<N: Network> Search<'_, N> {
                         if known.is_none() {
                             next.push(edge.from);
                         }
-                        let reach = Reach { next: Some(edge.clone()), amount, steps: steps + 1 };
+                        let reach = Reach { next: Some(Rc::clone(edge)), amount, steps: steps + 1 };
                         reached.insert(edge.from, reach);
                     }
                 }
@@ -264,7 +390,7 @@ impl<N: Network> Search<'_, N> {
             let mut at = reached.get(&root)?;
             let mut path = Path { edges: Vec::new(), amount: at.amount };
             while let Some(edge) = &at.next {
-                path.edges.push(edge.clone());
+                path.edges.push(Edge::clone(edge));
                 at = &reached[&edge.to];
             }
             if path.edges.is_empty() {
@@ -272,7 +398,7 @@ impl<N: Network> Search<'_, N> {
             }
             Some(path).filter(|path| path.amount > 0)
         };
-        self.roots.iter().filter_map(path).collect()
+        self.flow.roots.iter().filter_map(path).collect()
     }
 
     /// Subtracts the trust amount of a path from the network.
@@ -294,7 +420,7 @@ impl<N: Network> Search<'_, N> {
 
     /// The trust amount that a certification can still carry.
     fn left(&self, edge: &Edge<N::Cert>) -> u8 {
-        let cap = self.caps.get(&edge.from).filter(|&&cap| cap < FULL);
+        let cap = self.flow.caps.get(&edge.from).filter(|&&cap| cap < FULL);
         let amount = cap.map_or(edge.amount, |&cap| cap.min(edge.amount));
         amount
             .saturating_sub(self.used.get(&(edge.from, edge.to)).copied().unwrap_or(0))
@@ -303,28 +429,17 @@ impl<N: Network> Search<'_, N> {
 
     /// The trust amount that a root can still give to its own user IDs.
     fn own(&self, root: N::Cert) -> u8 {
-        let cap = self.caps.get(&root).copied().unwrap_or(0);
+        let cap = self.flow.caps.get(&root).copied().unwrap_or(0);
         cap.saturating_sub(self.used.get(&(root, root)).copied().unwrap_or(0))
             .saturating_sub(self.given.get(&root).copied().unwrap_or(0))
     }
 
-    fn edges_to(&mut self, cert: N::Cert) -> Result<Groups<N::Cert>, N::Error> {
-        if let Some(groups) = self.edges.get(&cert) {
-            return Ok(Rc::clone(groups));
-        }
-        let mut edges = self.network.edges_to(cert)?;
-        edges.sort_by_key(|edge| (edge.from, edge.user_id, Reverse(edge.created)));
-        let groups = edges
-            .chunk_by(|one, other| (one.from, one.user_id) == (other.from, other.user_id))
-            .map(<[_]>::to_vec);
-        let groups = Rc::new(groups.collect::<Vec<_>>());
-        self.edges.insert(cert, Rc::clone(&groups));
-        Ok(groups)
-    }
-
     /// The certifications of a group that count: the newest good one, and those with the same creation time. A
     /// certification that is alone in its group is assumed to be good until a path uses it.
-    fn current<'g>(&mut self, group: &'g Group<N::Cert>) -> Result<&'g [Edge<N::Cert>], N::Error> {
+    fn current<'g>(
+        &mut self,
+        group: &'g Group<N::Cert>,
+    ) -> Result<&'g [Rc<Edge<N::Cert>>], N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
         }
@@ -338,12 +453,16 @@ impl<N: Network> Search<'_, N> {
     }
 
     fn is_made(&mut self, edge: &Edge<N::Cert>) -> Result<bool, N::Error> {
-        if let Some(&made) = self.made.get(&name(edge)) {
-            return Ok(made);
+        if !self.flow.made.contains_key(&name(edge)) {
+            self.take(VERIFICATION_STEPS);
         }
-        let made = self.network.is_made(edge)?;
-        self.made.insert(name(edge), made);
-        Ok(made)
+        self.flow.is_made(edge)
+    }
+
+    /// Takes steps from the budget. Returns whether the search may go on.
+    fn take(&mut self, steps: u64) -> bool {
+        self.steps_left = self.steps_left.and_then(|left| left.checked_sub(steps));
+        self.steps_left.is_some()
     }
 }
 
@@ -391,9 +510,10 @@ mod tests {
     }
 
     fn flow(edges: &[Edge<i64>], roots: &[(i64, u8)], target: i64) -> u32 {
-        let Ok(paths) =
-            paths(&mut Drawn(edges.to_vec()), roots, (target, 0, b"Alice <alice@example.org>"));
-        paths.iter().map(|path| u32::from(path.amount)).sum()
+        let mut flow = Flow::new(Drawn(edges.to_vec()), roots.to_vec());
+        let Ok(found) = flow.paths((target, 0, b"Alice <alice@example.org>"));
+        assert!(!found.cut_off);
+        found.amount()
     }
 
     #[test]
@@ -434,6 +554,50 @@ mod tests {
         };
         assert_eq!(flow(&within(b"<[^>]+[@.]example\\.org>$"), &[(1, 120)], 3), 120);
         assert_eq!(flow(&within(b"<[^>]+[@.]example\\.com>$"), &[(1, 120)], 3), 0);
+    }
+
+    /// All of `count` certificates, from `first` on, delegate to all others.
+    fn ring(first: i64, count: i64, amount: u8) -> Vec<Edge<i64>> {
+        let all = || first..first + count;
+        let pairs = all().flat_map(|from| all().map(move |to| (from, to)));
+        pairs.filter(|(from, to)| from != to).map(|(a, b)| edge(a, b, amount, 255)).collect()
+    }
+
+    /// The steps that the searches for all user IDs of a ring took, and the paths that were cut off.
+    fn cost(edges: Vec<Edge<i64>>, targets: std::ops::Range<i64>) -> (u64, usize) {
+        let mut flow = Flow::new(Drawn(edges), vec![(1, FULL)]);
+        let mut cut_off = 0;
+        for target in targets {
+            let Ok(found) = flow.paths((target, 0, b"Alice <alice@example.org>"));
+            cut_off += usize::from(found.cut_off);
+        }
+        (STEPS_MAX - flow.steps_left, cut_off)
+    }
+
+    #[test]
+    fn a_ring_of_strangers_costs_a_step_for_each_certification() {
+        let (steps, cut_off) = cost(ring(10, 60, FULL), 10..70);
+        // A certification is looked at for its own certificate, by its issuers and by the subject itself.
+        assert!(steps <= 2 * 60 * 59, "{steps}");
+        assert_eq!(cut_off, 0);
+    }
+
+    #[test]
+    fn a_search_that_is_cut_off_says_so_and_finds_no_more_trust() {
+        // Each path carries 1, so that 120 paths lead from the root to each member.
+        let mut edges = ring(10, 100, 1);
+        edges.extend((10..110).map(|to| edge(1, to, 1, 255)));
+        let (steps, cut_off) = cost(edges.clone(), 10..110);
+        assert!(steps <= STEPS_MAX + 100 * SEARCH_STEPS_MIN && cut_off > 0, "{steps} {cut_off}");
+        let mut flow = Flow::new(Drawn(edges), vec![(1, FULL)]);
+        let Ok(whole) = flow.paths((10, 0, b""));
+        flow.steps_left = 0;
+        let Ok(cut) = flow.paths((11, 0, b""));
+        assert!(cut.cut_off && cut.amount() < whole.amount(), "{cut:?}");
+        // Later searches still have enough steps for what is close to a root.
+        flow.network.0.push(edge(1, 500, FULL, 0));
+        let Ok(friend) = flow.paths((500, 0, b""));
+        assert_eq!((friend.amount(), friend.cut_off), (u32::from(FULL), false));
     }
 
     #[test]

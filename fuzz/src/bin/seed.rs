@@ -321,6 +321,13 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     for cert in keys().iter().take(2) {
         recipients.add(cert, policy(), NOW)?;
     }
+    for choice in 0..6 {
+        let sum = [&[9][..], &[5; 32], &160_u16.to_be_bytes()].concat();
+        for (at, content) in [&[][..], &[9], &sum, &sum[1..], &sum[1..33]].iter().enumerate() {
+            let octets = [&[choice, 9, 0][..], content].concat();
+            write(folder, "wrapped", usize::from(choice) * 5 + at, &octets)?;
+        }
+    }
     let text = b"a document\n- in lines \n";
     let mut number = 0;
     for compression in [Compression::None, Compression::Zlib(6), Compression::Bzip2(1)] {

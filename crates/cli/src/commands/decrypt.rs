@@ -19,15 +19,15 @@ use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::render::counted;
 use crate::signatures::{self, SignerArgs, StatusArgs};
-use crate::trust::{Belief, TrustArgs};
+use crate::trust::{Belief, SignerBeliefs, TrustArgs};
 
 /// Decrypt a message
 ///
 /// Decrypts FILE (or standard input) with your keys, the keys in --key-file, or a passphrase.
 ///
 /// Signatures are verified with the certificates in the store. If a signature is bad, the exit status is 1 and
-/// no output file is left. With --signer, nothing is written unless those signers have good signatures. A
-/// message that is signed but not encrypted is verified as by `talaria verify`.
+/// no output file is left. The same holds for a signature by a certificate that you called bad. With --signer or
+/// --signer-file, nothing is written unless those signers have good signatures. A message that is signed but not encrypted is verified as by `talaria verify`.
 ///
 /// Modified or truncated messages are refused; with --output, no file is left of them.
 #[derive(Debug, clap::Args)]
@@ -94,7 +94,8 @@ const RECIPIENTS_MAX: usize = 5;
 fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
     args.output.check(args.input.as_deref())?;
-    let expected = args.signers.expected(cx)?;
+    let signers = args.signers.find(cx)?;
+    let beliefs = SignerBeliefs::new(&args.trust, cx);
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let given = args.passphrase.given()?;
@@ -109,15 +110,12 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         })),
         ..Secrets::default()
     };
-    let lookup = match cx.stores(Access::Read) {
-        Ok(stores) => stores.into_lookup(cx.now),
-        // Decryption works without a store; signatures are then reported without a key.
-        Err(_) => Box::new(|_: &_| Vec::new()),
-    };
-    let verifier = Verifier::new(lookup, cx.policy(), cx.now);
+    // Decryption works without a store.
+    let verifier = Verifier::new(signers.lookup(false, cx)?, cx.policy(), cx.now)
+        .with_distrust(beliefs.distrust());
     let mut target = args.output.open(false)?;
     let mut options = ReadOptions::new(&spool);
-    options.expected.clone_from(&expected);
+    options.expected.clone_from(&signers.expected);
     // An output file that is deleted after an error needs no second pass.
     options.disposable = target.is_held();
     options.streamed = args.stream_unverified;
@@ -135,7 +133,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         CliError::Operation(talaria::Error::Message(error)) => status::failed(error, start),
         _ => Vec::new(),
     })?;
-    let beliefs = args.trust.of_signers(received.signatures(), cx)?;
+    let beliefs = beliefs.of(received.signatures())?;
     let trust: Vec<_> =
         beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model))).collect();
     match &received.parts {
@@ -156,7 +154,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             cx.status(format_args!("The message is signed and not encrypted."));
         }
     }
-    report.lines(&signatures::found(expected.as_deref(), &received.decision))?;
+    report.lines(&signers.found(received.signatures()))?;
     signatures::report(received.signatures(), &beliefs, &received.decision, cx);
     signatures::report_apart(received.apart, cx);
     cx.report(args.output.content(), &json(&received, &beliefs))?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use talaria::store::Access;
 use talaria::{DumpOptions, Extent, Token, dump};
 
-use super::export::Include;
+use super::export::{DamageArgs, Include};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::grouped;
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     /// Signatures to include
     #[arg(long, value_enum, default_value_t = Include::Exportable)]
     signatures: Include,
+    #[command(flatten)]
+    damage: DamageArgs,
     /// Server name in the metadata
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     hostname: String,
@@ -54,8 +56,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     options.extent = extent;
     options.per_file = args.certs_per_file;
     options.signatures = args.signatures.into();
+    options.on_damage = args.damage.choice();
     options.hostname.clone_from(&args.hostname);
     let dumped = cx.long(|monitor| dump(&stores, &options, monitor))?;
+    let status = DamageArgs::report(&dumped.skipped);
     let mut out = std::io::stdout().lock();
     if cx.json {
         let files: Vec<String> =
@@ -64,10 +68,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let json = serde_json::json!({
             "folder": args.folder.display().to_string(), "certificates": dumped.certs,
             "bytes": dumped.bytes, "files": files, "deleted": deleted,
-            "token": dumped.token.to_string(),
+            "skipped": DamageArgs::json(&dumped.skipped), "token": dumped.token.to_string(),
         });
         writeln!(out, "{json}")?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status);
     }
     writeln!(
         out,
@@ -81,5 +85,5 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         cx.status(format_args!("Deleted since the last dump: {fingerprint}"));
     }
     cx.status(format_args!("Next token: {}", dumped.token));
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }

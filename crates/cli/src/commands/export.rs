@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::store::{Access, ChangeNumber, Query};
-use talaria::{ExportOptions, Format, Monitor, Signatures, Token, export};
+use talaria::{ExportOptions, Format, Monitor, OnDamage, Signatures, Skipped, Token, export};
 
 use super::parse_query;
 use crate::context::{Content, Context};
@@ -32,6 +32,8 @@ pub(crate) struct Args {
     /// Signatures to include
     #[arg(long, value_enum, default_value_t = Include::Exportable)]
     signatures: Include,
+    #[command(flatten)]
+    damage: DamageArgs,
     /// Export only what was added or changed since TOKEN (see `talaria changes`)
     #[arg(long, value_name = "TOKEN", conflicts_with = "queries")]
     changed_since: Option<Token>,
@@ -41,6 +43,45 @@ pub(crate) struct Args {
     /// Merge into the certificate directory (pgp.cert.d) DIR
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
     to_certd: Option<PathBuf>,
+}
+
+/// What happens with damaged certificates, for export and dump.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DamageArgs {
+    /// Leave out damaged certificates, name each of them, and end with status 4
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+impl DamageArgs {
+    pub(crate) fn choice(&self) -> OnDamage {
+        if self.skip_damaged { OnDamage::Skip } else { OnDamage::Stop }
+    }
+
+    /// Names the certificates that were left out, and returns the exit status.
+    pub(crate) fn report(skipped: &[Skipped]) -> ExitCode {
+        if skipped.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        for one in skipped {
+            crate::error::say(format_args!("talaria: left out: {}", one.why));
+        }
+        crate::error::say(format_args!(
+            "Repair them with copies: talaria check --repair-from FILE"
+        ));
+        ExitCode::from(4)
+    }
+
+    /// The same for JSON.
+    pub(crate) fn json(skipped: &[Skipped]) -> Vec<serde_json::Value> {
+        let json = |one: &Skipped| {
+            serde_json::json!({
+                "store": one.store.display().to_string(), "why": one.why,
+                "fingerprint": one.fingerprint.map(|fingerprint| fingerprint.to_string()),
+            })
+        };
+        skipped.iter().map(json).collect()
+    }
 }
 
 /// Which signatures go along.
@@ -86,6 +127,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     options.queries.clone_from(&args.queries);
     options.changed_since = changed_since;
     options.signatures = args.signatures.into();
+    options.on_damage = args.damage.choice();
     let next = stores.iter().next().map(|opened| Token::now(&opened.store)).transpose()?;
     let work = |monitor: &mut Monitor<'_>| -> Result<_, CliError> {
         if !is_stream {
@@ -105,12 +147,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     for left_out in &exported.left_out {
         crate::error::say(format_args!("talaria: left out: {left_out}"));
     }
+    let status = DamageArgs::report(&exported.skipped);
     let next = next.map(|token| token.to_string()).unwrap_or_default();
     if cx.json {
         let deleted: Vec<String> = exported.deleted.iter().map(ToString::to_string).collect();
         let json = serde_json::json!({
             "certificates": exported.certs, "bytes": exported.bytes,
-            "left_out": exported.left_out, "deleted": deleted, "token": next,
+            "left_out": exported.left_out, "skipped": DamageArgs::json(&exported.skipped),
+            "deleted": deleted, "token": next,
         });
         cx.report(content, &json)?;
     } else {
@@ -126,5 +170,5 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             cx.status(format_args!("Next token: {next}"));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(status)
 }

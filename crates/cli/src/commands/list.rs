@@ -18,8 +18,9 @@ use crate::trust::TrustArgs;
 
 /// List certificates
 ///
-/// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: validity, date of
-/// creation, algorithm, user ID, and the number of further user IDs. Files and pipes get the long form, as with
+/// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: state, date of
+/// creation, algorithm, user ID, and the number of further user IDs. The state is `confirmed` (✓) if you, or people whom you
+/// trust, have certified the user ID, and `usable` (○) if nobody has: anybody can make such a certificate. Files and pipes get the long form, as with
 /// --long. Output starts at once, however large the store is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -153,7 +154,9 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                     Some(left) => *left -= 1,
                     None => {}
                 }
-                counts.add(&row.summary, cx.now);
+                if is_terminal && for_people {
+                    lines.count(&mut counts, opened, &row)?;
+                }
                 match format {
                     Format::Colons => lines.colons(&mut buffer, opened, &row)?,
                     Format::Json => lines.json(&mut buffer, opened, &row)?,

@@ -42,7 +42,10 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let signatures = watched(cx, size, &unfinished, |watch| {
         let message = Message::new(source.buffered(watch))?;
         let found = message.kind();
-        if !matches!(found, MessageKind::Packed | MessageKind::Signed | MessageKind::Other) {
+        if !matches!(
+            found,
+            MessageKind::Packed | MessageKind::Signed | MessageKind::Damaged | MessageKind::Other
+        ) {
             let wanted = "a packed message";
             return Err(MessageError::OtherKind { found, wanted }.into());
         }

@@ -9,14 +9,13 @@ use talaria::message::{
     SignatureReport, Unsigned, Verifier, read_signatures, verify_message,
 };
 use talaria::status;
-use talaria::store::Access;
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, spool, watched};
 use crate::output::{OutputArgs, Target};
-use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
-use crate::trust::TrustArgs;
+use crate::signatures::{self, SignerArgs, Signers, StatusArgs, StatusFile};
+use crate::trust::{SignerBeliefs, TrustArgs};
 
 /// Verify signatures
 ///
@@ -24,8 +23,9 @@ use crate::trust::TrustArgs;
 /// file (`x.sig` or `x.asc` for `x`), FILE can be left out. A signed message or a cleartext-signed text is
 /// one file; --output writes its content if the signatures are accepted.
 ///
-/// Signers' certificates are looked up in the store. The exit status is 0 if at least one signature is good and
-/// none is bad, or with --signer, if those signers have good signatures. Otherwise it is 1.
+/// Signers' certificates are looked up in the store, and in the files of --signer-file. The exit status is 0 if at least one
+/// signature is good and none is bad, or with --signer or --signer-file, if those signers have good signatures. Otherwise it is
+/// 1. Signatures by a certificate that you called bad are refused.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("output", |arg| {
     arg.help("Write the signed content to FILE if its signatures are accepted").conflicts_with("signature")
@@ -81,9 +81,11 @@ struct Checked {
 fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
     args.output.check(args.input.as_deref())?;
-    let expected = args.signers.expected(cx)?;
-    let stores = cx.stores(Access::Read)?;
-    let verifier = Verifier::new(stores.into_lookup(cx.now), cx.policy(), cx.now);
+    let signers = args.signers.find(cx)?;
+    let expected = &signers.expected;
+    let beliefs = SignerBeliefs::new(&args.trust, cx);
+    let verifier = Verifier::new(signers.lookup(true, cx)?, cx.policy(), cx.now)
+        .with_distrust(beliefs.distrust());
     let (signature, document) = args.files();
     let source = Source::open(document)?;
     let size = source.size;
@@ -94,7 +96,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let checked = watched(cx, size, &unfinished, |watch| {
         let detached = |signatures: &[u8], document: Source, assumed: Option<PathBuf>| {
             let signatures = verifier.detached(signatures, &mut document.watched(watch))?;
-            let acceptance = match &expected {
+            let acceptance = match expected {
                 Some(signers) => Acceptance::Expected(signers.clone()),
                 None => Acceptance::NoneBad(Unsigned::Refused),
             };
@@ -128,7 +130,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             None => &mut nowhere,
         };
         let mut options = ReadOptions::new(&spool);
-        options.expected.clone_from(&expected);
+        options.expected.clone_from(expected);
         options.disposable = disposable;
         let received = verify_message(message, output, &verifier, &options)?;
         Ok(Checked {
@@ -149,7 +151,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if let Some(file) = &checked.assumed {
         cx.status(format_args!("Assuming that {} is the signed file.", file.display()));
     }
-    let accepted = say(&checked, expected.as_deref(), &args.trust, &mut report, cx)?;
+    let accepted = say(&checked, &signers, &beliefs, &mut report, cx)?;
     if let (true, Some(target)) = (accepted, target) {
         target.keep(false)?;
     }
@@ -159,13 +161,13 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 /// Reports the result in all output forms. Returns whether the document is accepted.
 fn say(
     checked: &Checked,
-    expected: Option<&[talaria::message::openpgp::Fingerprint]>,
-    trust: &TrustArgs,
+    signers: &Signers,
+    beliefs: &SignerBeliefs<'_>,
     report: &mut StatusFile,
     cx: &Context,
 ) -> Result<bool, CliError> {
     let Checked { signatures, decision, apart, literal, .. } = checked;
-    let beliefs = trust.of_signers(signatures, cx)?;
+    let beliefs = beliefs.of(signatures)?;
     if let Some(literal) = literal.as_ref().filter(|_| decision.is_ok()) {
         report.lines(&status::plaintext(literal))?;
     }
@@ -176,7 +178,7 @@ fn say(
     if signatures.is_empty() {
         report.lines(&status::unsigned())?;
     }
-    report.lines(&signatures::found(expected, decision))?;
+    report.lines(&signers.found(signatures))?;
     signatures::report(signatures, &beliefs, decision, cx);
     signatures::report_apart(*apart, cx);
     if cx.json {

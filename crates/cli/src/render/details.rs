@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use talaria::cert::{Fingerprint, Key, RevokerState, Signature, Tag};
 use talaria::store::{Row, Stored};
-use talaria::{Error, Opened};
+use talaria::{Confirmation, Error, Opened};
 
 use super::json::SignatureJson;
 use super::text::{sorted_user_ids, verb, write_key, write_user_id};
@@ -83,6 +83,7 @@ impl Lines<'_> {
     ) -> Result<(), Error> {
         let (summary, now, paint) = (&row.summary, self.now, self.paint);
         let judged = self.judge(opened, row)?;
+        let confirmations = self.confirmations(opened, row)?;
         let grouped = match opened.store.stored(row.id)? {
             Some(stored) => {
                 let signatures = self.signature_list(&stored)?;
@@ -105,7 +106,9 @@ impl Lines<'_> {
             }
             for (at, user_id) in sorted_user_ids(summary, now) {
                 let level = judged.as_ref().and_then(|judged| judged.user_ids.get(at));
-                write_user_id(out, user_id, summary, level.map(|level| level.level), now, paint);
+                let known = confirmations.get(at).copied().unwrap_or(Confirmation::Missing);
+                let level = level.map(|level| level.level);
+                write_user_id(out, user_id, summary, (level, known), now, paint);
                 if let Some(signatures) = grouped.user_ids.get(at) {
                     self.write_group(out, signatures, all);
                 }

@@ -6,7 +6,8 @@ use talaria::cert::{
     UserIdContent, Verdict, user_id,
 };
 use talaria::store::{Row, Stored};
-use talaria::{Judged, Opened, algorithm};
+use talaria::trust_models::tofu::Decision;
+use talaria::{Confirmation, Judged, Opened, algorithm};
 
 use super::text::sentence;
 use super::{Lines, letters, printable, word};
@@ -18,6 +19,9 @@ pub(crate) struct CertJson {
     version: u8,
     key_id: String,
     validity: &'static str,
+    /// Whether the user has confirmed whose it is. False is left out: most certificates in a store are a stranger's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    confirmed: bool,
     checked: bool,
     #[serde(flatten)]
     primary: KeyJson,
@@ -74,6 +78,8 @@ struct UserIdJson {
     attribute_bytes: Option<u32>,
     primary: bool,
     validity: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    confirmed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<&'static str>,
     /// The effective TOFU policy.
@@ -81,6 +87,12 @@ struct UserIdJson {
     tofu_policy: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<String>,
+    /// The number of further conflicts.
+    #[serde(skip_serializing_if = "is_zero")]
+    conflicts_left_out: usize,
+    /// Whether the search for trust ended early, because there are too many certifications.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut_off: bool,
     /// The reasons for the validity, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<String>,
@@ -89,17 +101,42 @@ struct UserIdJson {
 }
 
 impl CertJson {
+    /// Adds who is confirmed.
+    fn confirm(&mut self, confirmations: &[Confirmation]) {
+        let is_confirmed = |one: &Confirmation| *one == Confirmation::Certified;
+        self.confirmed = confirmations.iter().any(is_confirmed);
+        for (json, one) in self.user_ids.iter_mut().zip(confirmations) {
+            json.confirmed = is_confirmed(one);
+        }
+    }
+
     /// Adds the validity.
     fn believe(&mut self, judged: &Judged) {
         self.trust = Some(judged.level.name());
         for (json, believed) in self.user_ids.iter_mut().zip(&judged.user_ids) {
             json.trust = Some(believed.level.name());
+            json.cut_off = believed.cut_off;
             if let Some(decision) = &believed.tofu {
                 json.tofu_policy = Some(decision.policy.name());
-                json.conflicts = decision.conflicts.iter().map(ToString::to_string).collect();
+                (json.conflicts, json.conflicts_left_out) = conflicts(decision);
             }
         }
     }
+}
+
+/// The maximum number of conflicts of a user ID in JSON. One address may have thousands, each with all the others.
+const CONFLICTS_MAX: usize = 100;
+
+/// The conflicts of a binding, and the number of those that are left out.
+pub(crate) fn conflicts(decision: &Decision) -> (Vec<String>, usize) {
+    let mut all = decision.conflicts.iter();
+    let named = all.by_ref().take(CONFLICTS_MAX).map(|one| one.to_string()).collect();
+    (named, all.count())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn some(time: u32) -> Option<u32> {
@@ -135,6 +172,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
         version: summary.fingerprint().version(),
         key_id: summary.fingerprint().key_id().to_string(),
         validity: word(summary.validity(now)),
+        confirmed: false,
         checked: summary.checked,
         primary: key_json(&summary.primary),
         usable: letters(summary.usable(now)),
@@ -155,9 +193,12 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                     attribute_bytes: bytes,
                     primary: user_id.primary,
                     validity: word(user_id.validity(now)),
+                    confirmed: false,
                     trust: None,
                     tofu_policy: None,
                     conflicts: Vec::new(),
+                    conflicts_left_out: 0,
+                    cut_off: false,
                     reasons: Vec::new(),
                     created: some(user_id.created),
                     expires: some(user_id.expires),
@@ -190,6 +231,7 @@ impl Lines<'_> {
         row: &Row,
     ) -> Result<(), talaria::Error> {
         let mut json = cert_json(&row.summary, self.now);
+        json.confirm(&self.confirmations(opened, row)?);
         if let Some(judged) = self.judge(opened, row)? {
             json.believe(&judged);
             let reasons = self.reasons(row, Some(&judged))?;

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use talaria::cert::{Summary, UserIdContent, Validity};
 use talaria::store::Row;
-use talaria::{Opened, algorithm};
+use talaria::{Confirmation, Opened, algorithm};
 
 use super::text::painted_level;
-use super::{Lines, day, printable, word};
+use super::{Lines, counted, day, printable};
 use crate::progress::grouped;
 use crate::terminal::{Paint, Painted, cut};
 
@@ -16,66 +16,112 @@ const KEY_ID_FROM: usize = 100;
 /// The width of the algorithm in columns.
 const ALGORITHM: usize = 10;
 
-/// The numbers of certificates in a listing, by validity.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    all: u64,
-    valid: u64,
-    expired: u64,
-    revoked: u64,
-    invalid: u64,
-    unchecked: u64,
+/// The state of a certificate in one word and one sign. Each sign is a different character, so that colour is not needed to
+/// tell them apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mark {
+    /// It is confirmed that the user ID in the line belongs to its owner.
+    Confirmed,
+    /// The certificate can be used; nothing is confirmed.
+    Usable,
+    /// The user has called it bad.
+    Bad,
+    Expired,
+    Revoked,
+    Invalid,
+    /// Its signatures were not verified.
+    Unchecked,
 }
 
-impl Counts {
-    /// Counts a certificate.
-    pub(crate) fn add(&mut self, summary: &Summary, now: u32) {
-        self.all += 1;
-        *match summary.validity(now) {
-            _ if !summary.checked => &mut self.unchecked,
-            Validity::Valid => &mut self.valid,
-            Validity::Expired => &mut self.expired,
-            Validity::Revoked => &mut self.revoked,
-            Validity::Invalid => &mut self.invalid,
-        } += 1;
+impl Mark {
+    const ALL: [Self; 7] = [
+        Self::Confirmed,
+        Self::Usable,
+        Self::Bad,
+        Self::Expired,
+        Self::Revoked,
+        Self::Invalid,
+        Self::Unchecked,
+    ];
+
+    fn new(summary: &Summary, confirmation: Confirmation, now: u32) -> Self {
+        match summary.validity(now) {
+            _ if !summary.checked => Self::Unchecked,
+            Validity::Valid => match confirmation {
+                Confirmation::Certified => Self::Confirmed,
+                Confirmation::Bad => Self::Bad,
+                Confirmation::Missing | Confirmation::Good => Self::Usable,
+            },
+            Validity::Expired => Self::Expired,
+            Validity::Revoked => Self::Revoked,
+            Validity::Invalid => Self::Invalid,
+        }
     }
 
+    fn sign(self, paint: Paint) -> Painted<&'static str> {
+        match self {
+            Self::Confirmed => paint.good("✓"),
+            Self::Usable => paint.faint("○"),
+            Self::Bad => paint.bad("⊘"),
+            Self::Expired => paint.doubtful("-"),
+            Self::Revoked => paint.bad("✗"),
+            Self::Invalid => paint.bad("!"),
+            Self::Unchecked => paint.doubtful("?"),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Usable => "usable",
+            Self::Bad => "bad",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::Invalid => "invalid",
+            Self::Unchecked => "unchecked",
+        }
+    }
+}
+
+/// The numbers of certificates in a listing, by state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts([u64; Mark::ALL.len()]);
+
+impl Counts {
     /// The summary line with the meaning of the marks.
     pub(crate) fn text(self, paint: Paint) -> String {
-        let parts = [
-            (self.valid, Some(Validity::Valid)),
-            (self.expired, Some(Validity::Expired)),
-            (self.revoked, Some(Validity::Revoked)),
-            (self.invalid, Some(Validity::Invalid)),
-            (self.unchecked, None),
-        ];
+        let parts = Mark::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0);
         let parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, validity)| {
-                let what = validity.map_or("unchecked", word);
-                format!("{} {} {what}", mark(validity, paint), grouped(count))
-            })
+            .map(|(mark, count)| format!("{} {} {}", mark.sign(paint), grouped(count), mark.word()))
             .collect();
-        let noun = if self.all == 1 { "certificate" } else { "certificates" };
-        let all = format!("{} {noun}", grouped(self.all));
+        let all = counted(self.0.iter().sum::<u64>(), "certificate");
         if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
     }
 }
 
-/// The mark of a validity; `None` if the certificate was not verified. Each mark is a different character, so
-/// that colour is not needed to tell them apart.
-fn mark(validity: Option<Validity>, paint: Paint) -> Painted<&'static str> {
-    match validity {
-        Some(Validity::Valid) => paint.good("✓"),
-        Some(Validity::Expired) => paint.doubtful("-"),
-        Some(Validity::Revoked) => paint.bad("✗"),
-        Some(Validity::Invalid) => paint.bad("!"),
-        None => paint.doubtful("?"),
-    }
-}
-
 impl Lines<'_> {
+    /// The state of a certificate, for the user ID that its line shows.
+    fn mark(&self, opened: &Opened, row: &Row) -> Result<Mark, talaria::Error> {
+        let summary = &row.summary;
+        let shown = summary.primary_user_id();
+        let is_shown = |content: &UserIdContent| matches!(content, UserIdContent::Text(text) if Some(&text[..]) == shown);
+        let at = summary.user_ids.iter().position(|user_id| is_shown(&user_id.content));
+        let confirmations = self.confirmations(opened, row)?;
+        let known = at.and_then(|at| confirmations.get(at).copied());
+        Ok(Mark::new(summary, known.unwrap_or(Confirmation::Missing), self.now))
+    }
+
+    /// Counts a certificate.
+    pub(crate) fn count(
+        &self,
+        counts: &mut Counts,
+        opened: &Opened,
+        row: &Row,
+    ) -> Result<(), talaria::Error> {
+        counts.0[self.mark(opened, row)? as usize] += 1;
+        Ok(())
+    }
+
     /// A certificate in one line of at most `columns` columns.
     pub(crate) fn short(
         &mut self,
@@ -86,7 +132,7 @@ impl Lines<'_> {
     ) -> Result<(), talaria::Error> {
         let (summary, paint) = (&row.summary, self.paint);
         let validity = summary.validity(self.now);
-        let mark = mark(summary.checked.then_some(validity), paint);
+        let mark = self.mark(opened, row)?.sign(paint);
         let created = day(summary.primary.created);
         let kind = cut(&algorithm(&summary.primary), ALGORITHM);
         let mut used = 2 + created.len() + 2 + ALGORITHM + 2;

@@ -6,10 +6,10 @@ use talaria::cert::{KeySummary, Summary, UserIdContent, UserIdSummary, Validity}
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::History;
-use talaria::{Judged, Opened, ValidityReason, algorithm};
+use talaria::{Confirmation, Judged, Opened, ValidityReason, algorithm};
 
 use super::json::SignatureJson;
-use super::{Lines, day, letters, printable, word};
+use super::{Lines, counted, day, letters, printable, state};
 use crate::terminal::{Paint, Painted};
 
 /// Appends a certificate in the form for people, with its validity and the reasons, if they are given.
@@ -18,20 +18,22 @@ pub(crate) fn write_cert(
     summary: &Summary,
     judged: Option<&Judged>,
     reasons: &[Vec<ValidityReason>],
+    confirmations: &[Confirmation],
     now: u32,
     paint: Paint,
 ) {
     write_key(out, "pub", &summary.primary, summary, now, paint);
-    let conflicts = |at: usize| {
-        let belief = judged.and_then(|judged| judged.user_ids.get(at));
-        let decision = belief.and_then(|id| id.tofu.as_ref());
-        decision.map_or(&[][..], |decision| &decision.conflicts[..])
+    let belief = |at: usize| judged.and_then(|judged| judged.user_ids.get(at));
+    let has_conflict = |at: usize| {
+        let decision = belief(at).and_then(|id| id.tofu.as_ref());
+        decision.is_some_and(|decision| !decision.conflicts.is_empty())
     };
     let mut user_ids = sorted_user_ids(summary, now);
-    user_ids.sort_by_key(|(at, _)| conflicts(*at).is_empty());
+    user_ids.sort_by_key(|(at, _)| !has_conflict(*at));
     for (at, user_id) in user_ids {
-        let level = judged.and_then(|judged| judged.user_ids.get(at)).map(|belief| belief.level);
-        let is_valid = write_user_id(out, user_id, summary, level, now, paint);
+        let level = belief(at).map(|belief| belief.level);
+        let confirmation = confirmations.get(at).copied().unwrap_or(Confirmation::Missing);
+        let is_valid = write_user_id(out, user_id, summary, (level, confirmation), now, paint);
         match reasons.get(at) {
             // An expired or revoked certificate or user ID has no validity, so its reasons are not shown.
             Some(_) if !is_valid => {}
@@ -39,16 +41,17 @@ pub(crate) fn write_cert(
                 for reason in reasons {
                     let text = sentence(reason);
                     let text = match reason {
-                        ValidityReason::Conflict(_) => paint.doubtful(text),
+                        ValidityReason::Conflict(_)
+                        | ValidityReason::MoreConflicts(_)
+                        | ValidityReason::CutOff => paint.doubtful(text),
                         _ => paint.faint(text),
                     };
                     let _ = writeln!(out, "      {text}");
                 }
             }
             None => {
-                for &other in conflicts(at) {
-                    let reason = sentence(&ValidityReason::Conflict(other));
-                    let _ = writeln!(out, "      {}", paint.doubtful(reason));
+                for reason in belief(at).map(talaria::doubts).unwrap_or_default() {
+                    let _ = writeln!(out, "      {}", paint.doubtful(sentence(&reason)));
                 }
             }
         }
@@ -72,7 +75,7 @@ pub(super) fn write_user_id(
     out: &mut Vec<u8>,
     user_id: &UserIdSummary,
     summary: &Summary,
-    level: Option<Level>,
+    (level, confirmation): (Option<Level>, Confirmation),
     now: u32,
     paint: Paint,
 ) -> bool {
@@ -82,6 +85,7 @@ pub(super) fn write_user_id(
         _ if !summary.checked => paint.doubtful("unchecked"),
         // A user ID is never more valid than its key.
         ((Validity::Valid, Validity::Valid), Some(level)) => painted_level(level, paint),
+        ((Validity::Valid, Validity::Valid), None) => painted_confirmation(confirmation, paint),
         ((Validity::Valid, other) | (other, _), _) => painted(other, paint),
     };
     let text = match &user_id.content {
@@ -96,9 +100,18 @@ pub(super) fn write_user_id(
 /// A status in its colour.
 fn painted(validity: Validity, paint: Paint) -> Painted<&'static str> {
     match validity {
-        Validity::Valid => paint.good(word(validity)),
-        Validity::Expired => paint.doubtful(word(validity)),
-        Validity::Revoked | Validity::Invalid => paint.bad(word(validity)),
+        Validity::Valid => paint.faint(state(validity)),
+        Validity::Expired => paint.doubtful(state(validity)),
+        Validity::Revoked | Validity::Invalid => paint.bad(state(validity)),
+    }
+}
+
+/// The state of a usable user ID: whether it is confirmed whose it is.
+fn painted_confirmation(confirmation: Confirmation, paint: Paint) -> Painted<&'static str> {
+    match confirmation {
+        Confirmation::Certified => paint.good("confirmed"),
+        Confirmation::Bad => paint.bad("bad"),
+        Confirmation::Missing | Confirmation::Good => painted(Validity::Valid, paint),
     }
 }
 
@@ -133,6 +146,12 @@ pub(super) fn sentence(reason: &ValidityReason) -> String {
         ValidityReason::Decided(policy) => format!("you decided: {}", policy.name()),
         ValidityReason::CertifiedByOwn => "certified by a key of yours".to_owned(),
         ValidityReason::Seen { signatures, encryptions } => seen(signatures, encryptions),
+        ValidityReason::MoreConflicts(more) => {
+            format!("and in {}: see talaria tofu conflicts", counted(*more, "more certificate"))
+        }
+        ValidityReason::CutOff => {
+            "too many certifications: the search ended early and may have missed trust".to_owned()
+        }
         ValidityReason::Conflict(other) => format!("conflict: the same address is in {other}"),
     }
 }
@@ -190,7 +209,7 @@ pub(super) fn write_key(
         }
         Validity::Expired => Some(paint.doubtful("expired with its primary key".to_owned())),
         Validity::Valid if key.expires != 0 => {
-            Some(paint.good(format!("expires: {}", day(key.expires))))
+            Some(paint.faint(format!("expires: {}", day(key.expires))))
         }
         Validity::Valid => None,
     };
@@ -213,7 +232,9 @@ impl Lines<'_> {
     ) -> Result<(), talaria::Error> {
         let judged = self.judge(opened, row)?;
         let reasons = self.reasons(row, judged.as_ref())?;
-        write_cert(out, &row.summary, judged.as_ref(), &reasons, self.now, self.paint);
+        let confirmations = self.confirmations(opened, row)?;
+        let (now, paint) = (self.now, self.paint);
+        write_cert(out, &row.summary, judged.as_ref(), &reasons, &confirmations, now, paint);
         let Some(stored) = self.stored(opened, row)? else { return Ok(()) };
         // The blank line belongs after the signatures.
         out.pop();

@@ -151,6 +151,12 @@ fn a_killed_first_import_can_be_repeated() {
         let victim = kill(&program, &args, usual, &mut moments);
         killed += u32::from(victim.killed);
         let expected = joined(Contents::new(), &all);
+        let left = std::fs::read_dir(program.path("")).unwrap();
+        let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        for name in left {
+            let is_known = name == "ring.pgp" || name.starts_with("certs.db");
+            assert!(is_known, "{name} is left of a killed import");
+        }
         if victim.killed && victim.reported.is_empty() {
             // If there is a store, it has no certificates or all of them.
             let output = program.run(&["check"]);

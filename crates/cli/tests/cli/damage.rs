@@ -62,6 +62,76 @@ fn check_names_a_damaged_certificate_and_a_backup_restores_it() {
     assert_eq!(program.contents(), before);
 }
 
+#[test]
+fn export_and_dump_can_go_on_without_damaged_certificates() {
+    let program = prepared();
+    let before = program.contents();
+    flip(&program, 3);
+    flip(&program, 7);
+    let lost = [2, 6].map(|at: usize| corpus(10)[at].fingerprint());
+    let (ring, dump) = (program.path("rescued.pgp"), program.path("dump"));
+    let (ring, dump) = (ring.to_str().unwrap(), dump.to_str().unwrap());
+    // Nothing is left out unless it is asked for.
+    program.fails(&["export", "-o", ring], 4);
+    program.fails(&["dump", dump], 4);
+    assert!(
+        !program.path("rescued.pgp").exists() && !program.path("dump/talaria-dump.txt").exists()
+    );
+    let named = |said: &str| {
+        for fingerprint in lost {
+            let line = format!("is damaged: certificate {fingerprint}");
+            assert_eq!(said.matches(&line).count(), 1, "{said}");
+        }
+        assert!(said.contains("talaria check --repair-from"), "{said}");
+    };
+    named(&program.fails(&["export", "--signatures", "all", "--skip-damaged", "-o", ring], 4));
+    named(&program.fails(&["dump", "--signatures", "all", "--skip-damaged", dump], 4));
+    let file = |number: u8| format!("{dump}/sks-dump-000{number}.pgp");
+    for input in [ring, &file(0)] {
+        let rescued = Program::new();
+        rescued.ok(&["import", input]);
+        let mut all = before.clone();
+        all.retain(|fingerprint, _| !lost.contains(fingerprint));
+        assert_eq!(rescued.contents(), all, "{input}");
+    }
+    for args in [
+        &["--json", "export", "--signatures", "all", "--skip-damaged", "--overwrite", "-o", ring][..],
+        &["--json", "dump", "--signatures", "all", "--skip-damaged", dump],
+    ] {
+        let output = program.run(args);
+        assert_eq!(output.status.code(), Some(4));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let skipped = json["skipped"].as_array().unwrap();
+        let named = skipped.iter().map(|one| one["fingerprint"].as_str().unwrap().to_owned());
+        assert_eq!(named.collect::<Vec<_>>(), lost.map(|lost| lost.to_string()), "{json}");
+        assert_eq!(json["certificates"], 8);
+    }
+    // A good copy in another store serves.
+    let copy = program.path("copy.db");
+    let both = program.path("both.pgp");
+    let args = [
+        "--store",
+        copy.to_str().unwrap(),
+        "export",
+        "--signatures",
+        "all",
+        "--skip-damaged",
+        "-o",
+        both.to_str().unwrap(),
+    ];
+    named(&program.fails(&args, 4));
+    let whole = Program::new();
+    whole.ok(&["import", both.to_str().unwrap()]);
+    assert_eq!(whole.contents(), before);
+    // Without damage, the option changes nothing.
+    program.ok(&["check", "--repair-from", copy.to_str().unwrap()]);
+    program.ok(&["export", "--signatures", "all", "--skip-damaged", "--overwrite", "-o", ring]);
+    program.ok(&["dump", "--signatures", "all", "--skip-damaged", "--incremental", dump]);
+    let repaired = Program::new();
+    repaired.ok(&["import", &file(0), &file(1)]);
+    assert_eq!(repaired.contents(), before);
+}
+
 /// A hint never names the command that has just failed.
 #[test]
 fn a_failed_rebuild_names_the_backup() {

@@ -113,6 +113,8 @@ const LINES: &str = "\
     backup repair --repo copies --read-data
     backup stats --repo copies
     backup protect --repo copies latest
+    import friend.asc
+    certify -u alice@example.org FINGERPRINT
     backup client add --repo copies bob@example.net
     backup client remove --repo copies bob@example.net
     backup key add --repo copies bob@example.net

@@ -34,7 +34,7 @@ impl Site {
         self.0.path().join(name)
     }
 
-    /// A node with a new key, whose certificate all nodes so far have and the other way round.
+    /// A node with a new key, which has the certificates of all nodes so far and has confirmed them.
     fn node(&self, name: &'static str) -> Node<'_> {
         let node = Node(self, name);
         node.ok(&format!("key generate --no-passphrase {name}@example.org"));
@@ -42,7 +42,10 @@ impl Site {
         for certificate in fs::read_dir(self.0.path()).unwrap() {
             let path = certificate.unwrap().path();
             if path.extension().is_some_and(|end| end == "pgp") {
-                node.ok(&format!("import {}", path.display()));
+                let other = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                if other != name {
+                    node.meets(&[&other]);
+                }
             }
         }
         node
@@ -52,7 +55,7 @@ impl Site {
     fn pair(&self) -> (Node<'_>, Node<'_>) {
         let alice = self.node("alice");
         let bob = self.node("bob");
-        alice.ok("import bob.pgp");
+        alice.meets(&["bob"]);
         alice.ok("log init --rule tags*=set --rule strict*=strict --rule visits=counter --rule lines*=list");
         alice.ok("log put server-1 color red");
         alice.ok("log export -o start.tlg");
@@ -64,6 +67,14 @@ impl Site {
 impl Node<'_> {
     fn folder(&self) -> PathBuf {
         self.0.at(&format!("{}.log", self.1))
+    }
+
+    /// Imports the certificates of others, and confirms them.
+    fn meets(&self, others: &[&str]) {
+        for other in others {
+            self.ok(&format!("import {other}.pgp"));
+            self.ok(&format!("certify --local {other}@example.org"));
+        }
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -546,7 +557,7 @@ fn two_owners_must_agree() {
     let alice = site.node("alice");
     let bob = site.node("bob");
     let carol = site.node("carol");
-    alice.ok("import bob.pgp carol.pgp");
+    alice.meets(&["bob", "carol"]);
     alice.ok("log init --owner bob@example.org --threshold 2");
     alice.ok("log put server-1 color red");
     let report = alice.ok("log grant carol@example.org").remove(0);
@@ -613,9 +624,9 @@ fn a_fork_is_shown_and_an_owner_chooses() {
 fn a_grant_holds_no_key_that_may_not_sign() {
     let site = Site::new();
     let (alice, bob) = site.pair();
-    let later = now() + 3 * 365 * 86400;
-    let (kind, message) =
-        alice.fails(&format!("--faked-time {later} log grant bob@example.org"), 1);
+    let listed = alice.ok("list bob@example.org").remove(0);
+    let (name, later) = (listed["fingerprint"].as_str().unwrap(), now() + 3 * 365 * 86400);
+    let (kind, message) = alice.fails(&format!("--faked-time {later} log grant {name}"), 1);
     assert!(kind == "refused" && message.contains("expired"), "{message}");
     alice.ok("log grant bob@example.org");
     let (cert, chain) = bob.person();
@@ -694,7 +705,7 @@ fn a_snapshot_shows_the_log_to_others() {
     let site = Site::new();
     let alice = site.node("alice");
     let bob = site.node("bob");
-    alice.ok("import bob.pgp");
+    alice.meets(&["bob"]);
     alice.ok("log init --owner alice@example.org --owner bob@example.org --threshold 2");
     alice.ok("log put server-1 color red");
     alice.ok("log put server-1 phone secret --deletable");
@@ -852,7 +863,7 @@ fn nodes_exchange_entries_over_the_network() {
     let site = Site::new();
     let alice = site.node("alice");
     let bob = site.node("bob");
-    alice.ok("import bob.pgp");
+    alice.meets(&["bob"]);
     alice.ok("log init");
     alice.ok("log put server-1 color red");
     alice.ok("log grant bob@example.org");
@@ -974,7 +985,7 @@ fn encrypted_fields_are_for_their_readers() {
     let (alice, bob) = site.pair();
     let carol = site.node("carol");
     for node in [alice, bob] {
-        node.ok("import carol.pgp");
+        node.meets(&["carol"]);
     }
     carol.ok("import alice.pgp");
     let begun = alice

@@ -183,6 +183,10 @@ fn gpg_and_talaria_decrypt_each_others_messages() {
         assert!(opened.stdout == plain);
         let status = String::from_utf8_lossy(&opened.stderr).into_owned();
         assert!(status.contains("GOODSIG") && status.contains("DECRYPTION_OKAY"), "{status}");
+        // gpg's keys list SHA2-512 first and SHA2-256, which costs half as much, among the others.
+        let packets = done(site.gpg().arg("--list-packets").arg(site.at("sealed")));
+        let packets = String::from_utf8_lossy(&packets.stdout).into_owned();
+        assert!(packets.contains("sigclass 0x00, digest 8,"), "{packets}");
         // From gpg, signed.
         let mut gpg = site.gpg();
         gpg.args(["-r", "a@example.org", "-s", "-e", "-o"]).arg(site.at("sealed"));

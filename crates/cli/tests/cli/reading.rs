@@ -211,6 +211,68 @@ fn verify_checks_a_detached_signature_on_the_file_beside_it() {
 }
 
 #[test]
+fn damaged_openpgp_data_are_not_taken_for_a_file_to_encrypt() {
+    let Some(site) = Site::new() else { return };
+    site.gpg_ok(&["-o", "sealed", "-a", "-r", "alice", "-e", "doc"]);
+    site.sign("alice", &["--clearsign"], "doc", "clear");
+    let line = |text: &str| text.lines().nth(3).unwrap().to_owned();
+    let sealed = site.text("sealed");
+    site.write("sealed", sealed.replace(&line(&sealed), "~~~~ no base64 ~~~~"));
+    site.write("clear", site.text("clear").replace("Hash: SHA512", "Hash: sha512"));
+    let twice = format!("{0}\n{0}", site.text("clear").replace("Hash: sha512", "Hash: SHA512"));
+    site.write("twice", twice);
+    site.write("empty", "-----BEGIN PGP MESSAGE-----\n\n-----END PGP MESSAGE-----\n");
+    for name in ["sealed", "clear", "twice", "empty"] {
+        for command in [&["decrypt", name][..], &["verify", name]] {
+            let (_, said) = site.status(command, 3);
+            assert!(!said.contains("talaria encrypt"), "{name}: {said}");
+            assert!(
+                said.contains("Download it again") || said.contains("talaria decrypt"),
+                "{said}"
+            );
+        }
+    }
+}
+
+/// No option raises the limit.
+#[test]
+fn a_message_with_too_many_signatures_is_refused_by_name() {
+    let Some(site) = Site::new() else { return };
+    site.sign("alice", &["-b"], "doc", "one");
+    site.write("many", site.read("one").repeat(1000));
+    let (_, said) = site.status(&["verify", "many", "doc"], 0);
+    assert_eq!(said.matches("Good signature").count(), 1000);
+    site.write("many", site.read("one").repeat(1001));
+    let (_, said) = site.status(&["verify", "many", "doc"], 3);
+    assert!(said.contains("more than 1000 signatures") && !said.contains("--max"), "{said}");
+}
+
+/// A session key that unwraps to nothing made Sequoia panic: exit status 101.
+#[test]
+fn an_empty_wrapped_session_key_is_as_wrong_as_any_other() {
+    use talaria::message::openpgp::crypto::SessionKey;
+    use talaria::message::openpgp::packet::PKESK;
+    use talaria::message::openpgp::packet::pkesk::PKESK3;
+    use talaria::message::openpgp::serialize::MarshalInto as _;
+    let Some(site) = Site::new() else { return };
+    let certs = talaria::message::read_certs(&site.read("certs")).unwrap();
+    let cert = certs.into_iter().map(Result::unwrap).next().unwrap();
+    let key = cert.keys().find(|key| key.key().pk_algo().for_encryption()).unwrap();
+    let said = |content: &[u8]| {
+        let sealed = key.key().encrypt(&SessionKey::from(content)).unwrap();
+        let packet = PKESK3::new(Some(key.key().keyid()), key.key().pk_algo(), sealed).unwrap();
+        let packet = talaria::message::openpgp::Packet::from(PKESK::V3(packet)).to_vec().unwrap();
+        site.write("message", [&packet[..], &[0xd2, 60, 1], &[7; 59]].concat());
+        let (out, said) = site.status(&["decrypt", "--key-file", "secret", "message"], 3);
+        assert!(out.is_empty());
+        said
+    };
+    let wrong = said(&[9; 35]);
+    assert!(wrong.contains("your key cannot decrypt the message"), "{wrong}");
+    assert_eq!(said(b""), wrong);
+}
+
+#[test]
 fn a_bad_signature_after_a_good_one_is_reported() {
     let Some(site) = Site::new() else { return };
     site.write("other", "something else\n");
@@ -298,6 +360,8 @@ fn split(message: &[u8]) -> [Vec<u8>; 3] {
 #[test]
 fn nothing_is_written_without_the_expected_signer() {
     let Some(site) = Site::new() else { return };
+    // An address names her only because she is confirmed.
+    site.program.ok(&["trust", "set", &site.alice, "ultimate"]);
     // More than fits into the memory buffer.
     site.write("large", vec![b'x'; 20 << 20]);
     for (file, who) in [("doc", "alice"), ("doc", "mallory"), ("large", "mallory")] {

@@ -2,10 +2,13 @@
 //! file of a newer version.
 
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
-use crate::program::{Contents, Disk, Program, corpus, half, joined};
+use crate::program::{Contents, Disk, Mount, Program, Serving, corpus, half, joined};
 use rusqlite::Connection;
 use talaria::cert::Cert;
 
@@ -267,5 +270,217 @@ fn a_store_of_a_newer_format_is_reported_and_unchanged() {
     for suffix in ["-wal", "-journal", ".building"] {
         let beside = format!("{}{suffix}", text(program.store()));
         assert_eq!(fs::metadata(&beside).map_or(0, |meta| meta.len()), 0, "{beside}");
+    }
+}
+
+#[test]
+fn a_server_on_a_symbolic_link_keeps_every_upload() {
+    let all = corpus(12);
+    let real = Program::new();
+    let ring = real.ring("ring.pgp", &all[..2]);
+    real.ok(&["import", text(&ring)]);
+    let program = Program::new();
+    std::os::unix::fs::symlink(real.store(), program.store()).unwrap();
+    let mut server = Serving::start(&program, &[]);
+    for (at, cert) in all[2..].iter().enumerate() {
+        if at % 2 == 0 {
+            assert_eq!(server.add(cert).0, 200, "{}", server.log());
+        } else {
+            let one = program.ring("one.pgp", std::slice::from_ref(cert));
+            program.ok(&["import", text(&one)]);
+        }
+        assert!(server.finds(cert));
+    }
+    server.signal("KILL");
+    server.wait();
+    assert!(!program.path("certs.db-wal").exists(), "nothing is beside the link");
+    assert_eq!(program.contents().len(), all.len());
+    program.assert_clean();
+    // A backup replaces the store, and not the link.
+    let copy = program.path("copy.db");
+    program.ok(&["admin", "backup", text(&copy)]);
+    program.ok(&["admin", "restore", "--overwrite", text(&copy)]);
+    assert!(program.store().is_symlink());
+    assert_eq!(real.contents().len(), all.len());
+}
+
+#[test]
+fn a_second_name_of_a_store_is_not_written_beside_a_server() {
+    let all = corpus(12);
+    let program = Program::new();
+    let ring = program.ring("ring.pgp", &all[..4]);
+    let more = program.ring("more.pgp", &all[4..6]);
+    program.ok(&["import", text(&ring)]);
+    let mut server = Serving::start(&program, &[]);
+    let second = program.path("second.db");
+    let other = |path: &Path| Program::new().with_store(path.to_owned());
+    let refused = |program: &Program, why: &str, remedy: &str| {
+        let said = program.fails(&["import", text(&more)], 4);
+        assert!(said.contains(why) && said.contains(remedy), "{said}");
+        let output = program.run(&["list", "--with-colons"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains(why), "{said}");
+        assert!(said.contains("by programs that use another name are not seen here"), "{said}");
+    };
+    fs::hard_link(program.store(), &second).unwrap();
+    let links = "certs.db has 2 names (hard links)";
+    server.says(links);
+    for program in [&program, &other(&second)] {
+        refused(program, "has 2 names (hard links)", "find / -xdev -samefile");
+    }
+    // It goes on.
+    assert_eq!(server.add(&all[6]).0, 200);
+    assert!(server.finds(&all[6]));
+    fs::remove_file(&second).unwrap();
+    program.ok(&["import", text(&more)]);
+    assert!(server.finds(&all[5]));
+    fs::write(&second, "").unwrap();
+    if let Some(_mount) = Mount::bind(program.store(), &second) {
+        refused(&other(&second), "is mounted as a single file", "Mount the folder");
+        // The first name is the only one that anybody can write.
+        assert_eq!(server.add(&all[7]).0, 200);
+    }
+    let folder = Program::new();
+    if let Some(_mount) = Mount::bind(&program.path(""), &folder.path("")) {
+        assert!(folder.store().exists());
+        let rest = program.ring("rest.pgp", &all[8..]);
+        folder.ok(&["import", text(&rest)]);
+        assert!(server.finds(&all[11]));
+    }
+    server.signal("KILL");
+    server.wait();
+    program.assert_clean();
+    let count = program.contents().len();
+    assert!([7, 12].contains(&count), "{count}");
+}
+
+/// The program without the right of root to pass over permissions.
+fn as_any_user(program: &Program, args: &[&str]) -> Command {
+    if rustix::process::geteuid().is_root() {
+        let without = ["--bounding-set=-dac_override,-dac_read_search"];
+        program.command_under("setpriv", &without, args)
+    } else {
+        program.command(args)
+    }
+}
+
+fn permit(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_store_in_a_folder_that_is_not_writable_is_read_and_misses_nothing() {
+    let program = Program::new();
+    let folder = program.path("theirs");
+    fs::create_dir(&folder).unwrap();
+    let program = program.with_store(folder.join("certs.db"));
+    let all = corpus(60);
+    let ring = program.ring("ring.pgp", &all[..50]);
+    let more = program.ring("more.pgp", &all[50..52]);
+    program.ok(&["import", text(&ring)]);
+    let files = || fs::read_dir(&folder).unwrap().count();
+    let read = || {
+        let output = as_any_user(&program, &["list", "--with-colons"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let listing = String::from_utf8(output.stdout).unwrap();
+        let count = listing.lines().filter(|line| line.starts_with("pub:")).count();
+        (output.status.code(), count, said)
+    };
+    let permit_all = |mode| {
+        let entries = fs::read_dir(&folder).unwrap();
+        entries.for_each(|entry| permit(&entry.unwrap().path(), mode));
+    };
+    let close = || {
+        permit_all(0o444);
+        permit(&folder, 0o555);
+    };
+    let open = || {
+        permit(&folder, 0o755);
+        permit_all(0o644);
+    };
+    close();
+    let (status, count, said) = read();
+    assert_eq!((status, count), (Some(0), 50), "{said}");
+    assert!(as_any_user(&program, &["check"]).status().unwrap().success());
+    assert_eq!(files(), 1);
+    // A writer says why it cannot.
+    let output = as_any_user(&program, &["import", text(&more)]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("certs.db is read-only"), "{said}");
+    permit(program.store(), 0o644);
+    let output = as_any_user(&program, &["import", text(&more)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert_eq!(files(), 1);
+
+    // A server of the owner: its index serves.
+    open();
+    let mut server = Serving::start(&program, &[]);
+    assert_eq!(server.add(&all[52]).0, 200);
+    close();
+    assert_eq!(read().1, 51);
+    assert_eq!(server.add(&all[53]).0, 200);
+    assert_eq!(read().1, 52);
+    server.signal("KILL");
+    server.wait();
+    assert_eq!(read().1, 52, "the log of a killed server counts");
+    // Without the index, the log cannot be read.
+    permit(&folder, 0o755);
+    fs::remove_file(folder.join("certs.db-shm")).unwrap();
+    close();
+    let (status, _, said) = read();
+    assert_eq!(status, Some(5), "{said}");
+    assert!(said.contains("certs.db-wal has changes that are not in"), "{said}");
+    open();
+    program.ok(&["import", text(&more)]);
+    close();
+    assert_eq!(read().1, 54);
+
+    // The cause is named.
+    permit(program.store(), 0o000);
+    let (status, _, said) = read();
+    assert_eq!(status, Some(5), "{said}");
+    assert!(said.contains("Permission denied") && !said.contains("index"), "{said}");
+    permit(program.store(), 0o444);
+    permit(&folder, 0o000);
+    let (status, _, said) = read();
+    assert_eq!(status, Some(5), "{said}");
+    assert!(said.contains("Permission denied") && !said.contains("no store at"), "{said}");
+    open();
+}
+
+/// A reader that cannot lock the store notices that somebody has changed it meanwhile.
+#[test]
+fn a_store_that_changes_under_a_reader_without_locks_is_an_error() {
+    let program = Program::new();
+    let folder = program.path("theirs");
+    fs::create_dir(&folder).unwrap();
+    let program = program.with_store(folder.join("certs.db"));
+    let all = corpus(2000);
+    let ring = program.ring("ring.pgp", &all[..1999]);
+    let last = program.ring("last.pgp", &all[1999..]);
+    program.ok(&["import", text(&ring)]);
+    for is_changed in [false, true] {
+        permit(&folder, 0o555);
+        let mut reader = as_any_user(&program, &["export", "--signatures", "all"]).spawn().unwrap();
+        // It waits with most of its output until somebody reads it.
+        let mut out = reader.stdout.take().unwrap();
+        let mut begin = [0; 1];
+        out.read_exact(&mut begin).unwrap();
+        permit(&folder, 0o755);
+        if is_changed {
+            program.ok(&["import", text(&last)]);
+        }
+        let mut rest = Vec::new();
+        out.read_to_end(&mut rest).unwrap();
+        let output = reader.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        if is_changed {
+            assert_eq!(output.status.code(), Some(5), "{said}");
+            assert!(said.contains("certs.db was changed while it was read"), "{said}");
+        } else {
+            assert!(output.status.success(), "{said}");
+            assert!(rest.len() > 1 << 18, "{}: no longer than a pipe and a buffer", rest.len());
+        }
     }
 }

@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use crate::program::Program;
 use rusqlite::Connection;
-use talaria::cert::Fingerprint;
 use talaria::cert::address::gnupg_name;
+use talaria::cert::{Cert, Fingerprint};
+use talaria::message::openpgp::cert::CertBuilder;
+use talaria::message::openpgp::serialize::MarshalInto as _;
 use talaria::trust_models::Level;
-use talaria::trust_models::tofu::{self, Evidence, Policy, decide};
+use talaria::trust_models::tofu::{self, Evidence, Policy, Rivals, decide};
 
 const DEBIAN: &str = "/usr/share/keyrings/debian-keyring.gpg";
 const ARCH: &str = "/usr/share/keyrings/archlinux.gpg";
@@ -268,15 +271,22 @@ impl<'a> Conflicts<'a> {
             all.iter().copied().filter(|&other| other != at && other < known).collect();
         others.sort_by_key(|&other| &self.bindings[other].0);
         let names: Vec<_> = others.iter().map(|&other| binary(&self.bindings[other].0)).collect();
+        let own = binary(fingerprint);
+        let list = Rivals::new(names.iter().copied().chain([own]).map(|name| (name, true)));
         let places: Vec<usize> = std::iter::once(at).chain(others.iter().copied()).collect();
+        let place = |at: usize| list.place(binary(&self.bindings[at].0)).unwrap();
         let certified = |signer: usize, signee: usize| {
-            let (_, signers, follows) = self.user_id(places[signee]);
-            follows || signers.contains(&self.bindings[places[signer]].0[24..])
+            let (_, signers, follows) = self.user_id(signee);
+            follows || signers.contains(&self.bindings[signer].0[24..])
         };
-        let decision = decide(Policy::Auto, Evidence::default(), &names, |one, other| {
-            certified(one, other) && certified(other, one)
-        });
-        let rivals = others.iter().zip(names).filter(|(_, name)| decision.conflicts.contains(name));
+        let pairs = places.iter().flat_map(|one| places.iter().map(move |other| (*one, *other)));
+        let pairs = pairs.filter(|(one, other)| one != other);
+        let mutual = pairs.filter(|&(one, other)| certified(one, other) && certified(other, one));
+        let mutual: Vec<_> = mutual.map(|(one, other)| (place(one), place(other))).collect();
+        let rivals = Arc::new(list.with_mutual(mutual));
+        let decision = decide(Policy::Auto, Evidence::default(), own, || rivals);
+        let conflicts: Vec<Fingerprint> = decision.conflicts.iter().collect();
+        let rivals = others.iter().zip(names).filter(|(_, name)| conflicts.contains(name));
         Some(rivals.map(|(&other, _)| other).collect())
     }
 
@@ -557,7 +567,7 @@ fn a_tofu_conflict_is_shown_and_gpg_reads_the_decision() {
     // The conflict shows the names and the history of each certificate for the decision.
     for (name, seen) in [(lines[2], lines[3]), (lines[5], lines[6])] {
         assert!(name.contains("<alice@example.org>"), "{conflicts}");
-        assert!(seen.contains("valid, made on ") && seen.contains("seen"), "{conflicts}");
+        assert!(seen.contains("usable, made on ") && seen.contains("seen"), "{conflicts}");
     }
     let info = program.ok(&["tofu", "info", &mallory]);
     assert!(info.contains("policy ask, trust undefined"), "{info}");
@@ -650,6 +660,143 @@ fn trust_shows_reasons_and_lists_conflicts_first() {
     assert_eq!(of(&listed(&["--trust-model", "direct"]), &bob), ["you trust its owner: unknown"]);
     assert_eq!(of(&listed(&["--trust-model", "wot"]), &alice), ["your own"]);
     assert_eq!(of(&listed(&["--trust-model", "wot"]), &carol), ["120 of 120 flows to it"]);
+}
+
+#[test]
+fn what_the_user_called_bad_is_refused_where_gpg_refuses_it() {
+    let program = Program::new();
+    let Some(gpg) = Gpg::new(&program, "gnupg") else { return };
+    let user_ids = ["Bob <bob@example.org>", "Mallory <bob@example.org>"];
+    let Some([bob, mallory]) = make_keys(&gpg, user_ids) else { return };
+    let document = program.path("document");
+    fs::write(&document, "text").unwrap();
+    let (document, sealed) = (document.to_str().unwrap(), program.path("sealed"));
+    let sealed = sealed.to_str().unwrap();
+    let signature = |who: &str| gpg.path(&format!("{who}.sig"));
+    for who in [&bob, &mallory] {
+        gpg.run(&["-o", &signature(who), "-u", who, "--detach-sign", document]);
+    }
+    for who in [&bob, &mallory] {
+        gpg.run(&["--passphrase", "", "--quick-add-key", who, "cv25519", "encr"]);
+    }
+    // They are strangers from here on.
+    let _ = fs::remove_file(gpg.path("trustdb.gpg"));
+    program.ok(&["import", gpg.home()]);
+    let gpg_accepts = |args: &[&str]| {
+        let mut command = Command::new(&gpg.program);
+        command.args(["--homedir", gpg.home(), "--batch", "--yes", "--quiet"]).args(args);
+        command.stderr(Stdio::null()).stdout(Stdio::null()).status().unwrap().success()
+    };
+    let accepts = |args: &[&str]| {
+        let output = program.run(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {said}");
+        assert!(!said.contains("talaria certify"), "{args:?}: {said}");
+        output.status.success()
+    };
+    let verifies = |model: &str, who: &str| {
+        let theirs = gpg_accepts(&["--trust-model", model, "--verify", &signature(who), document]);
+        let ours = accepts(&["verify", "--trust-model", model, &signature(who), document]);
+        (ours, theirs)
+    };
+    let encrypts = |model: &str, to: &str| {
+        let args = ["--trust-model", model, "-o", sealed, "-r", to, "-e", document];
+        let theirs = gpg_accepts(&args);
+        let ours = ["encrypt", "--trust-model", model, "-o", sealed, "--overwrite", "-r", to];
+        (accepts(&[&ours[..], &[document]].concat()), theirs)
+    };
+    let decide = |who: &str, policy: &str| {
+        gpg.run(&["--trust-model", "tofu", "--tofu-policy", policy, who]);
+        program.ok(&["tofu", "policy", who, policy]);
+    };
+    decide(&bob, "good");
+    decide(&mallory, "bad");
+    for model in ["tofu", "tofu+pgp"] {
+        assert_eq!(verifies(model, &bob), (true, true), "{model}");
+        assert_eq!(verifies(model, &mallory), (false, false), "{model}");
+        assert_eq!(encrypts(model, &mallory), (false, false), "{model}");
+        // The decisions choose among the certificates with the address. Which one gpg tries depends on their order.
+        assert!(encrypts(model, "bob@example.org").0, "{model}");
+    }
+    // A decision is one of the user's, so here it holds in every model.
+    for model in ["pgp", "direct", "wot", "always"] {
+        assert!(!verifies(model, &mallory).0 && !encrypts(model, &mallory).0, "{model}");
+    }
+    decide(&mallory, "auto");
+    let owners = program.path("owners");
+    fs::write(&owners, format!("{mallory}:3:\n")).unwrap();
+    gpg.run(&["--import-ownertrust", owners.to_str().unwrap()]);
+    program.ok(&["trust", "set", &mallory, "never"]);
+    assert_eq!(verifies("direct", &mallory), (false, false));
+    assert_eq!(encrypts("direct", &mallory), (false, false));
+    // In the web of trust, it says how the owner certifies, and nothing about the owner's own certificate.
+    assert_eq!(verifies("pgp", &mallory), (true, true));
+}
+
+#[test]
+fn a_signature_by_a_bad_certificate_is_refused_and_releases_nothing() {
+    let program = Program::new();
+    program.ok(&["key", "generate", "--no-passphrase", "Me <me@example.org>"]);
+    let mallory = Program::new();
+    mallory.ok(&["key", "generate", "--no-passphrase", "Mallory <mallory@example.org>"]);
+    fs::write(program.path("text"), "pay\n").unwrap();
+    let at = |name: &str| program.path(name).to_str().unwrap().to_owned();
+    mallory.ok(&["export", "-o", &at("mallory.pgp")]);
+    mallory.ok(&["sign", "--inline", &at("text"), "-o", &at("signed")]);
+    program.ok(&["import", &at("mallory.pgp")]);
+    mallory.ok(&["import", &{
+        program.ok(&["export", "me@example.org", "-o", &at("me.pgp")]);
+        at("me.pgp")
+    }]);
+    let seal = ["encrypt", "-r", "me@example.org", "-u", "mallory@example.org"];
+    mallory.ok(&[&seal[..], &[&at("text"), "-o", &at("sealed")]].concat());
+    program.ok(&["verify", &at("signed"), "-o", "-"]);
+    program.ok(&["tofu", "policy", "mallory@example.org", "bad"]);
+    let lines = ["--status-fd", "1"];
+    for args in [["verify", "signed"], ["decrypt", "sealed"]] {
+        let output =
+            program.run(&[&[args[0], &at(args[1]), "-o", &at("out")], &lines[..]].concat());
+        let (out, said) = (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!program.path("out").exists());
+        // gpg's lines: the signature is good, and nobody should trust it.
+        assert!(out.contains("GOODSIG") && out.contains("TRUST_NEVER"), "{out}");
+        assert!(said.contains("DO NOT RELY ON IT") && !said.contains("Good signature"), "{said}");
+    }
+    let json = program.run(&["--json", "verify", &at("signed")]);
+    let json = String::from_utf8_lossy(&json.stdout).into_owned();
+    assert!(json.contains(r#""outcome":"distrusted""#), "{json}");
+    assert!(json.contains(r#""accepted":false"#), "{json}");
+    // Without the decision it is accepted again.
+    program.ok(&["tofu", "policy", "mallory@example.org", "auto"]);
+    program.ok(&["verify", &at("signed")]);
+}
+
+/// A ring of certificates of one address costs what each of them costs, and the output does not grow with their square.
+#[test]
+fn many_certificates_of_one_address_share_their_conflicts() {
+    const COUNT: usize = 200;
+    let program = Program::new();
+    let of = |number: usize| {
+        let user_id = format!("Number {number} <shared@example.org>");
+        let (cert, _) = CertBuilder::new().add_userid(user_id).generate().unwrap();
+        Cert::parse(&cert.to_vec().unwrap()).unwrap()
+    };
+    let certs: Vec<_> = (0..COUNT).map(of).collect();
+    let ring = program.ring("ring.pgp", &certs);
+    program.ok(&["import", ring.to_str().unwrap()]);
+    let tofu = ["--trust-model", "tofu", "--with-trust"];
+    let listed = program.ok(&[&["list"], &tofu[..]].concat());
+    assert_eq!(listed.matches("conflict: the same address is in").count(), 10 * COUNT);
+    assert_eq!(listed.matches("and in 189 more certificates").count(), COUNT);
+    let json = program.ok(&[&["--json", "list"], &tofu[..]].concat());
+    assert_eq!(json.matches(r#""conflicts_left_out":99"#).count(), COUNT);
+    let conflicts = program.ok(&["--json", "tofu", "conflicts"]);
+    let conflicts: serde_json::Value = serde_json::from_str(&conflicts).unwrap();
+    assert_eq!(conflicts["certificates"].as_array().unwrap().len(), COUNT);
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub use user_id::{Rank, add_user_id};
 
 use crate::error::MessageError;
 use crate::keys::{AskForKey, unlock};
-use crate::revoked::Revocations;
+use crate::revoked::{Revocations, evaluated};
 
 /// The reason why a key could not be made or changed.
 #[derive(Debug, thiserror::Error)]
@@ -140,8 +140,7 @@ fn alive<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Resul
 /// `cert` at the time `now`, if it is not revoked. It may have expired.
 fn valid<'c>(cert: &'c openpgp::Cert, policy: &'c dyn Policy, now: u32) -> Result<ValidCert<'c>> {
     let name = || cert.fingerprint().to_hex();
-    let valid = cert
-        .with_policy(policy, at(now))
+    let valid = evaluated(cert, policy, at(now))
         .map_err(|source| MakeError::Invalid { name: name(), source })?;
     let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
     if revocations.end(&valid) { Err(MakeError::Revoked { name: name() }) } else { Ok(valid) }

@@ -20,6 +20,7 @@ use super::{
     valid,
 };
 use crate::keys::AskForKey;
+use crate::revoked::evaluated;
 
 /// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry time of
 /// their own get the same. The new signatures replace those in force. The key may have expired already.
@@ -36,8 +37,7 @@ pub fn set_expiry(
     now: u32,
 ) -> Result<Vec<Signature>> {
     let name = || cert.fingerprint().to_hex();
-    let valid = cert
-        .with_policy(policy, at(now))
+    let valid = evaluated(cert, policy, at(now))
         .map_err(|source| MakeError::Invalid { name: name(), source })?;
     let mut signer = primary(cert, ask)?.0;
     bindings(&valid, &mut signer, expires.map(at), now).map_err(MakeError::failed)

@@ -15,6 +15,7 @@ use talaria_cert::KeySetup;
 
 use super::{Issuer, NotCounted, Signer};
 use crate::certs::sound;
+use crate::guard::guarded;
 use crate::revoked::{LookUp, Revocations};
 
 /// The maximum number of issuers in the cache.
@@ -113,7 +114,12 @@ impl CachedKey {
         let place = self.times.partition_point(|&from| from <= time);
         let from = if place == 0 { 0 } else { self.times[place - 1] };
         let mut worth = self.worth.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(worth.entry(from).or_insert_with(|| Arc::new(self.ask(policy, from))))
+        let evaluate = || {
+            let unbound = || NotCounted::Unbound("a part of the certificate is malformed".into());
+            let malformed = || Worth { refused: Some(unbound()), user_id: None };
+            Arc::new(guarded(|| self.ask(policy, from)).unwrap_or_else(malformed))
+        };
+        Arc::clone(worth.entry(from).or_insert_with(evaluate))
     }
 
     fn ask(&self, policy: &dyn Policy, time: u32) -> Worth {

@@ -2,35 +2,65 @@
 
 use std::io::Write;
 
-use talaria_cert::{Fingerprint, Signature};
+use talaria_cert::{Fingerprint, Hasher, Signature};
 
-use super::{SIGNATURES_MAX, SignatureReport, Verifier};
+use super::{SIGNATURE_BYTES_MAX, SIGNATURES_MAX, SignatureReport, Verifier};
 use crate::content::Literal;
 use crate::error::{MessageError, Result};
 use crate::lines::Native;
 use crate::packets::Document;
 use crate::sign::{DocumentHasher, TEXT, salt_bytes};
 
+/// The digests of a document. Signatures with the same algorithm, type and salt share one.
+#[derive(Default)]
+pub(crate) struct Digests(Vec<DocumentHasher>);
+
+impl Digests {
+    /// The place of a digest, which is started if it is new; `None` if its algorithm is not supported.
+    fn place(&mut self, hash: u8, text: bool, salt: &[u8]) -> Option<usize> {
+        let known = self.0.iter().position(|hasher| hasher.is(hash, text, salt));
+        if known.is_none() {
+            self.0.push(DocumentHasher::new(hash, text, salt.to_vec()).ok()?);
+        }
+        known.or(Some(self.0.len() - 1))
+    }
+
+    /// Hashes the next part of the document.
+    pub(super) fn update(&mut self, data: &[u8]) {
+        self.0.iter_mut().for_each(|hasher| hasher.update(data));
+    }
+
+    /// Handles the end of the document.
+    pub(super) fn end(&mut self) {
+        self.0.iter_mut().for_each(DocumentHasher::finish_text);
+    }
+
+    /// The digest at a place, without the part that belongs to its signature.
+    pub(super) fn at(&self, place: usize) -> &Hasher {
+        &self.0[place].inner
+    }
+}
+
 /// A signature with its digest of the document.
 pub(crate) struct ReceivedSignature {
     pub(super) body: Vec<u8>,
-    pub(super) hasher: Option<DocumentHasher>,
+    /// The place of its digest.
+    pub(super) digest: Option<usize>,
     pub(super) problem: Option<&'static str>,
 }
 
 impl ReceivedSignature {
     /// A signature that is known before its document.
-    pub(super) fn before(body: &[u8]) -> Self {
-        let hasher = Signature::parse(body)
+    pub(super) fn before(body: &[u8], digests: &mut Digests) -> Self {
+        let digest = Signature::parse(body)
             .filter(|signature| signature.version != 5)
             .filter(|signature| {
                 signature.version != 6 || signature.salt.len() == salt_bytes(signature.hash)
             })
             .and_then(|signature| {
-                let text = signature.kind == TEXT;
-                DocumentHasher::new(signature.hash, text, signature.salt.to_vec()).ok()
+                digests.place(signature.hash, signature.kind == TEXT, signature.salt)
             });
-        Self { body: body.to_vec(), hasher, problem: is_version_5(body).then_some(VERSION_5) }
+        Self { body: body.to_vec(), digest, problem: is_version_5(body).then_some(VERSION_5) }
     }
 }
 
@@ -45,11 +75,13 @@ struct Announced {
     version: u8,
     kind: u8,
     hash: u8,
-    hasher: Option<DocumentHasher>,
+    salt: Vec<u8>,
+    /// The place of its digest.
+    digest: Option<usize>,
 }
 
 impl Announced {
-    fn parse(body: &[u8]) -> Result<Self> {
+    fn parse(body: &[u8], digests: &mut Digests) -> Result<Self> {
         const SHORT: MessageError =
             MessageError::Malformed("a one-pass signature packet is too short");
         let &[version, kind, hash, _, ref rest @ ..] = body else { return Err(SHORT) };
@@ -59,9 +91,8 @@ impl Announced {
             salt = rest.get(..usize::from(len)).ok_or(SHORT)?;
         }
         let known = version == 3 || version == 6 && salt.len() == salt_bytes(hash);
-        let hasher =
-            known.then(|| DocumentHasher::new(hash, kind == TEXT, salt.to_vec()).ok()).flatten();
-        Ok(Self { version, kind, hash, hasher })
+        let digest = known.then(|| digests.place(hash, kind == TEXT, salt)).flatten();
+        Ok(Self { version, kind, hash, salt: salt.to_vec(), digest })
     }
 
     /// The announced digest together with its signature.
@@ -70,15 +101,15 @@ impl Announced {
         let fits = Signature::parse(&body).is_some_and(|signature| {
             let version = if self.version == 6 { 6 } else { signature.version };
             (signature.version, signature.kind, signature.hash) == (version, self.kind, self.hash)
-                && self.hasher.as_ref().is_none_or(|hasher| hasher.salt == signature.salt)
+                && (self.digest.is_none() || self.salt == signature.salt)
         });
         if is_version_5(&body) {
-            ReceivedSignature { body, hasher: None, problem: Some(VERSION_5) }
+            ReceivedSignature { body, digest: None, problem: Some(VERSION_5) }
         } else if fits {
-            ReceivedSignature { body, hasher: self.hasher, problem: None }
+            ReceivedSignature { body, digest: self.digest, problem: None }
         } else {
             let problem = Some("the signature does not match its one-pass signature packet");
-            ReceivedSignature { body, hasher: None, problem }
+            ReceivedSignature { body, digest: None, problem }
         }
     }
 }
@@ -89,6 +120,9 @@ pub(crate) struct Receiver<'a> {
     announced: Vec<Announced>,
     before: Vec<ReceivedSignature>,
     signatures: Vec<ReceivedSignature>,
+    digests: Digests,
+    /// The octets of all signatures so far.
+    signature_bytes: usize,
     literal: Option<Literal>,
     /// The converter to native line ends, for text.
     lines: Option<Native>,
@@ -102,15 +136,17 @@ impl<'a> Receiver<'a> {
             announced: Vec::new(),
             before: Vec::new(),
             signatures: Vec::new(),
+            digests: Digests::default(),
+            signature_bytes: 0,
             literal: None,
             lines: None,
             ended: false,
         }
     }
 
+    /// Checks the number of signatures before the data. Each one after the data has been announced.
     fn bounded(&self) -> Result<()> {
-        let count = self.announced.len() + self.before.len() + self.signatures.len();
-        if count < SIGNATURES_MAX {
+        if self.announced.len() + self.before.len() < SIGNATURES_MAX {
             Ok(())
         } else {
             let limit = SIGNATURES_MAX as u64;
@@ -121,11 +157,11 @@ impl<'a> Receiver<'a> {
     /// Verifies the signatures after the whole message has arrived. `recipients` are the certificates whose
     /// keys decrypted the message.
     pub(crate) fn finish(
-        self,
+        mut self,
         verifier: &Verifier<'_>,
         recipients: &[Fingerprint],
     ) -> Result<(Literal, Vec<SignatureReport>)> {
-        let Some(literal) = self.literal.filter(|_| self.ended) else {
+        let Some(literal) = self.literal.take().filter(|_| self.ended) else {
             return Err(MessageError::Malformed("the message has no literal data"));
         };
         // An announced signature is missing. Somebody removed it and so changed the message, even if others
@@ -133,11 +169,12 @@ impl<'a> Receiver<'a> {
         if !self.announced.is_empty() {
             return Err(MessageError::Malformed("an announced signature is missing"));
         }
+        self.digests.end();
         let reports = self
             .before
-            .into_iter()
-            .chain(self.signatures)
-            .map(|seen| verifier.check(seen, recipients))
+            .iter()
+            .chain(&self.signatures)
+            .map(|seen| verifier.check(seen, &self.digests, recipients))
             .collect();
         Ok((literal, reports))
     }
@@ -149,14 +186,19 @@ impl Document for Receiver<'_> {
         if self.literal.is_some() {
             return Err(MessageError::Malformed("a one-pass signature packet follows the data"));
         }
-        self.announced.push(Announced::parse(body)?);
+        self.announced.push(Announced::parse(body, &mut self.digests)?);
         Ok(())
     }
 
     fn signature(&mut self, body: &[u8]) -> Result<()> {
-        self.bounded()?;
+        self.signature_bytes += body.len();
+        if self.signature_bytes > SIGNATURE_BYTES_MAX {
+            let limit = SIGNATURE_BYTES_MAX as u64;
+            return Err(MessageError::TooLarge { what: "bytes of signatures", limit });
+        }
         if self.literal.is_none() {
-            self.before.push(ReceivedSignature::before(body));
+            self.bounded()?;
+            self.before.push(ReceivedSignature::before(body, &mut self.digests));
             return Ok(());
         }
         let announced = self.announced.pop().ok_or(MessageError::Malformed(
@@ -176,9 +218,7 @@ impl Document for Receiver<'_> {
     }
 
     fn data(&mut self, data: &[u8]) -> Result<()> {
-        let announced = self.announced.iter_mut().filter_map(|one| one.hasher.as_mut());
-        let before = self.before.iter_mut().filter_map(|seen| seen.hasher.as_mut());
-        announced.chain(before).for_each(|hasher| hasher.update(data));
+        self.digests.update(data);
         let output = &mut *self.output;
         let mut write = |data: &[u8]| output.write_all(data).map_err(MessageError::write);
         match &mut self.lines {

@@ -20,6 +20,8 @@ pub enum Outcome {
     Bad,
     /// No certificate with the key was found.
     NoKey,
+    /// The key made the signature, and the user has called its certificate bad.
+    Distrusted,
     /// The key made the signature, but it does not count.
     NotCounted(NotCounted),
     /// The signature cannot be checked: unknown algorithm, version or form.
@@ -34,6 +36,7 @@ impl Outcome {
             Self::Good => "good",
             Self::Bad => "bad",
             Self::NoKey => "no_key",
+            Self::Distrusted => "distrusted",
             Self::NotCounted(_) => "not_counted",
             Self::Unchecked(_) => "unchecked",
         }
@@ -44,6 +47,7 @@ impl Outcome {
     pub fn why(&self) -> Option<String> {
         match self {
             Self::Good | Self::Bad | Self::NoKey => None,
+            Self::Distrusted => Some("you called the certificate bad".to_owned()),
             Self::NotCounted(why) => Some(why.to_string()),
             Self::Unchecked(why) => Some(why.clone()),
         }

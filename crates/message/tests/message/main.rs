@@ -11,3 +11,5 @@ mod reading;
 mod roundtrip;
 mod tampering;
 mod vectors;
+mod versions;
+mod wrapping;

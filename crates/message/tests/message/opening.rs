@@ -10,7 +10,7 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{self};
 use talaria_message::policy;
 use talaria_message::{
-    DecryptOptions, EncryptOptions, MessageError, OpenedBy, Opener, Profile, ReadLimits,
+    Cost, DecryptOptions, EncryptOptions, MessageError, OpenedBy, Opener, Profile, ReadLimits,
     Recipients, Release, Secrets, decrypt, encrypt,
 };
 
@@ -66,7 +66,7 @@ fn open(
 }
 
 fn is_too_dear(error: &MessageError) -> bool {
-    matches!(error, MessageError::TooLarge { what, .. } if what.contains("Argon2"))
+    matches!(error, MessageError::OverLimit { what: Cost::Argon2, .. })
 }
 
 /// One packet with 16 passes over 2 GiB took 32 CPU seconds, sixteen with 255 two hours. gpg 2.2 has no

@@ -1,10 +1,12 @@
 //! The initiator: answers the requests of the acceptor.
 
+use std::time::Duration;
+
 use fastrand::Rng;
 
 use super::{
-    Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, missing,
-    set_bytes_max,
+    COMPARISON_COST, DIGEST_COST, Ending, Exchange, ExchangeError, FULL_BELOW, Found, MESSAGE_COST,
+    Outbox, REQUESTS_MAX, missing, set_bytes_max,
 };
 use crate::digest::Digest;
 use crate::field::{POINTS, Values, Zp};
@@ -48,6 +50,7 @@ impl Answer {
         let answer = if let Some((wanted, offered)) = self.compare(prefix, len, values, ours, tree)
         {
             self.found.learn(&wanted, prefix, tree);
+            self.found.offer(offered.len());
             GossipMessage::Elements(offered)
         } else if ours.is_leaf() || ours.len() < FULL_BELOW {
             self.invited += 1;
@@ -68,6 +71,7 @@ impl Answer {
     ) -> Exchange {
         theirs.sort_unstable();
         let offered = missing(tree.at(prefix), &theirs, REPLY_DIGESTS_MAX);
+        self.found.offer(offered.len());
         self.found.learn(&theirs, prefix, tree);
         self.reply(&GossipMessage::Elements(offered), out)
     }
@@ -83,11 +87,13 @@ impl Answer {
             return Err(ExchangeError::Unexpected { found, due });
         };
         self.invited = invited;
+        self.found.cost += MESSAGE_COST;
         self.found.learn(digests, Prefix::ROOT, tree);
         Ok(Exchange::Answer(self))
     }
 
-    pub(super) fn flush(self, out: &mut Outbox) -> Exchange {
+    pub(super) fn flush(mut self, out: &mut Outbox) -> Exchange {
+        self.found.cost += MESSAGE_COST;
         out.flush();
         Exchange::Answer(self)
     }
@@ -106,6 +112,10 @@ impl Answer {
         self.found
     }
 
+    pub(super) fn cost(&self) -> Duration {
+        self.found.cost
+    }
+
     /// The digests that only the peer has and those that only we have. `None` if the values are too few to
     /// find them, or the result contradicts our tree.
     fn compare(
@@ -116,10 +126,14 @@ impl Answer {
         ours: Subtree<'_>,
         tree: &PrefixTree,
     ) -> Option<(Vec<Digest>, Vec<Digest>)> {
+        let local = ours.values();
         let surplus = i64::from(len) - i64::try_from(ours.len()).ok()?;
+        if surplus != 0 || *values != local {
+            self.found.cost += COMPARISON_COST;
+        }
         let mut random = || self.random.u128(..);
         let Difference { remote_only, local_only } =
-            reconcile(&POINTS, values, &ours.values(), surplus, &mut random)?;
+            reconcile(&POINTS, values, &local, surplus, &mut random)?;
         let digests = |elements: Vec<_>, ours: bool| -> Option<Vec<Digest>> {
             let digests: Vec<_> = elements.into_iter().map(Zp::digest).collect::<Option<_>>()?;
             let fits = |d: &Digest| prefix.contains(d) && tree.contains(d) == ours;
@@ -132,6 +146,10 @@ impl Answer {
         if let GossipMessage::Elements(digests) | GossipMessage::FullElements(digests) = answer {
             self.sent += digests.len();
         }
+        if let GossipMessage::FullElements(digests) = answer {
+            self.found.cost += DIGEST_COST * u32::try_from(digests.len()).unwrap_or(u32::MAX);
+        }
+        self.found.cost += MESSAGE_COST;
         out.push(answer);
         self.found.requests += 1;
         if self.found.requests >= REQUESTS_MAX || self.sent > SENT_DIGESTS_MAX {

@@ -1,13 +1,14 @@
 //! The acceptor: walks its tree and asks.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use fastrand::Rng;
 
 use super::answer::REPLY_DIGESTS_MAX;
 use super::{
-    Ending, Exchange, ExchangeError, FULL_BELOW, Found, Outbox, REQUESTS_MAX, SMALL_BYTES_MAX,
-    missing, set_bytes_max,
+    Ending, Exchange, ExchangeError, FULL_BELOW, Found, MESSAGE_COST, Outbox, REQUESTS_MAX,
+    SMALL_BYTES_MAX, missing, set_bytes_max,
 };
 use crate::digest::Digest;
 use crate::message::GossipMessage;
@@ -77,6 +78,7 @@ impl Ask {
         let asked = self.answered_by_values("set of all digests")?;
         theirs.sort_unstable();
         let ours = missing(tree.at(asked.prefix), &theirs, REPLY_DIGESTS_MAX);
+        self.found.offer(ours.len());
         out.push(&GossipMessage::Elements(ours));
         self.found.learn(&theirs, asked.prefix, tree);
         Ok(self.ask(tree, out))
@@ -124,10 +126,16 @@ impl Ask {
         self.found
     }
 
+    pub(super) fn cost(&self) -> Duration {
+        self.found.cost
+    }
+
     /// The request that this is the answer to.
     fn answered(&mut self, found: &'static str) -> Result<Asked, ExchangeError> {
         let due = self.due();
         let asked = self.outstanding.pop_front();
+        // With the request that follows.
+        self.found.cost += 2 * MESSAGE_COST;
         self.flushed = self.flushed.saturating_sub(1);
         asked.ok_or(ExchangeError::Unexpected { found, due })
     }

@@ -1,6 +1,7 @@
 //! The handshake: both send a configuration, then a verdict on the other's.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -122,6 +123,8 @@ impl Greet {
             wanted_max: self.settings.wanted_max,
             cut: false,
             requests: 0,
+            offered: 0,
+            cost: Duration::ZERO,
             peer_http_port: theirs.http_port,
             peer_version: theirs.version,
         };

@@ -1,6 +1,7 @@
 //! Both roles with each other, and each with a model peer with other thresholds.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::peers::digest::digest;
 use crate::peers::{Failure, Side};
@@ -392,6 +393,33 @@ fn a_lying_peer_gains_nothing() {
         asked += 10;
     }
     assert!(asked <= 1010, "{asked}");
+}
+
+#[test]
+fn the_cost_counts_each_comparison_and_is_small_for_each_difference() {
+    let (small, large) = (tree_of(20_000), tree_of(30_000));
+    for (acceptors, initiators) in [(&small, &large), (&large, &small)] {
+        let (acceptor, initiator) = compare(acceptors, initiators, 4096);
+        let found = [&acceptor, &initiator].map(|of| of.wanted.len() + of.offered);
+        assert_eq!(found.into_iter().max(), Some(10_000));
+        for outcome in [acceptor, initiator] {
+            assert!(outcome.cost < Duration::from_secs(1), "{:?}", outcome.cost);
+        }
+    }
+    let (acceptor, initiator) = compare(&small, &small, 4096);
+    assert!(acceptor.cost + initiator.cost < Duration::from_micros(20));
+
+    // The same five differences again and again.
+    let more = PrefixTree::build((0..20_005).map(digest));
+    let hello = [GossipMessage::Config(config()), GossipMessage::Passed];
+    let mut side = Side::new(ExchangeRole::Initiator, settings(), 1);
+    side.receive(&encoded(&hello), &small).unwrap();
+    let values = Box::new(more.at(Prefix::ROOT).values());
+    let poly = GossipMessage::Poly { prefix: Prefix::ROOT, len: 20_005, values };
+    side.receive(&encoded(&vec![poly; 100]), &small).unwrap();
+    let outcome = side.outcome().unwrap();
+    assert_eq!(outcome.wanted.len(), 5);
+    assert!(outcome.cost >= Duration::from_millis(10), "{:?}", outcome.cost);
 }
 
 /// A model peer with other thresholds and without a tree.

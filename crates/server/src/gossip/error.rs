@@ -1,5 +1,7 @@
 //! Why an exchange with a peer came to nothing.
 
+use std::time::Duration;
+
 use talaria_recon::ExchangeError;
 
 use super::exchange::ExchangeFailure;
@@ -17,6 +19,9 @@ pub(crate) enum GossipError {
     LargeReply { url: String, max: usize },
     #[error("the answers of {url} in one exchange have more than {max} bytes")]
     ManyOctets { url: String, max: usize },
+    /// It has taken its share of CPU time, and nothing came of it.
+    #[error("comparing with the peer took {} ms of CPU time and found nothing that it delivers", cost.as_millis())]
+    Fruitless { cost: Duration },
     #[error("verifying the certificates of {url} takes too much CPU time for one exchange")]
     TooCostly { url: String },
     #[error("{0}")]

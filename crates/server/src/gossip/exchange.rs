@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use talaria_cert::View;
 use talaria_recon::{
@@ -13,12 +14,21 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::lane::Lane;
+use super::peers::name;
 use crate::answer::Refusal;
 use crate::config::Config;
 use crate::engine::{Engine, Peer};
+use crate::turns::TurnError;
 
 /// The time limit of an exchange, as a multiple of that for one answer.
 const ANSWERS: u32 = 20;
+
+/// Octets that are read at a time.
+const READ_BYTES: usize = 16 << 10;
+
+/// The time for which an exchange computes before it is the turn of another peer.
+const TURN: Duration = Duration::from_millis(2);
 
 /// Why an exchange failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +49,30 @@ pub(crate) enum ExchangeFailure {
     View(Refusal),
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
+    #[error("the difference was not computed")]
+    Turn(TurnError),
+}
+
+impl From<TurnError> for ExchangeFailure {
+    fn from(error: TurnError) -> Self {
+        Self::Turn(error)
+    }
+}
+
+/// The differences that an exchange found.
+#[derive(Debug)]
+pub(crate) struct Compared {
+    pub(crate) outcome: ExchangeOutcome,
+    /// Whether it ended because the peer has taken its share of CPU time. The next exchange continues.
+    pub(crate) is_spent: bool,
+}
+
+/// Everything that exchanges share.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) config: &'a Config,
+    pub(super) lane: &'a Lane,
 }
 
 /// The configuration that a peer announces.
@@ -74,10 +108,9 @@ fn settings(config: &Config, peer: &Peer) -> Settings {
     }
 }
 
-/// A connection and the bytes read from it.
+/// A connection to a peer.
 struct Wire {
     stream: TcpStream,
-    decoder: Decoder,
     patience: Duration,
 }
 
@@ -85,30 +118,28 @@ impl Wire {
     fn new(stream: TcpStream, config: &Config) -> Self {
         let _ = stream.set_nodelay(true);
         let patience = Duration::from_secs(config.gossip.timeout_s);
-        Self { stream, decoder: Decoder::new(), patience }
+        Self { stream, patience }
     }
 
-    /// The next message, `None` at the end. Only one that may come in the state of the exchange is read whole; the first
-    /// one of a connection, for which there is none, is short.
-    async fn next(
-        &mut self,
-        exchange: Option<&Exchange>,
-    ) -> Result<Option<GossipMessage>, ExchangeFailure> {
-        let mut buffer = vec![0; 16 << 10];
+    /// The first message of a connection, which is short.
+    async fn first(&mut self, decoder: &mut Decoder) -> Result<GossipMessage, ExchangeFailure> {
         loop {
-            if let (Some(exchange), Some(frame)) = (exchange, self.decoder.announced()) {
-                exchange.admit(frame)?;
+            if let Some(message) = decoder.next_message()? {
+                return Ok(message);
             }
-            if let Some(message) = self.decoder.next_message()? {
-                return Ok(Some(message));
+            if !self.read(decoder).await? {
+                return Err(ExchangeFailure::Closed);
             }
-            let read = timeout(self.patience, self.stream.read(&mut buffer)).await;
-            let n = read.map_err(|_| ExchangeFailure::Timeout)??;
-            if n == 0 {
-                return Ok(None);
-            }
-            self.decoder.feed(&buffer[..n]);
         }
+    }
+
+    /// Reads some octets. Returns `false` at the end.
+    async fn read(&mut self, decoder: &mut Decoder) -> Result<bool, ExchangeFailure> {
+        let mut buffer = vec![0; READ_BYTES];
+        let read = timeout(self.patience, self.stream.read(&mut buffer)).await;
+        let n = read.map_err(|_| ExchangeFailure::Timeout)??;
+        decoder.feed(&buffer[..n]);
+        Ok(n > 0)
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExchangeFailure> {
@@ -121,18 +152,16 @@ impl Wire {
 }
 
 /// Begins an exchange with a peer.
-pub(crate) async fn connect(
-    engine: &Engine,
-    config: &Config,
+pub(super) async fn connect(
+    table: Table<'_>,
     peer: &Peer,
-) -> Result<(SocketAddr, ExchangeOutcome), ExchangeFailure> {
-    keep_view(engine, peer.view).await?;
+) -> Result<(SocketAddr, Compared), ExchangeFailure> {
+    let config = table.config;
+    keep_view(table.engine, peer.view).await?;
     let wire = open(config, peer).await?;
     let address = wire.stream.peer_addr()?;
-    let settings = settings(config, peer);
-    let outcome =
-        bounded(config, talk(engine, wire, ExchangeRole::Initiator, peer.view, settings, None));
-    Ok((address, outcome.await?))
+    let begun = Comparison::start(ExchangeRole::Initiator, settings(config, peer))?;
+    Ok((address, bounded(config, talk(table, wire, begun, peer)).await?))
 }
 
 async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
@@ -145,14 +174,14 @@ async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
 
 /// Takes an exchange that one of `peers` has begun. All of them are at the same address; the filters that
 /// the peer announces tell them apart.
-pub(crate) async fn accept(
-    engine: &Engine,
-    config: &Config,
+pub(super) async fn accept(
+    table: Table<'_>,
     stream: TcpStream,
     peers: &[Peer],
-) -> Result<(Peer, ExchangeOutcome), (Peer, ExchangeFailure)> {
-    let mut wire = Wire::new(stream, config);
-    let first = bounded(config, async { wire.next(None).await?.ok_or(ExchangeFailure::Closed) });
+) -> Result<(Peer, Compared), (Peer, ExchangeFailure)> {
+    let config = table.config;
+    let (mut wire, mut decoder) = (Wire::new(stream, config), Decoder::new());
+    let first = bounded(config, wire.first(&mut decoder));
     let first = first.await.map_err(|error| (peers[0].clone(), error))?;
     let fits = |peer: &&Peer| match &first {
         GossipMessage::Config(theirs) => same_names(&theirs.filters, filters(config, peer)),
@@ -160,13 +189,13 @@ pub(crate) async fn accept(
     };
     let peer = peers.iter().find(fits).unwrap_or(&peers[0]).clone();
     let talked = async {
-        keep_view(engine, peer.view).await?;
-        let settings = settings(config, &peer);
-        let talk = talk(engine, wire, ExchangeRole::Acceptor, peer.view, settings, Some(first));
-        bounded(config, talk).await
+        keep_view(table.engine, peer.view).await?;
+        let begun = Comparison::start(ExchangeRole::Acceptor, settings(config, &peer))?;
+        let begun = Comparison { decoder, first: Some(first), ..begun };
+        bounded(config, talk(table, wire, begun, &peer)).await
     };
     match talked.await {
-        Ok(outcome) => Ok((peer, outcome)),
+        Ok(compared) => Ok((peer, compared)),
         Err(error) => Err((peer, error)),
     }
 }
@@ -189,42 +218,87 @@ async fn bounded<T>(
     timeout(patience, work).await.unwrap_or(Err(ExchangeFailure::Timeout))
 }
 
-/// Runs an exchange until it is done. `first` has the bytes read before.
-async fn talk(
-    engine: &Engine,
-    mut wire: Wire,
-    role: ExchangeRole,
-    view: View,
-    settings: Settings,
-    mut first: Option<GossipMessage>,
-) -> Result<ExchangeOutcome, ExchangeFailure> {
-    let mut out = Outbox::new();
-    // The peer must not guess it: it decides how long a difference that the peer chooses is searched for.
-    let mut exchange = Exchange::start(role, settings, getrandom::u64()?, &mut out);
-    loop {
-        wire.write(&out.take_due()).await?;
-        if let Exchange::Done(outcome) = exchange {
-            return Ok(outcome);
-        }
-        let message = match first.take() {
-            Some(message) => Some(message),
-            None => wire.next(Some(&exchange)).await?,
-        };
-        let Some(message) = message else {
-            return exchange.into_outcome().ok_or(ExchangeFailure::Closed);
-        };
-        let stepped = engine.with_tree(view, |tree| exchange.step(message, tree, &mut out));
-        let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
-            found: "peer of this view",
-            due: "peer of another view",
-        }));
-        match stepped {
-            Ok(next) => exchange = next,
-            Err(error) => {
-                // The peer is told, if it still listens.
-                let _ = wire.write(&out.take_due()).await;
-                return Err(error.into());
+/// The state of an exchange, the octets that have arrived, and those to be sent.
+struct Comparison {
+    /// `None` behind a failure.
+    exchange: Option<Exchange>,
+    decoder: Decoder,
+    /// A message that was read before.
+    first: Option<GossipMessage>,
+    out: Outbox,
+    /// The CPU time until now.
+    cost: Duration,
+}
+
+impl Comparison {
+    fn start(role: ExchangeRole, settings: Settings) -> Result<Self, ExchangeFailure> {
+        let mut out = Outbox::new();
+        // The peer must not guess it: it decides how long a difference that the peer chooses is searched for.
+        let exchange = Exchange::start(role, settings, getrandom::u64()?, &mut out);
+        let (decoder, cost) = (Decoder::new(), Duration::ZERO);
+        Ok(Self { exchange: Some(exchange), decoder, first: None, out, cost })
+    }
+
+    /// Takes messages that have arrived, for the time of a turn. Returns whether it needs further octets.
+    fn advance(&mut self, engine: &Engine, view: View) -> Result<bool, ExchangeFailure> {
+        let end = Instant::now() + TURN;
+        while let Some(exchange) = self.exchange.take() {
+            self.cost = exchange.cost();
+            if matches!(exchange, Exchange::Done(_)) || Instant::now() >= end {
+                self.exchange = Some(exchange);
+                break;
             }
+            let mut message = self.first.take();
+            if message.is_none() {
+                // Only a message that may come in this state is read whole.
+                if let Some(frame) = self.decoder.announced() {
+                    exchange.admit(frame)?;
+                }
+                message = self.decoder.next_message()?;
+            }
+            let Some(message) = message else {
+                self.exchange = Some(exchange);
+                return Ok(true);
+            };
+            let out = &mut self.out;
+            let stepped = engine.with_tree(view, |tree| exchange.step(message, tree, out));
+            let stepped = stepped.unwrap_or(Err(ExchangeError::Unexpected {
+                found: "peer of this view",
+                due: "peer of another view",
+            }));
+            self.exchange = Some(stepped?);
+        }
+        Ok(false)
+    }
+}
+
+/// Runs an exchange until it is done, or the peer has taken its share of CPU time.
+async fn talk(
+    table: Table<'_>,
+    mut wire: Wire,
+    mut comparison: Comparison,
+    peer: &Peer,
+) -> Result<Compared, ExchangeFailure> {
+    let (name, view): (Arc<str>, _) = (name(peer).into(), peer.view);
+    wire.write(&comparison.out.take_due()).await?;
+    loop {
+        let (engine, before) = (table.engine.clone(), comparison.cost);
+        let turn = move || {
+            let advanced = comparison.advance(&engine, view);
+            (comparison, advanced)
+        };
+        let advanced;
+        (comparison, advanced) = table.lane.run(&name, turn).await?;
+        let is_left = table.lane.charge(&name, comparison.cost.saturating_sub(before));
+        // The peer is told of an error, too, if it still listens.
+        let written = wire.write(&comparison.out.take_due()).await;
+        let needs_more = advanced?;
+        written?;
+        let is_done = matches!(comparison.exchange, Some(Exchange::Done(_)));
+        if is_done || !is_left || needs_more && !wire.read(&mut comparison.decoder).await? {
+            let outcome = comparison.exchange.and_then(Exchange::into_outcome);
+            let outcome = outcome.ok_or(ExchangeFailure::Closed)?;
+            return Ok(Compared { outcome, is_spent: !is_done && !is_left });
         }
     }
 }
@@ -235,18 +309,17 @@ pub(crate) async fn greet(config: &Config, peer: &Peer) -> Result<Greeting, Exch
     let mut out = Outbox::new();
     let _exchange = Exchange::start(ExchangeRole::Initiator, settings(config, peer), 0, &mut out);
     wire.write(&out.take_due()).await?;
-    match bounded(config, wire.next(None)).await? {
-        Some(GossipMessage::Config(theirs)) => Ok(Greeting {
+    match bounded(config, wire.first(&mut Decoder::new())).await? {
+        GossipMessage::Config(theirs) => Ok(Greeting {
             version: theirs.version,
             http_port: theirs.http_port,
             filters: theirs.filters,
             bit_quantum: theirs.bit_quantum,
             m_bar: theirs.m_bar,
         }),
-        Some(other) => {
+        other => {
             Err(ExchangeError::Unexpected { found: other.name(), due: "a configuration" }.into())
         }
-        None => Err(ExchangeFailure::Closed),
     }
 }
 

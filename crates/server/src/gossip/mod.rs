@@ -6,6 +6,7 @@
 mod error;
 mod exchange;
 mod fetch;
+mod lane;
 mod node;
 pub(crate) mod peers;
 mod turns;

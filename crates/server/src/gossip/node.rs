@@ -1,25 +1,27 @@
 //! Exchanges with peers: those that they begin, and those that this server begins.
 
 use std::collections::HashMap;
+use std::io;
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use talaria_recon::{ExchangeError, ExchangeOutcome};
+use talaria_recon::ExchangeError;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::error::GossipError;
-use super::exchange::{self, ExchangeFailure};
+use super::exchange::{self, Compared, ExchangeFailure, Table};
 use super::fetch::{Fetched, Fetcher};
+use super::lane::Lane;
 use super::peers::{Peers, name};
 use super::turns::GossipTurns;
 use crate::budget::Budget;
 use crate::clock;
-use crate::config::Settings;
+use crate::config::{Config, Settings};
 use crate::engine::{Engine, Peer};
 use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
@@ -54,6 +56,7 @@ pub(crate) struct Gossip {
     peers: Arc<Peers>,
     tally: Arc<Tally>,
     turns: Arc<GossipTurns>,
+    lane: Lane,
     fetcher: Fetcher,
     complaints: Complaints,
 }
@@ -66,7 +69,7 @@ impl Gossip {
         metrics: Arc<Metrics>,
         peers: Arc<Peers>,
         tally: Arc<Tally>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let turns = Arc::new(GossipTurns::default());
         let fetcher = Fetcher {
             settings: Arc::clone(&settings),
@@ -76,8 +79,8 @@ impl Gossip {
             turns: Arc::clone(&turns),
             memory: Budget::default(),
         };
-        let complaints = Complaints::default();
-        Self { settings, engine, metrics, peers, tally, turns, fetcher, complaints }
+        let (lane, complaints) = (Lane::start()?, Complaints::default());
+        Ok(Self { settings, engine, metrics, peers, tally, turns, lane, fetcher, complaints })
     }
 
     /// Takes exchanges that peers begin.
@@ -121,9 +124,12 @@ impl Gossip {
         // Like SKS, a server that is busy closes the connection, and the peer comes again.
         let max = config.gossip.exchanges;
         let Some(_turn) = self.turns.accept(address.ip(), max) else { return };
+        if !peers.iter().any(|peer| self.lane.may_begin(&name(peer))) {
+            return;
+        }
         let started = Instant::now();
-        match exchange::accept(&self.engine, &config, stream, peers).await {
-            Ok((peer, outcome)) => self.finish(&peer, address, outcome, started).await,
+        match exchange::accept(self.table(&config), stream, peers).await {
+            Ok((peer, compared)) => self.finish(&peer, address, compared, started).await,
             Err((peer, error)) => self.failed(&peer, &error.into()),
         }
     }
@@ -169,8 +175,15 @@ impl Gossip {
         }
     }
 
-    /// Whether the pause of a failing peer is over.
+    fn table<'a>(&'a self, config: &'a Config) -> Table<'a> {
+        Table { engine: &self.engine, config, lane: &self.lane }
+    }
+
+    /// Whether the pause of a failing peer is over, and it has CPU time for an exchange.
     fn is_due(&self, peer: &Peer) -> bool {
+        if !self.lane.may_begin(&name(peer)) {
+            return false;
+        }
         let status = self.peers.status(&name(peer));
         let Some(status) = status.filter(|status| status.failing > 0) else { return true };
         let interval = Duration::from_secs_f64(self.settings.load().gossip.interval_s);
@@ -182,18 +195,12 @@ impl Gossip {
     pub(crate) async fn with(&self, peer: &Peer) -> Result<Exchanged, GossipError> {
         let started = Instant::now();
         let config = self.settings.load_full();
-        let (address, outcome) = exchange::connect(&self.engine, &config, peer).await?;
-        self.complete(peer, address, outcome, started).await
+        let (address, compared) = exchange::connect(self.table(&config), peer).await?;
+        self.complete(peer, address, compared, started).await
     }
 
-    async fn finish(
-        &self,
-        peer: &Peer,
-        address: SocketAddr,
-        outcome: ExchangeOutcome,
-        started: Instant,
-    ) {
-        if let Err(error) = self.complete(peer, address, outcome, started).await {
+    async fn finish(&self, peer: &Peer, address: SocketAddr, compared: Compared, started: Instant) {
+        if let Err(error) = self.complete(peer, address, compared, started).await {
             self.failed(peer, &error);
         }
     }
@@ -203,13 +210,18 @@ impl Gossip {
         &self,
         peer: &Peer,
         address: SocketAddr,
-        outcome: ExchangeOutcome,
+        compared: Compared,
         started: Instant,
     ) -> Result<Exchanged, GossipError> {
+        let Compared { outcome, is_spent } = compared;
         let port = peer.http_port.unwrap_or(outcome.peer_http_port);
         let http = SocketAddr::new(address.ip(), port);
         let wanted = outcome.wanted.len();
         let (fetched, given_up, failure) = self.fetcher.all(peer, http, outcome.wanted).await?;
+        self.lane.give_back(&name(peer).into(), fetched.new + fetched.updated);
+        let is_fruitless = is_spent && fetched.certs == 0 && outcome.offered == 0;
+        let failure =
+            failure.or(is_fruitless.then_some(GossipError::Fruitless { cost: outcome.cost }));
         let seconds = started.elapsed().as_secs_f64();
         self.peers.note(&name(peer), |status| {
             status.view = peer.view.name().into();

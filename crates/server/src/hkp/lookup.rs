@@ -16,6 +16,7 @@ use crate::config::{Config, Policy, Settings};
 use crate::engine::{Digested, Engine, Page, Reading, Row};
 use crate::gate::Gate;
 use crate::limiter::Class;
+use crate::memory::{Account, Memory, holding};
 use crate::page::{self, Pages, Visit};
 use crate::request::{Parameters, Request};
 use crate::search::{self, Found, Search};
@@ -81,6 +82,7 @@ pub(crate) struct Lookups {
     pub(crate) engine: Engine,
     pub(crate) pages: Arc<Pages>,
     pub(crate) statistics: Arc<Statistics>,
+    pub(crate) memory: Arc<Memory>,
 }
 
 impl Lookups {
@@ -113,16 +115,17 @@ impl Lookups {
             let digest = digest(text).ok_or_else(|| {
                 Refusal::BadRequest("hget needs a digest of 32 hexadecimal digits".into())
             })?;
-            return self
-                .engine
-                .read(async move |store: &mut Reading| hash_get(store, digest, &config).await)
-                .await;
+            let account = self.memory.account(&config, request);
+            let get =
+                async move |store: &mut Reading| hash_get(store, digest, &config, &account).await;
+            return self.engine.read(get).await;
         }
         let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
         let machine = machine || !request.wants_page();
         let form = Form { op, json: query.option("json"), machine };
         let network = config.rates.limited(request);
-        let ask = Ask { config, form, text: text.to_owned() };
+        let account = self.memory.account(&config, request);
+        let ask = Ask { config, account, form, text: text.to_owned() };
         let mut store = self.engine.reading().await?;
         if ask.form.op == Op::Get
             && ask.form.machine
@@ -181,6 +184,7 @@ impl Form {
 /// A search whose certificates are given out.
 struct Ask {
     config: Arc<Config>,
+    account: Account,
     form: Form,
     text: String,
 }
@@ -246,13 +250,12 @@ impl Ask {
         store: &mut Reading,
         rows: Vec<Row>,
     ) -> Result<Answer, Refusal> {
-        if rows.len() > 1 {
-            let (all, largest) = search::lengths(store, &rows).await?;
-            if all > search::WHOLE_BYTES {
-                return armored_pieces(engine, &rows, largest, &self.config).await;
-            }
+        let (all, largest) = search::lengths(store, &rows).await?;
+        if rows.len() > 1 && all > search::WHOLE_BYTES {
+            return armored_pieces(engine, &rows, largest, self).await;
         }
-        Ok(armored(&self.found(store, &rows).await?))
+        let room = self.account.for_certs(all)?;
+        Ok(holding(armored(&self.found(store, &rows).await?), room))
     }
 
     /// The certificates as they are given out, at least one.
@@ -268,10 +271,12 @@ async fn armored_pieces(
     engine: &Engine,
     rows: &[Row],
     largest: u64,
-    config: &Arc<Config>,
+    ask: &Ask,
 ) -> Result<Answer, Refusal> {
     let mut armor = Enarmor::new();
-    let pieces = search::pieces(engine, rows, largest / 3 * 4, config, move |cert| {
+    let largest = usize::try_from(largest / 2 * 3).unwrap_or(usize::MAX);
+    let room = ask.account.for_pieces(largest)?;
+    let pieces = search::pieces(engine, rows, largest, &ask.config, move |cert| {
         let mut text = String::new();
         match cert {
             Some(cert) => armor.write(cert.as_bytes(), &mut text),
@@ -282,7 +287,7 @@ async fn armored_pieces(
     .await?;
     let answer = streamed(media::ARMORED, pieces);
     let answer = with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.asc");
-    Ok(with(answer, header::CACHE_CONTROL, "no-cache"))
+    Ok(holding(with(answer, header::CACHE_CONTROL, "no-cache"), room))
 }
 
 async fn machine_index(
@@ -307,13 +312,17 @@ async fn hash_get(
     store: &mut Reading,
     digest: [u8; 16],
     config: &Config,
+    account: &Account,
 ) -> Result<Answer, Refusal> {
     let nothing = || Refusal::NotFound("no certificate has this digest".into());
     let Digested { fingerprint, .. } =
         store.by_digests(&[digest]).await?.pop().ok_or_else(nothing)?;
     let row = store.row(fingerprint).await?.ok_or_else(nothing)?;
-    let found = search::found(store, &[row], config).await?;
-    if found.is_empty() { Err(nothing()) } else { Ok(armored(&found)) }
+    let rows = [row];
+    let (all, _) = search::lengths(store, &rows).await?;
+    let room = account.for_certs(all)?;
+    let found = search::found(store, &rows, config).await?;
+    if found.is_empty() { Err(nothing()) } else { Ok(holding(armored(&found), room)) }
 }
 
 fn digest(text: &str) -> Option<[u8; 16]> {

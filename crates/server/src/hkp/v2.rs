@@ -17,6 +17,7 @@ use crate::answer::{
 };
 use crate::config::{Config, Settings};
 use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
+use crate::memory::{Account, Memory, holding};
 use crate::request::Request;
 use crate::search::{self, Search};
 use crate::uploads::Uploads;
@@ -29,6 +30,7 @@ pub(crate) struct Version2 {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
     pub(crate) uploads: Arc<Uploads>,
+    pub(crate) memory: Arc<Memory>,
 }
 
 impl Version2 {
@@ -64,7 +66,9 @@ impl Version2 {
                 Method::GET | Method::HEAD => {
                     let (engine, config) = (self.engine.clone(), self.settings.load_full());
                     let (action, network) = (action.to_owned(), config.rates.limited(request));
-                    let read = async move || read(&engine, &config, &action, &argument).await;
+                    let account = self.memory.account(&config, request);
+                    let read =
+                        async move || read(&engine, &config, &account, &action, &argument).await;
                     self.engine.long_for(network, read).await
                 }
                 Method::PUT if action == "canonical" => Err(Refusal::Closed {
@@ -133,6 +137,7 @@ fn method(request: &Request, allow: &'static str) -> Result<Answer, Refusal> {
 async fn read(
     engine: &Engine,
     config: &Arc<Config>,
+    account: &Account,
     action: &str,
     argument: &str,
 ) -> Result<Answer, Refusal> {
@@ -159,25 +164,26 @@ async fn read(
         "canonical" => canonical(&mut store, argument).await?,
         _ => return prefix_log(&mut store, argument).await,
     };
-    if rows.len() > 1 {
-        let (all, largest) = search::lengths(&mut store, &rows).await?;
-        if all > search::WHOLE_BYTES {
-            drop(store);
-            let write = |cert: Option<&Cert>| {
-                cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
-            };
-            let pieces = search::pieces(engine, &rows, largest, config, write).await?;
-            let answer = streamed(media::BINARY, pieces);
-            let answer = with(answer, header::CACHE_CONTROL, "no-cache");
-            return Ok(marked(answer, more));
-        }
+    let (all, largest) = search::lengths(&mut store, &rows).await?;
+    if rows.len() > 1 && all > search::WHOLE_BYTES {
+        drop(store);
+        let write = |cert: Option<&Cert>| {
+            cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
+        };
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+        let room = account.for_pieces(largest)?;
+        let pieces = search::pieces(engine, &rows, largest, config, write).await?;
+        let answer = streamed(media::BINARY, pieces);
+        let answer = with(answer, header::CACHE_CONTROL, "no-cache");
+        return Ok(holding(marked(answer, more), room));
     }
+    let room = account.for_certs(all)?;
     let found = search::found(&mut store, &rows, config).await?;
     if found.is_empty() {
         return Err(nothing());
     }
     let bytes: Vec<u8> = found.iter().flat_map(Cert::as_bytes).copied().collect();
-    Ok(marked(tagged(ok(media::BINARY, bytes), &found), more))
+    Ok(holding(marked(tagged(ok(media::BINARY, bytes), &found), more), room))
 }
 
 /// A version octet and a fingerprint, with or without a slash between them.

@@ -3,6 +3,8 @@
 
 mod body;
 mod client;
+mod flight;
+mod frames;
 mod places;
 
 use std::convert::Infallible;
@@ -21,7 +23,7 @@ use futures_util::future::{AbortHandle, Abortable, Aborted};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
@@ -38,15 +40,17 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use crate::answer::{Content, Refusal, open_to_all};
 use crate::config::Settings;
 use crate::engine::Engine;
-use crate::memory::{Memory, SMALL};
+use crate::memory::{self, Memory, SMALL};
 use crate::metrics::{Metrics, count};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, while_taken};
 use crate::patient::{Activity, OpenRequest, Patient};
 use crate::request::{Request, Via};
 use crate::router::Router;
 
 use body::whole;
 use client::{client_of, is_in, v1_client, v2_client};
+use flight::Flight;
+use frames::{Frames, HTTP2_PREFACE};
 use places::Place;
 pub(crate) use places::Places;
 
@@ -55,9 +59,6 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Bytes of the header of the PROXY protocol.
 const PROXY_HEADER_BYTES: usize = 4096;
-
-/// What a client that speaks HTTP/2 sends first (RFC 9113, section 3.4).
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of the headers of a request.
 const HEADER_BYTES: usize = 16 << 10;
@@ -266,8 +267,11 @@ impl Connection {
             None => self.hear(stream, client, place).await,
             Some(acceptor) => {
                 // A connection without TLS keeps no room for the handshake.
+                let payer = self.front.settings.load().rates.payer(client, self.via);
+                let stream = Flight::new(stream, Arc::clone(&self.front.memory), payer);
                 let accepting = acceptor.accept(stream).boxed();
-                if let Ok(Ok(stream)) = tokio::time::timeout(timeout, accepting).await {
+                if let Ok(Ok(mut stream)) = tokio::time::timeout(timeout, accepting).await {
+                    stream.get_mut().0.ends();
                     self.hear(Prefixed::new(stream), client, place).boxed().await;
                 }
             }
@@ -309,7 +313,7 @@ impl Connection {
         });
         let (end, registration) = AbortHandle::new_pair();
         place.serves(activity.clone(), end);
-        let stream = TokioIo::new(Patient::new(stream, activity));
+        let stream = Patient::new(stream, activity);
         // An async block would have room for a connection twice.
         let end = move |ended: Result<hyper::Result<()>, Aborted>| {
             if let Ok(Err(error)) = ended {
@@ -318,7 +322,8 @@ impl Connection {
             drop(place);
         };
         if version == http::Version::HTTP_2 {
-            let connection = http2::Builder::new(TokioExecutor::new())
+            let stream = TokioIo::new(Frames::new(stream));
+            let connection = http2::Builder::new(Streams)
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(STREAMS)
                 .initial_stream_window_size(STREAM_WINDOW)
@@ -330,6 +335,7 @@ impl Connection {
                 .serve_connection(stream, service);
             tokio::spawn(Abortable::new(self.watcher.watch(connection), registration).map(end));
         } else {
+            let stream = TokioIo::new(stream);
             let connection = http1::Builder::new()
                 // Its timer would end idle connections as well, and start with each request.
                 .header_read_timeout(None)
@@ -339,6 +345,19 @@ impl Connection {
                 .serve_connection(stream, service);
             tokio::spawn(Abortable::new(self.watcher.watch(connection), registration).map(end));
         }
+    }
+}
+
+/// Runs each request of a connection of HTTP/2 in a task of its own.
+#[derive(Clone, Copy, Debug)]
+struct Streams;
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        tokio::spawn(while_taken(stream));
     }
 }
 
@@ -365,7 +384,7 @@ impl Asker {
             heads.map(|(name, value)| HEADER_ENTRY_BYTES + name.as_str().len() + value.len());
         let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
         let size = REQUEST_BYTES + heads.sum::<usize>() + target;
-        let room = self.front.memory.requests.take(config.http.requests_bytes, payer, size);
+        let room = self.front.memory.for_request(&config.http, payer, size);
         let mut room = match room {
             Ok(room) => room,
             Err(refusal) => return self.without_room(&refusal, open),
@@ -376,13 +395,14 @@ impl Asker {
         let answer = self.front.router.handle(request, whole).await;
         // With HTTP/2, the task of a request stays until its answer is sent.
         let held = (open, Some(room.keep(REQUEST_BYTES)));
-        let (parts, content) = answer.into_parts();
+        let (mut parts, content) = answer.into_parts();
         let bytes = match &content {
             Content::Whole(bytes) => bytes.len(),
             // The end of one piece is being sent while the next one is made.
             Content::Pieces(pieces) => 2 * pieces.largest().max(SMALL),
         };
-        let room = match self.front.memory.for_answer(&config.http, payer, bytes) {
+        let before = memory::held(&mut parts);
+        let room = match self.front.memory.for_answer(&config.http, payer, before, bytes) {
             Ok(room) => room,
             Err(refusal) => return self.without_room(&refusal, held.0),
         };
@@ -398,7 +418,6 @@ impl Asker {
 
     /// Refuses a request that there is no memory for. Without a body, the answer needs none.
     fn without_room(&self, refusal: &Refusal, open: OpenRequest) -> http::Response<Outgoing> {
-        count(&self.front.metrics.memory_refused, 1);
         let (parts, _) = open_to_all(refusal.text()).into_parts();
         let outgoing = Outgoing::whole(Bytes::new(), None, self.activity.clone(), (open, None));
         http::Response::from_parts(parts, outgoing)

@@ -255,7 +255,7 @@ fn lie(gossip: SocketAddr, messages: &[u8], repeated: Option<&[u8]>) {
 }
 
 /// The handshake of a peer.
-fn greeting() -> Vec<u8> {
+pub(crate) fn greeting() -> Vec<u8> {
     let mut bytes = Vec::new();
     GossipMessage::Config(talaria_recon::PeerConfig {
         version: "1.1.6".into(),

@@ -1,11 +1,13 @@
 //! Hostile clients, uploads and peers: they use few resources, other clients are served meanwhile, and GnuPG imports the
 //! certificates that they attack.
 
+mod answers;
 mod attacks;
 mod clients;
 mod http2;
 mod log;
 mod others;
+mod peers;
 #[path = "../server/site/mod.rs"]
 mod site;
 mod stalled;

@@ -29,7 +29,7 @@ const FROM_ONE: usize = 240;
 
 /// What a hostile client does, once it is connected.
 #[derive(Clone)]
-enum Kind {
+pub(crate) enum Kind {
     /// It sends something, reads nothing, and stays.
     Sends(Arc<Vec<u8>>),
     /// It uploads one of these certificates after the other, and waits for each answer.
@@ -45,7 +45,13 @@ const STREAMS: u32 = 16;
 const CLIENT_BUFFER: u32 = 4096;
 
 /// Is a hostile client until the end of the test. `number` is its own among those of its kind.
-async fn attack(server: SocketAddr, from: [u8; 4], kind: Kind, number: usize, begun: &AtomicUsize) {
+pub(crate) async fn attack(
+    server: SocketAddr,
+    from: [u8; 4],
+    kind: Kind,
+    number: usize,
+    begun: &AtomicUsize,
+) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(CLIENT_BUFFER).unwrap();
     socket.bind(SocketAddr::from((from, 0))).unwrap();
@@ -88,7 +94,7 @@ async fn upload(stream: &mut TcpStream, raw: &[u8]) -> Option<()> {
 }
 
 /// A connection of HTTP/2 with requests for these paths, as many as the server takes at once.
-fn reading_nothing(window: u32, paths: &[String]) -> Kind {
+pub(crate) fn reading_nothing(window: u32, paths: &[String]) -> Kind {
     let mut bytes = http2::opening(Some(window));
     for (stream, path) in (0..STREAMS).map(|n| 2 * n + 1).zip(paths.iter().cycle()) {
         bytes.extend(http2::get(stream, path));
@@ -178,7 +184,7 @@ fn with_tls(folder: &std::path::Path, cert: &Cert) -> Option<(Site, Vec<Kind>)> 
 }
 
 /// Asks for a certificate until it is enough, 300 times at least. Returns the time in which 99 of 100 requests are answered.
-fn p99_of_others(server: &Site, cert: &Cert, is_enough: impl Fn() -> bool) -> Duration {
+pub(crate) fn p99_of_others(server: &Site, cert: &Cert, is_enough: impl Fn() -> bool) -> Duration {
     let mut times = Vec::new();
     while !is_enough() || times.len() < 300 {
         let began = Instant::now();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::site::{Got, Site, agent, armored, free_port, make, user_ids, wait_for};
+use crate::site::{Got, Site, agent, armored, free_port, make, request, user_ids, wait_for};
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::MarshalInto as _;
@@ -350,6 +350,76 @@ fn requests_cannot_flood_an_address_with_mails() {
     let statuses: Vec<u16> = (0..6).map(|_| send().status).collect();
     assert_eq!(statuses, [200, 200, 200, 200, 429, 429]);
     assert_eq!(mails.mails().len(), 4);
+}
+
+/// A server that believes this machine for whom it asks.
+fn behind_proxy(mails: &MailServer) -> Site {
+    let mut config = config(mails.port);
+    config.http.proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    config.rates.exempt = Vec::new();
+    Site::start(config)
+}
+
+/// Asks for mails to all addresses of a certificate, as a client of a network.
+fn ask_from(site: &Site, network: &str, cert: &openpgp::Cert, emails: &[String]) -> Got {
+    let token = upload(site, cert)["token"].clone();
+    let body = json!({ "token": token, "addresses": emails, "locale": [] }).to_string();
+    let head = format!("content-type: application/json\r\nx-forwarded-for: {network}\r\n");
+    request(site.http, "POST", "/vks/v1/request-verify", &head, body.as_bytes())
+}
+
+fn count_pending(got: &Got) -> usize {
+    got.text().matches("\"pending\"").count()
+}
+
+#[test]
+fn many_networks_cannot_flood_a_mailbox_with_its_addresses() {
+    let mails = MailServer::start(&[]);
+    let site = behind_proxy(&mails);
+    for network in 1..=10 {
+        let emails: Vec<String> =
+            (0..20).map(|n| format!("victim+{network}.{n}@bank.example")).collect();
+        let user_ids: Vec<&str> = emails.iter().map(String::as_str).collect();
+        let got = ask_from(&site, &format!("198.51.100.{network}"), &make(&user_ids), &emails);
+        let sent = if network <= 2 { 2 } else { 0 };
+        assert_eq!((count_pending(&got), got.status == 200), (sent, sent > 0), "{}", got.text());
+    }
+    assert_eq!(mails.mails().len(), 4);
+}
+
+#[test]
+fn the_limit_of_a_domain_binds_networks_that_have_confirmed_nothing() {
+    let mails = MailServer::start(&[]);
+    let site = behind_proxy(&mails);
+    let of = |name: &str, domain: &str, count: usize| {
+        let emails: Vec<String> = (0..count).map(|n| format!("{name}{n}@{domain}")).collect();
+        let user_ids: Vec<&str> = emails.iter().map(String::as_str).collect();
+        (make(&user_ids), emails)
+    };
+    let ask = |network: &str, name: &str, domain: &str, count: usize| {
+        let (cert, emails) = of(name, domain, count);
+        count_pending(&ask_from(&site, network, &cert, &emails))
+    };
+    // Somebody in one network reads the mail of an address.
+    let known = "203.0.113.1";
+    assert_eq!(ask(known, "alice", "home.example", 1), 1);
+    let confirm = link(&mails.mails().pop().unwrap()).to_owned();
+    let head = format!("x-forwarded-for: {known}\r\n");
+    let path = &confirm[confirm.find("/vks/").unwrap()..];
+    assert_eq!(request(site.http, "POST", path, &head, b"").status, 200);
+    for network in 1..=5 {
+        let pending =
+            ask(&format!("198.51.100.{network}"), &format!("a{network}-"), "bank.example", 20);
+        assert_eq!(pending, 20);
+    }
+    assert_eq!(mails.mails().len(), 101);
+    // Mails of others wait, four of each network.
+    assert_eq!(ask("198.51.100.6", "b", "bank.example", 9), 4);
+    assert_eq!(ask("198.51.100.7", "c", "bank.example", 1), 1);
+    assert_eq!(mails.mails().len(), 101);
+    assert_eq!(ask("198.51.100.6", "b", "shop.example", 2), 2);
+    assert_eq!(ask(known, "d", "bank.example", 2), 2);
+    assert_eq!(mails.mails().len(), 105);
 }
 
 /// A certificate authority in a folder (`ca.pem`), and its certificate for this machine (`cert.pem`, `key.pem`).
@@ -889,8 +959,8 @@ fn nobody_learns_which_addresses_the_mail_server_knows() {
     let user_ids: Vec<String> = user_ids.collect();
     let user_ids: Vec<&str> = user_ids.iter().map(String::as_str).collect();
     let token = upload(&site, &make(&user_ids))["token"].clone();
-    // With those that are refused, the limit of each address is used up as with the others.
-    for status in [200, 200, 200, 200, 429] {
+    // With those that are refused, the share that the network has of each mailbox is used up as with the others.
+    for status in [200, 200, 429] {
         for email in &emails {
             let got = request_verify(&site, &token, &[email], &[]);
             assert_eq!(got.status, status, "{email}: {}", got.text());
@@ -900,24 +970,24 @@ fn nobody_learns_which_addresses_the_mail_server_knows() {
         }
     }
     let metrics = site.get("/metrics").text();
-    for line in ["talaria_mails_total 4", "talaria_mails_refused_total 12"] {
+    for line in ["talaria_mails_total 2", "talaria_mails_refused_total 6"] {
         assert!(metrics.lines().any(|l| l == line), "no {line}");
     }
     // A mail that the server does not take now has reached it, too.
-    for status in [503, 503, 503, 503, 429] {
+    for status in [503, 503, 429] {
         assert_eq!(request_verify(&site, &token, &[later], &[]).status, status);
     }
-    // The limit of the network is used up as well: 16 + 4 + 40 mails.
+    // The limit of the network is used up as well: 8 + 2 + 50 mails.
     let ask = |name: &str| {
         let (cert, emails) = with_addresses(name, 20);
         let token = upload(&site, &cert)["token"].clone();
         let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
         request_verify(&site, &token, &emails, &[])
     };
-    for name in ["unknown-a", "unknown-b"] {
-        assert_eq!(ask(name).text().matches("\"pending\"").count(), 20, "{name}");
+    for (name, sent) in [("unknown-a", 20), ("unknown-b", 20), ("c", 10)] {
+        assert_eq!(ask(name).text().matches("\"pending\"").count(), sent, "{name}");
     }
-    assert_eq!(ask("c").status, 429);
+    assert_eq!(ask("d").status, 429);
 }
 
 #[test]

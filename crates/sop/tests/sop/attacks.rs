@@ -27,6 +27,34 @@ fn unsigned_white_space_is_not_written() {
     desk.sop("verify sigs a.cert", &detached).ok();
 }
 
+/// A session key that unwraps to nothing made Sequoia panic: exit code 101.
+#[test]
+fn an_empty_wrapped_session_key_is_as_wrong_as_any_other() {
+    use talaria_message::openpgp::crypto::SessionKey;
+    use talaria_message::openpgp::packet::PKESK;
+    use talaria_message::openpgp::packet::pkesk::PKESK3;
+    use talaria_message::openpgp::serialize::MarshalInto as _;
+    let desk = Desk::new();
+    for profile in ["rfc4880", "rfc9580"] {
+        desk.party(profile, profile);
+        let cert = talaria_message::read_cert(&desk.get(&format!("{profile}.cert"))).unwrap();
+        let key = cert.keys().find(|key| key.key().pk_algo().for_encryption()).unwrap();
+        let said = |content: &[u8]| {
+            let sealed = key.key().encrypt(&SessionKey::from(content)).unwrap();
+            let packet = PKESK3::new(Some(key.key().keyid()), key.key().pk_algo(), sealed).unwrap();
+            let packet =
+                talaria_message::openpgp::Packet::from(PKESK::V3(packet)).to_vec().unwrap();
+            let message = [&packet[..], &[0xd2, 60, 1], &[7; 59]].concat();
+            let ran = desk.sop(&format!("decrypt {profile}.key"), message).fails(29);
+            assert!(ran.out.is_empty());
+            ran.err
+        };
+        let wrong = said(&[9; 40]);
+        assert_eq!(said(b""), wrong);
+        assert!(!wrong.contains("panicked"), "{wrong}");
+    }
+}
+
 #[test]
 fn a_header_that_is_not_hash_is_refused() {
     let desk = Desk::new();

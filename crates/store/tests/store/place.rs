@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
-use talaria_cert::{Cert, Verification};
+use talaria_cert::{Cert, Limits, Verification};
 use talaria_store::{
-    Access, BuildOptions, Builder, FileKind, Position, Store, StoreError, file_kind,
+    Access, BuildOptions, Builder, FileKind, FileStep, IngestOutcome, Position, Preparation,
+    SecondName, Store, StoreError, file_kind, watch_file_steps,
 };
 
 fn build_options() -> BuildOptions {
@@ -98,6 +101,145 @@ fn a_symbolic_link_to_a_store_is_followed_and_one_that_leads_nowhere_is_named() 
 
 fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {
     store.ingest(certs.to_vec(), Verification::Full, NOW.into()).map(|outcomes| outcomes.len())
+}
+
+/// Changes through a link are synced in the log of the file, which no checkpoint has emptied while a reader needs the old state.
+#[test]
+fn a_store_behind_a_symbolic_link_is_written_beside_a_reader() {
+    let all = corpus(12);
+    let folder = Folder::new();
+    drop(folder.filled(&all[..3]));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.db");
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+    for certs in all[3..].chunks(3) {
+        let reader = Store::open(&link, Access::Read).unwrap();
+        let snapshot = reader.snapshot().unwrap();
+        let before = snapshot.count().unwrap();
+        let mut store = Store::open(&link, Access::Write).unwrap();
+        assert_eq!(add(&mut store, certs).unwrap(), 3);
+        assert!(!store.copy_log().unwrap(), "the reader needs the log");
+        store.log_to_sync().sync().unwrap();
+        assert_eq!(snapshot.count().unwrap(), before);
+    }
+    assert_clean(&Store::open(&folder.path(), Access::Read).unwrap());
+    assert_eq!(Store::open(&link, Access::Read).unwrap().count().unwrap(), 12);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1, "nothing is beside the link");
+}
+
+/// Each name would have a log of its own, and one of two writers would lose its changes.
+#[test]
+fn a_store_with_two_names_is_not_opened_for_writing() {
+    let all = corpus(12);
+    let folder = Folder::new();
+    let mut store = folder.filled(&all[..3]);
+    let second = folder.folder().join("second.db");
+    fs::hard_link(folder.path(), &second).unwrap();
+    // Whoever has it open goes on, with its readers: a backup by hard links must not stop a server.
+    assert_eq!(add(&mut store, &all[3..6]).unwrap(), 3);
+    assert_eq!(Store::open(&folder.path(), Access::Read).unwrap().count().unwrap(), 6);
+    let found = store.open_files().unwrap().second_name();
+    assert_eq!(found, Some(SecondName::HardLink { names: 2 }));
+    for path in [&folder.path(), &second] {
+        for access in [Access::Write, Access::Create] {
+            let refused = Store::open(path, access).map(|_| ());
+            assert!(
+                matches!(&refused, Err(StoreError::SecondName { path: named, .. }) if named == path),
+                "{refused:?}"
+            );
+        }
+    }
+    assert!(!folder.folder().join("second.db-wal").exists());
+    drop(store);
+    fs::remove_file(&second).unwrap();
+    let mut store = Store::open(&folder.path(), Access::Write).unwrap();
+    assert_eq!(store.second_name(), None);
+    assert_eq!(add(&mut store, &all[6..]).unwrap(), 6);
+    assert_clean(&store);
+    // A copy and a moved store are stores of their own.
+    drop(store);
+    fs::copy(folder.path(), &second).unwrap();
+    let moved = folder.folder().join("moved.db");
+    fs::rename(folder.path(), &moved).unwrap();
+    for path in [second, moved] {
+        assert_eq!(Store::open(&path, Access::Write).unwrap().count().unwrap(), 12);
+    }
+}
+
+/// Syncs of logs so far, by their path.
+static SYNCS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Notes syncs. A file with this name cannot get it.
+const UNLINKED: &str = "unlinked.db";
+
+fn note_steps(step: FileStep<'_>, action: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+    match step {
+        FileStep::Sync(path) => SYNCS.lock().unwrap().push(path.to_owned()),
+        FileStep::Rename { to, .. } if to.ends_with(UNLINKED) => {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "no links"));
+        }
+        _ => {}
+    }
+    action()
+}
+
+#[test]
+fn a_store_that_cannot_get_its_name_leaves_nothing() {
+    watch_file_steps(note_steps);
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Store::open(&folder.path().join(UNLINKED), Access::Create).map(|_| ());
+    assert!(matches!(&refused, Err(StoreError::Io { action: "make", .. })), "{refused:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// Others commit before they sync. A power loss would take what was acknowledged a second time.
+#[test]
+fn unchanged_is_said_of_synced_certificates_only() {
+    watch_file_steps(note_steps);
+    let all = corpus(8);
+    let folder = Folder::new();
+    let mut server = folder.filled(&all[..2]);
+    add(&mut server, &all[2..3]).unwrap();
+    let log = fs::canonicalize(folder.path()).unwrap().with_extension("db-wal");
+    let syncs = || SYNCS.lock().unwrap().iter().filter(|path| **path == log).count();
+    let preparation = Preparation {
+        limits: Limits::default(),
+        verification: Verification::Full,
+        now: NOW.into(),
+        allowed: Duration::MAX,
+        for_others: Duration::MAX,
+    };
+    let mut command = Store::open(&folder.path(), Access::Write).unwrap();
+    for round in 0..3 {
+        let offered = vec![all[3 + round].clone()];
+        let mut intake = server.prepare(offered.clone(), &preparation).unwrap();
+        server.write_ahead(std::slice::from_mut(&mut intake), 9, NOW.into()).unwrap();
+        let before = syncs();
+        if round < 2 {
+            for _ in 0..2 {
+                let again = offered.clone();
+                let outcomes = command.ingest(again, Verification::Full, NOW.into()).unwrap();
+                assert_eq!(outcomes, [IngestOutcome::Unchanged]);
+                // The second time, nobody has written meanwhile.
+                assert_eq!(syncs(), before + 1);
+            }
+        } else {
+            // The same holds for other changes that find nothing to change.
+            command.operator_mut().unblock(&[all[0].fingerprint()]).unwrap();
+            assert_eq!(syncs(), before + 1);
+        }
+        // The first change of a connection is another case than the others.
+        add(&mut command, &all[6..]).unwrap();
+    }
+    // A log that was copied is on the disk.
+    drop((server, command));
+    let mut alone = Store::open(&folder.path(), Access::Write).unwrap();
+    let before = syncs();
+    assert_eq!(
+        alone.ingest(all, Verification::Full, NOW.into()).unwrap(),
+        [IngestOutcome::Unchanged; 8]
+    );
+    assert_eq!(syncs(), before);
 }
 
 /// A change that went to a file without a name would be gone with the process.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use talaria_cert::{Cert, Validity};
 use talaria_store::Certifications;
-use talaria_trust::flow::{self, FULL, PARTIAL};
+use talaria_trust::flow::{FULL, Flow, PARTIAL};
 
 use crate::common::Folder;
 use crate::people::{CREATED, Own, Person, Says};
@@ -138,7 +138,7 @@ fn trust_amounts_equal_those_of_sequoia() {
         let store = folder.filled(&certs);
         let id = |person: &Person| store.row(person.fingerprint()).unwrap().unwrap().id;
         let roots: Vec<_> = roots.iter().map(|&(at, amount)| (id(&people[at]), amount)).collect();
-        let mut certifications = Certifications::new(&store, NOW.into());
+        let mut flow = Flow::new(Certifications::new(&store, NOW.into()), roots);
         let expected = lines.next().expect("a line for each network");
         let mut expected = expected.split(' ').map(|amount| amount.parse::<u32>().unwrap());
         for (at, person) in people.iter().enumerate() {
@@ -154,10 +154,10 @@ fn trust_amounts_equal_those_of_sequoia() {
                     continue;
                 }
                 let target = (row.id, user_id, text.as_bytes());
-                let paths = flow::paths(&mut certifications, &roots, target).unwrap();
-                let sum: u32 = paths.iter().map(|path| u32::from(path.amount)).sum();
-                if sum != amount {
-                    different.push(format!("{number}, {text}: {sum}, not {amount}: {paths:?}"));
+                let found = flow.paths(target).unwrap();
+                let sum = found.amount();
+                if sum != amount || found.cut_off {
+                    different.push(format!("{number}, {text}: {sum}, not {amount}: {found:?}"));
                 }
                 seen[match sum {
                     0 => 0,
@@ -169,4 +169,38 @@ fn trust_amounts_equal_those_of_sequoia() {
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
     assert!(seen.iter().all(|&count| count > 300), "the networks are too much alike: {seen:?}");
+}
+
+/// Sixty people who delegate to each other: strangers at first, then within reach of a root.
+#[test]
+fn a_ring_of_sixty_costs_what_its_certifications_cost() {
+    const COUNT: u8 = 60;
+    let name = |number: u8| format!("P{number} <p{number}@example.org>");
+    let people: Vec<Person> =
+        (0..=COUNT).map(|number| Person::new(number, &[&name(number)])).collect();
+    let mut certs: Vec<Cert> = people.iter().map(Person::cert).collect();
+    let (root, ring) = people.split_first().unwrap();
+    for (at, to) in ring.iter().enumerate() {
+        for from in ring.iter().filter(|from| from.fingerprint() != to.fingerprint()) {
+            let says = from.certifies(to, 0, &Says::trusts(255, 60));
+            certs[at + 1] = certs[at + 1].union(&says);
+        }
+    }
+    for is_anchored in [false, true] {
+        if is_anchored {
+            let says = root.certifies(&ring[0], 0, &Says::trusts(255, FULL));
+            certs[1] = certs[1].union(&says);
+        }
+        let folder = Folder::new();
+        let store = folder.filled(&certs);
+        let id = |person: &Person| store.row(person.fingerprint()).unwrap().unwrap().id;
+        let roots = vec![(id(root), FULL)];
+        let mut flow = Flow::new(Certifications::new(&store, NOW.into()), roots);
+        for (number, person) in (1..=COUNT).zip(ring) {
+            let found = flow.paths((id(person), 0, name(number).as_bytes())).unwrap();
+            // From the first member, 60 flow over each certification to another one.
+            let expected = if is_anchored { u32::from(FULL) } else { 0 };
+            assert_eq!((found.amount(), found.cut_off), (expected, false), "{number}");
+        }
+    }
 }

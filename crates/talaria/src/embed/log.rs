@@ -21,7 +21,7 @@ use talaria_message::{MessageError, Recipients, Secrets, policy};
 
 use super::{SharedKey, lock, now, parse_all, secret_keys};
 use crate::Error;
-use crate::new_file::NewFile;
+use talaria_store::NewFile;
 
 /// The current time in milliseconds since 1970.
 fn now_ms() -> u64 {

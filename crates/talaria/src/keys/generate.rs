@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use talaria_cert::{Fingerprint, Verification};
 use talaria_message::{make, openpgp};
-use talaria_store::{IngestOutcome, StoreError};
+use talaria_store::{IngestOutcome, NewFile, StoreError};
 use talaria_trust::Level;
 
 use super::{
@@ -19,7 +19,6 @@ use super::{
     public, serialized,
 };
 use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
-use crate::new_file::NewFile;
 use crate::{Error, Stores};
 
 /// A new key that is not in use yet. It disappears unless [`Self::publish`] succeeds.

@@ -1,11 +1,11 @@
 //! The packets in front of encrypted data.
 
-use talaria_message::first_type;
 use talaria_message::openpgp::Packet;
 use talaria_message::openpgp::packet::{PKESK, SEIP, SKESK};
 use talaria_message::openpgp::parse::{PacketParser, PacketParserResult, Parse as _};
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::types::SymmetricAlgorithm;
+use talaria_message::{first_type, guarded};
 
 /// The parts of a message that are readable without a key.
 #[derive(Default)]
@@ -22,6 +22,10 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) fn read(start: &[u8]) -> Self {
+        guarded(|| Self::parse(start)).unwrap_or_default()
+    }
+
+    fn parse(start: &[u8]) -> Self {
         let mut head = Self { known: first_type(start).is_some_and(is_known), ..Self::default() };
         let mut cipher = None;
         let mut next = PacketParser::from_bytes(start);

@@ -29,7 +29,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let failed = CliError::StoreBackup;
-    let target = cx.path()?.clone();
+    // A symbolic link stays, and leads to the restored store.
+    let named = cx.path()?;
+    let target = if named.is_symlink() { named.canonicalize().ok() } else { None };
+    let target = target.unwrap_or_else(|| named.clone());
     check_distinct(&args.backup, &target)?;
     let replaces = target.exists();
     if replaces && !args.overwrite {

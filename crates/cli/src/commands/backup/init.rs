@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria::store::{Access, Query};
+use talaria::store::Query;
 use talaria_backup::{BackupError, EpochProfile, Heads, InitOptions, Repository, State};
 
+use super::people::entitled;
 use super::place::{open_place, place_name};
 use super::tools::{cannot_read, readers_of};
 use super::{AccessArgs, certificate};
@@ -19,7 +20,8 @@ use crate::error::CliError;
 /// the owner's key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Certificate that can read the snapshots (can be repeated) [default: the owner's]
+    /// Certificate that can read the snapshots: a fingerprint, or the address of a confirmed certificate (can be repeated)
+    /// [default: the owner's]
     #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
     /// Key of the owner [default: your only key]
@@ -57,9 +59,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     if to.is_empty() {
         readers.push(owner.clone());
     } else {
-        let stores = cx.stores(Access::Read)?;
         for query in to {
-            readers.push(stores.recipient(query, cx.policy(), cx.now)?);
+            readers.push(entitled(query, cx)?);
         }
     }
     let options =

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria::message::openpgp::Fingerprint;
+use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::store::{Access, Query};
 use talaria_backup::{Change, Role};
 
@@ -15,7 +15,7 @@ use crate::error::CliError;
 /// A certificate that gets or loses access, and the key that signs the change.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Person {
-    /// Certificate
+    /// Certificate: a fingerprint, or the address of a confirmed certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     cert: Query,
     /// Key to sign the change with [default: your only key with this role]
@@ -46,7 +46,7 @@ pub(crate) fn change(
         name = member(cert, &session, cx)?;
         (None, name.to_hex(), "removed")
     } else {
-        let found = cx.stores(Access::Read)?.recipient(cert, cx.policy(), cx.now)?;
+        let found = entitled(cert, cx)?;
         name = found.fingerprint();
         (Some(found), name.to_hex(), "added")
     };
@@ -81,7 +81,14 @@ pub(crate) fn change(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The reader or client that a query names.
+/// The certificate of somebody who gets access: named by a key, or by the address of a confirmed certificate.
+pub(super) fn entitled(query: &Query, cx: &Context) -> Result<Cert, CliError> {
+    let stores = cx.stores(Access::Read)?;
+    let name = stores.signer(query, cx.now)?.fingerprint().to_hex();
+    Ok(stores.recipient(&name.parse().map_err(talaria::Error::from)?, cx.policy(), cx.now)?)
+}
+
+/// The reader or client that a query names, by a key or by the address of a confirmed certificate.
 pub(super) fn member(
     query: &Query,
     session: &Session,
@@ -94,9 +101,9 @@ pub(super) fn member(
     if let Some(found) = members.find(|one| one.to_hex() == text) {
         return Ok(found.clone());
     }
-    let found = cx.stores(Access::Read)?.parsed(query, cx.now)?;
+    let found = cx.stores(Access::Read)?.signers(query, cx.now)?;
     let is_member = |one: &_| config.readers.contains(one) || config.clients.contains(one);
-    let mut found = found.into_iter().map(|cert| cert.fingerprint()).filter(is_member);
+    let mut found = found.into_iter().filter(is_member);
     found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
         CliError::Missing(format!(
             "{query} is not one reader or client of the repository: use a fingerprint from talaria backup key list"

@@ -33,7 +33,7 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct AddArgs {
-    /// Certificate
+    /// Certificate: a fingerprint, or the address of a confirmed certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     cert: Query,
     /// Role (can be repeated)
@@ -45,7 +45,7 @@ struct AddArgs {
 
 #[derive(Debug, clap::Args)]
 struct RemoveArgs {
-    /// Certificate
+    /// Certificate: a fingerprint, or the address of a confirmed certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     cert: Query,
     #[command(flatten)]

@@ -127,7 +127,7 @@ fn write_held<'h>(
             writeln!(out, "{}", paint.strong("In gpg-agent (used with --gpg-agent):"))?;
         }
         let mut text = Vec::new();
-        write_cert(&mut text, summary, None, &[], cx.now, paint);
+        write_cert(&mut text, summary, None, &[], &[], cx.now, paint);
         text.pop();
         out.write_all(&text)?;
         if secrets.len() < summary.subkeys.len() + 1 {

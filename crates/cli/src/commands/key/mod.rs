@@ -190,7 +190,7 @@ fn write_key_with(
         return Ok(());
     }
     let mut text = Vec::new();
-    write_cert(&mut text, &summary, None, &[], cx.now, Paint::stdout());
+    write_cert(&mut text, &summary, None, &[], &[], cx.now, Paint::stdout());
     // The blank line belongs after the text added here.
     text.pop();
     out.write_all(&text)?;

@@ -8,7 +8,7 @@ use talaria::store::{Access, Query};
 use talaria_log::{Action, Certificate, Grant, LogError, ObjectId, Operations, Pattern};
 
 use super::{SignArgs, open};
-use crate::commands::{one_certificate, parse_query};
+use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
@@ -18,11 +18,11 @@ use crate::render::printable;
 /// Allow somebody to change objects
 ///
 /// The certificate must be able to sign now: it is not expired and not revoked. Afterwards it counts until an owner revokes the
-/// grant, the key or the author: a later revocation of the certificate itself does not reach the log. Compare the fingerprint
-/// with the owner of the certificate first.
+/// grant, the key or the author: a later revocation of the certificate itself does not reach the log. Name it by its
+/// fingerprint, which you have compared with the owner; or by its address, if you have confirmed it (see `talaria certify`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Certificate of the author
+    /// Certificate of the author: a fingerprint, or the address of a confirmed certificate
     #[arg(value_name = "CERT", value_parser = parse_query)]
     cert: Query,
     /// Object that may be changed: its name, or its identity [default: all]
@@ -64,13 +64,7 @@ pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
 /// The part of a certificate in the store that a log needs, after the policy that a log asks of those who write
 /// grants.
 pub(super) fn member(query: &Query, cx: &Context) -> Result<Certificate, CliError> {
-    let stores = cx.stores(Access::Read)?;
-    let fingerprint = one_certificate(&stores, query, cx.now)?.summary.fingerprint();
-    let exact: Query = fingerprint.to_string().parse().map_err(talaria::Error::from)?;
-    let found = stores.parsed(&exact, cx.now)?.into_iter();
-    let mut found = found.filter(|cert| cert.fingerprint().to_hex() == fingerprint.to_string());
-    let missing = || CliError::from(talaria::Error::NotFound { query: query.to_string() });
-    let cert = found.next().ok_or_else(missing)?;
+    let cert = cx.stores(Access::Read)?.signer(query, cx.now)?;
     refuse_revoked(&cert, cx)?;
     Ok(Certificate::of_signer(&cert, cx.now).map_err(LogError::from)?)
 }

@@ -21,7 +21,7 @@ use crate::expiry::Expiry;
 /// ever. Other nodes get the log with `talaria log import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Certificate of a further owner (can be repeated)
+    /// Certificate of a further owner: a fingerprint, or the address of a confirmed certificate (can be repeated)
     #[arg(long, value_name = "CERT", value_parser = parse_query)]
     owner: Vec<Query>,
     /// Number of owners who must agree on a grant, a revocation or a choice

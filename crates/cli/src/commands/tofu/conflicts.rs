@@ -1,6 +1,6 @@
 //! `talaria tofu conflicts`
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use talaria::{Opened, TrustModel};
 use super::info::Times;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{day, printable, seen, word};
+use crate::render::{day, printable, seen, state, word};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
@@ -43,6 +43,8 @@ struct Claim {
     user_id: String,
     created: u32,
     validity: &'static str,
+    #[serde(skip)]
+    state: &'static str,
     signatures: Times,
     encryptions: Times,
     #[serde(skip)]
@@ -74,6 +76,7 @@ fn claim(
         user_id: user_id::text(text).into_owned(),
         created: summary.primary.created,
         validity: word(summary.validity(now)),
+        state: state(summary.validity(now)),
         seen: seen(&signatures, &encryptions),
         signatures: signatures.into(),
         encryptions: encryptions.into(),
@@ -89,6 +92,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
     let judge = args.trust.judge_by(TrustModel::Tofu, &opened.store, true, cx.now)?;
     let mut found: BTreeMap<Addressee, BTreeSet<Fingerprint>> = BTreeMap::new();
+    let mut complete: HashSet<Addressee> = HashSet::new();
     stores.visit(&[], Order::Key, cx.now, |opened, row| {
         if !judge.is_of(&opened.store) {
             return Ok(ControlFlow::Continue(()));
@@ -98,9 +102,16 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if let (UserIdContent::Text(text), Some(decision)) = (&user_id.content, judged.tofu)
                 && !decision.conflicts.is_empty()
             {
-                let certificates = found.entry(Addressee::of_user_id(text)).or_default();
+                let addressee = Addressee::of_user_id(text);
+                let certificates = found.entry(addressee.clone()).or_default();
                 certificates.insert(row.summary.fingerprint());
-                certificates.extend(decision.conflicts);
+                // If all rivals conflict with one certificate, there are no more.
+                if !complete.contains(&addressee) {
+                    certificates.extend(decision.conflicts.iter());
+                    if decision.conflicts.is_everybody() {
+                        complete.insert(addressee);
+                    }
+                }
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -122,11 +133,11 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             continue;
         }
         writeln!(out, "{}", paint.strong(printable(email)))?;
-        for Claim { fingerprint, user_id, created, validity, seen, .. } in claims {
+        for Claim { fingerprint, user_id, created, state, seen, .. } in claims {
             let name = printable(user_id.as_bytes());
             writeln!(out, "  {}", paint.handle(fingerprint))?;
             writeln!(out, "      {name}")?;
-            writeln!(out, "      {validity}, made on {}; {seen}", day(created))?;
+            writeln!(out, "      {state}, made on {}; {seen}", day(created))?;
         }
     }
     if !is_none && !cx.json {

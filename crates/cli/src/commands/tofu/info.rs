@@ -13,7 +13,7 @@ use talaria::trust_models::tofu::History;
 use super::super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{counted, day, printable};
+use crate::render::{conflicts, counted, day, is_zero, printable};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 
@@ -34,6 +34,8 @@ struct Info {
     policy: &'static str,
     trust: &'static str,
     conflicts: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    conflicts_left_out: usize,
     signatures: Times,
     encryptions: Times,
 }
@@ -87,12 +89,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             let email = talaria::cert::address::gnupg_name(text);
             let (signatures, encryptions) =
                 opened.store.tofu().history(row.summary.fingerprint(), &email)?;
+            let (conflicts, conflicts_left_out) = conflicts(&decision);
             infos.push(Info {
                 fingerprint: row.summary.fingerprint().to_string(),
                 user_id: talaria::cert::user_id::text(text).into_owned(),
                 policy: decision.policy.name(),
                 trust: judged.level.name(),
-                conflicts: decision.conflicts.iter().map(ToString::to_string).collect(),
+                conflicts,
+                conflicts_left_out,
                 signatures: signatures.into(),
                 encryptions: encryptions.into(),
             });
@@ -114,6 +118,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         for other in &info.conflicts {
             let conflict = paint.doubtful("conflict");
             writeln!(out, "  {conflict}: the same address is in {other}")?;
+        }
+        if info.conflicts_left_out > 0 {
+            let more = counted(info.conflicts_left_out, "more certificate");
+            writeln!(out, "  and in {more}: see talaria tofu conflicts")?;
         }
     }
     Ok(ExitCode::SUCCESS)

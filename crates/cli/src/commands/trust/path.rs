@@ -163,7 +163,7 @@ fn flows(store: &Store, row: &Row, now: u32) -> Result<Vec<PathJson>, talaria::s
             talaria::cert::UserIdContent::Text(text) => user_id::text(text).into_owned(),
             talaria::cert::UserIdContent::Attribute { .. } => "(user attribute)".to_owned(),
         };
-        for path in judge.paths(row, at)? {
+        for path in judge.paths(row, at)?.paths {
             let mut steps = Vec::new();
             for cert in path.edges.iter().map(|edge| edge.from).chain([row.id]) {
                 let step = store.row_by_id(cert)?;

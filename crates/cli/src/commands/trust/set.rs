@@ -13,8 +13,8 @@ use crate::render::counted;
 
 /// Set the owner trust of a certificate: how much you trust its owner to certify others
 ///
-/// Owner trust does not make the certificate itself valid: use `talaria certify` for that. Use `ultimate` for your
-/// own keys only.
+/// Owner trust does not make the certificate itself valid: use `talaria certify` for that, first. For marginal, full and
+/// ultimate, an address names a confirmed certificate only; a fingerprint names any. Use `ultimate` for your own keys only.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Certificate whose owner trust to set
@@ -43,7 +43,15 @@ enum LevelArg {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
-    let row = one_certificate(&stores, &args.query, cx.now)?;
+    let counts = matches!(args.level, LevelArg::Marginal | LevelArg::Full | LevelArg::Ultimate);
+    let fingerprint = if counts {
+        // The owner's word will count, so it must be clear who the owner is.
+        let cert = stores.signer(&args.query, cx.now)?.fingerprint().to_hex();
+        let exact = cert.parse().map_err(talaria::Error::from)?;
+        one_certificate(&stores, &exact, cx.now)?.summary.fingerprint()
+    } else {
+        one_certificate(&stores, &args.query, cx.now)?.summary.fingerprint()
+    };
     let level = match args.level {
         LevelArg::Unknown => Level::Unknown,
         LevelArg::Undefined => Level::Undefined,
@@ -53,7 +61,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         LevelArg::Ultimate => Level::Ultimate,
     };
     let store = stores.writable()?;
-    let fingerprint = row.summary.fingerprint();
     // Keep the flag of a disabled key.
     let flags =
         store.web().ownertrust(fingerprint).map_err(talaria::Error::from)?.unwrap_or(0) & 0x80;

@@ -64,6 +64,26 @@ impl Drop for Disk {
     }
 }
 
+/// A file or folder that has a second place, until this value is dropped.
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    /// `None`, with a notice, where mounting is not permitted.
+    pub(crate) fn bind(from: &Path, at: &Path) -> Option<Self> {
+        if mount(&["--bind", from.to_str().unwrap()], at) {
+            return Some(Self(at.to_owned()));
+        }
+        println!("skipped: nothing can be mounted here");
+        None
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
 fn mount(args: &[&str], at: &Path) -> bool {
     let status = Command::new("mount").args(args).arg(at).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

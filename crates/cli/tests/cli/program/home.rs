@@ -55,6 +55,7 @@ pub(crate) fn prepared(root: &Path) -> Home {
     alice.sh("talaria -q key generate --no-passphrase 'Alice <alice@example.org>'");
     alice.sh("talaria -q key add-user-id alice@example.org 'Alice <alice@old.example>'");
     alice.sh("talaria -q import friend.asc && talaria -q export -o keyring.gpg");
+    alice.sh("talaria -q certify --local bob@example.net");
     bob.sh("talaria -q import ../a/keyring.gpg");
     bob.sh("talaria -q sign -u bob@example.net ../a/letter.txt -o ../a/from-bob.sig");
     bob.sh("talaria -q encrypt -r alice@example.org -u bob@example.net ../a/letter.txt -o ../a/from-bob.pgp");

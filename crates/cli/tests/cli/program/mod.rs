@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use talaria::cert::{BATCH_BYTES, Cert, Fingerprint, Splitter, Tag};
 use talaria_bench::{CorpusProfile, Generate, certs};
 
-pub(crate) use disk::Disk;
+pub(crate) use disk::{Disk, Mount};
 pub(crate) use home::{Home, prepared};
 pub(crate) use serving::{Serving, answer, form, operator_settings};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub(crate) struct Readers {
     path: PathBuf,
     /// The files of the store that the server has opened.
     files: Arc<Mutex<Option<OpenFiles>>>,
+    /// The log has a warning that the store has a second name.
+    has_warned: Arc<AtomicBool>,
     idle: Arc<Idle>,
     certified: Arc<Certified>,
     frequencies: Arc<Frequencies>,
@@ -122,6 +124,7 @@ impl Readers {
         Self {
             path: path.to_owned(),
             files: Arc::new(Mutex::new(files)),
+            has_warned: Arc::default(),
             idle: Arc::new(Idle {
                 connections: Mutex::default(),
                 start: Instant::now(),
@@ -138,10 +141,23 @@ impl Readers {
         &self.certified
     }
 
-    /// Checks that the store has not been moved or replaced.
+    /// Checks that the store has not been moved or replaced. Warns if it has got a second name, as a backup by hard links makes
+    /// one: the server goes on, and no other program can use that name to write.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.as_ref().map_or(Ok(()), OpenFiles::check)
+        let Some(files) = files.as_ref() else { return Ok(()) };
+        files.check()?;
+        let name = files.second_name();
+        if let Some(name) = name
+            && !self.has_warned.load(Ordering::Relaxed)
+        {
+            let path = self.path.display();
+            tracing::warn!(
+                "{path} {name}: nothing can open it to write until it has one name again"
+            );
+        }
+        self.has_warned.store(name.is_some(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Tells readers that this process has written to the store.

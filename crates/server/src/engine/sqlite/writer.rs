@@ -193,7 +193,8 @@ fn run(
         let commit = u64::from(count > 0);
         let number = commits.fetch_add(commit, Ordering::Relaxed) + commit;
         let written = if count == 0 {
-            Ok(())
+            // A certificate can be unchanged because another process has added it a moment ago.
+            store.sync_what_was_read()
         } else {
             store.write_ahead(&mut intakes, BATCH_CERTS, clock::now().into())
         };
@@ -206,7 +207,7 @@ fn run(
                 for reply in replies {
                     let _ = reply.send(Err(Arc::clone(&error)));
                 }
-                if is_last(&error) {
+                if count == 0 || is_last(&error) {
                     return Err(error);
                 }
             }

@@ -1,20 +1,20 @@
 //! Files that appear when they are complete.
 //!
-//! Everything that talaria writes for a user goes through [`NewFile`]: outputs of commands, and keys. An unfinished file
+//! Everything that talaria writes for a user goes through [`NewFile`]: new stores, outputs of commands, and keys. An unfinished file
 //! has no name, so nothing is left of it if the process is killed. Where the file system has no files without
 //! names, an unfinished file has a temporary name, which starts with [`TEMPORARY`].
 
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use talaria_store::{FileStep, take_file_step};
 use tempfile::TempPath;
 
-use crate::file_steps::{WrittenFile, folder_of as folder, try_sync_folder};
+use crate::place::{folder_of, rename_to_free};
+use crate::witness::{FileStep, take};
 
 /// The start of temporary names.
 pub const TEMPORARY: &str = ".tmp";
@@ -69,7 +69,7 @@ impl NewFile {
 
     fn start(path: &Path, replaced: Option<Replaced>) -> io::Result<Self> {
         let (file, temporary) =
-            unnamed(folder(replaced.as_ref().map_or(path, |replaced| &replaced.path)))?;
+            unnamed(folder_of(replaced.as_ref().map_or(path, |replaced| &replaced.path)))?;
         Ok(Self { file, temporary, path: path.to_owned(), replaced })
     }
 
@@ -103,7 +103,7 @@ impl NewFile {
         let path = self.path.clone();
         self.name(target.as_deref())?;
         // A folder that may not be read cannot be synced; the file is complete anyway.
-        try_sync_folder(folder(target.as_deref().unwrap_or(&path)))
+        try_sync_folder(folder_of(target.as_deref().unwrap_or(&path)))
     }
 
     /// Gives the file its name; with `target`, it replaces that file.
@@ -116,7 +116,7 @@ impl NewFile {
             (None, Some(target)) => {
                 let temporary = tempfile::Builder::new()
                     .prefix(TEMPORARY)
-                    .make_in(folder(target), |name| link(&self.file, name))?;
+                    .make_in(folder_of(target), |name| link(&self.file, name))?;
                 renamed(temporary.into_temp_path(), target, Existing::Replaced)
             }
         }
@@ -125,16 +125,12 @@ impl NewFile {
 
 /// Gives a file with a temporary name its final name.
 fn renamed(temporary: TempPath, to: &Path, existing: Existing) -> io::Result<()> {
-    let from = temporary.to_path_buf();
-    let mut temporary = Some(temporary);
-    take_file_step(FileStep::Rename { from: &from, to }, || {
-        let Some(temporary) = temporary.take() else { return Ok(()) };
-        let renamed = match existing {
-            Existing::Replaced => temporary.persist(to),
-            Existing::Kept => temporary.persist_noclobber(to),
-        };
-        renamed.map_err(|error| error.error)
-    })
+    take(FileStep::Rename { from: &temporary, to }, || match existing {
+        Existing::Replaced => std::fs::rename(&temporary, to),
+        Existing::Kept => rename_to_free(&temporary, to),
+    })?;
+    // Another file can have that name by now.
+    temporary.keep().map(drop).map_err(|error| error.error)
 }
 
 /// The fate of a file that has the name already.
@@ -149,13 +145,97 @@ impl Write for NewFile {
         self.file.write(data)
     }
 
-    fn write_vectored(&mut self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    fn write_vectored(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
         self.file.write_vectored(data)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A file that was made for writing.
+#[derive(Debug)]
+pub struct WrittenFile {
+    file: File,
+    /// The path of the file, or `#INODE` in its folder.
+    path: PathBuf,
+    /// The number of octets written.
+    offset: u64,
+}
+
+impl WrittenFile {
+    /// The file with the name `path`: a new one, or an earlier one that is emptied.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be created.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::made(File::create(path)?, path.to_owned())
+    }
+
+    /// An empty file without a name in `folder`.
+    fn unnamed(file: File, folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!("#{}", file.metadata()?.ino()));
+        Self::made(file, path)
+    }
+
+    /// The empty file `file`, which has the name `path`.
+    fn made(file: File, path: PathBuf) -> io::Result<Self> {
+        take(FileStep::Create(&path), || Ok(()))?;
+        Ok(Self { file, path, offset: 0 })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes sure that the content is on disk.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn sync(&self) -> io::Result<()> {
+        take(FileStep::Sync(&self.path), || self.file.sync_all())
+    }
+
+    /// Gives the file its first name through `link`.
+    fn name(&self, name: &Path, link: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        take(FileStep::Rename { from: &self.path, to: name }, link)
+    }
+}
+
+impl Write for WrittenFile {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(data)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut written = 0;
+        take(FileStep::Write { path: &self.path, offset: self.offset, parts }, || {
+            written = self.file.write_vectored(parts)?;
+            Ok(())
+        })?;
+        self.offset += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes sure that the names in a folder are on disk, unless it may not be read, and then cannot be synced.
+///
+/// # Errors
+///
+/// Those of the sync.
+pub fn try_sync_folder(folder: &Path) -> io::Result<()> {
+    take(FileStep::SyncFolder(folder), || {
+        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
+    })
 }
 
 /// The permission bits that the user takes from new files.
