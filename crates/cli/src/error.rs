@@ -77,6 +77,9 @@ pub(crate) enum CliError {
     /// A detached signature was given without its signed file.
     #[error("the input is a detached signature, and {}", file.as_deref().map_or_else(|| "no signed file is named".into(), |file| format!("the file {file} does not exist")))]
     Detached { file: Option<String> },
+    /// A signed message is named like the signature of a file, and has other content.
+    #[error("the input is a signed message, and its content is not that of {file}")]
+    OtherContent { file: String },
     /// The user answered no to a question.
     #[error("stopped: you answered no")]
     Declined,
@@ -195,7 +198,7 @@ impl CliError {
     /// The error with the name of its input.
     pub(crate) fn of_input(self, name: Option<&std::path::Path>) -> Self {
         let about_input = match &self {
-            Self::Detached { .. } => true,
+            Self::Detached { .. } | Self::OtherContent { .. } => true,
             Self::Operation(talaria::Error::Message(error)) => !matches!(
                 error,
                 MessageError::Key { .. }
@@ -313,7 +316,11 @@ impl CliError {
             Self::Unconfirmed { .. } | Self::SecondKey { .. } => 2,
             Self::Declined => 1,
             Self::Stopped => 130,
-            Self::Config(_) | Self::Settings(_) | Self::Detached { .. } | Self::Updates(_) => 3,
+            Self::Config(_)
+            | Self::Settings(_)
+            | Self::Detached { .. }
+            | Self::OtherContent { .. }
+            | Self::Updates(_) => 3,
             Self::Serve(talaria_server::ServeError::Store(cause)) => {
                 cause.downcast_ref().map_or(5, status_of_store)
             }
@@ -469,6 +476,10 @@ impl CliError {
         let file = if name == "standard input" { "FILE" } else { &quoted };
         Some(match self {
             Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE"),
+            Self::OtherContent { file: other } => format!(
+                "Nothing is known about {other}. To write the signed content: talaria verify --output OUT {file}",
+                other = shell_word(other)
+            ),
             Self::Operation(talaria::Error::Message(error)) => match error {
                 MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
                     return hint_for(*found, file);
