@@ -254,9 +254,11 @@ impl CliError {
             Self::Ambiguous { .. }
             | Self::ManyObjects { .. }
             | Self::WhichSigner { .. }
-            | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
-                "ambiguous"
-            }
+            | Self::Operation(
+                talaria::Error::Ambiguous { .. }
+                | talaria::Error::Inexact { .. }
+                | talaria::Error::InexactUserId { .. },
+            ) => "ambiguous",
             Self::Declined | Self::Unconfirmed { .. } => "unconfirmed",
             Self::In { error, .. } => error.kind(),
             Self::Log(
@@ -288,7 +290,8 @@ impl CliError {
             | Self::SecondKey { candidates, .. }
             | Self::Operation(
                 talaria::Error::Ambiguous { candidates, .. }
-                | talaria::Error::Inexact { candidates, .. },
+                | talaria::Error::Inexact { candidates, .. }
+                | talaria::Error::InexactUserId { candidates, .. },
             ) => candidates,
             Self::In { error, .. } => error.candidates(),
             _ => &[],
@@ -363,7 +366,10 @@ impl CliError {
             },
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Absent { .. } => 1,
-                E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
+                E::Inexact { .. }
+                | E::InexactUserId { .. }
+                | E::NoUserId { .. }
+                | E::NoSubkey { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
                 | E::Keyring { .. }
@@ -603,6 +609,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
     let hint = match error {
         E::Ambiguous { .. } => "Use the fingerprint of one of them.",
         E::Inexact { .. } => "Use the fingerprint or the whole address.",
+        E::InexactUserId { .. } => "Give the whole user ID.",
         E::NoKey { .. } => {
             "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
              --gpg-agent"

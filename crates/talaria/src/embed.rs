@@ -556,7 +556,9 @@ impl From<&Error> for ErrorKind {
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
             Error::Bug => Self::Bug,
-            Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
+            Error::Ambiguous { .. } | Error::Inexact { .. } | Error::InexactUserId { .. } => {
+                Self::Ambiguous
+            }
             Error::Log(error) => Self::of_log(error),
             Error::LogUpdate { source, .. } => Self::of_log(source),
             Error::Net(error) => Self::of_net(error),
