@@ -2,11 +2,11 @@
 
 use std::io::{BufReader, Read as _};
 
+use talaria_message::openpgp;
 use talaria_message::openpgp::crypto::{SessionKey, mpi};
 use talaria_message::openpgp::packet::PKESK;
 use talaria_message::openpgp::packet::pkesk::{PKESK3, PKESK6};
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::openpgp;
 use talaria_message::{
     ArmorInput, Cipher, DecryptOptions, Message, MessageError, RangeOpener, ReadLimits,
     ReadOptions, Recognised, Release, Secrets, Spool, decrypt, detach, read_message,
@@ -78,8 +78,10 @@ pub fn wrapped(bytes: &[u8]) {
         let at = message.len() - 1 - usize::from(at) % 64;
         message[at] ^= change;
     }
-    let body = if choice & 1 == 0 { &[&[1][..], &[7; 80]] } else { &[&[2, 9, 2, 6][..], &[7; 120]] };
-    let body = body.concat();
+    let body = match choice & 1 {
+        0 => [&[1][..], &[7; 80]].concat(),
+        _ => [&[2, 9, 2, 6][..], &[7; 120]].concat(),
+    };
     message.extend([0xd2, u8::try_from(body.len()).expect("it is short")]);
     message.extend(body);
     let mut secrets = Secrets { keys: secrets(), ..Secrets::default() };

@@ -77,6 +77,9 @@ pub(crate) enum CliError {
     /// A detached signature was given without its signed file.
     #[error("the input is a detached signature, and {}", file.as_deref().map_or_else(|| "no signed file is named".into(), |file| format!("the file {file} does not exist")))]
     Detached { file: Option<String> },
+    /// A signed message is named like the signature of a file, and has other content.
+    #[error("the input is a signed message, and its content is not that of {file}")]
+    OtherContent { file: String },
     /// The user answered no to a question.
     #[error("stopped: you answered no")]
     Declined,
@@ -195,7 +198,7 @@ impl CliError {
     /// The error with the name of its input.
     pub(crate) fn of_input(self, name: Option<&std::path::Path>) -> Self {
         let about_input = match &self {
-            Self::Detached { .. } => true,
+            Self::Detached { .. } | Self::OtherContent { .. } => true,
             Self::Operation(talaria::Error::Message(error)) => !matches!(
                 error,
                 MessageError::Key { .. }
@@ -251,9 +254,11 @@ impl CliError {
             Self::Ambiguous { .. }
             | Self::ManyObjects { .. }
             | Self::WhichSigner { .. }
-            | Self::Operation(talaria::Error::Ambiguous { .. } | talaria::Error::Inexact { .. }) => {
-                "ambiguous"
-            }
+            | Self::Operation(
+                talaria::Error::Ambiguous { .. }
+                | talaria::Error::Inexact { .. }
+                | talaria::Error::InexactUserId { .. },
+            ) => "ambiguous",
             Self::Operation(
                 talaria::Error::Unconfirmed { .. } | talaria::Error::Distrusted { .. },
             ) => "refused",
@@ -289,6 +294,7 @@ impl CliError {
             | Self::Operation(
                 talaria::Error::Ambiguous { candidates, .. }
                 | talaria::Error::Inexact { candidates, .. }
+                | talaria::Error::InexactUserId { candidates, .. }
                 | talaria::Error::Unconfirmed { candidates, .. },
             ) => candidates,
             Self::In { error, .. } => error.candidates(),
@@ -317,7 +323,11 @@ impl CliError {
             Self::Unconfirmed { .. } | Self::SecondKey { .. } => 2,
             Self::Declined => 1,
             Self::Stopped => 130,
-            Self::Config(_) | Self::Settings(_) | Self::Detached { .. } | Self::Updates(_) => 3,
+            Self::Config(_)
+            | Self::Settings(_)
+            | Self::Detached { .. }
+            | Self::OtherContent { .. }
+            | Self::Updates(_) => 3,
             Self::Serve(talaria_server::ServeError::Store(cause)) => {
                 cause.downcast_ref().map_or(5, status_of_store)
             }
@@ -360,7 +370,10 @@ impl CliError {
             },
             Self::Operation(error) => match error {
                 E::NotFound { .. } | E::Absent { .. } => 1,
-                E::Inexact { .. } | E::NoUserId { .. } | E::NoSubkey { .. } => 1,
+                E::Inexact { .. }
+                | E::InexactUserId { .. }
+                | E::NoUserId { .. }
+                | E::NoSubkey { .. } => 1,
                 E::Unconfirmed { .. } | E::Distrusted { .. } => 1,
                 E::Query(_)
                 | E::Address { .. }
@@ -474,6 +487,10 @@ impl CliError {
         let file = if name == "standard input" { "FILE" } else { &quoted };
         Some(match self {
             Self::Detached { .. } => format!("Name the signed file: talaria verify {file} FILE"),
+            Self::OtherContent { file: other } => format!(
+                "Nothing is known about {other}. To write the signed content: talaria verify --output OUT {file}",
+                other = shell_word(other)
+            ),
             Self::Operation(talaria::Error::Message(error)) => match error {
                 MessageError::OtherKind { found, .. } if hint_for(*found, file).is_some() => {
                     return hint_for(*found, file);
@@ -611,6 +628,7 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
                 "To see your decisions: talaria tofu info {fingerprint}\nTo withdraw it: talaria tofu policy {fingerprint} auto"
             ));
         }
+        E::InexactUserId { .. } => "Give the whole user ID.",
         E::NoKey { .. } => {
             "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
              --gpg-agent"

@@ -60,6 +60,7 @@ mod random;
 mod range;
 mod read;
 mod revoked;
+mod same;
 mod sealer;
 mod secrets;
 mod sign;
@@ -91,6 +92,7 @@ pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };
 pub use revoked::{LookUp, Revocations, usable};
+pub use same::ContentDigest;
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};

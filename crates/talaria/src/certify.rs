@@ -64,7 +64,7 @@ enum Name {
 }
 
 /// The exact name of a user ID.
-enum Text {
+pub(crate) enum Text {
     /// The address of the user ID.
     Address(Address),
     /// The whole user ID.
@@ -72,14 +72,14 @@ enum Text {
 }
 
 impl Text {
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         if let Some(exact) = text.strip_prefix('=') {
             return Self::Whole(exact.to_owned());
         }
         text.parse().map_or_else(|_| Self::Whole(text.to_owned()), Self::Address)
     }
 
-    fn names(&self, user_id: &UserID) -> bool {
+    pub(crate) fn names(&self, user_id: &UserID) -> bool {
         match self {
             Self::Address(address) => address.is_of(user_id.value()),
             Self::Whole(text) => user_id.value() == text.as_bytes(),

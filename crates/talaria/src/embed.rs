@@ -575,9 +575,10 @@ impl From<&Error> for ErrorKind {
             | Error::NotFound { .. } => Self::NotFound,
             Error::Store(_) => Self::Store,
             Error::Bug => Self::Bug,
-            Error::Ambiguous { .. } | Error::Inexact { .. } | Error::Unconfirmed { .. } => {
-                Self::Ambiguous
-            }
+            Error::Ambiguous { .. }
+            | Error::Inexact { .. }
+            | Error::InexactUserId { .. }
+            | Error::Unconfirmed { .. } => Self::Ambiguous,
             Error::Distrusted { .. } => Self::Key,
             Error::Log(error) => Self::of_log(error),
             Error::LogUpdate { source, .. } => Self::of_log(source),

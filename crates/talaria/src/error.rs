@@ -190,6 +190,14 @@ pub enum Error {
         /// The user ID; `None` if any valid user ID would do.
         user_id: Option<String>,
     },
+    /// A text names no user ID of a certificate exactly, or more than one.
+    #[error("{query} is not the whole text of a user ID, nor the address in one alone")]
+    InexactUserId {
+        /// The text.
+        query: String,
+        /// The user IDs that have this text in them.
+        candidates: Vec<String>,
+    },
     /// A key has no subkey that matches the query.
     #[error("{name} has no subkey {query}")]
     NoSubkey {

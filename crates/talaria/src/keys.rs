@@ -34,7 +34,9 @@ use talaria_message::{
 };
 use talaria_store::{IngestOutcome, NewFile, Query, TEMPORARY};
 
-pub use change::{Added, MadeRevocation, Revocation, RevocationTarget, revocation, unlocked};
+pub use change::{
+    Added, MadeRevocation, Revocation, RevocationTarget, Subkey, revocation, unlocked,
+};
 pub use generate::NewKey;
 pub use talaria_message::make::{
     GenerateOptions, Generated, KeyAlgorithm, KeyProfile, Protection, Rank, RevocationReason,

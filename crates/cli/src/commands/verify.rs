@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::message::{
-    Acceptance, Facts, Literal, Message, MessageError, MessageKind, NotAccepted, ReadOptions,
-    SignatureReport, Unsigned, Verifier, read_signatures, verify_message,
+    Acceptance, ContentDigest, Facts, Literal, Message, MessageError, MessageKind, NotAccepted,
+    ReadLimits, ReadOptions, SignatureReport, Unsigned, Verifier, read_signatures, verify_message,
 };
 use talaria::status;
 
@@ -21,7 +21,8 @@ use crate::trust::{SignerBeliefs, TrustArgs};
 ///
 /// `talaria verify SIGNATURE FILE` verifies a detached signature, as gpg does. If SIGNATURE is named like the
 /// file (`x.sig` or `x.asc` for `x`), FILE can be left out. A signed message or a cleartext-signed text is
-/// one file; --output writes its content if the signatures are accepted.
+/// one file; --output writes its content if the signatures are accepted. If such a file is named like a signature of
+/// another file, both must have the same content.
 ///
 /// Signers' certificates are looked up in the store, and in the files of --signer-file. The exit status is 0 if at least one
 /// signature is good and none is bad, or with --signer or --signer-file, if those signers have good signatures. Otherwise it is
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
+    /// Largest accepted ratio of content size to message size
+    #[arg(long, value_name = "N", default_value_t = ReadLimits::default().expansion)]
+    max_expansion: u64,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -74,8 +78,8 @@ struct Checked {
     apart: u64,
     /// The metadata of the written content.
     literal: Option<Literal>,
-    /// The file that belongs to a detached signature by its name, when the arguments do not name the file.
-    assumed: Option<PathBuf>,
+    /// A sentence on the file that belongs to a signature by its name, when the arguments do not name the file.
+    assumed: Option<String>,
 }
 
 fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -94,7 +98,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let unfinished = target.as_ref().map(Target::unfinished).unwrap_or_default();
     let mut start = None;
     let checked = watched(cx, size, &unfinished, |watch| {
-        let detached = |signatures: &[u8], document: Source, assumed: Option<PathBuf>| {
+        let detached = |signatures: &[u8], document: Source, assumed: Option<String>| {
             let signatures = verifier.detached(signatures, &mut document.watched(watch))?;
             let acceptance = match expected {
                 Some(signers) => Acceptance::Expected(signers.clone()),
@@ -110,35 +114,51 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         let message = Message::new(source.buffered(watch))?;
         start = message.start();
-        if message.kind() == MessageKind::DetachedSignature {
+        let kind = message.kind();
+        let file = signed_file(document);
+        if kind == MessageKind::DetachedSignature {
             if target.is_some() {
-                let (found, wanted) = (message.kind(), "a signed message");
+                let (found, wanted) = (kind, "a signed message");
                 return Err(MessageError::OtherKind { found, wanted }.into());
             }
-            let file = signed_file(document);
             let name = || file.as_ref().map(|file| file.display().to_string());
             let Some(file) = file.as_ref().filter(|file| file.is_file()) else {
                 return Err(CliError::Detached { file: name() });
             };
             let signatures = read_signatures(&mut message.into_text())?;
-            return detached(&signatures, Source::open(Some(file))?, Some(file.clone()));
+            let assumed = format!("Assuming that {} is the signed file.", file.display());
+            return detached(&signatures, Source::open(Some(file))?, Some(assumed));
         }
+        // The name says that the signature is on the file beside it.
+        let file = file.filter(|file| target.is_none() && file.is_file());
+        let mut content = file.as_ref().map(|_| ContentDigest::default());
         let mut nowhere = std::io::sink();
         let disposable = target.as_ref().is_none_or(Target::is_held);
-        let output: &mut (dyn Write + Send) = match &mut target {
-            Some(target) => target,
-            None => &mut nowhere,
+        let output: &mut (dyn Write + Send) = match (&mut target, &mut content) {
+            (Some(target), _) => target,
+            (None, Some(content)) => content,
+            (None, None) => &mut nowhere,
         };
         let mut options = ReadOptions::new(&spool);
         options.expected.clone_from(expected);
         options.disposable = disposable;
+        options.limits.expansion = args.max_expansion;
         let received = verify_message(message, output, &verifier, &options)?;
+        let mut assumed = None;
+        if let (Some(file), Some(content), Ok(_)) = (file, content, &received.decision) {
+            let name = file.display().to_string();
+            let mut other = Source::open(Some(&file))?.watched(watch);
+            if !content.is_of(&mut other, kind, received.literal())? {
+                return Err(CliError::OtherContent { file: name });
+            }
+            assumed = Some(format!("{name} has the signed content."));
+        }
         Ok(Checked {
             signatures: received.signatures().to_vec(),
             literal: args.output.path.is_some().then(|| received.literal().clone()),
             apart: received.apart,
             decision: received.decision,
-            assumed: None,
+            assumed,
         })
     });
     let checked = match checked {
@@ -148,8 +168,8 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             return Err(error);
         }
     };
-    if let Some(file) = &checked.assumed {
-        cx.status(format_args!("Assuming that {} is the signed file.", file.display()));
+    if let Some(assumed) = &checked.assumed {
+        cx.status(format_args!("{assumed}"));
     }
     let accepted = say(&checked, &signers, &beliefs, &mut report, cx)?;
     if let (true, Some(target)) = (accepted, target) {

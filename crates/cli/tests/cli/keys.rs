@@ -437,13 +437,24 @@ fn importing_an_old_revocation_revokes_the_key() {
 #[test]
 fn a_user_id_can_be_revoked_alone() {
     let user = User::new();
-    user.generate("alice", "bob@example.org --no-passphrase");
+    let fingerprint = user.generate("alice", "bob@example.org --no-passphrase");
     let later = THEN + DAY;
     user.fails_at(later, "key revoke --yes alice --user-id carol", 1);
-    assert!(
-        user.fails_at(later, "key revoke --yes alice --user-id example", 1).contains("ambiguous")
-    );
-    user.ok_at(later, "key revoke --yes alice --user-id bob --reason retired");
+    // A part of a user ID is not enough for a step that cannot be undone.
+    for part in ["example", "bob", "bob@example", "@example.org"] {
+        let err = user.fails_at(later, &format!("key revoke --yes alice --user-id {part}"), 1);
+        assert!(err.contains("is not the whole text of a user ID"), "{err}");
+        assert!(err.contains("bob@example.org"), "{err}");
+    }
+    // The question shows the whole user ID, and that there is no way back.
+    let words = "key revoke alice --user-id bob@example.org --reason retired";
+    let err = user.fails_at(later, words, 2);
+    let shown = format!("This revokes the user ID \"bob@example.org\" of {fingerprint}.");
+    assert!(err.contains(&shown) && err.contains("A revocation cannot be undone."), "{err}");
+    let words = words.replace("revoke", "revoke --yes");
+    let output = user.run(&format!("--faked-time {later} {words}"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("Revoked the user ID \"bob@example.org\" of"), "{said}");
     let listed = user.ok_at(later, "key list --json");
     let json: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let ids = json["user_ids"].as_array().unwrap();
@@ -492,7 +503,7 @@ fn a_change_includes_user_ids_that_only_the_store_has() {
     own.write("cert", &user.gpg_ok("--export zoe"));
     own.ok("import cert");
     own.ok("key expire zoe 2035-01-01 --passphrase-file pw");
-    own.ok("key revoke --yes zoe --user-id example.net --passphrase-file pw");
+    own.ok("key revoke --yes zoe --user-id zoe@example.net --passphrase-file pw");
     for words in ["key list", "list"] {
         let listed = own.ok(words);
         assert!(listed.contains("[ revoked ] zoe@example.net"), "{listed}");

@@ -210,6 +210,49 @@ fn verify_checks_a_detached_signature_on_the_file_beside_it() {
     site.status(&["verify", "gone.sig2"], 3);
 }
 
+/// gpg verifies the message and warns that it did not look at the file.
+#[test]
+fn a_signed_message_with_the_name_of_a_signature_must_have_the_content_of_the_file() {
+    let Some(site) = Site::new() else { return };
+    let refused = |name: &str| {
+        for args in [&["verify", name][..], &["verify", "--signer", &site.alice, name]] {
+            let (_, said) = site.status(&[args, &["--status-fd", "2"]].concat(), 3);
+            assert!(said.contains("its content is not that of doc"), "{said}");
+            assert!(!said.contains("Good") && !said.contains("GOODSIG"), "{said}");
+        }
+        let (json, _) = site.status(&["--json", "verify", name], 3);
+        assert_eq!(json, b"");
+        // The content itself can be had.
+        let (out, said) = site.status(&["verify", "-o", "-", name], 0);
+        assert_eq!(String::from_utf8(out).unwrap().trim_end(), SIGNED, "{said}");
+    };
+    let ways = [&["-s"][..], &["-s", "-a"], &["-s", "--textmode"], &["--clearsign"]];
+    for how in ways {
+        for name in ["doc.sig", "doc.asc", "doc.sign"] {
+            site.write("doc", TEXT);
+            site.sign("alice", how, "doc", name);
+            let (_, said) = site.status(&["verify", name], 0);
+            assert!(said.contains("doc has the signed content") && said.contains("Good"), "{said}");
+            for other in ["pay mallory 10 euro\n", "", "pay bob 10 euro \n", "pay bob 10 euro\n\n"]
+            {
+                site.write("doc", other);
+                refused(name);
+            }
+            // A message without a file beside it.
+            fs::remove_file(site.program.path("doc")).unwrap();
+            let (_, said) = site.status(&["verify", name], 0);
+            assert!(said.contains("Good") && !said.contains("signed content"), "{said}");
+        }
+    }
+    // Line ends belong to the content unless it is text.
+    for (how, status) in ways.into_iter().zip([3, 3, 0, 0]) {
+        site.write("doc", TEXT);
+        site.sign("alice", how, "doc", "doc.sig");
+        site.write("doc", TEXT.replace('\n', "\r\n"));
+        site.status(&["verify", "doc.sig"], status);
+    }
+}
+
 #[test]
 fn damaged_openpgp_data_are_not_taken_for_a_file_to_encrypt() {
     let Some(site) = Site::new() else { return };

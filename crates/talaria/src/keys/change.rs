@@ -14,6 +14,7 @@ use super::{
     KeyStore, Protection, RevocationReason, of_make, refused, with_parsed, without_secrets_of,
 };
 use crate::Error;
+use crate::certify::Text;
 
 /// Options for a revocation.
 #[derive(Clone, Debug, Default)]
@@ -32,10 +33,31 @@ pub enum RevocationTarget {
     /// The whole certificate.
     #[default]
     Certificate,
-    /// The user ID with this text, or the only user ID that contains this text.
-    UserId(String),
-    /// The subkey with this fingerprint or key ID.
-    Subkey(Query),
+    /// This user ID.
+    UserId(UserID),
+    /// This subkey.
+    Subkey(Subkey),
+}
+
+impl RevocationTarget {
+    /// The user ID of `cert` with the text `name`, or the only one with the address `name`. A revocation cannot be
+    /// undone, so a part of a user ID is not enough.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoUserId`]; [`Error::InexactUserId`].
+    pub fn user_id(cert: &openpgp::Cert, name: &str) -> Result<Self, Error> {
+        user_id(cert, name).map(|user_id| Self::UserId(user_id.clone()))
+    }
+
+    /// The subkey of `cert` that `query` names by its fingerprint or key ID.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSubkey`]; [`Error::Ambiguous`].
+    pub fn subkey(cert: &openpgp::Cert, query: &Query) -> Result<Self, Error> {
+        named_subkey(cert, query).map(Self::Subkey)
+    }
 }
 
 impl KeyStore {
@@ -174,7 +196,6 @@ pub struct MadeRevocation {
 ///
 /// # Errors
 ///
-/// [`Error::NoUserId`] or [`Error::NoSubkey`] if the key has no such part; [`Error::Ambiguous`];
 /// [`Error::Message`] if no passphrase unlocks the key.
 pub fn revocation(
     cert: &openpgp::Cert,
@@ -182,16 +203,13 @@ pub fn revocation(
     revocation: &Revocation,
     now: u32,
 ) -> Result<MadeRevocation, Error> {
-    let subkey;
     let (what, component) = match &revocation.what {
         RevocationTarget::Certificate => (Revoked::Certificate, None),
-        RevocationTarget::UserId(name) => {
-            let user_id = user_id(cert, name)?;
+        RevocationTarget::UserId(user_id) => {
             (Revoked::UserId(user_id), Some(Packet::from(user_id.clone())))
         }
-        RevocationTarget::Subkey(query) => {
-            subkey = named_subkey(cert, query)?;
-            (Revoked::Subkey(&subkey), Some(Packet::from(subkey.clone())))
+        RevocationTarget::Subkey(subkey) => {
+            (Revoked::Subkey(subkey), Some(Packet::from(subkey.clone())))
         }
     };
     let signature = make::revoke(cert, what, revocation.reason, &revocation.message, ask, now)
@@ -230,30 +248,28 @@ fn named_subkey(cert: &openpgp::Cert, query: &Query) -> Result<Subkey, Error> {
     }
 }
 
-type Subkey =
+/// The public part of a subkey.
+pub type Subkey =
     openpgp::packet::Key<openpgp::packet::key::PublicParts, openpgp::packet::key::SubordinateRole>;
 
-/// The user ID of `cert` with the text `name`, or the only one that contains `name`.
+/// The user ID of `cert` with the text `name`, or the only one with the address `name`.
 fn user_id<'a>(cert: &'a openpgp::Cert, name: &str) -> Result<&'a UserID, Error> {
-    let missing =
-        || Error::NoUserId { name: cert.fingerprint().to_hex(), user_id: Some(name.to_owned()) };
     let all: Vec<&UserID> = cert.userids().map(|id| id.userid()).collect();
     if let Some(id) = all.iter().find(|id| id.value() == name.as_bytes()) {
         return Ok(id);
     }
+    let exact = Text::parse(name);
+    if let [id] = all.iter().filter(|id| exact.names(id)).collect::<Vec<_>>()[..] {
+        return Ok(id);
+    }
+    let text = |id: &&UserID| String::from_utf8_lossy(id.value()).into_owned();
     let part = folded(name);
-    if part.trim().is_empty() {
-        return Err(missing());
-    }
-    let text = |id: &UserID| String::from_utf8_lossy(id.value()).into_owned();
-    let mut found: Vec<&UserID> = all;
-    found.retain(|id| folded(&text(id)).contains(&part));
-    match found[..] {
-        [id] => Ok(id),
-        [] => Err(missing()),
-        _ => Err(Error::Ambiguous {
-            query: name.to_owned(),
-            candidates: found.into_iter().map(text).collect(),
-        }),
-    }
+    let mut candidates: Vec<String> = all.iter().map(text).collect();
+    candidates.retain(|text| !part.trim().is_empty() && folded(text).contains(&part));
+    let query = name.to_owned();
+    Err(if candidates.is_empty() {
+        Error::NoUserId { name: cert.fingerprint().to_hex(), user_id: Some(query) }
+    } else {
+        Error::InexactUserId { query, candidates }
+    })
 }

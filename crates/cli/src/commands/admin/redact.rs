@@ -4,18 +4,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
-use talaria::cert::Redaction;
+use talaria::cert::{Redaction, Summary};
 use talaria_server::{Access, Command};
 
 use super::{Digits, carry_out};
+use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::render::printable;
 
 /// Remove user IDs of a certificate and refuse them from now on
 ///
-/// Keys, subkeys and revocations stay, so that the certificate can still be updated and revoked. The store keeps
-/// only a digest of removed user IDs. Run `talaria compact` to overwrite their remains in the file. Gossip peers
-/// keep their copies.
+/// Keys, subkeys and revocations stay, so that the certificate can still be updated and revoked. On a terminal, talaria
+/// shows what it will remove and asks. The store keeps only a digest of removed user IDs. Run `talaria compact` to
+/// overwrite their remains in the file. Gossip peers keep their copies.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {
@@ -28,6 +30,9 @@ pub(super) struct Args {
     /// Remove all user IDs and attributes, and refuse new ones
     #[arg(long, group = "what")]
     all: bool,
+    /// Remove without asking
+    #[arg(long, short)]
+    yes: bool,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -35,9 +40,14 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let fingerprint = args.fingerprint.known(&operator)?;
     let here = operator.summaries(&[fingerprint])?.pop();
     let mut redactions = Vec::new();
+    let mut named: Vec<String> =
+        args.user_id.iter().map(|text| printable(text.as_bytes())).collect();
     if args.all {
         redactions.push(Redaction::All);
+        named.extend(here.iter().flat_map(Summary::texts).map(printable));
     }
+    let what = format!("This removes from {fingerprint}:\n  {}", named.join("\n  "));
+    confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
     for text in &args.user_id {
         let body = text.as_bytes();
         if let Some(here) = &here

@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Key to revoke
     #[arg(value_name = "KEY", value_parser = parse_query)]
     query: Query,
-    /// Revoke only this user ID, given as its text or a unique part of it
+    /// Revoke only this user ID, given as its whole text or its address
     #[arg(long, value_name = "USER-ID")]
     user_id: Option<String>,
     /// Revoke only this subkey, given by fingerprint or key ID
@@ -77,8 +77,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         cert = stores.refreshed(cert, cx.now)?;
     }
     let what = match (&args.user_id, &args.subkey) {
-        (Some(user_id), _) => RevocationTarget::UserId(user_id.clone()),
-        (None, Some(subkey)) => RevocationTarget::Subkey(subkey.clone()),
+        (Some(user_id), _) => RevocationTarget::user_id(&cert, user_id)?,
+        (None, Some(subkey)) => RevocationTarget::subkey(&cert, subkey)?,
         (None, None) => RevocationTarget::Certificate,
     };
     let wanted = Revocation {
@@ -91,16 +91,17 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         },
         message: args.message.clone(),
     };
+    let named = match &wanted.what {
+        RevocationTarget::Certificate => format!("the key {}", described(&cert)),
+        RevocationTarget::UserId(user_id) => {
+            format!("the user ID \"{}\" of {}", printable(user_id.value()), cert.fingerprint())
+        }
+        RevocationTarget::Subkey(subkey) => {
+            format!("the subkey {} of {}", subkey.fingerprint(), described(&cert))
+        }
+    };
     if stores.is_some() {
-        let part = match &wanted.what {
-            RevocationTarget::Certificate => "the key".to_owned(),
-            RevocationTarget::UserId(user_id) => {
-                format!("the user ID {} of", printable(user_id.as_bytes()))
-            }
-            RevocationTarget::Subkey(subkey) => format!("the subkey {subkey} of"),
-        };
-        let what =
-            format!("This revokes {part} {}. A revocation cannot be undone.", described(&cert));
+        let what = format!("This revokes {named}. A revocation cannot be undone.");
         confirm(cx, args.yes, &what, "Revoke it?", Unasked::Refuse)?;
     }
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
@@ -120,12 +121,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     let cert = keys.add(&cert, [made.signature])?;
     publish_change(&cert, stores, cx)?;
-    let what = match wanted.what {
-        RevocationTarget::Certificate => "",
-        RevocationTarget::UserId(_) => "a user ID of ",
-        RevocationTarget::Subkey(_) => "a subkey of ",
-    };
-    cx.status(format_args!("Revoked {what}{}.", cert.fingerprint().to_hex()));
+    cx.status(format_args!("Revoked {named}."));
     if cx.json {
         write_key(&mut cx.stdout(), &cert, cx)?;
     }

@@ -46,9 +46,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         cx.report(Content::Elsewhere, &json)?;
     } else {
         cx.status(format_args!(
-            "Deleted {} of {}.\nTo remove deleted values from this disk, too: talaria log compact",
+            "Deleted {} of the field {} of {}. This cannot be undone.\nTo remove deleted values from this disk, too: talaria log compact",
             counted(values, "value"),
-            printable(args.field.as_bytes())
+            printable(args.field.as_bytes()),
+            printable(args.object.as_bytes())
         ));
     }
     Ok(ExitCode::SUCCESS)

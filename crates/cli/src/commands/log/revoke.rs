@@ -125,15 +125,20 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         });
         cx.report(Content::Elsewhere, &json)?;
     } else {
+        let named = match target {
+            Target::Author(author) => format!("the author {author}"),
+            Target::Key(author, key) => format!("the key {key} of the author {author}"),
+            Target::Grant(grant) => format!("the grant {grant}"),
+        };
         if args.stolen.is_some() {
             cx.status(format_args!(
-                "Revoked. Entries count that a valid checkpoint covered before that time.\n  Revocation: {id}"
+                "Revoked {named}. Entries count that a valid checkpoint covered before that time.\n  Revocation: {id}"
             ));
             wait_for_approvals(missing, &id.to_string(), cx);
             return Ok(ExitCode::SUCCESS);
         }
         cx.status(format_args!(
-            "Revoked. Entries count up to the last known one of {}.\n  Revocation: {id}",
+            "Revoked {named}. Entries count up to the last known one of {}.\n  Revocation: {id}",
             counted(count, "device")
         ));
         wait_for_approvals(missing, &id.to_string(), cx);
