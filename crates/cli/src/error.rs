@@ -596,15 +596,13 @@ fn hint_for_operation(error: &talaria::Error) -> Option<String> {
     let hint = match error {
         E::Ambiguous { .. } => "Use the fingerprint of one of them.",
         E::Inexact { .. } => "Use the fingerprint or the whole address.",
-        E::Unconfirmed { open: Some(fingerprint), .. } => {
-            return Some(format!(
-                "Anybody can make a certificate with this address. Compare the fingerprint with its owner. Then use the \
-                 fingerprint in place of the address.\nOr confirm the certificate first: talaria certify --local \
-                 {fingerprint}"
-            ));
-        }
-        E::Unconfirmed { open: None, .. } => {
-            "Anybody can make a certificate with this address. Ask its owner for the certificate, and compare the fingerprint."
+        E::Unconfirmed { open, .. } => {
+            let how = "Anybody can make a certificate with this address. Compare the fingerprint with its owner, and use \
+                       it in place of the address. To verify, the file of the certificate will do: --signer-file FILE";
+            let confirm = open.as_ref().map(|fingerprint| {
+                format!("\nOr confirm the certificate first: talaria certify --local {fingerprint}")
+            });
+            return Some(format!("{how}{}", confirm.unwrap_or_default()));
         }
         E::Distrusted { name } => {
             let fingerprint = name.split(' ').next().unwrap_or_default();

@@ -19,9 +19,9 @@ pub(crate) struct CertJson {
     version: u8,
     key_id: String,
     validity: &'static str,
-    /// Whether the user has confirmed whose it is; `None` where nobody looked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmed: Option<bool>,
+    /// Whether the user has confirmed whose it is. False is left out: most certificates in a store are a stranger's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    confirmed: bool,
     checked: bool,
     #[serde(flatten)]
     primary: KeyJson,
@@ -78,8 +78,8 @@ struct UserIdJson {
     attribute_bytes: Option<u32>,
     primary: bool,
     validity: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmed: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    confirmed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<&'static str>,
     /// The effective TOFU policy.
@@ -104,9 +104,9 @@ impl CertJson {
     /// Adds who is confirmed.
     fn confirm(&mut self, confirmations: &[Confirmation]) {
         let is_confirmed = |one: &Confirmation| *one == Confirmation::Certified;
-        self.confirmed = Some(confirmations.iter().any(is_confirmed));
+        self.confirmed = confirmations.iter().any(is_confirmed);
         for (json, one) in self.user_ids.iter_mut().zip(confirmations) {
-            json.confirmed = Some(is_confirmed(one));
+            json.confirmed = is_confirmed(one);
         }
     }
 
@@ -172,7 +172,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
         version: summary.fingerprint().version(),
         key_id: summary.fingerprint().key_id().to_string(),
         validity: word(summary.validity(now)),
-        confirmed: None,
+        confirmed: false,
         checked: summary.checked,
         primary: key_json(&summary.primary),
         usable: letters(summary.usable(now)),
@@ -193,7 +193,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
                     attribute_bytes: bytes,
                     primary: user_id.primary,
                     validity: word(user_id.validity(now)),
-                    confirmed: None,
+                    confirmed: false,
                     trust: None,
                     tofu_policy: None,
                     conflicts: Vec::new(),

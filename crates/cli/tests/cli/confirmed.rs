@@ -200,7 +200,7 @@ fn only_a_confirmed_certificate_is_listed_with_a_tick() {
         let json = site.user.ok(&["--json", "list", who]);
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["confirmed"], json["user_ids"][0]["confirmed"]);
-        (word(&listed), json["confirmed"].as_bool().unwrap())
+        (word(&listed), json["confirmed"].as_bool().unwrap_or_default())
     };
     assert!(short(&alice).starts_with("○ ") && short("me@example.org").starts_with("✓ "));
     assert_eq!(words(&alice), ("usable".to_owned(), false));

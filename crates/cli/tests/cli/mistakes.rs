@@ -439,7 +439,7 @@ const MISTAKES: &[Mistake] = &[
         "talaria --store revoked.db log --log fleet grant bob@example.net",
         1,
         "revoked",
-        "Ask its owner for the certificate",
+        "Compare the fingerprint with its owner",
     ),
     mistake("TALARIA_CONFIG=typo.toml talaria list", 3, "unknown setting stor", "known: store"),
 ];
