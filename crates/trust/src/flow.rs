@@ -105,7 +105,7 @@ pub fn level(amount: u32) -> Level {
 }
 
 /// The number of steps of all searches of a [`Flow`] together. A step looks at one certification.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 5_000_000;
 /// The number of steps of one search.
 const SEARCH_STEPS_MAX: u64 = 1_000_000;
 /// The number of steps that each search has, even if earlier ones have used up [`STEPS_MAX`].
