@@ -277,6 +277,9 @@ enum Speaker {
 /// The certifications by one certificate on one user ID, the newest first.
 type Group<C> = Vec<Rc<Edge<C>>>;
 
+/// The certifications of a group that count.
+type Current<'g, C> = &'g [Rc<Edge<C>>];
+
 /// All certifications on a certificate.
 type Groups<C> = Rc<Vec<Group<C>>>;
 
@@ -436,10 +439,7 @@ impl<N: Network> Search<'_, N> {
 
     /// The certifications of a group that count: the newest good one, and those with the same creation time. A
     /// certification that is alone in its group is assumed to be good until a path uses it.
-    fn current<'g>(
-        &mut self,
-        group: &'g Group<N::Cert>,
-    ) -> Result<&'g [Rc<Edge<N::Cert>>], N::Error> {
+    fn current<'g>(&mut self, group: &'g Group<N::Cert>) -> Result<Current<'g, N::Cert>, N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
         }
