@@ -122,13 +122,10 @@ impl<'a> Lines<'a> {
         opened: &Opened,
         row: &Row,
     ) -> Result<Vec<Confirmation>, talaria::Error> {
-        let all = match self.confirmations.get() {
-            Some(known) => known,
-            None => {
-                let read = self.stores.confirmations(self.now)?;
-                self.confirmations.get_or_init(|| read)
-            }
-        };
+        if self.confirmations.get().is_none() {
+            let _ = self.confirmations.set(self.stores.confirmations(self.now)?);
+        }
+        let all = self.confirmations.get().and_then(Option::as_ref);
         match all {
             Some(all) => Ok(all.of_user_ids(opened, row)?),
             None => Ok(Vec::new()),

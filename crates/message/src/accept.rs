@@ -43,13 +43,11 @@ impl From<Fingerprint> for ExpectedSigner {
 
 impl fmt::Display for ExpectedSigner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => f.write_str(name),
-            None => {
-                let names: Vec<String> = self.any_of.iter().map(Fingerprint::to_hex).collect();
-                f.write_str(&names.join(" or "))
-            }
+        if let Some(name) = &self.name {
+            return f.write_str(name);
         }
+        let names: Vec<String> = self.any_of.iter().map(Fingerprint::to_hex).collect();
+        f.write_str(&names.join(" or "))
     }
 }
 

@@ -5,14 +5,14 @@
 //! Everything that does not need the user's knowledge counts for nothing here: the only certificate for an address,
 //! a default policy, the trust model that accepts every certificate.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use talaria_cert::{Addressee, Fingerprint, UserIdContent, UserIdSummary, Validity};
 use talaria_message::openpgp;
 use talaria_message::read_cert;
-use talaria_store::{Binding, Certifiers, Order, Query, Row, Store, StoreError, TrustView};
+use talaria_store::{Binding, CertId, Certifiers, Order, Query, Row, Store, StoreError, TrustView};
 use talaria_trust::Level;
 use talaria_trust::tofu::{Policy, strictest};
 
@@ -21,6 +21,8 @@ use crate::{Error, Opened, Stores, described};
 
 /// The maximum number of certificates of one [`Confirmation`] that are looked at, unless it is the best one.
 const CLAIMANTS_MAX: usize = 50;
+/// The number of certificates of a listing that are looked up one by one.
+const LOOKUPS: u32 = 32;
 
 /// What the user has said about whose a certificate is, from the worst to the best.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -71,6 +73,10 @@ pub struct Confirmations<'s> {
     /// The bindings that the user has decided about.
     decided: HashMap<Fingerprint, Vec<Binding>>,
     certifiers: RefCell<Option<Certifiers<'s>>>,
+    /// The certificates of a long listing that may have a fully valid user ID.
+    candidates: OnceCell<HashSet<CertId>>,
+    /// The number of certificates that were looked up one by one.
+    asked: Cell<u32>,
     now: u32,
 }
 
@@ -81,7 +87,15 @@ impl<'s> Confirmations<'s> {
             decided.entry(binding.fingerprint).or_default().push(binding);
         }
         let web = first.web().rules()?.map(|_| first.web().at(now.into())).transpose()?;
-        Ok(Self { first, web, decided, certifiers: RefCell::default(), now })
+        Ok(Self {
+            first,
+            web,
+            decided,
+            certifiers: RefCell::default(),
+            candidates: OnceCell::new(),
+            asked: Cell::new(0),
+            now,
+        })
     }
 
     /// The confirmation of each user ID of a certificate. Those of an expired or revoked certificate are missing. This costs one
@@ -94,7 +108,8 @@ impl<'s> Confirmations<'s> {
         let summary = &row.summary;
         let valid = Validity::Valid;
         let is_usable = summary.validity(self.now) == valid;
-        let levels = if is_usable { self.levels(opened, row)? } else { None };
+        let levels =
+            if is_usable && self.is_candidate(row)? { self.levels(opened, row)? } else { None };
         let decided = self.decided.get(&summary.fingerprint()).map_or(&[][..], Vec::as_slice);
         let of = |(at, user_id): (usize, &UserIdSummary)| {
             let policy = match &user_id.content {
@@ -114,6 +129,21 @@ impl<'s> Confirmations<'s> {
             }
         };
         Ok(summary.user_ids.iter().enumerate().map(of).collect())
+    }
+
+    /// Whether a certificate in a listing may have a fully valid user ID. After a few look-ups, one pass finds all of them.
+    fn is_candidate(&self, row: &Row) -> Result<bool, StoreError> {
+        let Some(web) = &self.web else { return Ok(false) };
+        let asked = self.asked.get();
+        if asked < LOOKUPS {
+            self.asked.set(asked + 1);
+            return Ok(true);
+        }
+        if let Some(candidates) = self.candidates.get() {
+            return Ok(candidates.contains(&row.id));
+        }
+        let candidates = web.candidates(self.first)?;
+        Ok(self.candidates.get_or_init(|| candidates).contains(&row.id))
     }
 
     /// The validity of each user ID in the web of trust; `None` if there is no result.

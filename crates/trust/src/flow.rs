@@ -105,7 +105,7 @@ pub fn level(amount: u32) -> Level {
 }
 
 /// The number of steps of all searches of a [`Flow`] together. A step looks at one certification.
-const STEPS_MAX: u64 = 20_000_000;
+const STEPS_MAX: u64 = 5_000_000;
 /// The number of steps of one search.
 const SEARCH_STEPS_MAX: u64 = 1_000_000;
 /// The number of steps that each search has, even if earlier ones have used up [`STEPS_MAX`].
@@ -277,6 +277,9 @@ enum Speaker {
 /// The certifications by one certificate on one user ID, the newest first.
 type Group<C> = Vec<Rc<Edge<C>>>;
 
+/// The certifications of a group that count.
+type Current<'g, C> = &'g [Rc<Edge<C>>];
+
 /// All certifications on a certificate.
 type Groups<C> = Rc<Vec<Group<C>>>;
 
@@ -436,10 +439,7 @@ impl<N: Network> Search<'_, N> {
 
     /// The certifications of a group that count: the newest good one, and those with the same creation time. A
     /// certification that is alone in its group is assumed to be good until a path uses it.
-    fn current<'g>(
-        &mut self,
-        group: &'g Group<N::Cert>,
-    ) -> Result<&'g [Rc<Edge<N::Cert>>], N::Error> {
+    fn current<'g>(&mut self, group: &'g Group<N::Cert>) -> Result<Current<'g, N::Cert>, N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
         }

@@ -99,6 +99,7 @@ impl Rivals {
     }
 
     /// The certificates in the order of their fingerprints.
+    #[must_use]
     pub fn fingerprints(&self) -> impl ExactSizeIterator<Item = Fingerprint> {
         self.certs.iter().map(|(fingerprint, _)| *fingerprint)
     }
