@@ -14,8 +14,10 @@ use crate::turns::{BEHIND, FairTurns, TurnError, Turns};
 /// differences takes less.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// A peer gets this part of the time that passes as CPU time.
+/// A peer gets this part of the time that passes as CPU time. While it takes some, it gets none: a machine may be slower than
+/// the model.
 const REFILL_PART: u32 = 20;
+const REFILL_BEGINS: Duration = Duration::from_secs(1);
 
 /// An exchange begins only if this part of [`SHARE`] is there.
 const BEGIN_PART: u32 = 4;
@@ -43,7 +45,8 @@ struct Share {
 
 impl Share {
     fn at(self, now: Instant) -> Self {
-        let more = now.saturating_duration_since(self.since) / REFILL_PART;
+        let passed = now.saturating_duration_since(self.since);
+        let more = if passed < REFILL_BEGINS { Duration::ZERO } else { passed / REFILL_PART };
         Self { left: self.left.saturating_add(more).min(SHARE), since: now }
     }
 }
@@ -117,10 +120,11 @@ mod tests {
             assert!(lane.may_begin("honest:1") && lane.charge(&honest, most));
             lane.give_back(&honest, 15_000);
         }
-        let share = |seconds| {
+        let share = |ms| {
             let share = lane.lock()["hostile:1"];
-            share.at(share.since + Duration::from_secs(seconds)).left
+            share.at(share.since + Duration::from_millis(ms)).left
         };
-        assert_eq!([share(0), share(10), share(600)], [0, 500, 1000].map(Duration::from_millis));
+        let left = [900, 10_000, 600_000].map(share);
+        assert_eq!(left, [0, 500, 1000].map(Duration::from_millis));
     }
 }
