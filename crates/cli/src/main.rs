@@ -14,6 +14,7 @@ mod files;
 mod gnupg;
 mod keys;
 mod output;
+mod paint;
 mod passphrase;
 mod progress;
 mod recipients;
@@ -78,12 +79,7 @@ fn main() -> ExitCode {
                 let hint = Some(more.trim()).filter(|more| !more.is_empty());
                 error::report_json("usage", 2, message.trim(), hint, &[]);
             } else {
-                let text = error.render();
-                let text = if terminal::Paint::stderr().is_on() {
-                    text.ansi().to_string()
-                } else {
-                    text.to_string()
-                };
+                let text = usage::text(&error, || settings.apply(cli::command()));
                 error::say(format_args!("{}", text.trim_end()));
             }
             return ExitCode::from(2);

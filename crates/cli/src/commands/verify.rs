@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, spool, watched};
 use crate::output::{OutputArgs, Target};
+use crate::render::printable;
 use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
 use crate::trust::TrustArgs;
 
@@ -147,7 +148,8 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
     };
     if let Some(file) = &checked.assumed {
-        cx.status(format_args!("Assuming that {} is the signed file.", file.display()));
+        let name = printable(file.as_os_str().as_encoded_bytes());
+        cx.status(format_args!("Assuming that {name} is the signed file."));
     }
     let accepted = say(&checked, expected.as_deref(), &args.trust, &mut report, cx)?;
     if let (true, Some(target)) = (accepted, target) {

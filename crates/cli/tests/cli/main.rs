@@ -13,6 +13,7 @@ mod crash;
 mod damage;
 mod documents;
 mod examples;
+mod foreign_text;
 mod gnupg;
 mod interruption;
 mod json;
