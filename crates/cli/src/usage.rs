@@ -344,6 +344,13 @@ fn instead_of(named: &str, usage: &str) -> Option<String> {
     })
 }
 
+/// Whether the version is all that the arguments ask for.
+pub(crate) fn asks_version() -> bool {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next();
+    first.is_some_and(|first| first == "--version" || first == "-V") && args.next().is_none()
+}
+
 /// Whether the arguments ask for JSON, for arguments that could not be parsed.
 pub(crate) fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")

@@ -22,6 +22,7 @@ mod keyserver;
 mod keyserver_crash;
 mod keyserver_trouble;
 mod log;
+mod memory;
 mod messages;
 mod mistakes;
 mod operator;
