@@ -4,6 +4,7 @@
 //! answer, however many threads call; a small runtime of its own carries the connections.
 
 mod ahead;
+mod bounded;
 mod remote;
 mod url;
 

@@ -12,6 +12,7 @@ use talaria_backup::{Backend, BackupError, Object};
 use tokio::runtime::Runtime;
 
 use crate::ahead::Ahead;
+use crate::bounded::{Bounded, TooLarge};
 use crate::url::{RepositoryUrl, Service};
 
 /// For this many octets, a request may take the time of a request without octets once more.
@@ -20,6 +21,8 @@ const OCTETS_PER_TIMEOUT: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(250);
 /// Folders that are listed at the same time, where a service lists only one.
 const LISTINGS: usize = 8;
+/// Characters of a text of a service in an error.
+const SAID_CHARS_MAX: usize = 300;
 /// The start of the names of unfinished objects.
 const UNFINISHED: &str = ".tmp-";
 
@@ -73,7 +76,10 @@ impl Remote {
             .map_err(failed)?;
         let (operator, creates) = {
             let _inside = runtime.enter();
-            operator(address).map_err(|error| failed(io_error(&error)))?
+            let (operator, creates) =
+                operator(address).map_err(|error| failed(io_error(&error)))?;
+            let context = operator.context().with_http_transport(Bounded::transporter());
+            (operator.with_context(context), creates)
         };
         let seed = std::collections::hash_map::RandomState::new();
         let unfinished = std::hash::BuildHasher::hash_one(&seed, address.name());
@@ -374,7 +380,7 @@ impl Backend for Remote {
     }
 
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
-        if self.operator.info().native_capability().list_with_recursive {
+        if self.operator.info().capability().list_with_recursive {
             self.list_flat(folder, each)
         } else {
             self.list_folders(folder, each)
@@ -412,19 +418,19 @@ fn operator(address: &RepositoryUrl) -> std::result::Result<(Operator, Creates),
                 }
                 None => s3,
             };
-            (Operator::new(s3)?.finish(), Creates::Atomically)
+            (Operator::new(s3)?, Creates::Atomically)
         }
         Service::Sftp { endpoint, user, key } => {
             let sftp = services::Sftp::default().endpoint(endpoint).root(root);
             let sftp = sftp.user(user.as_deref().unwrap_or_default());
             let sftp = sftp.key(key.as_deref().unwrap_or_default());
-            (Operator::new(sftp)?.finish(), Creates::ByRenaming)
+            (Operator::new(sftp)?, Creates::ByRenaming)
         }
         Service::WebDav { endpoint, user, password } => {
             let dav = services::Webdav::default().endpoint(endpoint).root(root);
             let dav = dav.username(user.as_deref().unwrap_or_default());
             let dav = dav.password(password.as_deref().unwrap_or_default());
-            (Operator::new(dav)?.finish(), Creates::ByRenaming)
+            (Operator::new(dav)?, Creates::ByRenaming)
         }
     })
 }
@@ -447,7 +453,8 @@ fn timed_out(after: Duration) -> Error {
 fn may_pass(error: &Error) -> bool {
     let is_passing = error.is_temporary()
         || matches!(error.kind(), ErrorKind::Unexpected | ErrorKind::RateLimited);
-    is_passing && refused_certificate(error).is_none()
+    let is_too_large = error.source().is_some_and(|source| source.is::<TooLarge>());
+    is_passing && !is_too_large && refused_certificate(error).is_none()
 }
 
 /// Why the certificate of the service was not accepted, if that is the error.
@@ -458,6 +465,15 @@ fn refused_certificate(error: &Error) -> Option<String> {
     }
     let why = last.to_string();
     Some(why.strip_prefix("invalid peer certificate: ")?.to_owned())
+}
+
+/// A text of a service, which can be anything of any length: one line, cut to a length that says enough.
+fn in_short(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SAID_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
 }
 
 /// The error in short: the message of the service or of the system.
@@ -475,7 +491,9 @@ fn io_error(error: &Error) -> io::Error {
         }
         source = inner.source();
     }
+    said = in_short(&said);
     if let Some(why) = refused_certificate(error) {
+        let why = in_short(&why);
         said = format!(
             "the certificate of the service is not accepted: {why}; the system must trust who issued it, or SSL_CERT_FILE names a file \
              with the issuer's certificate"

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 pub use crate::folding::{caseless, folded, words, words_of_folded};
 pub use crate::spelling::{SPELLINGS_MAX, shared_form, spellings};
-pub use crate::visible::{hidden_characters, is_right_to_left};
+pub use crate::visible::{hidden_characters, is_right_to_left, visible_json, visible_text};
 
 /// The text of a user ID, in which bytes that are not UTF-8 are replaced.
 #[must_use]

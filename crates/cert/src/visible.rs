@@ -1,5 +1,7 @@
 //! Which characters of a foreign text can be seen, for programs that show it among texts of their own.
 
+use std::borrow::Cow;
+
 use icu_properties::props::{
     BidiClass, DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup, Script,
 };
@@ -33,6 +35,39 @@ pub fn hidden_characters(text: &str) -> impl Iterator<Item = (char, bool)> + '_ 
         };
         (c, is_hidden)
     })
+}
+
+/// A text whose hidden characters are escapes that can be read: `\u{1b}` for an escape character, `\n` for the end of a line.
+#[must_use]
+pub fn visible_text(text: &str) -> Cow<'_, str> {
+    with_escapes(text, |c, out| out.extend(c.escape_default()))
+}
+
+/// JSON whose hidden characters are escapes of JSON, so that its values stay the same. Outside of strings, JSON has none but the ends of
+/// lines, so this is for JSON in one line.
+#[must_use]
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    with_escapes(json, |c, out| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    })
+}
+
+fn with_escapes(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    let is_printable = |octet| (b' '..=b'~').contains(&octet);
+    if text.bytes().all(is_printable) || hidden_characters(text).all(|(_, is_hidden)| !is_hidden) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for (c, is_hidden) in hidden_characters(text) {
+        if is_hidden {
+            escape(c, &mut out);
+        } else {
+            out.push(c);
+        }
+    }
+    out.into()
 }
 
 /// Whether the letters of a text run from right to left somewhere, or numbers do, so that it has to be isolated from its
@@ -145,6 +180,20 @@ mod tests {
         ] {
             assert!(hidden(text).is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn hidden_characters_become_escapes() {
+        for (text, shown) in [
+            ("evil\x1b[2J.asc", r"evil\u{1b}[2J.asc"),
+            ("a\r\n\tb\u{9b}31m\u{7f}", r"a\r\n\tb\u{9b}31m\u{7f}"),
+            ("Ω \u{202e}gpj.exe", r"Ω \u{202e}gpj.exe"),
+            ("佐々木　みどり", "佐々木　みどり"),
+        ] {
+            assert_eq!(visible_text(text), shown);
+        }
+        let json = "{\"name\":\"\u{9b}2J\u{202e}Ω\u{e0001}\"}";
+        assert_eq!(visible_json(json), r#"{"name":"\u009b2J\u202eΩ\udb40\udc01"}"#);
     }
 
     #[test]

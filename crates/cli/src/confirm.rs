@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::context::Context;
 use crate::error::{CliError, say};
+use crate::paint::harmless;
 
 /// The action without `--yes` and without a terminal for the question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,12 +35,14 @@ pub(crate) fn confirm(
     if !stdin.is_terminal() {
         return match unasked {
             Unasked::Proceed => Ok(()),
-            Unasked::Refuse => Err(CliError::Unconfirmed { what: what.trim_end().to_owned() }),
+            Unasked::Refuse => Err(CliError::Unconfirmed {
+                what: what.lines().map(str::trim).collect::<Vec<_>>().join(" "),
+            }),
         };
     }
     say(format_args!("{}", what.trim_end()));
     let mut err = io::stderr().lock();
-    write!(err, "{question} [y/N] ")?;
+    write!(err, "{} [y/N] ", harmless(question))?;
     err.flush()?;
     drop(err);
     let mut answer = String::new();

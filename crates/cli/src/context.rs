@@ -18,7 +18,7 @@ use talaria_server::Operator;
 use crate::cli::Global;
 use crate::error::CliError;
 use crate::progress::{self, Shown, Stopping};
-use crate::terminal::Output;
+use crate::terminal::{Form, Output};
 
 /// The signals that stop work: an interrupt, the end of a service, and the hangup of the terminal, unless
 /// `nohup` ignores it.
@@ -200,14 +200,19 @@ impl Context {
         match content {
             _ if !self.json => {}
             Content::Elsewhere => writeln!(self.report_stdout(), "{json}")?,
-            Content::OnStdout => writeln!(io::stderr(), "{json}")?,
+            Content::OnStdout => crate::error::say_json(json),
         }
         Ok(())
     }
 
+    /// The form of the results of a command.
+    pub(crate) fn form(&self) -> Form {
+        Form::json_or_text(self.json)
+    }
+
     /// Standard output for the results of a command. Text for people is folded to the width of a terminal.
     pub(crate) fn stdout(&self) -> Output {
-        Output::stdout(!self.json)
+        Output::stdout(self.form())
     }
 
     /// Like [`Self::stdout`], for a report on work whose exit status tells how it went. If the reader goes away, the

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
+use talaria::cert::user_id::{hidden_characters, visible_json};
 use talaria::gnupg::GnupgError;
 use talaria::message::{Cost, MessageError, MessageKind};
 use talaria::status;
@@ -21,6 +22,7 @@ use talaria_log::{
 use talaria_log_net::{KeyError, NetError};
 use talaria_server::ConfigError;
 
+use crate::paint::{each_line, harmless};
 use crate::terminal::{Paint, folded, stderr_columns};
 
 /// The time that the report of a server's last error may take.
@@ -581,10 +583,9 @@ pub(crate) fn report_json(
     hint: Option<&str>,
     candidates: &[String],
 ) {
-    let json = serde_json::json!({ "error": {
+    say_json(&serde_json::json!({ "error": {
         "kind": kind, "exit_status": status, "message": message, "hint": hint, "candidates": candidates,
-    } });
-    say(format_args!("{json}"));
+    } }));
 }
 
 /// The JSON name of errors with this exit status.
@@ -1166,30 +1167,55 @@ fn agent_refuses(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A word for a shell command: quoted, if a shell would not take it as it is.
+/// A word for a shell command: quoted, if a shell would not take it as it is. Hidden characters are escapes of the shell.
 pub(crate) fn shell_word(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref().to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "@%_+=:,./-".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.into_owned();
     }
-    format!("'{}'", text.replace('\'', "'\\''"))
+    if hidden_characters(&text).all(|(_, is_hidden)| !is_hidden) {
+        return format!("'{}'", text.replace('\'', "'\\''"));
+    }
+    let mut word = "$'".to_owned();
+    for (c, is_hidden) in hidden_characters(&text) {
+        match c {
+            '\'' | '\\' => word.extend(['\\', c]),
+            _ if is_hidden => {
+                for octet in c.encode_utf8(&mut [0; 4]).bytes() {
+                    word.push_str(&format!("\\x{octet:02x}"));
+                }
+            }
+            _ => word.push(c),
+        }
+    }
+    word + "'"
 }
 
-/// Writes an error to standard error, with the name of the program.
+/// Writes an error to standard error, with the name of the program. An error is one line, because its parts come from others, too.
 pub(crate) fn complain(message: std::fmt::Arguments<'_>) {
+    let message = message.to_string().replace('\n', r"\n");
     say(format_args!("{}: {message}", Paint::stderr().bad("talaria")));
 }
 
-/// Writes a line to standard error. A failure is ignored, because there is no other place to report it; the
-/// exit status is the same anyway.
-pub(crate) fn say(line: std::fmt::Arguments<'_>) {
+/// Writes lines to standard error, without any effect of others on the terminal. A failure is ignored, because there is no other place to
+/// report it; the exit status is the same anyway.
+pub(crate) fn say(lines: std::fmt::Arguments<'_>) {
+    let lines = each_line(lines.to_string().as_bytes(), harmless);
+    let lines = String::from_utf8_lossy(&lines);
+    match stderr_columns() {
+        Some(columns) => write_line(&folded(&lines, columns)),
+        None => write_line(&lines),
+    }
+}
+
+/// Writes JSON to standard error.
+pub(crate) fn say_json(json: &serde_json::Value) {
+    write_line(&visible_json(&json.to_string()));
+}
+
+fn write_line(line: &str) {
     use std::io::Write as _;
 
-    let line = line.to_string();
-    let line = match stderr_columns() {
-        Some(columns) => folded(&line, columns),
-        None => line,
-    };
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -14,6 +14,7 @@ mod files;
 mod gnupg;
 mod keys;
 mod output;
+mod paint;
 mod passphrase;
 mod progress;
 mod recipients;
@@ -52,6 +53,14 @@ fn main() -> ExitCode {
     // With a handler, a write beyond the limit on file sizes fails with an error. Otherwise it kills the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
+    if usage::asks_version() {
+        // Without the definitions of all commands, which take twice the memory and time.
+        let version = concat!("talaria ", env!("CARGO_PKG_VERSION"));
+        return match writeln!(terminal::Output::stdout(terminal::Form::Exact), "{version}") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => error::CliError::from(error).report(false),
+        };
+    }
     limit_threads();
     // For help and usage errors.
     usage::wanted_color().apply();
@@ -78,12 +87,7 @@ fn main() -> ExitCode {
                 let hint = Some(more.trim()).filter(|more| !more.is_empty());
                 error::report_json("usage", 2, message.trim(), hint, &[]);
             } else {
-                let text = error.render();
-                let text = if terminal::Paint::stderr().is_on() {
-                    text.ansi().to_string()
-                } else {
-                    text.to_string()
-                };
+                let text = usage::text(&error, || settings.apply(cli::command()));
                 error::say(format_args!("{}", text.trim_end()));
             }
             return ExitCode::from(2);

@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::descriptor;
 use crate::error::CliError;
+use crate::paint::harmless;
 use crate::progress;
 
 /// The maximum length of a passphrase in octets, without the line end.
@@ -158,7 +159,7 @@ pub(crate) fn ask(prompt: &str) -> Option<Password> {
     }
     keep_secrets_in_memory();
     let _alone = progress::terminal();
-    match rpassword::prompt_password(format!("{prompt}: ")) {
+    match rpassword::prompt_password(format!("{}: ", harmless(prompt))) {
         Ok(text) => Some(Zeroizing::new(text))
             .filter(|text| !text.is_empty())
             .map(|text| Password::from(text.as_str())),

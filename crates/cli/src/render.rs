@@ -22,18 +22,9 @@ pub(crate) use short::Counts;
 pub(crate) use talaria::day;
 pub(crate) use text::{painted_level_name, seen, write_cert};
 
-/// A user ID for a terminal. Characters that could move the cursor or change the text direction are escaped.
+/// A name for people: a user ID, a file name. Hidden characters are escapes, so that the name stays in its place in a line.
 pub(crate) fn printable(text: &[u8]) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in user_id::text(text).chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || turns {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    user_id::visible_text(&user_id::text(text)).into_owned()
 }
 
 /// A count with its noun; `noun` is the singular.

@@ -1,16 +1,18 @@
-//! The terminal: width, colour and pager.
+//! The terminal: width, lines and pager.
 
 use std::ffi::OsString;
-use std::fmt::{self, Display};
 use std::io::{self, IsTerminal as _, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anstream::{AutoStream, ColorChoice};
-use anstyle::{AnsiColor, Style};
+use anstream::ColorChoice;
 use clap::ValueEnum;
+use talaria::cert::user_id::visible_json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+pub(crate) use crate::paint::{Paint, Painted};
+use crate::paint::{each_line, harmless};
 
 /// The assumed width of a terminal that does not report its width, in columns.
 const COLUMNS: usize = 80;
@@ -36,85 +38,6 @@ impl ColorWhen {
             Self::Never => ColorChoice::Never,
         }
         .write_global();
-    }
-}
-
-/// Gives text colour and weight by its meaning, or leaves the text plain if colour is off.
-///
-/// Only the 16 colours of the terminal's theme are used, so that dark and light backgrounds work.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Paint {
-    on: bool,
-}
-
-impl Paint {
-    /// The painter for standard output.
-    pub(crate) fn stdout() -> Self {
-        Self { on: AutoStream::choice(&io::stdout()) != ColorChoice::Never }
-    }
-
-    /// The painter for standard error.
-    pub(crate) fn stderr() -> Self {
-        Self { on: AutoStream::choice(&io::stderr()) != ColorChoice::Never }
-    }
-
-    /// Whether output has colour.
-    pub(crate) fn is_on(self) -> bool {
-        self.on
-    }
-
-    /// A painter without colour.
-    #[cfg(test)]
-    pub(crate) fn plain() -> Self {
-        Self { on: false }
-    }
-
-    /// A trustworthy result.
-    pub(crate) fn good<T: Display>(self, text: T) -> Painted<T> {
-        self.with(AnsiColor::Green.on_default(), text)
-    }
-
-    /// A doubtful result. It is not yellow, which many terminals with a light background show almost as white.
-    pub(crate) fn doubtful<T: Display>(self, text: T) -> Painted<T> {
-        self.with(AnsiColor::Magenta.on_default(), text)
-    }
-
-    /// A result that must not be relied on.
-    pub(crate) fn bad<T: Display>(self, text: T) -> Painted<T> {
-        self.with(AnsiColor::Red.on_default().bold(), text)
-    }
-
-    /// The most important text of a line.
-    pub(crate) fn strong<T: Display>(self, text: T) -> Painted<T> {
-        self.with(Style::new().bold(), text)
-    }
-
-    /// A name that the user can type.
-    pub(crate) fn handle<T: Display>(self, text: T) -> Painted<T> {
-        self.with(AnsiColor::Cyan.on_default(), text)
-    }
-
-    /// Less important text.
-    pub(crate) fn faint<T: Display>(self, text: T) -> Painted<T> {
-        self.with(Style::new().dimmed(), text)
-    }
-
-    fn with<T: Display>(self, style: Style, text: T) -> Painted<T> {
-        Painted { style: if self.on { style } else { Style::new() }, text }
-    }
-}
-
-/// A text with its colour. Width and alignment apply to the text only.
-pub(crate) struct Painted<T> {
-    style: Style,
-    text: T,
-}
-
-impl<T: Display> Display for Painted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.style)?;
-        self.text.fmt(f)?;
-        write!(f, "{:#}", self.style)
     }
 }
 
@@ -278,10 +201,29 @@ pub(crate) struct PagerArgs {
     no_pager: bool,
 }
 
-/// Standard output for lines: folded between words on a terminal, unchanged elsewhere; through the user's pager if one
-/// is set.
+/// What standard output is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Form {
+    /// Text for people: folded between words on a terminal.
+    Text,
+    /// JSON.
+    Json,
+    /// A format of other programs, which has escapes of its own.
+    Exact,
+}
+
+impl Form {
+    /// JSON if the user wants it, else text.
+    pub(crate) fn json_or_text(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
+/// Standard output for lines; through the user's pager if one is set. Characters of others that would have an effect on a terminal are
+/// escapes that can be read, in JSON those of JSON.
 pub(crate) struct Output {
     sink: Sink,
+    form: Form,
     /// The width to which lines are folded.
     columns: Option<usize>,
     /// The start of a line whose end is not known yet.
@@ -296,24 +238,24 @@ enum Sink {
 }
 
 impl PagerArgs {
-    /// Opens the output. `text` tells whether it is text for people.
-    pub(crate) fn open(self, text: bool) -> Output {
-        let wanted = text && !self.no_pager && io::stdout().is_terminal();
+    /// Opens the output.
+    pub(crate) fn open(self, form: Form) -> Output {
+        let wanted = form == Form::Text && !self.no_pager && io::stdout().is_terminal();
         let pager = wanted.then(pager).flatten().and_then(|pager| start(&pager).ok());
         let sink = pager.map_or_else(|| Sink::Stdout(io::stdout().lock()), Sink::Pager);
-        Output::new(sink, text)
+        Output::new(sink, form)
     }
 }
 
 impl Output {
-    /// Standard output without a pager. `text` tells whether it is text for people.
-    pub(crate) fn stdout(text: bool) -> Self {
-        Self::new(Sink::Stdout(io::stdout().lock()), text)
+    /// Standard output without a pager.
+    pub(crate) fn stdout(form: Form) -> Self {
+        Self::new(Sink::Stdout(io::stdout().lock()), form)
     }
 
-    fn new(sink: Sink, text: bool) -> Self {
-        let columns = if text { stdout_columns() } else { None };
-        Self { sink, columns, line: Vec::new(), needs_no_reader: false }
+    fn new(sink: Sink, form: Form) -> Self {
+        let columns = if form == Form::Text { stdout_columns() } else { None };
+        Self { sink, form, columns, line: Vec::new(), needs_no_reader: false }
     }
 
     /// The same output, for which it is no error that its reader goes away.
@@ -369,22 +311,40 @@ impl Write for Sink {
 }
 
 impl Output {
-    /// Writes data, with lines folded.
-    fn fold(&mut self, data: &[u8]) -> io::Result<()> {
-        let Some(columns) = self.columns else { return self.sink.write_all(data) };
-        self.line.extend_from_slice(data);
-        if let Some(end) = data.iter().rposition(|octet| *octet == b'\n') {
-            let rest = self.line.split_off(self.line.len() - (data.len() - end - 1));
-            let lines = std::mem::replace(&mut self.line, rest);
-            self.sink.write_all(folded(&String::from_utf8_lossy(&lines), columns).as_bytes())?;
+    /// Writes the lines in `data` that are complete, and keeps the rest.
+    fn add(&mut self, data: &[u8]) -> io::Result<()> {
+        if self.form == Form::Exact {
+            return self.sink.write_all(data);
         }
-        Ok(())
+        let end = data.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+        let (lines, rest) = data.split_at(end);
+        let written = if lines.is_empty() {
+            Ok(())
+        } else if self.line.is_empty() {
+            self.write_lines(lines)
+        } else {
+            let mut all = std::mem::take(&mut self.line);
+            all.extend_from_slice(lines);
+            self.write_lines(&all)
+        };
+        self.line.extend_from_slice(rest);
+        written
+    }
+
+    fn write_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        let shown = match self.form {
+            Form::Text => each_line(lines, harmless),
+            Form::Json => each_line(lines, visible_json),
+            Form::Exact => lines.to_vec(),
+        };
+        let Some(columns) = self.columns else { return self.sink.write_all(&shown) };
+        self.sink.write_all(folded(&String::from_utf8_lossy(&shown), columns).as_bytes())
     }
 }
 
 impl Write for Output {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match self.fold(data) {
+        match self.add(data) {
             Err(error) if !self.may_lose(&error) => Err(error),
             _ => Ok(data.len()),
         }
@@ -392,7 +352,7 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         let line = std::mem::take(&mut self.line);
-        match self.sink.write_all(&line).and_then(|()| self.sink.flush()) {
+        match self.write_lines(&line).and_then(|()| self.sink.flush()) {
             Err(error) if self.may_lose(&error) => Ok(()),
             result => result,
         }
@@ -440,11 +400,14 @@ mod tests {
             "gpg reads\n  `a b c d`\n  as gpg\n  does"
         );
         assert_eq!(folded("a abcdefghijkl b", 5), "a\n  abcdefghijkl\n  b");
-        let painted = Paint { on: true }.good("valid").to_string();
+        let painted = "\x1b[32mvalid\x1b[0m";
         assert_eq!(folded(&format!("{painted} {painted}"), 11), format!("{painted} {painted}"));
         assert_eq!(folded(&format!("{painted} {painted}"), 10), format!("{painted}\n  {painted}"));
-        let long = Paint { on: true }.strong("one two three");
-        assert_eq!(folded(&long.to_string(), 7), "\x1b[1mone two\x1b[0m\n  \x1b[1mthree\x1b[0m");
+        let long = Paint::colored().strong("one two three").to_string();
+        assert_eq!(
+            folded(&crate::paint::harmless(&long), 7),
+            "\x1b[1mone two\x1b[0m\n  \x1b[1mthree\x1b[0m"
+        );
         assert_eq!(
             folded("uid   Alice of Wonderland, the second", 24),
             "uid   Alice of\n      Wonderland, the\n      second"
@@ -454,20 +417,11 @@ mod tests {
 
     #[test]
     fn lines_are_folded_when_they_are_complete() {
-        let mut out = Output::stdout(false);
+        let mut out = Output::stdout(Form::Text);
         out.columns = Some(9);
         // Nothing is written before the end of the line is known.
         out.write_all(b"one two").unwrap();
         assert_eq!(out.line, b"one two");
         out.line.clear();
-    }
-
-    #[test]
-    fn padding_counts_the_columns_of_the_text() {
-        let painted = Paint { on: true }.good("valid").to_string();
-        assert!(painted.starts_with("\x1b[") && painted.ends_with("valid\x1b[0m"), "{painted:?}");
-        let padded = format!("{:^9}", Paint { on: true }.good("valid"));
-        assert!(padded.contains("  valid  "), "{padded:?}");
-        assert_eq!(format!("{:^9}", Paint::plain().bad("valid")), "  valid  ");
     }
 }

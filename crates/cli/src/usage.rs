@@ -1,9 +1,12 @@
 //! Usage errors: the texts of clap, with tips for users of gpg.
 
 use clap::ValueEnum as _;
+use clap::builder::{StyledStr, Styles};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use talaria::cert::user_id::visible_text;
 
-use crate::terminal::ColorWhen;
+use crate::paint::{harmless, own};
+use crate::terminal::{ColorWhen, Paint};
 use crate::{cli, examples};
 
 /// Options of gpg that talaria does not have, and the replacement for each.
@@ -20,7 +23,7 @@ const FROM_GPG: [(&[&str], &str); 32] = [
         &["--list-sigs", "--list-signatures", "--check-sigs", "--check-signatures"],
         "talaria list --with-sigs",
     ),
-    (&["-K", "--list-secret-keys"], "talaria key list"),
+    (&["-K", "--list-secret-keys", "--secret"], "talaria key list"),
     (&["--import", "--fast-import"], "talaria import FILE"),
     (&["--export"], "talaria export CERT"),
     (&["--export-secret-keys", "--export-secret-subkeys"], "talaria key export KEY"),
@@ -59,10 +62,7 @@ const FROM_GPG: [(&[&str], &str); 32] = [
         "--passphrase-file, --passphrase-fd or --passphrase-env (other users can read command lines)",
     ),
     (&["--always-trust"], "--trust-model always"),
-    (
-        &["--send-keys"],
-        "talaria export --armor CERT --output FILE, and upload FILE on the page of the keyserver",
-    ),
+    (&["--send-keys"], PUBLISH),
     (&["--check-trustdb", "--update-trustdb"], "talaria trust check"),
     (&["--export-ownertrust"], "talaria trust export-ownertrust"),
     (&["--import-ownertrust"], "talaria trust import-ownertrust FILE"),
@@ -70,8 +70,15 @@ const FROM_GPG: [(&[&str], &str); 32] = [
     (&["--change-passphrase", "--passwd"], "talaria key passphrase KEY"),
 ];
 
+/// The way to give a certificate to a keyserver.
+const PUBLISH: &str =
+    "talaria export --armor CERT --output FILE, and upload FILE on the page of the keyserver";
+
+/// The letters by which a typing error differs from the word that was meant. Guesses that differ more are other words, and mislead.
+const TYPING_ERROR_MAX: usize = 2;
+
 /// Words that users type as commands, and the replacement for each.
-const COMMANDS: [(&str, &str); 15] = [
+const COMMANDS: [(&str, &str); 20] = [
     ("remove", "talaria delete CERT"),
     ("renew", "talaria key expire KEY 2y"),
     ("extend", "talaria key expire KEY 2y"),
@@ -87,10 +94,33 @@ const COMMANDS: [(&str, &str); 15] = [
     ("revoke", "talaria key revoke KEY"),
     ("recv", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
     ("fetch", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
+    ("refresh", "talaria import --keyserver hkps://keys.openpgp.org CERT"),
+    ("upload", PUBLISH),
+    ("publish", PUBLISH),
+    ("send", PUBLISH),
+    ("keyserver", "talaria serve"),
 ];
+
+/// The text of an error, with the styles of clap if standard error has colour. Clap puts arguments into it as they are, and its own styles
+/// cannot be told from those in an argument. So a text with hidden characters has no styles.
+///
+/// `command` is the command that gave the error.
+pub(crate) fn text(error: &clap::Error, command: impl FnOnce() -> clap::Command) -> String {
+    let parsed = command().styles(Styles::plain()).try_get_matches();
+    let Err(plain) = parsed else { return error.render().to_string() };
+    let plain = improved(plain).render().ansi().to_string();
+    let is_harmless = plain.lines().all(|line| harmless(line) == line);
+    if is_harmless && Paint::stderr().is_on() {
+        own(&error.render().ansi().to_string())
+    } else {
+        plain
+    }
+}
 
 /// Adds a tip for the next step, and removes misleading tips.
 pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
+    one_line_each(&mut error);
+    remove_far_guesses(&mut error);
     let text = |error: &clap::Error, kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
@@ -162,6 +192,81 @@ pub(crate) fn improved(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Writes arguments so that the end of a line in them ends no line of the error.
+fn one_line_each(error: &mut clap::Error) {
+    let shown = |text: &String| visible_text(text).into_owned();
+    let changed: Vec<(ContextKind, ContextValue)> = error
+        .context()
+        .filter_map(|(kind, value)| match value {
+            ContextValue::String(text) => Some((kind, ContextValue::String(shown(text)))),
+            ContextValue::Strings(texts) => {
+                Some((kind, ContextValue::Strings(texts.iter().map(shown).collect())))
+            }
+            _ => None,
+        })
+        .collect();
+    for (kind, value) in changed {
+        error.insert(kind, value);
+    }
+}
+
+/// Removes guesses of clap that are no typing error.
+fn remove_far_guesses(error: &mut clap::Error) {
+    for (typed, guessed) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        let Some(ContextValue::String(word)) = error.get(typed) else { continue };
+        let word = word.split(['=', ' ']).next().unwrap_or_default();
+        let is_near = |guess: &String| distance(word, guess) <= TYPING_ERROR_MAX;
+        let near: Vec<String> = match error.get(guessed) {
+            Some(ContextValue::String(guess)) if !is_near(guess) => Vec::new(),
+            Some(ContextValue::Strings(guesses)) => {
+                guesses.iter().filter(|guess| is_near(guess)).cloned().collect()
+            }
+            _ => continue,
+        };
+        if !near.is_empty() {
+            error.insert(guessed, ContextValue::Strings(near));
+            continue;
+        }
+        error.remove(guessed);
+        // The usage has the guess in it.
+        let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+        if let (ContextKind::SuggestedArg, Some(usage)) = (guessed, usage_of(&command_of(&usage))) {
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+        }
+    }
+}
+
+/// The number of letters to insert, to remove or to replace that make one word the other (Levenshtein's distance).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, letter) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = above + 1;
+        for (at, &theirs) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != theirs);
+            diagonal = row[at + 1];
+            row[at + 1] = replaced.min(diagonal + 1).min(row[at] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// The usage line of a command.
+fn usage_of(command: &str) -> Option<StyledStr> {
+    let mut all = cli::command();
+    all.build();
+    let mut part = &mut all;
+    for name in command.split_whitespace() {
+        part = part.find_subcommand_mut(name)?;
+    }
+    Some(part.render_usage())
 }
 
 /// The words of the command in its usage line, such as `key generate`.
@@ -239,6 +344,13 @@ fn instead_of(named: &str, usage: &str) -> Option<String> {
     })
 }
 
+/// Whether the version is all that the arguments ask for.
+pub(crate) fn asks_version() -> bool {
+    let mut args = std::env::args_os().skip(1);
+    let first = args.next();
+    first.is_some_and(|first| first == "--version" || first == "-V") && args.next().is_none()
+}
+
 /// Whether the arguments ask for JSON, for arguments that could not be parsed.
 pub(crate) fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")
@@ -282,6 +394,19 @@ mod tests {
             ("talaria frobnicate", "list the commands: talaria help"),
             ("talaria key frobnicate", "list the commands: talaria key --help"),
             ("talaria decrypt -j", "list the options: talaria decrypt --help"),
+            ("talaria list --secret", "instead of gpg's --secret, use: talaria key list"),
+            ("talaria list --validity full", "list the options: talaria list --help"),
+            ("talaria list --long --limt 3", "a similar argument exists: '--limit'"),
+            (
+                "talaria backup init --encryption none",
+                "list the options: talaria backup init --help",
+            ),
+            (
+                "talaria upload",
+                "use: talaria export --armor CERT --output FILE, and upload FILE on the page of the keyserver",
+            ),
+            ("talaria keyserver", "use: talaria serve"),
+            ("talaria lisst", "a similar subcommand exists: 'list'"),
             ("talaria show", "for example: talaria show bob@example.net"),
             ("talaria trust set bob", "for example: talaria trust set bob@example.net full"),
             ("talaria index add", "for example: talaria index add trigrams"),
@@ -313,6 +438,23 @@ mod tests {
             let tips: Vec<&str> = tips.collect();
             assert_eq!(tips, [tip], "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn guesses_are_typing_errors() {
+        for (one, other, letters) in [
+            ("list", "list", 0),
+            ("lst", "list", 1),
+            ("--limt", "--limit", 1),
+            ("", "ab", 2),
+            ("secret", "store", 3),
+        ] {
+            assert_eq!(distance(one, other), letters, "{one} {other}");
+        }
+        let text = answer("talaria backup init --encryption none");
+        assert!(text.contains("Usage: talaria backup init [OPTIONS]"), "{text}");
+        let text = answer("talaria list --a\nUsage");
+        assert!(text.contains(r"--a\nUsage"), "{text}");
     }
 
     #[test]

@@ -520,12 +520,14 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not TOML, or has an unknown setting.
-    #[error("{}: {source}", path.display())]
+    #[error("{}, line {line}: {what}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// The fault and its place.
-        source: Box<toml::de::Error>,
+        /// The line, from 1.
+        line: usize,
+        /// The fault.
+        what: String,
     },
     /// The value of a setting is invalid.
     #[error("{key}: {what}")]
@@ -556,9 +558,13 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        let config: Self = toml::from_str(&text).map_err(|source| ConfigError::Syntax {
-            path: path.to_owned(),
-            source: Box::new(source),
+        let config: Self = toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            ConfigError::Syntax {
+                path: path.to_owned(),
+                line: before.matches('\n').count() + 1,
+                what: error.message().to_owned(),
+            }
         })?;
         config.validate().map_err(|error| match error {
             ConfigError::Value { key, .. } => ConfigError::Line {

@@ -4,6 +4,7 @@
 //! full, and further lines are lost. If the log cannot be written (its reader has gone, its disk is full), lines are
 //! lost, too. Lost lines are counted, and once the log can be written again, one line has their number.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prometheus::IntCounter;
+use talaria_cert::user_id::{visible_json, visible_text};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -60,11 +62,14 @@ pub fn start_log(log: &Log) -> LogGuard {
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
         .log_internal_errors(false)
-        .with_writer(Lines(Arc::clone(&queue)));
+        .with_writer(Lines { queue: Arc::clone(&queue), harmless: harmless_text });
     // Not the handle of the standard library: a write that waits would keep its lock.
     let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let started = match log.format.as_str() {
-        "json" => builder.json().flatten_event(true).try_init(),
+        "json" => {
+            let lines = Lines { queue: Arc::clone(&queue), harmless: visible_json };
+            builder.json().flatten_event(true).with_writer(lines).try_init()
+        }
         _ => builder.try_init(),
     };
     if let (Ok(()), Ok(stderr)) = (started, stderr) {
@@ -109,7 +114,11 @@ thread_local! {
 
 /// Takes lines of the log, one with each write.
 #[derive(Clone, Debug)]
-struct Lines(Arc<Queue>);
+struct Lines {
+    queue: Arc<Queue>,
+    /// Makes a line without any effect of others on a terminal.
+    harmless: fn(&str) -> Cow<'_, str>,
+}
 
 impl<'a> MakeWriter<'a> for Lines {
     type Writer = Self;
@@ -121,9 +130,13 @@ impl<'a> MakeWriter<'a> for Lines {
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let is_own = OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.extend(line)).is_some());
+        let text = String::from_utf8_lossy(line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let shown = [(self.harmless)(text).as_bytes(), b"\n"].concat();
+        let is_own =
+            OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.extend(&shown)).is_some());
         if !is_own {
-            self.0.add(line);
+            self.queue.add(&shown);
         }
         Ok(line.len())
     }
@@ -131,6 +144,15 @@ impl Write for Lines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A line whose parts of others have no effect on a terminal and end no line. The formatter has made escapes of their escape characters
+/// already, so those in the line are its own colours.
+fn harmless_text(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return visible_text(line);
+    }
+    line.split('\x1b').map(visible_text).collect::<Vec<_>>().join("\x1b").into()
 }
 
 /// Lines that wait to be written.
@@ -366,6 +388,14 @@ mod tests {
         log.queue.add(b"again\n");
         log.queue.flush(Duration::from_secs(60));
         assert_eq!(log.written(), "torn \nwhole\nagain\n2 lost\n");
+    }
+
+    #[test]
+    fn parts_of_a_line_have_no_effect_on_a_terminal() {
+        let line = "\x1b[31mERROR\x1b[0m peer=\u{202e}evil\r\n INFO all good\u{9b}2J";
+        let shown = "\x1b[31mERROR\x1b[0m peer=\\u{202e}evil\\r\\n INFO all good\\u{9b}2J";
+        assert_eq!(harmless_text(line), shown);
+        assert_eq!(harmless_text("2026-11-29 INFO Zoë"), "2026-11-29 INFO Zoë");
     }
 
     #[test]

@@ -141,15 +141,6 @@ pub(crate) fn held(answer: &mut http::response::Parts) -> Option<Room> {
     room.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Turns huge pages off for this process. With thousands of connections, little of each page of 2 MiB was used, and the process
-/// took a third more memory.
-pub(crate) fn without_huge_pages() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!(%error, "huge pages stay in use");
-    }
-}
-
 /// Bytes of this process that are in memory, 0 where the system does not tell.
 pub(crate) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();

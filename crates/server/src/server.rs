@@ -39,7 +39,7 @@ use crate::token::Tokens;
 use crate::uploads::Uploads;
 use crate::vks::Vks;
 use crate::wkd::WebKeys;
-use crate::{descriptors, listen, memory, notify};
+use crate::{descriptors, listen, notify};
 
 /// The interval for reading changes of other processes from the change log.
 const FOLLOW: Duration = Duration::from_millis(500);
@@ -296,7 +296,6 @@ impl Server {
         let operator = bind(&config.http.operator_listen)?;
         let gossip = bind(&config.gossip.listen)?;
         descriptors::fit(&mut config.http);
-        memory::without_huge_pages();
         // Peers are told the port that the system assigned.
         config.http.listen = local_addresses(&public);
         config.http.onion_listen = local_addresses(&onion);

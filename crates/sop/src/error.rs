@@ -1,6 +1,7 @@
 //! Our errors as those of the draft, which are numbers without a text; the text goes to standard error.
 
 use sop::errors::Error;
+use talaria_cert::user_id::visible_text;
 use talaria_message::MessageError;
 use talaria_message::make::MakeError;
 
@@ -57,11 +58,12 @@ pub(crate) fn unspecified(why: impl std::fmt::Display) -> Error {
     because(Error::UnspecifiedFailure, why)
 }
 
-/// Writes a line to standard error. A failure is ignored, because the exit status says the same.
+/// Writes a line to standard error, without any effect of others on a terminal. A failure is ignored, because the exit status says the
+/// same.
 pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
 
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", visible_text(&line.to_string()));
 }
 
 fn tell(error: &dyn std::error::Error) {

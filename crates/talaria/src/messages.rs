@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use talaria_cert::Cert;
+use talaria_cert::user_id::visible_text;
 use talaria_message::openpgp;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::{
@@ -227,8 +228,7 @@ pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
 #[must_use]
 pub fn described(cert: &openpgp::Cert) -> String {
     let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
-    let shown: String = user_id.chars().filter(|c| !c.is_control()).collect();
-    format!("{} {shown}", cert.fingerprint().to_hex())
+    format!("{} {}", cert.fingerprint().to_hex(), visible_text(&user_id))
 }
 
 impl From<MessageError> for Error {

@@ -14,6 +14,7 @@ use talaria_bench::{
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::{Existing, OutputArgs};
+use crate::terminal::{Form, Output};
 
 /// Measure talaria and other programs side by side
 #[derive(Debug, clap::Args)]
@@ -278,7 +279,7 @@ enum Kind {
 }
 
 pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
-    let mut out = io::stdout().lock();
+    let mut out = Output::stdout(Form::Exact);
     let failed = |error: talaria_bench::BenchError| CliError::Bench(talaria::describe(&error));
     match &args.what {
         What::Keydb { keyring, quick, common } => {

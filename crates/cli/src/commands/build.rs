@@ -8,7 +8,7 @@ use talaria::store::{BuildOptions, TextIndex};
 use talaria::{Input, build};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, complain};
 use crate::progress::grouped;
 use crate::render::counted;
 
@@ -95,14 +95,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         writeln!(out, "{json}")?;
     } else {
         for (input, reject) in &report.rejected {
-            crate::error::say(format_args!(
-                "talaria: {input}: {}: {}",
-                reject.place, reject.reason
-            ));
+            complain(format_args!("{input}: {}: {}", reject.place, reject.reason));
         }
         for (fingerprint, refusal) in &report.built.refused {
-            crate::error::say(format_args!(
-                "talaria: a second copy of certificate {fingerprint} was not merged: {refusal}"
+            complain(format_args!(
+                "a second copy of certificate {fingerprint} was not merged: {refusal}"
             ));
         }
         writeln!(

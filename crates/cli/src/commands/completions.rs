@@ -10,6 +10,7 @@ use clap_complete::env::Shells;
 use crate::context::{Content, Context, base_folder};
 use crate::error::CliError;
 use crate::output::{Existing, Target};
+use crate::terminal::{Form, Output};
 
 /// Install or print shell completions
 ///
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut script = Vec::new();
     completer.write_registration("COMPLETE", "talaria", "talaria", "talaria", &mut script)?;
     if !args.install {
-        std::io::stdout().write_all(&script)?;
+        Output::stdout(Form::Exact).write_all(&script)?;
         return Ok(ExitCode::SUCCESS);
     }
     let path = path(shell)?;

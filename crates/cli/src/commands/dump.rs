@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     options.hostname.clone_from(&args.hostname);
     let dumped = cx.long(|monitor| dump(&stores, &options, monitor))?;
     let status = DamageArgs::report(&dumped.skipped);
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let files: Vec<String> =
             dumped.files.iter().map(|path| path.display().to_string()).collect();

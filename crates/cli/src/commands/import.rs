@@ -11,7 +11,7 @@ use talaria::{FileReport, ImportOptions, Input, import};
 use crate::context::Context;
 use crate::error::{CliError, complain, decompress, say, shell_word};
 use crate::progress::grouped;
-use crate::render::counted;
+use crate::render::{counted, printable};
 
 /// Add certificates to the store
 ///
@@ -172,14 +172,19 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     }
     if let Some(error) = &report.error {
         let error = error.strip_prefix(&format!("{input}: ")).unwrap_or(error);
-        let names_it = error.contains(&input.to_string());
+        let name = input.to_string();
+        // A name that is a word alone can be a word of the error, too.
+        let is_word = |word: &str| !word.contains(|c: char| !c.is_alphanumeric());
+        let names_it = error.contains(&name)
+            && (!is_word(&name) || error.split([' ', ':']).any(|word| word == name));
         let name = if names_it { String::new() } else { format!("{input}: ") };
         complain(format_args!("{name}{error}"));
         say(format_args!("  {}", remedy(report)));
     }
+    let shown = printable(input.to_string().as_bytes());
     if report.secret_keys > 0 {
         cx.status(format_args!(
-            "{input}: {} in it; only the certificates were imported. To import the secrets:\n  talaria \
+            "{shown}: {} in it; only the certificates were imported. To import the secrets:\n  talaria \
              key import {}",
             are(report.secret_keys),
             shell_word(input.to_string())
@@ -187,7 +192,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     }
     let Some(kind) = kind else { return Ok(()) };
     let mut line = format!(
-        "{input} ({kind}): {} read, {} new, {} updated, {} unchanged, {} rejected",
+        "{shown} ({kind}): {} read, {} new, {} updated, {} unchanged, {} rejected",
         grouped(report.read),
         grouped(report.new),
         grouped(report.updated),
@@ -201,7 +206,7 @@ fn print(report: &FileReport, cx: &Context) -> Result<(), CliError> {
     writeln!(cx.report_stdout(), "{line}")?;
     if report.secret_keys_left > 0 {
         cx.status(format_args!(
-            "{input}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \
+            "{shown}: {} in it, left with gpg-agent. To use gpg-agent's keys, give --gpg-agent, or \
              put `gpg-agent = true` into the configuration file.\n  To copy one to talaria: \
              gpg --homedir {} --export-secret-keys KEY | talaria key import -",
             are(report.secret_keys_left),

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::gnupg::Release;
 use crate::render::{Counts, Lines};
-use crate::terminal::{PagerArgs, Paint, columns};
+use crate::terminal::{Form, PagerArgs, Paint, columns};
 use crate::trust::TrustArgs;
 
 /// List certificates
@@ -134,7 +134,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             lines.judged(judge).with_reasons(args.with_trust).with_tofu_info(args.with_tofu_info);
         passes = if conflicts && !in_parts { &[Some(true), Some(false)] } else { passes };
     }
-    let mut out = args.pager.open(for_people);
+    let mut out = args.pager.open(match format {
+        Format::Short | Format::Long => Form::Text,
+        Format::Json => Form::Json,
+        Format::Colons => Form::Exact,
+    });
     let mut buffer = Vec::with_capacity(2 * BUFFER_BYTES);
     let mut flush_at = 0;
     let mut failed = None;

@@ -11,6 +11,7 @@ use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::examples;
 use crate::output::{Existing, Target};
+use crate::terminal::{Form, Output};
 
 /// Print or write the manual pages
 ///
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     }
     let words: Vec<&str> = args.command.iter().flat_map(|word| word.split(['-', ' '])).collect();
     let (words, command) = found(&top, &words)?;
-    std::io::stdout().write_all(&page(&words, command)?)?;
+    Output::stdout(Form::Exact).write_all(&page(&words, command)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,6 +10,7 @@ use talaria_server::{Config, Server};
 
 use crate::context::Context;
 use crate::error::{CliError, say};
+use crate::terminal::{Form, Output};
 
 /// Run a keyserver on the store
 ///
@@ -60,10 +61,10 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             let value: toml::Table = text
                 .parse()
                 .map_err(|error: toml::de::Error| CliError::Usage(error.to_string()))?;
-            writeln!(std::io::stdout().lock(), "{}", serde_json::json!(value))?;
+            writeln!(cx.stdout(), "{}", serde_json::json!(value))?;
             return Ok(ExitCode::SUCCESS);
         }
-        write!(std::io::stdout().lock(), "{text}")?;
+        write!(Output::stdout(Form::Exact), "{text}")?;
         return Ok(ExitCode::SUCCESS);
     }
     config.check_files()?;

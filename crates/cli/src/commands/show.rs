@@ -69,6 +69,6 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     } else {
         lines.details(&mut out, opened, &row, args.with_sigs)?;
     }
-    args.pager.open(!cx.json).write_all(&out)?;
+    args.pager.open(cx.form()).write_all(&out)?;
     Ok(ExitCode::SUCCESS)
 }

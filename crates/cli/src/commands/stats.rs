@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         target.keep(false)?;
         cx.status(format_args!("Wrote {}.", path.display()));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         serde_json::to_writer(&mut out, &counts).map_err(std::io::Error::from)?;
         writeln!(out)?;

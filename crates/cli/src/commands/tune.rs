@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let best = (0..figures.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])).unwrap_or(2);
     let worth = costs[best] < 1.0 - GAIN_MIN;
     let recommended = if worth { figures[best].page_bytes } else { today.page_bytes };
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     if cx.json {
         let rows: Vec<_> = figures
             .iter()

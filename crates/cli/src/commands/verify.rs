@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, spool, watched};
 use crate::output::{OutputArgs, Target};
+use crate::render::printable;
 use crate::signatures::{self, SignerArgs, Signers, StatusArgs, StatusFile};
 use crate::trust::{SignerBeliefs, TrustArgs};
 
@@ -126,7 +127,8 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                 return Err(CliError::Detached { file: name() });
             };
             let signatures = read_signatures(&mut message.into_text())?;
-            let assumed = format!("Assuming that {} is the signed file.", file.display());
+            let name = printable(file.as_os_str().as_encoded_bytes());
+            let assumed = format!("Assuming that {name} is the signed file.");
             return detached(&signatures, Source::open(Some(file))?, Some(assumed));
         }
         // The name says that the signature is on the file beside it.

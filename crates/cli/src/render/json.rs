@@ -10,7 +10,7 @@ use talaria::trust_models::tofu::Decision;
 use talaria::{Confirmation, Judged, Opened, algorithm};
 
 use super::text::sentence;
-use super::{Lines, letters, printable, word};
+use super::{Lines, letters, word};
 
 /// A certificate in JSON.
 #[derive(Serialize)]
@@ -300,7 +300,7 @@ impl Lines<'_> {
 fn component_name(packet: PacketRef<'_>) -> String {
     match packet.tag {
         Tag::PUBLIC_KEY => "the primary key".to_owned(),
-        Tag::USER_ID => printable(packet.body),
+        Tag::USER_ID => user_id::text(packet.body).into_owned(),
         Tag::USER_ATTRIBUTE => "a user attribute".to_owned(),
         Tag::PUBLIC_SUBKEY => match Key::parse(packet) {
             Ok(key) => key.fingerprint().to_string(),

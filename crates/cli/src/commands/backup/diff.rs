@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let mut olds = Tree::new(&reader, old.snapshot.root).entries();
     let mut news = Tree::new(&reader, new.snapshot.root).entries();
     let (mut before, mut after) = (olds.next().transpose()?, news.next().transpose()?);
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();
     loop {
         let order = match (&before, &after) {

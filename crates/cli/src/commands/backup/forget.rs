@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         };
         let fates = decide(&listed, &forgotten, &policy, grouping, cx.now)?;
         if !cx.json {
-            show(&listed, &fates)?;
+            show(&listed, &fates, cx)?;
         }
         let lost = listed.iter().filter(|l| fates.get(&l.id) == Some(&Fate::Forget));
         names.extend(lost.map(SnapshotName::of));
@@ -186,9 +186,13 @@ fn named(
     Ok(SnapshotName::of(selected?))
 }
 
-fn show(listed: &[Listed], fates: &std::collections::BTreeMap<Id, Fate>) -> Result<(), CliError> {
+fn show(
+    listed: &[Listed],
+    fates: &std::collections::BTreeMap<Id, Fate>,
+    cx: &Context,
+) -> Result<(), CliError> {
     let paint = Paint::stdout();
-    let mut out = std::io::stdout().lock();
+    let mut out = cx.stdout();
     for Listed { id, snapshot, .. } in listed {
         let (mark, why) = match &fates[id] {
             Fate::Keep(why) => ("keep  ", why.join(", ")),

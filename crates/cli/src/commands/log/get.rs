@@ -62,7 +62,7 @@ pub(super) fn print_fields(
     pager: PagerArgs,
     cx: &Context,
 ) -> Result<ExitCode, CliError> {
-    let mut out = pager.open(!cx.json);
+    let mut out = pager.open(cx.form());
     let paint = Paint::stdout();
     for (field, content) in fields {
         let found = values(content);

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         Ok::<_, talaria_log::UpdateError>(lines)
     })??;
     drop(log);
-    let mut out = args.pager.open(!cx.json);
+    let mut out = args.pager.open(cx.form());
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

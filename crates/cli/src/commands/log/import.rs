@@ -11,7 +11,7 @@ use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Source;
 use crate::progress::grouped;
-use crate::render::counted;
+use crate::render::{counted, printable};
 use crate::terminal::Paint;
 
 /// Take entries from other nodes
@@ -110,6 +110,7 @@ fn report(
         return cx.report(Content::Elsewhere, &json);
     }
     let paint = Paint::stderr();
+    let name = printable(name.as_bytes());
     cx.status(format_args!("{name}: {} new, {} known", counted(*added, "entry"), grouped(*known)));
     if *values > 0 {
         cx.status(format_args!("  {} of known entries", counted(*values, "deletable value")));

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         }
     })?;
     drop(log);
-    let mut out = args.pager.open(!cx.json);
+    let mut out = args.pager.open(cx.form());
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

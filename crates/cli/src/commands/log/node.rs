@@ -154,7 +154,7 @@ fn list(args: &ListArgs, folder: &Path, cx: &mut Context) -> Result<ExitCode, Cl
     let log = open(folder, cx)?;
     let lines = log.read(|log| lines(log, cx))?;
     drop(log);
-    let mut out = args.pager.open(!cx.json);
+    let mut out = args.pager.open(cx.form());
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

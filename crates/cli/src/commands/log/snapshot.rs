@@ -261,7 +261,7 @@ fn read(args: &ReadArgs, cx: &mut Context) -> Result<ExitCode, CliError> {
         let people = owners(&file);
         let mut found: Vec<_> = file.objects().collect();
         found.sort_by(|a, b| (&a.named, a.id).cmp(&(&b.named, b.id)));
-        let mut out = args.pager.open(!cx.json);
+        let mut out = args.pager.open(cx.form());
         for object in found {
             writeln!(out, "{}", object_line(object, &people, cx))?;
         }

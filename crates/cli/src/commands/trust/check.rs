@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Report { evaluated: report.evaluated, computed: report.computed, changed: report.changed };
     if cx.json {
         let json = serde_json::to_string(&report).map_err(std::io::Error::from)?;
-        writeln!(std::io::stdout(), "{json}")?;
+        writeln!(cx.stdout(), "{json}")?;
     } else if is_on {
         let Report { evaluated, computed, changed } = report;
         cx.status(format_args!(

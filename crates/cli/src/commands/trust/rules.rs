@@ -64,10 +64,10 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     if cx.json {
         let json = RulesJson { completes, marginals, depth, gnupg };
         let json = serde_json::to_string(&json).map_err(std::io::Error::from)?;
-        writeln!(std::io::stdout(), "{json}")?;
+        writeln!(cx.stdout(), "{json}")?;
     } else {
         writeln!(
-            std::io::stdout(),
+            cx.stdout(),
             "{completes} full or {marginals} marginal certifications, up to {depth} steps, \
              SHA-1 as in GnuPG {gnupg}"
         )?;

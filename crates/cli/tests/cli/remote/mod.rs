@@ -14,6 +14,7 @@ use talaria_backup_remote::{Remote, RepositoryUrl};
 use self::line::{Fault, Line};
 use self::servers::{S3, Sftp, WebDav};
 use crate::backup::{contents, folder};
+use crate::foreign_text::server;
 use crate::program::Program;
 
 /// A program with Alice's key, and a repository behind a URL.
@@ -84,6 +85,41 @@ fn remote(url: &str, env: &[(&'static str, String)]) -> Remote {
     let variable =
         |name: &str| env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
     Remote::new(&RepositoryUrl::parse(url, &variable).unwrap()).unwrap()
+}
+
+/// A storage can answer anything. A list costs little, whatever it is, and one that is too large is refused at once.
+#[test]
+fn hostile_lists_cost_little() {
+    let attributes: String = (0..40_000).map(|number| format!(" a{number}=\"\"")).collect();
+    let namespaces: String = (0..40_000).map(|n| format!(" xmlns:a{n}=\"\"")).collect();
+    let nested = "<a>".repeat(100_000);
+    let large = format!("<multistatus>{}", " ".repeat(65 << 20));
+    for (body, why) in [
+        (format!("<multistatus{attributes}></multistatus>"), ""),
+        (format!("<multistatus><response{namespaces}></response></multistatus>"), ""),
+        (format!("<multistatus>{nested}"), ""),
+        (large, "the answer has more than 67108864 octets"),
+    ] {
+        let address = server("207 Multi-Status", body.into_bytes());
+        for url in
+            [format!("webdav://{address}/x"), format!("s3://bucket/x?endpoint=http://{address}")]
+        {
+            let away = Away::new(url, S3::env());
+            let mut limited = Command::new("bash");
+            // Seconds of CPU, after which the system ends the process.
+            limited.args(["-c", "ulimit -t 3; exec \"$0\" \"$@\""]);
+            let command = away.command(&["list"]);
+            limited.arg(command.get_program()).args(command.get_args());
+            for (name, value) in command.get_envs() {
+                limited.env(name, value.unwrap_or_default());
+            }
+            let output = limited.current_dir(away.program.path("")).output().unwrap();
+            let said = said(&output);
+            assert!(output.status.code().is_some_and(|status| status > 0), "{output:?}");
+            assert!(away.url.starts_with("s3") || said.contains(why), "{said}");
+            assert!(said.len() < 1000, "{said}");
+        }
+    }
 }
 
 fn is_missing<T>(result: &Result<T, BackupError>) -> bool {
