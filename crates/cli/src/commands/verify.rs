@@ -153,6 +153,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             if !content.is_of(&mut other, kind, received.literal())? {
                 return Err(CliError::OtherContent { file: name });
             }
+            let name = printable(file.as_os_str().as_encoded_bytes());
             assumed = Some(format!("{name} has the signed content."));
         }
         Ok(Checked {

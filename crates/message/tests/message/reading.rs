@@ -91,7 +91,7 @@ fn nothing_is_written_without_the_expected_signer() {
                             panic!("{what}: {error:?}")
                         };
                         let NotAccepted::Missing { missing, facts } = why else { panic!("{what}") };
-                        assert_eq!(missing, [alice.fingerprint()], "{what}");
+                        assert_eq!(missing, [alice.fingerprint().into()], "{what}");
                         assert_eq!(facts.count(), count, "{what}");
                     }
                 }
