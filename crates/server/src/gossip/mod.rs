@@ -8,6 +8,7 @@ mod exchange;
 mod fetch;
 mod node;
 pub(crate) mod peers;
+mod software;
 mod turns;
 
 pub use peers::Origin;

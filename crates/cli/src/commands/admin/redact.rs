@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use talaria::cert::Redaction;
 use talaria_server::{Access, Command};
 
-use super::{Digits, carry_out};
+use super::{Digits, Reason, carry_out};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -28,6 +28,8 @@ pub(super) struct Args {
     /// Remove all user IDs and attributes, and refuse new ones
     #[arg(long, group = "what")]
     all: bool,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -50,5 +52,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         redactions.push(Redaction::of(body));
     }
-    carry_out(&operator, cx, "redact", &[fingerprint], &Command::Redact(redactions))
+    carry_out(&operator, cx, &args.reason, &[fingerprint], &Command::Redact(redactions))
 }
