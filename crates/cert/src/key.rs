@@ -28,6 +28,23 @@ pub struct Key<'a> {
     pub(crate) material: Material<'a>,
 }
 
+/// Whether this program knows an algorithm, and its curve if it has one.
+pub(crate) fn has_known_algorithm(algorithm: u8, curve: Option<Curve>) -> bool {
+    match algorithm {
+        1..=3 | 16 | 17 | 20 | 25..=28 => true,
+        18 | 19 | 22 => curve.is_some(),
+        _ => false,
+    }
+}
+
+/// Whether all versions of GnuPG in use know a primary key of this kind.
+///
+/// Behind any other, GnuPG reads nothing: 2.2 knows no version after 4, and 2.4 not version 6. Version 2.4 also ends an import at
+/// a primary key whose algorithm or curve it cannot store, such as Ed25519 of RFC 9580 in version 4. (Subkeys may have any.)
+pub(crate) fn is_known_to_gnupg(version: u8, algorithm: u8, curve: Option<Curve>) -> bool {
+    version <= 4 && !matches!(algorithm, 25..=28) && has_known_algorithm(algorithm, curve)
+}
+
 /// The public numbers of a key. MPIs are big-endian, without their length prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Material<'a> {
@@ -119,6 +136,18 @@ impl<'a> Key<'a> {
             (_, true) => &body[..body.len() - fields.0.len()],
         };
         Ok(Self { body, version, created, days_valid, algorithm, material })
+    }
+
+    /// Whether this program knows the algorithm, and the curve if it has one. It cannot check signatures of other keys.
+    #[must_use]
+    pub fn has_known_algorithm(&self) -> bool {
+        has_known_algorithm(self.algorithm, self.curve())
+    }
+
+    /// Whether all versions of GnuPG in use know a primary key of this kind: see [`is_known_to_gnupg`].
+    #[must_use]
+    pub fn is_known_to_gnupg(&self) -> bool {
+        is_known_to_gnupg(self.version, self.algorithm, self.curve())
     }
 
     /// The fingerprint (RFC 9580, section 5.5.4).

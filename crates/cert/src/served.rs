@@ -439,9 +439,7 @@ impl<'a> Hints<'a> {
             Tag::USER_ATTRIBUTE => serving.attributes,
             Tag::PUBLIC_SUBKEY => {
                 component.body.len() <= KEY_BYTES_MAX
-                    && Key::parse(component).is_ok_and(|key| {
-                        key.version == self.version || key.version.max(self.version) <= 4
-                    })
+                    && Key::parse(component).is_ok_and(|key| key.version == self.version)
                     && has_short_numbers(component)
             }
             _ => false,
@@ -1054,6 +1052,27 @@ mod tests {
         };
         let expected = cert(&[(Tag::USER_ID, b"a", vec![good.clone()])]);
         assert_eq!(with(judge, &whole, ALL), Some(expected));
+    }
+
+    /// GnuPG gives up the whole answer at a subkey of version 3 or 6 in a certificate of version 4.
+    #[test]
+    fn subkeys_of_another_version_than_the_certificate_are_not_served() {
+        let subkey = |version: u8| {
+            let mut body = vec![version, 0, 0, 0, 1];
+            body.extend([0; 2].iter().filter(|_| version == 3));
+            body.push(1);
+            body.extend([0, 0, 0, 9].iter().filter(|_| version > 4));
+            body.extend([0, 32, 0x80, 0, 0, 1, 0, 2, 3]);
+            body
+        };
+        let bound = |version: u8| {
+            (Tag::PUBLIC_SUBKEY, subkey(version), vec![signature(0x18, version.into(), OWN, b"")])
+        };
+        let bound: Vec<_> = [3, 4, 5, 6].map(bound).into();
+        let all: Vec<_> =
+            bound.iter().map(|(tag, body, on)| (*tag, body.as_slice(), on.clone())).collect();
+        let good = |_: &[u8]| Verdict::Good;
+        assert_eq!(with(good, &cert(&all), ALL), Some(cert(&all[1..2])));
     }
 
     proptest! {

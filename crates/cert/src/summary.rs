@@ -9,6 +9,7 @@
 //! keys. But the deciding signature can change when one of the signatures expires or becomes valid, and there
 //! the span ends.
 
+use crate::key;
 use crate::packet::Tag;
 use crate::signature::kind;
 use crate::verify::Verdict;
@@ -106,6 +107,20 @@ pub struct KeySummary {
     pub revoked: bool,
     /// Whether a good self-signature binds the key.
     pub bound: bool,
+}
+
+impl KeySummary {
+    /// Whether this program knows the algorithm: [`Key::has_known_algorithm`](crate::Key::has_known_algorithm).
+    #[must_use]
+    pub fn has_known_algorithm(&self) -> bool {
+        key::has_known_algorithm(self.algorithm, self.curve)
+    }
+
+    /// Whether all versions of GnuPG in use know a primary key of this kind: [`Key::is_known_to_gnupg`](crate::Key::is_known_to_gnupg).
+    #[must_use]
+    pub fn is_known_to_gnupg(&self) -> bool {
+        key::is_known_to_gnupg(self.fingerprint.version(), self.algorithm, self.curve)
+    }
 }
 
 /// A user ID or user attribute in a summary.

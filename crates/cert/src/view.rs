@@ -8,6 +8,8 @@ mod hockeypuck;
 
 use std::str::FromStr;
 
+use hockeypuck::Release;
+
 use crate::cert::sks_digest;
 use crate::verify::Verdict;
 use crate::{Cert, PacketRef};
@@ -21,6 +23,9 @@ pub enum View {
     Hockeypuck23,
     /// The packets that Hockeypuck 2.1 keeps: it announces the filters of SKS, and cannot read some packets.
     Hockeypuck21,
+    /// The packets that Hockeypuck 2.4 keeps. Certificates whose primary key has a post-quantum algorithm are left out, since
+    /// their signatures cannot be checked here.
+    Hockeypuck24,
 }
 
 /// The name is not that of a [`View`].
@@ -33,7 +38,8 @@ pub struct UnknownView {
 
 impl View {
     /// All views, by number.
-    pub const ALL: [Self; 3] = [Self::Sks, Self::Hockeypuck23, Self::Hockeypuck21];
+    pub const ALL: [Self; 4] =
+        [Self::Sks, Self::Hockeypuck23, Self::Hockeypuck21, Self::Hockeypuck24];
 
     /// The number of the view in a store. It never changes.
     #[must_use]
@@ -42,6 +48,7 @@ impl View {
             Self::Sks => 0,
             Self::Hockeypuck23 => 1,
             Self::Hockeypuck21 => 2,
+            Self::Hockeypuck24 => 3,
         }
     }
 
@@ -58,6 +65,7 @@ impl View {
             Self::Sks => "sks",
             Self::Hockeypuck23 => "hockeypuck-2.3",
             Self::Hockeypuck21 => "hockeypuck-2.1",
+            Self::Hockeypuck24 => "hockeypuck-2.4",
         }
     }
 
@@ -72,13 +80,18 @@ impl View {
                  drop:structuralMartian,drop:unbound,drop:unparseable,\
                  schema:application/pgp-keys,versions:34,yminsky.dedup,yminsky.merge"
             }
+            Self::Hockeypuck24 => {
+                "drop:UAT,drop:hardRevokedCruft,drop:implausible,drop:invalidSelfSig,\
+                 drop:oldSlhdsaSelfSig,drop:structuralMartian,drop:unbound,drop:unparseable,\
+                 schema:application/pgp-keys,versions:3+4+6+rfc9980,yminsky.dedup,yminsky.merge"
+            }
         }
     }
 
     /// Whether the digest of a certificate costs a verification of its signatures by the peer's own rules.
     #[must_use]
     pub fn verifies(self) -> bool {
-        self == Self::Hockeypuck23
+        matches!(self, Self::Hockeypuck23 | Self::Hockeypuck24)
     }
 
     /// The digest of a certificate in this view. `None` if the view leaves the certificate out.
@@ -86,30 +99,38 @@ impl View {
     /// `verdicts` are those on all signatures of `cert`, in canonical packet order.
     #[must_use]
     pub fn digest(self, cert: &Cert, verdicts: &[Verdict]) -> Option<[u8; 16]> {
-        match self {
-            Self::Sks => Some(cert.sks_digest()),
-            Self::Hockeypuck23 => {
-                hockeypuck::kept(cert, verdicts).map(|kept| digest_of(cert, &kept))
-            }
-            Self::Hockeypuck21 => hockeypuck::kept_by_2_1(cert).map(|kept| digest_of(cert, &kept)),
+        match self.kept(cert, verdicts)? {
+            Kept::All => Some(cert.sks_digest()),
+            Kept::These(kept) => Some(digest_of(cert, &kept)),
         }
     }
 
     /// The certificate with the packets of this view. `None` if the view leaves the certificate out.
     #[must_use]
     pub fn cert(self, cert: &Cert, verdicts: &[Verdict]) -> Option<Cert> {
-        match self {
-            Self::Sks => Some(cert.clone()),
-            Self::Hockeypuck23 => {
-                let kept = hockeypuck::kept(cert, verdicts)?;
-                Some(cert.retain(|at, _| kept[at]))
-            }
-            Self::Hockeypuck21 => {
-                let kept = hockeypuck::kept_by_2_1(cert)?;
-                Some(cert.retain(|at, _| kept[at]))
-            }
+        match self.kept(cert, verdicts)? {
+            Kept::All => Some(cert.clone()),
+            Kept::These(kept) => Some(cert.retain(|at, _| kept[at])),
         }
     }
+
+    /// The packets of this view. `None` if the view leaves the certificate out.
+    fn kept(self, cert: &Cert, verdicts: &[Verdict]) -> Option<Kept> {
+        let kept = match self {
+            Self::Sks => return Some(Kept::All),
+            Self::Hockeypuck23 => hockeypuck::kept(cert, verdicts, Release::V2_3)?,
+            Self::Hockeypuck24 => hockeypuck::kept(cert, verdicts, Release::V2_4)?,
+            Self::Hockeypuck21 => hockeypuck::kept_by_2_1(cert)?,
+        };
+        Some(Kept::These(kept))
+    }
+}
+
+/// The packets of a certificate that a view keeps.
+enum Kept {
+    All,
+    /// One `bool` for each packet.
+    These(Vec<bool>),
 }
 
 /// The digest over the kept packets of a certificate.
@@ -143,7 +164,7 @@ mod tests {
             tokens.sort_unstable();
             assert_eq!(tokens, as_written, "peers compare the sorted list as text");
         }
-        assert_eq!(View::from_number(3), None);
+        assert_eq!(View::from_number(4), None);
     }
 
     #[test]
@@ -151,7 +172,8 @@ mod tests {
         let error = "hagrid".parse::<View>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown view \"hagrid\"; the views are sks, hockeypuck-2.3, hockeypuck-2.1"
+            "unknown view \"hagrid\"; the views are sks, hockeypuck-2.3, hockeypuck-2.1, \
+             hockeypuck-2.4"
         );
     }
 }

@@ -1,7 +1,20 @@
 //! Views, compared with the results of their software for the same certificates.
 
+mod common;
+
+use openpgp::Profile;
+use openpgp::cert::CertBuilder;
+use openpgp::crypto::mpi;
+use openpgp::packet;
+use openpgp::packet::key::{PublicParts, SubordinateRole};
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::serialize::SerializeInto as _;
+use openpgp::types::{KeyFlags, PublicKeyAlgorithm, SignatureType};
 use proptest::prelude::*;
+use sequoia_openpgp as openpgp;
 use talaria_cert::{Cert, PacketRef, Reason, Splitter, Tag, Verdict, Verification, View, verdicts};
+
+use common::{MADE, at, builder, judged as judged_cert, signer};
 
 const KEYRING: &[u8] = include_bytes!("fixtures/hockeypuck-2.3.3.pgp");
 const DIGESTS: &str = include_str!("fixtures/hockeypuck-2.3.3.txt");
@@ -155,7 +168,7 @@ proptest! {
 }
 
 /// A packet with a header in the OpenPGP format.
-fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&[0xc0 | tag, 0xff][..], &length, body].concat()
 }
@@ -181,15 +194,15 @@ fn hockeypuck_2_1_loses_large_packets_and_keys_that_go_cannot_read() {
     // That of old smartcards for authentication.
     let long = [0x01, 0x00, 0x00, 0x01];
     let signature = [&[4, 0x18, 1, 8, 0, 0, 0, 0, 0, 0][..], &[0, 1, 1]].concat();
-    let user_id = packet(13, b"Alice <alice@example.org>");
+    let user_id = framed(13, b"Alice <alice@example.org>");
     let cert = |primary: &[u8], subkey: &[u8], photo: usize| {
-        let mut raw = packet(6, &rsa(primary));
+        let mut raw = framed(6, &rsa(primary));
         raw.extend(&user_id);
-        raw.extend(packet(2, &signature));
-        raw.extend(packet(17, &vec![1; photo]));
-        raw.extend(packet(2, &signature));
-        raw.extend(packet(14, &rsa(subkey)));
-        raw.extend(packet(2, &signature));
+        raw.extend(framed(2, &signature));
+        raw.extend(framed(17, &vec![1; photo]));
+        raw.extend(framed(2, &signature));
+        raw.extend(framed(14, &rsa(subkey)));
+        raw.extend(framed(2, &signature));
         Cert::parse(&raw).unwrap()
     };
     let seen = |cert: &Cert| View::Hockeypuck21.cert(cert, &[]);
@@ -220,4 +233,73 @@ fn hockeypuck_2_1_sees_nearly_all_real_certificates_as_sks_does() {
         |cert: &&Cert| View::Hockeypuck21.digest(cert, &[]) != View::Sks.digest(cert, &[]);
     assert!(all.len() > 800);
     assert_eq!(all.iter().filter(differs).count(), 4);
+}
+
+/// A certificate of version 6 with a subkey of this algorithm, bound by its primary key.
+fn with_subkey(profile: Profile, algorithm: u8, octets: usize) -> Cert {
+    let builder = CertBuilder::new().set_profile(profile).unwrap();
+    let builder = builder.set_creation_time(at(MADE)).add_userid("Alice <alice@example.org>");
+    let cert = builder.generate().unwrap().0;
+    let public = mpi::PublicKey::Unknown { mpis: [].into(), rest: vec![9; octets].into() };
+    let algorithm = PublicKeyAlgorithm::from(algorithm);
+    let subkey: packet::Key<PublicParts, SubordinateRole> = match profile {
+        Profile::RFC9580 => packet::key::Key6::new(at(MADE), algorithm, public).unwrap().into(),
+        _ => packet::key::Key4::new(at(MADE), algorithm, public).unwrap().into(),
+    };
+    let binding = builder_of_binding();
+    let binding = subkey.bind(&mut signer(&cert), &cert, binding).unwrap();
+    let packets = [openpgp::Packet::from(subkey), binding.into()];
+    let cert = cert.insert_packets(packets).unwrap().0;
+    Cert::parse(&cert.to_vec().unwrap()).unwrap()
+}
+
+fn builder_of_binding() -> SignatureBuilder {
+    let flags = KeyFlags::empty().set_transport_encryption();
+    builder(SignatureType::SubkeyBinding, 1).set_key_flags(flags).unwrap()
+}
+
+/// Hockeypuck 2.4 reads post-quantum keys for encryption, and 2.3 does not.
+#[test]
+fn hockeypuck_2_4_keeps_the_post_quantum_subkeys_that_it_reads() {
+    let (old, new) = (View::Hockeypuck23, View::Hockeypuck24);
+    for (profile, algorithm, octets, is_kept) in [
+        (Profile::RFC4880, 35, 32 + 1184, true),
+        (Profile::RFC9580, 35, 32 + 1184, true),
+        (Profile::RFC9580, 36, 56 + 1568, true),
+        // Too short; only for version 6; nobody knows it.
+        (Profile::RFC9580, 35, 32 + 1183, false),
+        (Profile::RFC4880, 36, 56 + 1568, false),
+        (Profile::RFC9580, 37, 1216, false),
+    ] {
+        let (cert, verdicts) = judged_cert(with_subkey(profile, algorithm, octets));
+        let subkeys = |view: View| {
+            let seen = view.cert(&cert, &verdicts).unwrap();
+            seen.packets().filter(|packet| packet.tag == Tag::PUBLIC_SUBKEY).count()
+        };
+        let case = format!("{profile:?} {algorithm} {octets}");
+        assert_eq!((subkeys(old), subkeys(new)), (0, usize::from(is_kept)), "{case}");
+        assert_eq!(new.digest(&cert, &verdicts), new.digest(&cert, &[]), "{case}");
+    }
+}
+
+/// All others are in both views alike.
+#[test]
+fn hockeypuck_2_4_keeps_what_2_3_keeps() {
+    for cert in certs(KEYRING) {
+        let verdicts = judged(&cert);
+        let digests = [View::Hockeypuck23, View::Hockeypuck24];
+        let [old, new] = digests.map(|view| view.digest(&cert, &verdicts));
+        assert_eq!(old, new, "{}", cert.fingerprint());
+    }
+}
+
+/// Hockeypuck 2.1 keeps them without user IDs and subkeys.
+#[test]
+fn hockeypuck_2_1_has_no_certificate_of_version_6() {
+    let cert = with_subkey(Profile::RFC9580, 35, 1216);
+    assert_eq!(cert.fingerprint().version(), 6);
+    assert_eq!(View::Hockeypuck21.digest(&cert, &[]), None);
+    assert_eq!(View::Hockeypuck21.cert(&cert, &[]), None);
+    let cert = with_subkey(Profile::RFC4880, 35, 1216);
+    assert!(View::Hockeypuck21.digest(&cert, &[]).is_some());
 }

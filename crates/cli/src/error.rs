@@ -439,6 +439,9 @@ impl CliError {
                 talaria_server::ServeError::Store(cause)
                 | talaria_server::ServeError::Writer(cause),
             ) => return cause.downcast_ref().and_then(hint_for_store),
+            Self::Serve(talaria_server::ServeError::Audit(error)) => {
+                return hint_for_file(&error.path.display().to_string(), &error.source);
+            }
             Self::Serve(talaria_server::ServeError::Peer(error)) if has_hung_up(&error.what) => {
                 "Check the host and its gossip port (11370, if you name none).\nThe peer answers only addresses that it knows: \
                  its operator must add the address of this machine as one of its peers."

@@ -86,6 +86,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "admin log",
+        &[
+            ("List what operators of a keyserver ordered", "talaria admin log"),
+            ("The same as JSON, one object per line", "talaria --json admin log"),
+        ],
+    ),
+    (
         "admin redact",
         &[
             (

@@ -88,6 +88,7 @@ impl Admin {
                 View::Sks => "digests_sks",
                 View::Hockeypuck21 => "digests_hockeypuck21",
                 View::Hockeypuck23 => "digests_hockeypuck23",
+                View::Hockeypuck24 => "digests_hockeypuck24",
             };
             gauges.push((name, "Digests in the prefix tree of a view.", len as f64));
         }

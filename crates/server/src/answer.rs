@@ -72,7 +72,9 @@ impl std::fmt::Debug for Pieces {
 /// Media types.
 pub(crate) mod media {
     pub(crate) const ARMORED: &str = "application/pgp-keys";
-    pub(crate) const BINARY: &str = "application/pgp-keys;armor=no";
+    pub(crate) const BINARY: &str = "application/pgp";
+    /// The name of [`BINARY`] in drafts before draft-ietf-openpgp-hkp-01.
+    pub(crate) const BINARY_BEFORE: &str = "application/pgp-keys;armor=no";
     pub(crate) const JSON: &str = "application/json";
     pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
     pub(crate) const HTML: &str = "text/html; charset=utf-8";

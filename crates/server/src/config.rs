@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use http::Uri;
 use ipnet::IpNet;
 use lettre::message::Mailbox;
@@ -58,11 +59,91 @@ pub struct Identity {
     pub contact: String,
     /// The fingerprint of the operator's certificate, shown in the statistics.
     pub operator: String,
+    /// The text of the page `/imprint`, plain text in paragraphs. If it is empty, there is no such page.
+    pub imprint: String,
+    /// The text of the page `/privacy`, in the same way.
+    pub privacy: String,
+    /// A picture beside the name of the server on all pages: a file in PNG, JPEG or WebP.
+    pub logo: Option<PathBuf>,
+    /// The colour of links and buttons, `#rrggbb`.
+    pub colour: String,
+    /// The picture in [`Self::logo`], read with the settings.
+    #[serde(skip)]
+    pub picture: Option<Picture>,
 }
 
 impl Default for Identity {
     fn default() -> Self {
-        Self { hostname: "localhost".into(), contact: String::new(), operator: String::new() }
+        Self {
+            hostname: "localhost".into(),
+            contact: String::new(),
+            operator: String::new(),
+            imprint: String::new(),
+            privacy: String::new(),
+            logo: None,
+            colour: String::new(),
+            picture: None,
+        }
+    }
+}
+
+/// Octets of a text or a picture of the operator on the pages.
+const OPERATOR_BYTES_MAX: usize = 256 << 10;
+
+impl Identity {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !is_host(&self.hostname) && host_and_port(&self.hostname).is_none() {
+            return invalid(
+                "server.hostname",
+                format!("{:?} is not a host name such as keys.example.org", self.hostname),
+            );
+        }
+        for (key, text) in [("server.imprint", &self.imprint), ("server.privacy", &self.privacy)] {
+            let is_plain = text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+            if text.len() > OPERATOR_BYTES_MAX || !is_plain {
+                return invalid(
+                    key,
+                    "it must be a text of at most 256 KiB without control characters",
+                );
+            }
+        }
+        let digits = self.colour.strip_prefix('#').unwrap_or_default();
+        let is_colour = digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        if !self.colour.is_empty() && !is_colour {
+            return invalid("server.colour", format!("{:?} is not like #1d4ed8", self.colour));
+        }
+        Ok(())
+    }
+}
+
+/// A picture of the operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    pub(crate) media: &'static str,
+    pub(crate) octets: Bytes,
+}
+
+impl Picture {
+    /// Reads a picture, of a kind that has no script.
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        const KEY: &str = "server.logo";
+        let octets = std::fs::read(path).map_err(|source| ConfigError::File {
+            key: KEY,
+            path: path.to_owned(),
+            source,
+        })?;
+        let media = match octets.as_slice() {
+            [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+            [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+            _ => None,
+        };
+        let media = media.filter(|_| octets.len() <= OPERATOR_BYTES_MAX);
+        let what = || {
+            format!("{} is not a picture in PNG, JPEG or WebP of at most 256 KiB", path.display())
+        };
+        let media = media.ok_or_else(|| ConfigError::Value { key: KEY, what: what() })?;
+        Ok(Self { media, octets: octets.into() })
     }
 }
 
@@ -109,6 +190,8 @@ pub struct Http {
     pub hsts_s: u64,
     /// Networks that are operators on the addresses of `operator_listen`.
     pub operators: Vec<IpNet>,
+    /// Networks whose requests are refused, except on the addresses of `operator_listen`.
+    pub banned: Vec<IpNet>,
 }
 
 impl Default for Http {
@@ -131,6 +214,7 @@ impl Default for Http {
             answers_bytes: 64 << 20,
             hsts_s: 31_536_000,
             operators: loopback(),
+            banned: Vec::new(),
         }
     }
 }
@@ -390,7 +474,7 @@ pub struct GossipPeer {
     pub port: u16,
     /// The HKP port of the peer; by default the port that the peer announces.
     pub http_port: Option<u16>,
-    /// The data set (view) of the peer: `sks`, `hockeypuck-2.1` or `hockeypuck-2.3`.
+    /// The data set (view) of the peer: `sks`, `hockeypuck-2.1`, `hockeypuck-2.3` or `hockeypuck-2.4`.
     #[serde(default = "view_name", deserialize_with = "known_view")]
     pub view: String,
     /// The filters to announce instead of those of the view, for a peer whose software has the same rules under another
@@ -558,7 +642,7 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        let config: Self = toml::from_str(&text).map_err(|error| {
+        let mut config: Self = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             ConfigError::Syntax {
                 path: path.to_owned(),
@@ -566,7 +650,7 @@ impl Config {
                 what: error.message().to_owned(),
             }
         })?;
-        config.validate().map_err(|error| match error {
+        config.read_picture().and_then(|()| config.validate()).map_err(|error| match error {
             ConfigError::Value { key, .. } => ConfigError::Line {
                 path: path.to_owned(),
                 line: line_of(&text, key),
@@ -575,6 +659,16 @@ impl Config {
             other => other,
         })?;
         Ok(config)
+    }
+
+    /// Reads the picture of the operator. [`Self::read`] does so, too.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::File`] and [`ConfigError::Value`].
+    pub fn read_picture(&mut self) -> Result<(), ConfigError> {
+        self.server.picture = self.server.logo.as_deref().map(Picture::read).transpose()?;
+        Ok(())
     }
 
     /// The settings that differ from those of `at_start`, and that change only at a restart.
@@ -612,12 +706,7 @@ impl Config {
     ///
     /// [`ConfigError::Value`].
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if !is_host(&self.server.hostname) && host_and_port(&self.server.hostname).is_none() {
-            return invalid(
-                "server.hostname",
-                format!("{:?} is not a host name such as keys.example.org", self.server.hostname),
-            );
-        }
+        self.server.validate()?;
         self.http.validate()?;
         if self.http.answers_bytes / 4 < self.policy.largest_served() {
             return invalid(
@@ -688,6 +777,11 @@ fn at_least<T: Copy + PartialOrd + std::fmt::Display>(
 const BODY_BYTES_MIN: usize = 1024;
 
 impl Http {
+    /// Whether requests from an address are refused.
+    pub(crate) fn bans(&self, client: IpAddr) -> bool {
+        self.banned.iter().any(|net| net.contains(&client.to_canonical()))
+    }
+
     fn validate(&self) -> Result<(), ConfigError> {
         if self.listen.is_empty() && self.onion_listen.is_empty() {
             return invalid("http.listen", "name at least one address, such as 127.0.0.1:11371");

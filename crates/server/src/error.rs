@@ -4,6 +4,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::audit::AuditError;
 use crate::config::ConfigError;
 use crate::engine::{EngineError, OpenError, Peer};
 
@@ -30,6 +31,9 @@ pub enum ServeError {
     /// A peer.
     #[error(transparent)]
     Peer(#[from] PeerError),
+    /// The audit log.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// Threads or timers.
     #[error("cannot start")]
     Runtime(#[source] std::io::Error),

@@ -8,6 +8,7 @@ mod addresses;
 mod admin;
 mod admission;
 mod answer;
+mod audit;
 mod budget;
 mod clock;
 mod conditional;
@@ -53,9 +54,10 @@ mod uploads;
 mod vks;
 mod wkd;
 
+pub use audit::{AuditEntry, AuditError, Author};
 pub use config::{
-    Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Policy, Push, Rate, Rates, Vks,
-    Wkd,
+    Config, ConfigError, Gossip, GossipPeer, Http, Identity, Log, Picture, Policy, Push, Rate,
+    Rates, Vks, Wkd,
 };
 pub use engine::{Access, Command, GivenUp, KeptOut, Outcome, Peer};
 pub use error::{PeerError, ServeError};

@@ -78,6 +78,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: IntCounter,
     pub(crate) connections_refused: IntCounter,
     pub(crate) rate_limited: IntCounter,
+    pub(crate) banned: IntCounter,
     pub(crate) memory_refused: IntCounter,
     pub(crate) certs_new: IntCounter,
     pub(crate) certs_updated: IntCounter,
@@ -144,6 +145,7 @@ impl Metrics {
                 "Connections closed because there were too many.",
             )?,
             rate_limited: counter("rate_limited_total", "Requests refused by the rate limit.")?,
+            banned: counter("banned_total", "Requests refused because their network is banned.")?,
             memory_refused: counter(
                 "memory_refused_total",
                 "Requests refused because others, or the same network, hold the memory.",

@@ -1,7 +1,7 @@
 //! The report on an upload: which certificates were taken, and which were not.
 
 use serde::Serialize;
-use talaria_cert::Fingerprint;
+use talaria_cert::{Cert, Fingerprint, Key};
 
 use crate::engine::LeftOut;
 
@@ -15,6 +15,12 @@ pub(crate) struct Named {
     pub(crate) fingerprint: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comment: Option<String>,
+    /// Whether clients get no more of it than its primary key: see [`for_peers`].
+    #[serde(skip)]
+    pub(crate) is_for_peers: bool,
+    /// Whether a part of it was not kept.
+    #[serde(skip)]
+    pub(crate) is_cut: bool,
 }
 
 impl Named {
@@ -24,7 +30,17 @@ impl Named {
             cert: Some(fingerprint),
             fingerprint: fingerprint.to_string().to_ascii_lowercase(),
             comment: None,
+            is_for_peers: false,
+            is_cut: false,
         }
+    }
+
+    /// Adds a sentence to the comment.
+    pub(crate) fn add_comment(&mut self, more: String) {
+        self.comment = Some(match self.comment.take() {
+            Some(comment) => format!("{comment}; {more}"),
+            None => more,
+        });
     }
 }
 
@@ -56,9 +72,14 @@ impl Report {
         (!comments.is_empty()).then(|| comments.join("; "))
     }
 
+    /// The certificates that are new or have new parts.
+    pub(crate) fn added(&self) -> impl Iterator<Item = &Named> {
+        self.inserted.iter().chain(&self.updated)
+    }
+
     /// Whether a part of a certificate was not kept.
     pub(crate) fn is_cut(&self) -> bool {
-        self.inserted.iter().chain(&self.updated).any(|named| named.comment.is_some())
+        self.added().any(|named| named.is_cut)
     }
 }
 
@@ -70,6 +91,23 @@ pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";
 
 /// The comment on one that had nothing else new than signatures that are marked as local.
 pub(crate) const NOTHING_ELSE_NEW: &str = "the server already had every other part of it";
+
+/// The comment on a certificate whose signatures cannot be checked here, because the algorithm of its primary key is not known:
+/// `None` for any other. It is kept for other keyservers. What the owner has signed in it is not known, so clients get none of
+/// it.
+pub(crate) fn for_peers(cert: &Cert) -> Option<String> {
+    let key = cert.packets().next().and_then(|packet| Key::parse(packet).ok())?;
+    let given = match key.version {
+        _ if key.has_known_algorithm() => return None,
+        // Clients refuse a key of version 4 without a user ID.
+        ..=4 => "clients do not get it",
+        _ => "clients get the primary key only",
+    };
+    Some(format!(
+        "kept for other keyservers; its signatures cannot be checked here (algorithm {}), so {given}",
+        key.algorithm
+    ))
+}
 
 /// Says how much of a certificate was not kept, and why. `local` is the number of signatures that are marked as local.
 pub(crate) fn left_out(left_out: LeftOut, local: usize) -> String {

@@ -73,6 +73,34 @@ impl Request {
         self.header(header::ACCEPT).is_some_and(|accept| accept.contains("text/html"))
     }
 
+    /// How much the client wants a media type, in thousandths: the header `Accept` (RFC 9110, section 12.5.1). `media` has no
+    /// parameters, and parameters in the header other than the weight make no difference.
+    pub(crate) fn wants(&self, media: &str) -> u16 {
+        let Some(accept) = self.header(header::ACCEPT) else { return 1000 };
+        let kind = media.split('/').next().unwrap_or_default();
+        let mut best = (0, 0);
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let precision = match parts.next().unwrap_or_default() {
+                range if range.eq_ignore_ascii_case(media) => 3,
+                range if range.strip_suffix("/*").is_some_and(|r| r.eq_ignore_ascii_case(kind)) => {
+                    2
+                }
+                "*/*" => 1,
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "0 to 1000"
+            )]
+            let weight = (weight.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u16;
+            best = best.max((precision, weight));
+        }
+        best.1
+    }
+
     /// The keyserver that passed an upload on, if it says so: the header `Via` (RFC 9110, section 7.6.3).
     pub(crate) fn passed_on_by(&self) -> Option<String> {
         self.header(header::VIA).map(str::to_owned)
@@ -115,5 +143,36 @@ impl Parameters {
     /// Whether `options` has `option` in its list.
     pub(crate) fn option(&self, option: &str) -> bool {
         self.get("options").is_some_and(|list| list.split(',').any(|part| part.trim() == option))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_precise_range_of_an_accept_header_counts() {
+        let wants = |accept: Option<&str>, media: &str| {
+            let mut request = http::Request::builder();
+            if let Some(accept) = accept {
+                request = request.header(header::ACCEPT, accept);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            Request::new(parts, Via::Public, false, [127, 0, 0, 1].into()).wants(media)
+        };
+        let pgp = "application/pgp";
+        for (accept, weight) in [
+            (None, 1000),
+            (Some(""), 0),
+            (Some("*/*"), 1000),
+            (Some("application/*;q=0.5, */*"), 500),
+            (Some("text/html, APPLICATION/PGP ; q=0.25, */*;q=0.9"), 250),
+            (Some("application/pgp-keys;armor=no"), 0),
+            (Some("application/pgp;x=1;q=0, application/*"), 0),
+            (Some("application/pgp;q=NaN"), 0),
+            (Some("application/pgp;q=7"), 1000),
+        ] {
+            assert_eq!(wants(accept, pgp), weight, "{accept:?}");
+        }
     }
 }

@@ -20,11 +20,11 @@ use crate::hkp::lookup::{self, Asks, Lookups};
 use crate::hkp::statistics::Statistics;
 use crate::hkp::v2::{self, Version2};
 use crate::limiter::Class;
-use crate::metrics::{Metrics, RequestKind};
+use crate::metrics::{Metrics, RequestKind, count};
 use crate::operators::operators_only;
 use crate::owner::Owners;
 use crate::page::{self, Pages, Visit};
-use crate::request::Request;
+use crate::request::{Request, Via};
 use crate::vks::Vks;
 use crate::wkd::{self, WebKeys};
 
@@ -236,6 +236,13 @@ impl Router {
 
     /// Checks the method and takes the request from the client's bucket.
     fn admit(&self, request: &Request, route: &Route, class: Option<Class>) -> Result<(), Refusal> {
+        // Requests through an onion service all have the address of this machine.
+        if request.via == Via::Public && self.settings.load().http.bans(request.client) {
+            count(&self.metrics.banned, 1);
+            return Err(Refusal::Forbidden(
+                "the operator of this server refuses requests from your network".into(),
+            ));
+        }
         if let Some(class) = class {
             self.gate.charge(request, class)?;
         }
@@ -297,7 +304,7 @@ impl Router {
     /// A refusal, in the form that the client reads.
     fn refuse(&self, request: &Request, kind: RequestKind, refusal: &Refusal) -> Answer {
         let machine = matches!(kind, RequestKind::Get | RequestKind::Index)
-            && (request.query().option("mr") || request.query().option("json"));
+            && ["mr", "json", "bin"].iter().any(|option| request.query().option(option));
         let answer = match kind {
             RequestKind::V2 | RequestKind::Vks => refusal.json(),
             _ if request.path().starts_with("/admin/") => return refusal.json(),
@@ -352,7 +359,6 @@ impl Router {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Via;
 
     #[test]
     fn each_path_has_one_route() {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{
-    Address, Cert, Fingerprint, NUMBER_BITS_MAX, Serving, Summary, ThirdParty, USER_ID_BYTES_MAX,
-    UserIdContent, kind, user_id,
+    Address, Cert, Fingerprint, Key, NUMBER_BITS_MAX, Serving, Summary, ThirdParty,
+    USER_ID_BYTES_MAX, UserIdContent, kind, user_id,
 };
 
 use crate::answer::{Pieces, Refusal};
@@ -168,19 +168,86 @@ impl Search {
             Self::Address(email, _) => store.find(&Query::Email(email.clone()), bounds).await?,
             Self::Words(_) => Page::default(),
         };
-        let first = match self {
-            Self::Exact(Query::Email(email)) | Self::Address(email, _) => {
-                confirmed_holder(store, email, config).await?
-            }
-            Self::Exact(_) | Self::Words(_) => None,
-        };
-        if let Some(first) = first {
+        if let Some(first) = self.confirmed(store, config).await? {
             found.rows.retain(|row| row.fingerprint() != first.fingerprint());
-            found.rows.truncate(limit.saturating_sub(1));
             found.rows.insert(0, first);
+            found.more |= found.rows.len() > limit;
+            found.rows.truncate(limit.max(1));
         }
         Ok(found)
     }
+
+    /// The certificate whose owner confirmed the address or user ID that the search is for.
+    async fn confirmed(
+        &self,
+        store: &mut Reading,
+        config: &Config,
+    ) -> Result<Option<Row>, Refusal> {
+        match self {
+            Self::Exact(Query::Email(email)) | Self::Address(email, _) => {
+                confirmed_holder(store, email, config).await
+            }
+            Self::Exact(query @ Query::Exact(text)) => {
+                let Some(email) = Address::of_user_id(text.as_bytes()) else { return Ok(None) };
+                let holder = confirmed_holder(store, &email, config).await?;
+                let matcher = query.matcher();
+                Ok(holder.filter(|row| row.summary.texts().any(|text| matcher.names_text(text))))
+            }
+            Self::Exact(_) | Self::Words(_) => Ok(None),
+        }
+    }
+
+    /// The rows of `page` for programs that may be older ones. GnuPG gives a whole answer up at the first primary key that it
+    /// does not know, so anybody could hide a certificate by another one beside it. Programs that know more ask for the
+    /// fingerprint, or speak version 2 of HKP.
+    ///
+    /// A certificate that GnuPG does not know is in the answer if its own fingerprint was asked for, or alone if its owner
+    /// confirmed the address.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NotFound`] if no other certificates were found.
+    pub(crate) async fn for_older_programs(
+        &self,
+        store: &mut Reading,
+        mut page: Page,
+        config: &Config,
+    ) -> Result<Page, Refusal> {
+        let Some(first_unknown) = page.rows.iter().position(|row| !is_for_all(row)) else {
+            return Ok(page);
+        };
+        if let Self::Exact(Query::Fingerprint(asked)) = self {
+            page.rows.retain(|row| is_for_all(row) || is_asked_for(row, asked));
+        } else if first_unknown == 0
+            && let Some(confirmed) = self.confirmed(store, config).await?
+            && confirmed.fingerprint() == page.rows[0].fingerprint()
+        {
+            page.rows.truncate(1);
+            page.more = false;
+        } else {
+            page.rows.retain(is_for_all);
+        }
+        if page.rows.is_empty() && !page.more {
+            return Err(Refusal::NotFound(
+                "older programs cannot read the certificates that match, because of their version or algorithm: ask for a whole \
+                 fingerprint, or at /pks/v2/certs/by-identity/"
+                    .into(),
+            ));
+        }
+        Ok(page)
+    }
+}
+
+/// Whether a certificate may stand beside others in answers to older programs.
+pub(crate) fn is_for_all(row: &Row) -> bool {
+    row.summary.primary.is_known_to_gnupg()
+}
+
+/// Whether the fingerprint of a certificate was asked for, or that of a subkey which no older program can have.
+fn is_asked_for(row: &Row, fingerprint: &[u8]) -> bool {
+    let is_later = |key: &Fingerprint| key.version() > 4;
+    let subkeys = row.summary.subkeys.iter().map(|key| key.fingerprint).filter(is_later);
+    std::iter::once(row.fingerprint()).chain(subkeys).any(|key| key.as_bytes() == fingerprint)
 }
 
 /// The certificate whose owner confirmed an address here.
@@ -274,7 +341,11 @@ pub(crate) async fn sole(
     let serving = config.policy.serving();
     let sole = store.sole(query, judging(serving), LIGHT_BYTES).await?;
     let Some(Sole { stored: Stored { cert, verdicts }, digest }) = sole else { return Ok(None) };
-    if verdicts.len() > HEAVY_SIGNATURES as usize || !cert.has_readable_key() {
+    let primary = cert.packets().next().and_then(|packet| Key::parse(packet).ok());
+    if verdicts.len() > HEAVY_SIGNATURES as usize
+        || !primary.is_some_and(|key| key.is_known_to_gnupg())
+        || !cert.has_readable_key()
+    {
         return Ok(None);
     }
     let (cert, digest) = match cert.served(&verdicts, serving) {

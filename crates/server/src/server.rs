@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::admin::orders::Orders;
+use crate::audit::Audit;
 use crate::config::{Config, Settings};
 use crate::engine::{Cause, Ended, Engine, EngineError, Note, Opened, Purpose};
 use crate::error::ServeError;
@@ -91,6 +92,7 @@ impl Parts {
         config_path: Option<PathBuf>,
         engine: Engine,
         secret: Vec<u8>,
+        audit: Audit,
     ) -> std::io::Result<Self> {
         let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
         let started = Instant::now();
@@ -180,7 +182,7 @@ impl Parts {
                 memory: Arc::clone(&memory),
                 started,
             },
-            orders: Orders { settings: Arc::clone(&settings), engine: engine.clone() },
+            orders: Orders { settings: Arc::clone(&settings), engine: engine.clone(), audit },
             pages,
         };
         let front = Arc::new(Front {
@@ -302,7 +304,8 @@ impl Server {
         config.http.operator_listen = local_addresses(&operator);
         let listeners = [(Via::Public, public), (Via::Onion, onion), (Via::Operator, operator)];
         config.gossip.listen = local_addresses(&gossip);
-        let parts = Parts::new(config, config_path, engine, secret).map_err(ServeError::Runtime)?;
+        let parts = Parts::new(config, config_path, engine, secret, Audit::of(store))
+            .map_err(ServeError::Runtime)?;
         let (down, _) = watch::channel(false);
         Ok(Self {
             parts,

@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use talaria_cert::{Fingerprint, Limits, Query, Summary, View};
 use tokio::runtime::Runtime;
 
-use crate::admin::orders;
+use crate::admin::orders::{self, OrderError};
+use crate::audit::{Audit, AuditEntry, Author};
 use crate::config::{Config, Settings};
 use crate::engine::{
     Access, Bounds, Command, Ended, Engine, EngineError, GivenUp, KeptOut, Note, Opened, Outcome,
@@ -60,6 +61,15 @@ pub struct Synced {
     pub requests: u64,
 }
 
+impl From<OrderError> for ServeError {
+    fn from(error: OrderError) -> Self {
+        match error {
+            OrderError::Engine(error) => error.into(),
+            OrderError::Audit(error) => error.into(),
+        }
+    }
+}
+
 fn runtime() -> Result<Runtime, ServeError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -74,6 +84,7 @@ pub struct Operator {
     /// There until the value is dropped.
     opened: Option<(Engine, JoinHandle<Ended>)>,
     runtime: Runtime,
+    audit: Audit,
 }
 
 impl Operator {
@@ -85,15 +96,19 @@ impl Operator {
     pub fn open(path: &Path, access: Access) -> Result<Self, ServeError> {
         let opened = Engine::open(path, Purpose::Operate(access), Arc::default())?;
         let Opened { engine, writer, .. } = opened;
-        Ok(Self { opened: Some((engine, writer)), runtime: runtime()? })
+        Ok(Self { opened: Some((engine, writer)), runtime: runtime()?, audit: Audit::of(path) })
+    }
+
+    fn engine(&self) -> &Engine {
+        let (engine, _) = self.opened.as_ref().expect("there until the value is dropped");
+        engine
     }
 
     fn run<T>(
         &self,
         work: impl AsyncFnOnce(&Engine) -> Result<T, EngineError>,
     ) -> Result<T, ServeError> {
-        let (engine, _) = self.opened.as_ref().expect("there until the value is dropped");
-        Ok(self.runtime.block_on(work(engine))?)
+        Ok(self.runtime.block_on(work(self.engine()))?)
     }
 
     /// Those of the certificates with these fingerprints that are here.
@@ -121,19 +136,32 @@ impl Operator {
         })
     }
 
-    /// Carries out a command about each of the certificates, or about none if one of them fails, at `now` (seconds since 1970).
+    /// Carries out a command about each of the certificates, or about none if one of them fails, at `now` (seconds since 1970), and
+    /// records it in the audit log.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Store`].
+    /// [`ServeError::Store`], or [`ServeError::Audit`]: if the audit log cannot be opened, nothing was done.
     pub fn carry_out(
         &self,
+        author: &Author,
         fingerprints: &[Fingerprint],
         command: &Command,
         now: u32,
     ) -> Result<Vec<Outcome>, ServeError> {
         let terms = Terms { limits: Limits::default(), now };
-        self.run(async |engine| orders::carry_out(engine, fingerprints, command, terms).await)
+        let (engine, audit) = (self.engine(), &self.audit);
+        let done = orders::carry_out(engine, audit, author, fingerprints, command, terms);
+        Ok(self.runtime.block_on(done)?)
+    }
+
+    /// Calls `each` with all entries of the audit log, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Audit`].
+    pub fn for_each_audit_entry(&self, each: impl FnMut(AuditEntry)) -> Result<(), ServeError> {
+        Ok(self.audit.for_each(each)?)
     }
 
     /// All blocked certificates, and all redactions.

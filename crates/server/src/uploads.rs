@@ -12,7 +12,7 @@ use crate::intake::Lanes;
 use crate::metrics::{Metrics, count};
 use crate::network::Network;
 use crate::news::Newsroom;
-use crate::report::{NOTHING_ELSE_NEW, NOTHING_NEW, Named, Report, left_out};
+use crate::report::{NOTHING_ELSE_NEW, NOTHING_NEW, Named, Report, for_peers, left_out};
 use crate::submission::{Rejected, Submission};
 
 /// The certificates that may have made a revocation.
@@ -54,7 +54,8 @@ impl Uploads {
         let (config, is_light) = (self.settings.load_full(), light.is_some());
         let (certs, turned_away) =
             admission::choose(&self.lanes, from, config, certs, is_light).await?;
-        let names: Vec<Named> = certs.iter().map(|cert| Named::new(cert.fingerprint())).collect();
+        let name = |cert: &Cert| (Named::new(cert.fingerprint()), for_peers(cert));
+        let names: Vec<(Named, Option<String>)> = certs.iter().map(name).collect();
         let shared: Vec<Cert> = certs.iter().map(Cert::exportable).collect();
         let packets = |cert: &Cert| cert.packets().len();
         let local: Vec<usize> =
@@ -62,14 +63,23 @@ impl Uploads {
         let outcomes = self.add(from, shared, via, is_light).await?;
         drop(light);
         let mut report = Report::default();
-        for ((mut name, local), ingested) in names.into_iter().zip(local).zip(outcomes) {
+        for (((mut name, for_peers), local), ingested) in names.into_iter().zip(local).zip(outcomes)
+        {
             let is_whole = ingested.left_out.is_none();
             if !is_whole || local > 0 {
                 name.comment = Some(left_out(ingested.left_out, local));
+                name.is_cut = true;
             }
             match ingested.outcome {
-                IngestOutcome::New => report.inserted.push(name),
-                IngestOutcome::Updated => report.updated.push(name),
+                outcome @ (IngestOutcome::New | IngestOutcome::Updated) => {
+                    if let Some(why) = for_peers {
+                        name.add_comment(why);
+                        name.is_for_peers = true;
+                    }
+                    let is_new = matches!(outcome, IngestOutcome::New);
+                    let list = if is_new { &mut report.inserted } else { &mut report.updated };
+                    list.push(name);
+                }
                 IngestOutcome::Unchanged if is_whole && local > 0 => {
                     let comment = left_out(ingested.left_out, local);
                     name.comment = Some(format!("{NOTHING_ELSE_NEW}; {comment}"));
@@ -81,7 +91,7 @@ impl Uploads {
                     report.invalid.push(name);
                 }
                 IngestOutcome::Unchanged => {
-                    name.comment = Some(NOTHING_NEW.into());
+                    name.comment = Some(for_peers.unwrap_or_else(|| NOTHING_NEW.into()));
                     report.ignored.push(name);
                 }
                 IngestOutcome::Refused(refusal) => {
@@ -96,6 +106,8 @@ impl Uploads {
             cert: None,
             fingerprint: String::new(),
             comment: Some(one.why),
+            is_for_peers: false,
+            is_cut: true,
         }));
         Ok(report)
     }

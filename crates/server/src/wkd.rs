@@ -24,8 +24,12 @@ use crate::search;
 /// The path under which all directories are.
 pub(crate) const ROOT: &str = "/.well-known/openpgpkey/";
 
-/// Certificates in one answer: the best ones. Others may have put the address into theirs.
+/// Valid certificates in one answer, and others beside them: the first on this server. Anybody may put the address into a
+/// certificate, so later ones displace none.
 const CERTS_MAX: usize = 5;
+
+/// Octets of an answer with several certificates. GnuPG takes nothing of a longer one.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// Certificates with an address that are looked at.
 const LOOKS_MAX: usize = 200;
@@ -132,31 +136,44 @@ async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result
     let nothing = || Refusal::NotFound(format!("no certificate for {address}"));
     let confirmed =
         if config.vks.enabled { addresses::holder(store, address).await? } else { None };
-    let mut rows = if let Some(row) = confirmed {
+    let rows = if let Some(row) = confirmed {
         vec![row]
     } else {
         let query = Query::Email(address.clone());
-        store.find(&query, Bounds { results: LOOKS_MAX, looks: LOOKS_MAX }).await?.rows
+        let bounds = Bounds { results: LOOKS_MAX, looks: LOOKS_MAX };
+        let mut rows = store.find(&query, bounds).await?.rows;
+        rows.retain(search::is_for_all);
+        rows
     };
-    // The best first; of equal ones the newest.
-    rows.sort_by_cached_key(|row| {
-        let (key, name) = (row.summary.validity(now), name_validity(row, address, now));
-        std::cmp::Reverse((key.min(name), row.summary.primary.created))
-    });
-    let (mut bytes, mut count) = (Vec::new(), 0);
+    let (mut chosen, mut octets, mut too_long) = (Vec::new(), 0, None);
+    let (mut valid, mut others) = (0, 0);
     for row in rows {
-        if count == CERTS_MAX || name_validity(&row, address, now) == Validity::Invalid {
+        let name = name_validity(&row, address, now);
+        let validity = row.summary.validity(now).min(name);
+        let count = if validity == Validity::Valid { &mut valid } else { &mut others };
+        if *count == CERTS_MAX || name == Validity::Invalid {
             continue;
         }
         let Some(cert) = search::served(store, &row, config).await? else { continue };
         let cert = only(&cert, address);
-        if cert.user_ids().next().is_some() {
-            bytes.extend(cert.into_bytes());
-            count += 1;
+        if cert.user_ids().next().is_none() {
+            continue;
+        }
+        *count += 1;
+        let length = cert.as_bytes().len();
+        if octets + length > ANSWER_BYTES_MAX {
+            too_long.get_or_insert(cert);
+        } else {
+            octets += length;
+            chosen.push((validity, cert));
         }
     }
+    // The best first.
+    chosen.sort_by_key(|(validity, _)| std::cmp::Reverse(*validity));
+    let mut bytes: Vec<u8> = chosen.into_iter().flat_map(|(_, cert)| cert.into_bytes()).collect();
     if bytes.is_empty() {
-        return Err(nothing());
+        // GnuPG does not take it, and other programs may.
+        bytes = too_long.ok_or_else(nothing)?.into_bytes();
     }
     let answer = with(ok(media::OCTETS, bytes), header::CACHE_CONTROL, "no-cache");
     Ok(open_to_all(answer))

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
+use talaria_cert::View;
 
 use crate::build::fill_text;
 use crate::derive::Failure;
@@ -78,6 +79,18 @@ pub(crate) fn migrate(
             }
         }
     }
+    forget_digests_of_version_6(connection)?;
     connection.execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT))?;
     Ok(())
+}
+
+/// Removes the digests that the view of Hockeypuck 2.1 had of certificates of version 6. A stored fingerprint begins with the version.
+fn forget_digests_of_version_6(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .execute(
+            "DELETE FROM digest WHERE view = ?1 AND cert IN \
+             (SELECT id FROM cert WHERE substr(fingerprint, 1, 1) = x'06')",
+            [View::Hockeypuck21.number()],
+        )
+        .map(drop)
 }

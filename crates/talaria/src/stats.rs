@@ -114,6 +114,14 @@ pub fn algorithm(key: &KeySummary) -> String {
         (None, 1..=3) => format!("rsa{}", key.bits),
         (None, 16 | 20) => format!("elg{}", key.bits),
         (None, 17) => format!("dsa{}", key.bits),
+        // RFC 9980.
+        (None, 30) => "mldsa65+ed25519".into(),
+        (None, 31) => "mldsa87+ed448".into(),
+        (None, 32) => "slhdsa128s".into(),
+        (None, 33) => "slhdsa128f".into(),
+        (None, 34) => "slhdsa256s".into(),
+        (None, 35) => "mlkem768+x25519".into(),
+        (None, 36) => "mlkem1024+x448".into(),
         (None, other) => format!("algorithm {other}"),
     }
 }

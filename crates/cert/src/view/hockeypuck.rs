@@ -1,4 +1,4 @@
-//! The packets of a certificate that Hockeypuck 2.2.1 to 2.3.3 keep. This follows
+//! The packets of a certificate that Hockeypuck 2.2.1 to 2.4 keep. This follows
 //! `docs/formats/views.md` step by step.
 //!
 //! Our verdicts are used where Hockeypuck's arithmetic is the same as ours. Where it differs, this
@@ -12,6 +12,25 @@ use crate::signature::{Subpacket, Subpackets, kind};
 use crate::verify::{PrimaryKeyVerifier, Verdict};
 use crate::{Cert, Curve, Key, Signature};
 
+/// Releases of Hockeypuck with rules of their own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Release {
+    /// 2.2.1 to 2.3.3.
+    V2_3,
+    /// 2.4, which knows the algorithms of RFC 9980.
+    V2_4,
+}
+
+impl Release {
+    /// Maximum bytes of the body of a signature packet. Those of post-quantum algorithms are long.
+    fn signature_bytes_max(self) -> usize {
+        match self {
+            Self::V2_3 => PACKET_BYTES_MAX,
+            Self::V2_4 => 65_536,
+        }
+    }
+}
+
 /// Maximum bytes of a packet body. Larger packets are skipped when a certificate is read.
 const PACKET_BYTES_MAX: usize = 8192;
 
@@ -19,9 +38,9 @@ const PACKET_BYTES_MAX: usize = 8192;
 const CERT_BYTES_MAX: usize = 1 << 20;
 
 /// The kept packets, as one `bool` per packet of the certificate. `None` if the certificate is left out.
-pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
+pub(super) fn kept(cert: &Cert, verdicts: &[Verdict], release: Release) -> Option<Vec<bool>> {
     let primary = cert.packets().next()?;
-    let public = PublicKey::read(primary)?;
+    let public = PublicKey::read(primary, release)?;
     // In version 3, Hockeypuck starts the digest with a length that is 2 too small, so no signature
     // verifies. A key with octets after its fields has another fingerprint in Hockeypuck.
     if public.version < 4 || public.bytes != primary.body.len() {
@@ -29,6 +48,7 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
     }
     let key = Key::parse(primary).ok()?;
     let mut selection = Selection {
+        release,
         id: cert.fingerprint().key_id().0,
         fingerprint: cert.fingerprint(),
         primary: public,
@@ -58,8 +78,12 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict]) -> Option<Vec<bool>> {
 }
 
 /// The packets that Hockeypuck 2.1 keeps: all of SKS, less packets that are too large and RSA keys whose exponent Go does
-/// not read, each with the signatures on it. `None` if the primary key is one of these.
+/// not read, each with the signatures on it. `None` if the primary key is one of these, or of version 6, of which it keeps parts
+/// only.
 pub(super) fn kept_by_2_1(cert: &Cert) -> Option<Vec<bool>> {
+    if cert.fingerprint().version() == 6 {
+        return None;
+    }
     let mut keep = Vec::with_capacity(cert.packets().len());
     let mut component = true;
     for (at, packet) in cert.packets().enumerate() {
@@ -99,6 +123,7 @@ const EXPONENT_BYTES_MAX: usize = 3;
 
 /// The selection of packets of one certificate.
 struct Selection<'a> {
+    release: Release,
     id: u64,
     fingerprint: crate::Fingerprint,
     primary: PublicKey,
@@ -138,7 +163,7 @@ impl<'a> Selection<'a> {
             Tag::USER_ID if self.hard_revoked || packet.body.contains(&0) => return None,
             Tag::USER_ID => {}
             Tag::PUBLIC_SUBKEY => {
-                let key = PublicKey::read(packet).filter(|key| key.version >= 4)?;
+                let key = PublicKey::read(packet, self.release).filter(|key| key.version >= 4)?;
                 hashed.body = &packet.body[..key.bytes];
                 subkey = Some(key);
             }
@@ -155,10 +180,10 @@ impl<'a> Selection<'a> {
         body: &'a [u8],
         verdict: Verdict,
     ) {
-        if body.len() > PACKET_BYTES_MAX {
+        if body.len() > self.release.signature_bytes_max() {
             return;
         }
-        let Some(read) = Read::from(body) else { return };
+        let Some(read) = Read::from(body, self.release) else { return };
         let own =
             read.issuer == self.id || read.issuer_fingerprint == Some(self.fingerprint.as_bytes());
         if !own {
@@ -203,6 +228,12 @@ impl<'a> Selection<'a> {
         }
     }
 
+    /// Whether a subkey may have this version.
+    fn may_have(&self, subkey: &PublicKey) -> bool {
+        let is_later = self.primary.version >= 6 || subkey.version >= 6;
+        self.release == Release::V2_3 || !is_later || self.primary.version == subkey.version
+    }
+
     fn may_be_direct(&self, signature: &Signature<'_>) -> bool {
         match signature.kind {
             kind::KEY_REVOCATION => signature.version > 3 || self.primary.version == 4,
@@ -219,10 +250,11 @@ impl<'a> Selection<'a> {
             None => is_on_user_id(signature),
             Some(key) => {
                 matches!(signature.kind, kind::SUBKEY_BINDING | kind::SUBKEY_REVOCATION)
-                    && (signature.version > 3 || (key.version == 4 && !key.can_sign()))
+                    && (signature.version > 3 || (key.version == 4 && !key.can_sign))
+                    && self.may_have(key)
             }
         };
-        if !in_place || !self.primary.can_sign() || self.primary.algorithm != signature.algorithm {
+        if !in_place || !self.primary.can_sign || self.primary.algorithm != signature.algorithm {
             return false;
         }
         // Hockeypuck reads the numbers of this packet and, except in version 4, the first bits of the digest.
@@ -253,7 +285,7 @@ impl<'a> Selection<'a> {
         let Some(subkey) = &component.subkey else { return true };
         let Some(signature) = read.embedded.and_then(Signature::parse) else { return false };
         let Ok(key) = Key::parse(component.packet) else { return false };
-        subkey.can_sign()
+        subkey.can_sign
             && subkey.algorithm == signature.algorithm
             && self.verifies(component, &signature, Some(key))
     }
@@ -268,12 +300,13 @@ fn is_on_user_id(signature: &Signature<'_>) -> bool {
 struct PublicKey {
     version: u8,
     algorithm: u8,
+    can_sign: bool,
     /// Number of bytes that Hockeypuck reads. Octets after that are kept, but not hashed.
     bytes: usize,
 }
 
 impl PublicKey {
-    fn read(packet: PacketRef<'_>) -> Option<Self> {
+    fn read(packet: PacketRef<'_>, release: Release) -> Option<Self> {
         if packet.body.len() > PACKET_BYTES_MAX {
             return None;
         }
@@ -303,13 +336,21 @@ impl PublicKey {
             25 | 27 => drop(fields.take(32)?),
             26 => drop(fields.take(56)?),
             28 => drop(fields.take(57)?),
+            _ if release == Release::V2_3 => return None,
+            // RFC 9980: a key of the curve, and the one of the new algorithm.
+            35 if version == 4 || version == 6 => drop(fields.take(32 + 1184)?),
+            30 if version == 6 => drop(fields.take(32 + 1952)?),
+            31 if version == 6 => drop(fields.take(57 + 2592)?),
+            32 | 33 if version == 6 => drop(fields.take(32)?),
+            34 if version == 6 => drop(fields.take(64)?),
+            36 if version == 6 => drop(fields.take(56 + 1568)?),
             _ => return None,
         }
-        Some(Self { version, algorithm, bytes: packet.body.len() - fields.0.len() })
-    }
-
-    fn can_sign(&self) -> bool {
-        !matches!(self.algorithm, 2 | 16 | 18)
+        let can_sign = match release {
+            Release::V2_3 => !matches!(algorithm, 2 | 16 | 18),
+            Release::V2_4 => !matches!(algorithm, 2 | 16 | 18 | 25 | 26 | 35 | 36),
+        };
+        Some(Self { version, algorithm, can_sign, bytes: packet.body.len() - fields.0.len() })
     }
 }
 
@@ -348,6 +389,7 @@ fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
 
 /// A signature packet that Hockeypuck can read.
 struct Read<'a> {
+    release: Release,
     signature: Signature<'a>,
     /// The last issuer that is named, by key ID or fingerprint. The unhashed area comes after the hashed
     /// one.
@@ -361,15 +403,16 @@ struct Read<'a> {
 
 impl<'a> Read<'a> {
     /// Reads a signature that names its issuer.
-    fn from(body: &'a [u8]) -> Option<Self> {
-        let (read, issuer) = Self::embedded(body)?;
+    fn from(body: &'a [u8], release: Release) -> Option<Self> {
+        let (read, issuer) = Self::embedded(body, release)?;
         Some(Self { issuer: issuer?, ..read })
     }
 
     /// Reads a signature that need not name an issuer.
-    fn embedded(body: &'a [u8]) -> Option<(Self, Option<u64>)> {
+    fn embedded(body: &'a [u8], release: Release) -> Option<(Self, Option<u64>)> {
         let signature = Signature::parse(body)?;
         let mut read = Self {
+            release,
             signature,
             issuer: 0,
             issuer_fingerprint: None,
@@ -379,7 +422,7 @@ impl<'a> Read<'a> {
         if signature.version == 3 {
             let known = matches!(signature.algorithm, 1 | 3 | 17)
                 && matches!(signature.hash, 1 | 2 | 8..=12 | 14);
-            numbers_fit(&signature).filter(|()| known)?;
+            numbers_fit(&signature, release).filter(|()| known)?;
             return Some((read, signature.issuer.map(|id| id.0)));
         }
         let hash_known = matches!(signature.hash, 8..=12 | 14)
@@ -395,7 +438,7 @@ impl<'a> Read<'a> {
         if signature.version == 6 && signature.salt.len() != salt_bytes {
             return None;
         }
-        numbers_fit(&signature)?;
+        numbers_fit(&signature, release)?;
         let wide = if signature.version == 6 { 4 } else { 2 };
         let hashed = &signature.hashed[4 + wide..];
         let (len, unhashed) = body[signature.hashed.len()..].split_at_checked(wide)?;
@@ -453,7 +496,7 @@ impl<'a> Read<'a> {
             }
             29 => !body.is_empty(),
             32 => {
-                let (back, _) = Self::embedded(body)?;
+                let (back, _) = Self::embedded(body, self.release)?;
                 let once = self.embedded.replace(body).is_none();
                 once && back.signature.kind == PRIMARY_KEY_BINDING && back.signature.version > 3
             }
@@ -484,13 +527,20 @@ fn fingerprint_bytes(version: u8) -> usize {
 }
 
 /// Checks that the algorithm is known and that all its numbers are there. `None` if not.
-fn numbers_fit(signature: &Signature<'_>) -> Option<()> {
+fn numbers_fit(signature: &Signature<'_>, release: Release) -> Option<()> {
     let mut fields = Fields(signature.numbers);
     match signature.algorithm {
         1 | 3 => drop(mpi(&mut fields)?),
         17 | 19 | 22 => (0..2).try_for_each(|_| mpi(&mut fields).map(drop))?,
         27 => drop(fields.take(64)?),
         28 => drop(fields.take(114)?),
+        _ if release == Release::V2_3 => return None,
+        // RFC 9980.
+        30 => drop(fields.take(64 + 3309)?),
+        31 => drop(fields.take(114 + 4627)?),
+        32 => drop(fields.take(7856)?),
+        33 => drop(fields.take(17_088)?),
+        34 => drop(fields.take(29_792)?),
         _ => return None,
     }
     Some(())

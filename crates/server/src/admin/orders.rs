@@ -1,14 +1,17 @@
-//! The operator's commands over HTTP: delete, block, redact and their opposites, and a list of what is blocked and
-//! redacted.
+//! The operator's commands over HTTP: delete, block, redact and their opposites, a list of what is blocked and redacted, and the
+//! audit log.
 //!
 //! They are for operators only, see [`operators_only`], and a request must have the media type of JSON: the form of
 //! another site, opened in the browser of an operator, cannot send that.
+
+use std::collections::VecDeque;
 
 use http::Method;
 use serde::{Deserialize, Serialize};
 use talaria_cert::Fingerprint;
 
 use crate::answer::{Answer, Refusal, json, media};
+use crate::audit::{Audit, AuditError, Author};
 use crate::config::Settings;
 use crate::engine::{
     Command, Done, Engine, EngineError, KeptOut, Order, Outcome, Query, Reading, Redaction, Terms,
@@ -32,6 +35,12 @@ struct Asked {
     /// For `redact`: all user IDs and attributes.
     #[serde(default)]
     all: bool,
+    /// The name of the operator, for the audit log.
+    #[serde(default)]
+    who: Option<String>,
+    /// Why, for the audit log.
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 /// The result for a certificate.
@@ -59,7 +68,11 @@ struct Entry {
 pub(crate) struct Orders {
     pub(crate) settings: Settings,
     pub(crate) engine: Engine,
+    pub(crate) audit: Audit,
 }
+
+/// Entries of the audit log in an answer: the newest ones.
+const ENTRIES_MAX: usize = 1000;
 
 impl Orders {
     pub(crate) async fn handle(&self, request: &Request) -> Result<Answer, Refusal> {
@@ -69,6 +82,9 @@ impl Orders {
         if action == "list" && !posts {
             let list = async |store: &mut Reading| Ok(json(&entries(store.kept_out().await?)));
             return self.engine.read(list).await;
+        }
+        if action == "log" && !posts {
+            return self.log().await;
         }
         if !matches!(action.as_str(), "delete" | "block" | "unblock" | "redact" | "unredact") {
             return Err(Refusal::NotFound("there is no such command".into()));
@@ -106,17 +122,81 @@ impl Orders {
             _ => Command::Unredact,
         };
         let terms = Terms::now(self.settings.load().policy.limits());
-        let done = carry_out(&self.engine, &all, &command, terms).await?;
+        let author = Author {
+            who: order.who.unwrap_or_else(|| "operator".into()),
+            from: Some(request.client.to_string()),
+            reason: order.reason,
+        };
+        let done = carry_out(&self.engine, &self.audit, &author, &all, &command, terms).await?;
         let results = all.iter().zip(done).map(|(fingerprint, outcome)| Line {
             fingerprint: fingerprint.to_string(),
             outcome: outcome.words(),
         });
         Ok(json(&results.collect::<Vec<_>>()))
     }
+
+    /// The newest entries of the audit log, the oldest of them first.
+    async fn log(&self) -> Result<Answer, Refusal> {
+        let audit = self.audit.clone();
+        let read = move || {
+            let mut newest = VecDeque::new();
+            audit.for_each(|entry| {
+                newest.push_back(entry);
+                if newest.len() > ENTRIES_MAX {
+                    newest.pop_front();
+                }
+            })?;
+            Ok::<_, AuditError>(newest)
+        };
+        let read = tokio::task::spawn_blocking(read).await.map_err(|_| {
+            Refusal::Unavailable("the audit log was not read, because of a defect".into())
+        })?;
+        Ok(json(&read.map_err(|error| unavailable(&error))?))
+    }
 }
 
-/// Carries out a command about each of the certificates, or about none if one of them fails.
+/// The log has the cause, which has a path of this machine.
+fn unavailable(error: &AuditError) -> Refusal {
+    tracing::error!(error = talaria::describe(error), "the audit log failed");
+    Refusal::Unavailable("the audit log of this server cannot be read or written".into())
+}
+
+/// Why a command was not carried out, or not recorded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OrderError {
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+}
+
+impl From<OrderError> for Refusal {
+    fn from(error: OrderError) -> Self {
+        match error {
+            OrderError::Engine(error) => error.into(),
+            OrderError::Audit(error) => unavailable(&error),
+        }
+    }
+}
+
+/// Carries out a command about each of the certificates, or about none if one of them fails, and records it in the audit log.
 pub(crate) async fn carry_out(
+    engine: &Engine,
+    audit: &Audit,
+    author: &Author,
+    fingerprints: &[Fingerprint],
+    command: &Command,
+    terms: Terms,
+) -> Result<Vec<Outcome>, OrderError> {
+    let audit = audit.open()?;
+    let now = terms.now;
+    let outcomes = ordered(engine, fingerprints, command, terms).await?;
+    let done: Vec<_> = fingerprints.iter().copied().zip(outcomes.iter().copied()).collect();
+    audit.add(author, command, &done, now)?;
+    Ok(outcomes)
+}
+
+async fn ordered(
     engine: &Engine,
     fingerprints: &[Fingerprint],
     command: &Command,

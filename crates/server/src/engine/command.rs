@@ -17,6 +17,20 @@ pub enum Command {
     Unredact,
 }
 
+impl Command {
+    /// The name, as operators type it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Block => "block",
+            Self::Unblock => "unblock",
+            Self::Redact(_) => "redact",
+            Self::Unredact => "unredact",
+        }
+    }
+}
+
 /// What a [`Command`] has done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {

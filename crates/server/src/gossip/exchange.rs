@@ -101,7 +101,7 @@ fn settings(config: &Config, peer: &Peer) -> Settings {
         filters: filters(config, peer).to_owned(),
         filter_rule: match peer.view {
             View::Sks | View::Hockeypuck21 => FilterRule::SameNames,
-            View::Hockeypuck23 => FilterRule::SameText,
+            View::Hockeypuck23 | View::Hockeypuck24 => FilterRule::SameText,
         },
         wanted_max: config.gossip.differences,
         ..Settings::default()

@@ -9,6 +9,7 @@ mod fetch;
 mod lane;
 mod node;
 pub(crate) mod peers;
+mod software;
 mod turns;
 
 pub use peers::Origin;

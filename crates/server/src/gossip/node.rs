@@ -17,7 +17,8 @@ use super::error::GossipError;
 use super::exchange::{self, Compared, ExchangeFailure, Table};
 use super::fetch::{Fetched, Fetcher};
 use super::lane::Lane;
-use super::peers::{Peers, name};
+use super::peers::{PeerStatus, Peers, name};
+use super::software;
 use super::turns::GossipTurns;
 use crate::budget::Budget;
 use crate::clock;
@@ -223,10 +224,10 @@ impl Gossip {
         let failure =
             failure.or(is_fruitless.then_some(GossipError::Fruitless { cost: outcome.cost }));
         let seconds = started.elapsed().as_secs_f64();
+        self.ask_software(peer, http);
         self.peers.note(&name(peer), |status| {
             status.view = peer.view.name().into();
             status.http = Some(format!("http://{http}"));
-            status.version = Some(outcome.peer_version.clone());
             status.learnt += wanted as u64;
             status.fetched += fetched.certs as u64;
             status.last_requests = outcome.requests;
@@ -263,6 +264,23 @@ impl Gossip {
             );
         }
         Ok(Exchanged { wanted, given_up, fetched, requests: outcome.requests })
+    }
+
+    /// Asks a peer now and then for the software that it runs. Nothing waits for the answer.
+    fn ask_software(&self, peer: &Peer, http: SocketAddr) {
+        let (name, now) = (name(peer), clock::now());
+        let is_known =
+            |status: PeerStatus| now.saturating_sub(status.asked) < software::ASK_AGAIN_S;
+        if self.peers.status(&name).is_some_and(is_known) {
+            return;
+        }
+        self.peers.note(&name, |status| status.asked = now);
+        let peers = Arc::clone(&self.peers);
+        drop(tokio::task::spawn_blocking(move || {
+            if let Some(software) = software::of(http) {
+                peers.note(&name, |status| status.version = Some(software));
+            }
+        }));
     }
 
     fn failed(&self, peer: &Peer, error: &GossipError) {

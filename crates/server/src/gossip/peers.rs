@@ -49,8 +49,11 @@ pub(crate) struct PeerStatus {
     pub(crate) view: String,
     /// The address from which its certificates are fetched.
     pub(crate) http: Option<String>,
-    /// The software that it announces.
+    /// Its software and the version of that, as it names them over HTTP.
     pub(crate) version: Option<String>,
+    /// When it was asked for its software, in seconds since 1970.
+    #[serde(skip)]
+    pub(crate) asked: u32,
     /// The end of the last finished exchange, in seconds since 1970.
     pub(crate) last_exchange: Option<u32>,
     pub(crate) exchanges: u64,

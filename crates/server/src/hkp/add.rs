@@ -59,12 +59,19 @@ impl Adds {
 
 /// A report for people at a terminal.
 fn said(report: &Report) -> String {
-    let added = report.inserted.len() + report.updated.len();
-    let mut out = if added == 0 && report.taken() > 0 {
-        "Nothing new: the server already had every part of it.\n".to_owned()
-    } else {
-        format!("{added} key(s) added successfully.\n")
+    let for_peers = report.added().filter(|named| named.is_for_peers).count();
+    let added = report.added().count() - for_peers;
+    let mut out = match (added, for_peers) {
+        (0, 0) if report.taken() > 0 => {
+            "Nothing new: the server already had every part of it.\n".to_owned()
+        }
+        (0, 1..) => String::new(),
+        _ => format!("{added} key(s) added successfully.\n"),
     };
+    if for_peers > 0 {
+        out +=
+            &format!("{for_peers} key(s) kept for other keyservers only: see the lines below.\n");
+    }
     if report.is_cut() {
         out += "Not everything that was sent was kept: see the lines below.\n";
     }

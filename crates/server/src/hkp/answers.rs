@@ -1,10 +1,18 @@
-//! Certificates as answers of HKP, in armor, and the headers of both versions.
+//! Certificates as answers of HKP, in armor and without, and the headers of both versions.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use http::header;
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, enarmor};
 
-use crate::answer::{Answer, media, ok, with};
+use crate::answer::{Answer, Refusal, media, ok, streamed, with};
+use crate::config::Config;
+use crate::engine::{Engine, Reading, Row};
+use crate::memory::{Account, holding};
+use crate::request::Request;
+use crate::search;
 
 /// The number of certificates in an answer.
 pub(crate) const COUNT: header::HeaderName = header::HeaderName::from_static("x-hkp-results-count");
@@ -34,6 +42,59 @@ fn in_armor(bytes: &[u8], count: usize) -> Answer {
     with(answer, COUNT, &count.to_string())
 }
 
+/// The media type of certificates without armor that the client wants: that of draft-ietf-openpgp-hkp-01, or that of earlier
+/// drafts.
+pub(crate) fn binary_media(request: &Request) -> &'static str {
+    let is_for_earlier = request.wants(media::ARMORED) > request.wants(media::BINARY);
+    if is_for_earlier { media::BINARY_BEFORE } else { media::BINARY }
+}
+
+/// The certificates of `rows` without armor. Many are read and sent one after the other.
+///
+/// # Errors
+///
+/// [`Refusal::NotFound`] if none of them is given out.
+pub(crate) async fn binary(
+    engine: &Engine,
+    store: &mut Reading,
+    rows: &[Row],
+    config: &Arc<Config>,
+    account: &Account,
+    media: &'static str,
+) -> Result<Answer, Refusal> {
+    let answer = answer_without_armor(engine, store, rows, config, account, media).await?;
+    let answer = with(answer, header::VARY, "Accept");
+    Ok(with(answer, header::CONTENT_DISPOSITION, "attachment; filename=openpgp.pgp"))
+}
+
+async fn answer_without_armor(
+    engine: &Engine,
+    store: &mut Reading,
+    rows: &[Row],
+    config: &Arc<Config>,
+    account: &Account,
+    media: &'static str,
+) -> Result<Answer, Refusal> {
+    let (all, largest) = search::lengths(store, rows).await?;
+    if rows.len() > 1 && all > search::WHOLE_BYTES {
+        let write = |cert: Option<&Cert>| {
+            cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
+        };
+        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+        let room = account.for_pieces(largest)?;
+        let pieces = search::pieces(engine, rows, largest, config, write).await?;
+        let answer = with(streamed(media, pieces), header::CACHE_CONTROL, "no-cache");
+        return Ok(holding(answer, room));
+    }
+    let room = account.for_certs(all)?;
+    let found = search::found(store, rows, config).await?;
+    if found.is_empty() {
+        return Err(Refusal::NotFound("no certificate was found".into()));
+    }
+    let bytes: Vec<u8> = found.iter().flat_map(Cert::as_bytes).copied().collect();
+    Ok(holding(tagged(ok(media, bytes), &found), room))
+}
+
 /// Marks an answer that has only the first of the certificates that match.
 pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
     if more { with(answer, MORE, "true") } else { answer }
@@ -41,7 +102,7 @@ pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
 
 /// Adds an entity tag to an answer, so that a client need not fetch it twice. The served parts depend on other
 /// certificates and on settings, too, so the tag is a digest of them.
-pub(crate) fn tagged(answer: Answer, found: &[Cert]) -> Answer {
+fn tagged(answer: Answer, found: &[Cert]) -> Answer {
     match found {
         [one] => with_tag(answer, bytes_digest(one.as_bytes())),
         _ => with(answer, header::CACHE_CONTROL, "no-cache"),

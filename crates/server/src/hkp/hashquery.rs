@@ -96,9 +96,7 @@ async fn as_in_view(engine: &Engine, view: View, name: Fingerprint) -> Result<By
     let stored = store.stored(&row, Judging::Stored).await?.ok_or_else(gone)?;
     let cert = match view {
         View::Sks => stored.cert,
-        View::Hockeypuck21 | View::Hockeypuck23 => {
-            view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?
-        }
+        _ => view.cert(&stored.cert, &stored.verdicts).ok_or_else(gone)?,
     };
     let length = u32::try_from(cert.as_bytes().len()).unwrap_or(u32::MAX);
     let mut bytes = length.to_be_bytes().to_vec();

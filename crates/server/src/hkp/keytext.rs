@@ -41,7 +41,9 @@ pub(crate) async fn keytext(request: &Request) -> Result<(Bytes, Parameters), Re
             let text = parsing(body.len(), move || part(body, boundary)).await?;
             Ok((text, Parameters::default()))
         }
-        "application/pgp-keys" | "application/octet-stream" => Ok((body, request.query().clone())),
+        "application/pgp" | "application/pgp-keys" | "application/octet-stream" => {
+            Ok((body, request.query().clone()))
+        }
         _ => {
             parsing(body.len(), move || {
                 let form = Parameters::parse(&body);

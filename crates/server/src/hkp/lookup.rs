@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header;
 use talaria_cert::{Cert, Enarmor};
 
-use super::answers::{COUNT, armored, armored_one, marked};
+use super::answers::{COUNT, armored, armored_one, binary, binary_media, marked};
 use super::index::entries;
 use super::machine;
 use super::statistics::Statistics;
@@ -89,7 +89,7 @@ impl Lookups {
     /// Answers `/pks/lookup`.
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         let query = request.query();
-        let machine = query.option("mr") || query.option("json");
+        let machine = ["mr", "json", "bin"].iter().any(|option| query.option(option));
         let answer = self.dispatch(request, query, machine).await;
         // Pages of the same server need no permission; programs in browsers do.
         if machine { answer.map(open_to_all) } else { answer }
@@ -122,19 +122,25 @@ impl Lookups {
         }
         let search = Search::parse(text, query.is_on("exact"), &config.policy)?;
         let machine = machine || !request.wants_page();
-        let form = Form { op, json: query.option("json"), machine };
+        let binary = query.option("bin").then(|| binary_media(request));
+        let form = Form { op, json: query.option("json"), machine, binary };
         let network = config.rates.limited(request);
         let account = self.memory.account(&config, request);
         let ask = Ask { config, account, form, text: text.to_owned() };
         let mut store = self.engine.reading().await?;
         if ask.form.op == Op::Get
             && ask.form.machine
+            && ask.form.binary.is_none()
             && let Some((cert, digest)) = search::sole(&mut store, &search, &ask.config).await?
         {
             return Ok(armored_one(&cert, digest));
         }
-        let page = search.rows_of_name(&mut store, &ask.config).await?;
-        if search.is_wide(!page.rows.is_empty()) {
+        let mut page = search.rows_of_name(&mut store, &ask.config).await?;
+        let is_wide = search.is_wide(!page.rows.is_empty());
+        if ask.form.machine {
+            page = search.for_older_programs(&mut store, page, &ask.config).await?;
+        }
+        if is_wide {
             if op == Op::Get && !search.is_wide(true) {
                 // It was charged as a look-up, and becomes a search.
                 self.gate.charge(request, Class::Search)?;
@@ -144,12 +150,16 @@ impl Lookups {
                 && search::are_decided(&rows, &ask.config)
             {
                 let page = Page { rows, more: false };
+                let page = search.for_older_programs(&mut store, page, &ask.config).await?;
                 return ask.answer(&self.engine, request, &mut store, page).await;
             }
             drop(store);
             let (engine, request) = (self.engine.clone(), request.clone());
             let find = async move |store: &mut Reading| {
-                let page = search.rows_with_words(store, &ask.config).await?;
+                let mut page = search.rows_with_words(store, &ask.config).await?;
+                if ask.form.machine {
+                    page = search.for_older_programs(store, page, &ask.config).await?;
+                }
                 ask.answer(&engine, &request, store, page).await
             };
             return self.engine.read_for(network, find).await;
@@ -172,12 +182,14 @@ struct Form {
     json: bool,
     /// For programs, and not as a page.
     machine: bool,
+    /// Without armor, as this media type.
+    binary: Option<&'static str>,
 }
 
 impl Form {
     /// Whether it needs nothing but rows.
     fn is_index_for_programs(self) -> bool {
-        matches!(self, Self { op: Op::Index | Op::VerboseIndex, machine: true, json: false })
+        matches!(self, Self { op: Op::Index | Op::VerboseIndex, machine: true, json: false, .. })
     }
 }
 
@@ -243,13 +255,16 @@ impl Ask {
         })
     }
 
-    /// Certificates in armor.
+    /// Certificates, in armor unless the client wants none.
     async fn keyring(
         &self,
         engine: &Engine,
         store: &mut Reading,
         rows: Vec<Row>,
     ) -> Result<Answer, Refusal> {
+        if let Some(media) = self.form.binary {
+            return binary(engine, store, &rows, &self.config, &self.account, media).await;
+        }
         let (all, largest) = search::lengths(store, &rows).await?;
         if rows.len() > 1 && all > search::WHOLE_BYTES {
             return armored_pieces(engine, &rows, largest, self).await;

@@ -1,4 +1,4 @@
-//! Version 2 of HKP (draft-ietf-openpgp-hkp): binary, exact matches only, open to programs in
+//! Version 2 of HKP (draft-ietf-openpgp-hkp-01, as Hockeypuck 2.4 speaks it): binary, exact matches only, open to programs in
 //! browsers.
 
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use talaria_cert::{Address, Cert, KeyId, UserIdContent, parse_day};
+use talaria_cert::{Address, KeyId, UserIdContent, parse_day};
 
-use super::answers::{marked, tagged};
+use super::answers::{binary, binary_media, marked};
 use super::index::entries;
 use super::keytext;
 use crate::answer::{
@@ -49,7 +49,7 @@ impl Version2 {
                 Method::OPTIONS => Ok(with(
                     options("POST, OPTIONS"),
                     header::ACCEPT,
-                    "application/pgp-keys;armor=no, multipart/form-data",
+                    "application/pgp, application/pgp-keys;armor=no, multipart/form-data",
                 )),
                 Method::GET | Method::HEAD => Err(Refusal::Forbidden(
                     "this server does not list all certificates; ask for one by fingerprint or address"
@@ -67,8 +67,10 @@ impl Version2 {
                     let (engine, config) = (self.engine.clone(), self.settings.load_full());
                     let (action, network) = (action.to_owned(), config.rates.limited(request));
                     let account = self.memory.account(&config, request);
-                    let read =
-                        async move || read(&engine, &config, &account, &action, &argument).await;
+                    let media = binary_media(request);
+                    let read = async move || {
+                        read(&engine, &config, &account, &action, &argument, media).await
+                    };
                     self.engine.long_for(network, read).await
                 }
                 Method::PUT if action == "canonical" => Err(Refusal::Closed {
@@ -140,9 +142,9 @@ async fn read(
     account: &Account,
     action: &str,
     argument: &str,
+    media: &'static str,
 ) -> Result<Answer, Refusal> {
     let mut store = engine.reading().await?;
-    let nothing = || Refusal::NotFound("no certificate was found".into());
     let mut more = false;
     let rows = match action {
         "by-vfingerprint" => by_vfingerprint(&mut store, argument).await?,
@@ -157,36 +159,18 @@ async fn read(
             let rows = search::given(&mut store, page.rows, config).await?;
             let entries = entries(&mut store, &rows, config).await?;
             if entries.is_empty() {
-                return Err(nothing());
+                return Err(Refusal::NotFound("no certificate was found".into()));
             }
             return Ok(marked(json(&entries), page.more));
         }
         "canonical" => canonical(&mut store, argument).await?,
         _ => return prefix_log(&mut store, argument).await,
     };
-    let (all, largest) = search::lengths(&mut store, &rows).await?;
-    if rows.len() > 1 && all > search::WHOLE_BYTES {
-        drop(store);
-        let write = |cert: Option<&Cert>| {
-            cert.map_or_else(Bytes::new, |cert| Bytes::copy_from_slice(cert.as_bytes()))
-        };
-        let largest = usize::try_from(largest).unwrap_or(usize::MAX);
-        let room = account.for_pieces(largest)?;
-        let pieces = search::pieces(engine, &rows, largest, config, write).await?;
-        let answer = streamed(media::BINARY, pieces);
-        let answer = with(answer, header::CACHE_CONTROL, "no-cache");
-        return Ok(holding(marked(answer, more), room));
-    }
-    let room = account.for_certs(all)?;
-    let found = search::found(&mut store, &rows, config).await?;
-    if found.is_empty() {
-        return Err(nothing());
-    }
-    let bytes: Vec<u8> = found.iter().flat_map(Cert::as_bytes).copied().collect();
-    Ok(holding(marked(tagged(ok(media::BINARY, bytes), &found), more), room))
+    let answer = binary(engine, &mut store, &rows, config, account, media).await?;
+    Ok(marked(answer, more))
 }
 
-/// A version octet and a fingerprint, with or without a slash between them.
+/// A version octet and a fingerprint, with a slash between them; drafts before draft-ietf-openpgp-hkp-01 have none.
 async fn by_vfingerprint(store: &mut Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     let digits: String = argument.chars().filter(|&c| c != '/').collect();
     let Some((version, fingerprint)) = digits.split_at_checked(2) else { return Ok(Vec::new()) };

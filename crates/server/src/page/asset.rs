@@ -2,8 +2,10 @@
 //! them until they change.
 
 use http::header;
+use talaria_cert::merge::bytes_digest;
 
 use crate::answer::{Answer, Refusal, media, ok, with};
+use crate::config::{Identity, Picture};
 use crate::request::Request;
 
 const STYLE: &str = include_str!("style.css");
@@ -35,8 +37,41 @@ pub(crate) fn address(name: &str) -> String {
     format!("/static/{name}?v={VERSION:016x}")
 }
 
+/// The address of the style with the operator's colour. The query has the colour, so that browsers keep it until it changes.
+pub(crate) fn colour_address(colour: &str) -> String {
+    format!("/static/colour.css?v={}", colour.trim_start_matches('#'))
+}
+
+/// The address of the operator's picture, with a version of its own.
+pub(crate) fn picture_address(picture: &Picture) -> String {
+    let [a, b, c, d, ..] = bytes_digest(&picture.octets);
+    format!("/static/logo?v={:08x}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// The style with the operator's colour. On a dark ground it is lighter.
+fn colour(colour: &str) -> String {
+    format!(
+        ":root {{ --accent: {colour}; --accent-strong: color-mix(in srgb, {colour} 80%, black); }}\n\
+         @media (prefers-color-scheme: dark) {{ :root {{ --accent: color-mix(in srgb, {colour} 55%, white); \
+         --accent-strong: color-mix(in srgb, {colour} 40%, white); }} }}\n"
+    )
+}
+
 /// Answers the paths of files; `None` if there is no such file.
-pub(crate) fn answer(request: &Request) -> Option<Result<Answer, Refusal>> {
+pub(crate) fn answer(request: &Request, identity: &Identity) -> Option<Result<Answer, Refusal>> {
+    const DAY: &str = "public, max-age=86400";
+    match request.path() {
+        "/static/logo" => {
+            let picture = identity.picture.as_ref()?;
+            let answer = ok(picture.media, picture.octets.clone());
+            return Some(Ok(with(answer, header::CACHE_CONTROL, DAY)));
+        }
+        "/static/colour.css" if !identity.colour.is_empty() => {
+            let answer = ok(media::CSS, colour(&identity.colour));
+            return Some(Ok(with(answer, header::CACHE_CONTROL, DAY)));
+        }
+        _ => {}
+    }
     let (media, body) = match request.path() {
         "/static/style.css" => (media::CSS, STYLE),
         "/static/script.js" => (media::SCRIPT, SCRIPT),
@@ -49,7 +84,7 @@ pub(crate) fn answer(request: &Request) -> Option<Result<Answer, Refusal>> {
     let kept = if request.parts.uri.query() == Some(&current) {
         "public, max-age=31536000, immutable"
     } else {
-        "public, max-age=86400"
+        DAY
     };
     Some(Ok(with(ok(media, body), header::CACHE_CONTROL, kept)))
 }

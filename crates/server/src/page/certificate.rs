@@ -140,7 +140,7 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
                 h1 {
                     @match &first { Some(name) => { (foreign(name)) } None => { (texts.no_name) } }
                 }
-                (parts::badge(visit, validity))
+                (parts::state(visit, &summary, now))
             }
             @if let Some(name) = &first { (rest(name, texts)) }
             (view.explained(primary, &components))
@@ -170,7 +170,12 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
             }
             section aria-labelledby="user-ids-heading" {
                 h2 #user-ids-heading { (texts.user_ids) " (" (user_ids.len()) ")" }
-                @if user_ids.is_empty() { p { (texts.no_user_ids) } }
+                @if user_ids.is_empty() {
+                    p {
+                        @if summary.primary.has_known_algorithm() { (texts.no_user_ids) }
+                        @else { (texts.not_checked_user_ids) }
+                    }
+                }
                 (view.user_ids(&user_ids))
             }
             section aria-labelledby="keys-heading" {
@@ -234,6 +239,9 @@ impl<'a> View<'a> {
     /// The meaning of the certificate's state for its users.
     fn explained(&self, primary: Option<&Part<'a>>, components: &[Part<'_>]) -> Markup {
         let texts = self.visit.texts;
+        if !self.summary.primary.has_known_algorithm() {
+            return html! { aside.note.warning { p { (texts.not_checked_means) } } };
+        }
         match self.summary.validity(self.now) {
             Validity::Valid if self.cannot_encrypt() => {
                 html! { aside.note.warning { p { (texts.no_encryption_means) } } }

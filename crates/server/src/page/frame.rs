@@ -53,6 +53,9 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
                 meta name="color-scheme" content="light dark";
                 link rel="icon" type="image/svg+xml" href=(asset::address("favicon.svg"));
                 link rel="stylesheet" href=(asset::address("style.css"));
+                @if !identity.colour.is_empty() {
+                    link rel="stylesheet" href=(asset::colour_address(&identity.colour));
+                }
                 script src=(asset::address("script.js")) defer {}
             }
             body {
@@ -60,10 +63,14 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
                 header.top {
                     div.inner {
                         a.brand href="/" {
-                            svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true" {
-                                rect width="32" height="32" rx="7" {}
-                                circle cx="11.5" cy="16" r="5" {}
-                                path d="M16.5 16H27M22 16v5M26 16v4" {}
+                            @if let Some(picture) = &identity.picture {
+                                img src=(asset::picture_address(picture)) alt="" height="28";
+                            } @else {
+                                svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true" {
+                                    rect width="32" height="32" rx="7" {}
+                                    circle cx="11.5" cy="16" r="5" {}
+                                    path d="M16.5 16H27M22 16v5M26 16v4" {}
+                                }
                             }
                             span { (identity.hostname) }
                         }
@@ -87,6 +94,19 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
                         @if visit.config.vks.enabled {
                             p { a href="/vks/manage" { (texts.nav_manage) } }
                         }
+                        @if !identity.imprint.is_empty() || !identity.privacy.is_empty() {
+                            p {
+                                @if !identity.imprint.is_empty() {
+                                    a href="/imprint" { (texts.imprint) }
+                                }
+                                @if !identity.imprint.is_empty() && !identity.privacy.is_empty() {
+                                    " · "
+                                }
+                                @if !identity.privacy.is_empty() {
+                                    a href="/privacy" { (texts.privacy) }
+                                }
+                            }
+                        }
                         p {
                             (texts.software) " talaria " (env!("CARGO_PKG_VERSION"))
                             @if !identity.contact.is_empty() {
@@ -98,6 +118,27 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
             }
         }
     }
+}
+
+/// A page with a text of the operator: paragraphs, with links where a word is an address of the web or of mail.
+pub(super) fn operator_text(visit: &Visit<'_>, title: &str, text: &str) -> Answer {
+    let text = text.replace("\r\n", "\n");
+    let paragraphs = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
+    let body = html! {
+        h1 { (title) }
+        @for paragraph in paragraphs {
+            p {
+                @for (at, line) in paragraph.lines().enumerate() {
+                    @if at > 0 { br; }
+                    @for (at, word) in line.split(' ').enumerate() {
+                        @if at > 0 { " " }
+                        (contact(word))
+                    }
+                }
+            }
+        }
+    };
+    visit.page(title, &body)
 }
 
 /// The contact of the operator: a link if it is an address of a known kind.
@@ -129,5 +170,7 @@ mod tests {
         let url = "<a href=\"https://example.org\">https://example.org</a>";
         assert_eq!(contact("https://example.org").into_string(), url);
         assert_eq!(contact("ask at the desk").into_string(), "ask at the desk");
+        let escaped = contact("https://x/\"><script>").into_string();
+        assert!(!escaped.contains("<script") && !escaped.contains("\"><"), "{escaped}");
     }
 }

@@ -32,7 +32,7 @@ use talaria_cert::View;
 use talaria_recon::PrefixTree;
 
 use crate::answer::{Answer, Refusal};
-use crate::config::Settings;
+use crate::config::{Identity, Settings};
 use crate::engine::{Bounds, Engine, Query, Reading, Row};
 use crate::figures::Figures;
 use crate::gossip::Peers;
@@ -48,6 +48,7 @@ pub(crate) use frame::Visit;
 pub(crate) use upload::form as upload_form;
 
 use certificate::Armor;
+use texts::Texts;
 
 /// The page of a certificate, `None` if no part of it is served.
 pub(crate) async fn certificate(
@@ -115,15 +116,32 @@ impl Pages {
                 self.peers.statuses().await.map(|all| peers::page(&self.visit(request), &all))
             }
             "/operator" => self.operator(request).await,
+            "/imprint" => self.operator_text(request, |texts, identity| {
+                (texts.imprint, identity.imprint.clone())
+            })?,
+            "/privacy" => self.operator_text(request, |texts, identity| {
+                (texts.privacy, identity.privacy.clone())
+            })?,
             _ => match path.strip_prefix("/certificate/") {
                 Some(fingerprint) => self.certificate(request, fingerprint).await,
-                None => return asset::answer(request),
+                None => return asset::answer(request, &self.settings.load().server),
             },
         })
     }
 
     fn visit<'a>(&self, request: &'a Request) -> Visit<'a> {
         Visit::new(request, self.settings.load_full())
+    }
+
+    /// A page with a text of the operator; `None` if there is no such text.
+    fn operator_text(
+        &self,
+        request: &Request,
+        choose: impl FnOnce(&'static Texts, &Identity) -> (&'static str, String),
+    ) -> Option<Result<Answer, Refusal>> {
+        let visit = self.visit(request);
+        let (title, text) = choose(visit.texts, &visit.config.server);
+        (!text.is_empty()).then(|| Ok(frame::operator_text(&visit, title, &text)))
     }
 
     async fn suggest(&self, request: &Request) -> Result<Answer, Refusal> {

@@ -72,6 +72,18 @@ pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
     }
 }
 
+/// The state of a certificate. Nothing is known about one whose signatures cannot be checked here.
+pub(crate) fn state(visit: &Visit<'_>, summary: &Summary, now: u32) -> Markup {
+    if summary.primary.has_known_algorithm() {
+        return badge(visit, summary.validity(now));
+    }
+    html! {
+        span.badge.unchecked title=(visit.texts.not_checked_means) {
+            span aria-hidden="true" { "?" } " " (visit.texts.not_checked)
+        }
+    }
+}
+
 /// The sign alone.
 pub(crate) fn confirmed_sign() -> Markup {
     html! { span.badge.confirmed aria-hidden="true" { "✓" } }

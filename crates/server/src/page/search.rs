@@ -269,7 +269,7 @@ fn card(
                     @if let Some(first) = names.first().filter(|first| confirmed(first)) {
                         (parts::confirmed(texts, first)) " "
                     }
-                    (parts::badge(visit, validity))
+                    (parts::state(visit, summary, now))
                 }
             }
             @if let Some(name) = &first { (rest(name, texts)) }

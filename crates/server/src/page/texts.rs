@@ -13,6 +13,8 @@ pub(crate) struct Texts {
     pub(crate) lang: &'static str,
     pub(crate) skip: &'static str,
     pub(crate) nav_label: &'static str,
+    pub(crate) imprint: &'static str,
+    pub(crate) privacy: &'static str,
     pub(crate) nav_search: &'static str,
     pub(crate) nav_upload: &'static str,
     pub(crate) nav_statistics: &'static str,
@@ -98,6 +100,9 @@ pub(crate) struct Texts {
     /// Parts of any state.
     pub(crate) other_parts: fn(u64) -> String,
     pub(crate) invalid_means: &'static str,
+    pub(crate) not_checked: &'static str,
+    pub(crate) not_checked_means: &'static str,
+    pub(crate) not_checked_user_ids: &'static str,
     /// The date follows.
     pub(crate) signed_ahead_means: &'static str,
     pub(crate) signed_before_means: &'static str,
@@ -152,6 +157,8 @@ pub(crate) struct Texts {
     pub(crate) report_updated_says: &'static str,
     pub(crate) report_unchanged: &'static str,
     pub(crate) report_unchanged_says: &'static str,
+    pub(crate) report_for_peers: &'static str,
+    pub(crate) report_for_peers_says: &'static str,
     pub(crate) report_refused: &'static str,
     pub(crate) report_refused_says: &'static str,
     pub(crate) back_to_upload: &'static str,

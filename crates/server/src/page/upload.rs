@@ -72,11 +72,18 @@ pub(crate) struct Uploaded {
 pub(crate) fn report(visit: &Visit<'_>, report: &Report, uploaded: &Uploaded) -> Answer {
     let texts = visit.texts;
     let title = if report.taken() > 0 { texts.uploaded_title } else { texts.not_uploaded_title };
+    let (mut inserted, mut updated, mut for_peers) = (Vec::new(), Vec::new(), Vec::new());
+    for (from, list) in [(&report.inserted, &mut inserted), (&report.updated, &mut updated)] {
+        for named in from {
+            if named.is_for_peers { for_peers.push(named) } else { list.push(named) }
+        }
+    }
     let lists = [
-        (texts.report_new, texts.report_new_says, &report.inserted),
-        (texts.report_updated, texts.report_updated_says, &report.updated),
-        (texts.report_unchanged, texts.report_unchanged_says, &report.ignored),
-        (texts.report_refused, texts.report_refused_says, &report.invalid),
+        (texts.report_new, texts.report_new_says, inserted),
+        (texts.report_updated, texts.report_updated_says, updated),
+        (texts.report_for_peers, texts.report_for_peers_says, for_peers),
+        (texts.report_unchanged, texts.report_unchanged_says, report.ignored.iter().collect()),
+        (texts.report_refused, texts.report_refused_says, report.invalid.iter().collect()),
     ];
     let lists = lists.into_iter().filter(|(_, _, list)| !list.is_empty());
     let body = html! {

@@ -12,6 +12,7 @@ fn documented() -> PathBuf {
 /// All settings, with values for those without a default.
 fn filled() -> Config {
     let mut config = Config::default();
+    config.server.logo = Some("l".into());
     config.http.tls_certificate = Some("a".into());
     config.http.tls_key = Some("b".into());
     config.http.operator_token_file = Some("t".into());
@@ -201,5 +202,36 @@ fn an_unreadable_file_is_named_with_its_setting() {
     fs::write(&path, "secret 1\n").unwrap();
     for (_, config) in cases {
         config.check_files().unwrap();
+    }
+}
+
+/// Each with the setting that the error names.
+#[test]
+fn texts_pictures_and_colours_of_the_operator_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, logo) = (folder.path().join("server.toml"), folder.path().join("logo"));
+    let read = |setting: &str| {
+        fs::write(&file, format!("[server]\n{setting}\n")).unwrap();
+        Config::read(&file)
+    };
+    let named = format!("logo = {:?}", logo.to_str().unwrap());
+    assert!(read(&named).unwrap_err().to_string().contains("server.logo"));
+    for (octets, is_picture) in [
+        (&b"\x89PNG\r\n\x1a\n..."[..], true),
+        (b"\xff\xd8\xff\xe0...", true),
+        (b"RIFF\0\0\0\0WEBPVP8 ", true),
+        (b"<svg onload='alert(1)'/>", false),
+        (b"", false),
+        (&[&b"\x89PNG"[..], &[0; 256 << 10]].concat(), false),
+    ] {
+        fs::write(&logo, octets).unwrap();
+        let config = read(&named);
+        assert_eq!(config.is_ok(), is_picture, "{:?}", octets.get(..4));
+        assert!(config.is_err() || config.unwrap().server.picture.is_some());
+    }
+    assert!(read("colour = \"#7A1f5c\"\nimprint = \"\"\"\nA\n\nB\"\"\"").is_ok());
+    for wrong in ["colour = \"red;} body{\"", "colour = \"#12345\"", "privacy = \"\\u001b[31m\""] {
+        let error = read(wrong).unwrap_err().to_string();
+        assert!(error.contains("line 2: server."), "{error}");
     }
 }

@@ -272,7 +272,7 @@ fn hkp_version_2_finds_exact_matches_only() {
     ] {
         let answer = get(&site, &format!("/pks/v2/certs/{path}"));
         assert_eq!(answer.status, 200, "{path}");
-        assert_eq!(answer.header("content-type"), Some("application/pgp-keys;armor=no"));
+        assert_eq!(answer.header("content-type"), Some("application/pgp"));
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
         assert!(Cert::parse(&answer.body).is_ok_and(|found| found == *cert), "{path}");
         let head = ask(&site, "HEAD", &format!("/pks/v2/certs/{path}"), &[], b"");
@@ -313,6 +313,111 @@ fn hkp_version_2_finds_exact_matches_only() {
     let log = get(&site, &format!("/pks/v2/prefixlog/{}", today.as_str().unwrap()));
     let prefix = fingerprint.to_string()[..8].to_lowercase();
     assert!(log.text().split("\r\n").any(|line| line == prefix));
+}
+
+/// draft-ietf-openpgp-hkp-01 has one media type for certificates without armor, and earlier drafts had another one.
+#[test]
+fn certificates_without_armor_have_the_media_type_that_the_client_takes() {
+    let site = server(1);
+    let cert = &certs(1)[0];
+    let fingerprint = cert.fingerprint();
+    let (new, earlier) = ("application/pgp", "application/pgp-keys;armor=no");
+    let version_2 = format!("/pks/v2/certs/by-vfingerprint/04/{fingerprint}");
+    let version_1 = format!("/pks/lookup?op=get&options=bin&search=0x{fingerprint}");
+    for (accept, media) in [
+        (None, new),
+        (Some("*/*"), new),
+        (Some("application/pgp"), new),
+        (Some("application/pgp-keys;armor=no"), earlier),
+        (Some("application/pgp-keys, application/pgp;q=0.5"), earlier),
+        (Some("application/pgp-keys;q=0.5, application/*"), new),
+    ] {
+        let headers: Vec<(&str, &str)> = accept.iter().map(|accept| ("accept", *accept)).collect();
+        for path in [&version_2, &version_1] {
+            let answer = ask(&site, "GET", path, &headers, b"");
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (200, Some(media)),
+                "{path}"
+            );
+            assert_eq!(answer.header("vary"), Some("Accept"));
+            assert_eq!(Cert::parse(&answer.body).unwrap(), *cert);
+        }
+    }
+    assert_eq!(get(&site, &version_1).header("access-control-allow-origin"), Some("*"));
+    let nobody = "/pks/lookup?op=get&options=bin&search=0x0123456789ABCDEF";
+    assert_eq!(get(&site, nobody).status, 404);
+}
+
+/// What Hockeypuck 2.4 sends.
+#[test]
+fn uploads_may_have_the_media_type_of_the_draft() {
+    let site = Site::start(Config::default());
+    let certs = certs(2);
+    for (path, cert) in [("/pks/v2/certs", &certs[0]), ("/pks/add", &certs[1])] {
+        let kind = ("content-type", "application/pgp");
+        let answer =
+            ask(&site, "POST", path, &[kind, ("accept", "application/json")], cert.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.json()["inserted"].as_array().unwrap().len(), 1);
+    }
+    let options = ask(&site, "OPTIONS", "/pks/v2/certs", &[], b"");
+    let taken = options.header("accept").unwrap();
+    assert!(taken.split(", ").any(|media| media == "application/pgp"), "{taken}");
+}
+
+/// A certificate with a primary key of a post-quantum algorithm, and a user ID. Nobody here can check a signature on it.
+fn post_quantum(version: u8, number: u8) -> Vec<u8> {
+    let mut key = vec![version, 0x60, 0, 0, number, 30];
+    if version > 4 {
+        key.extend(1984u32.to_be_bytes());
+    }
+    key.extend([7; 1984]);
+    let length = u32::try_from(key.len()).unwrap().to_be_bytes();
+    [&[0xc6, 0xff][..], &length, &key, &[0xcd, 21], b"Quentin <q@pq.example"].concat()
+}
+
+#[test]
+fn a_certificate_that_cannot_be_verified_is_not_called_added() {
+    let site = Site::start(Config::default());
+    let is_told = |comment: &str, given: &str| {
+        comment.contains("kept for other keyservers") && comment.ends_with(given)
+    };
+    for (version, given) in [(6, "clients get the primary key only"), (4, "clients do not get it")]
+    {
+        // Over version 1.
+        let raw = post_quantum(version, 1);
+        let answer = ask(&site, "POST", "/pks/add", &[("content-type", "application/pgp")], &raw);
+        let text = answer.text();
+        assert!(answer.status == 200 && !text.contains("added"), "{text}");
+        assert!(text.starts_with("1 key(s) kept for other keyservers only"), "{text}");
+        assert!(text.trim_end().ends_with(given), "{text}");
+        // Over version 2, new and unchanged.
+        let raw = post_quantum(version, 2);
+        for list in ["inserted", "ignored"] {
+            let answer = ask(&site, "POST", "/pks/v2/certs", &BINARY, &raw).json();
+            let comment = answer[list][0]["comment"].as_str().unwrap().to_owned();
+            assert!(is_told(&comment, given), "{comment}");
+        }
+    }
+    // A usual one beside it is added.
+    let both = [post_quantum(6, 3), make(&["Alice"]).to_vec().unwrap()].concat();
+    let answer = ask(&site, "POST", "/pks/add", &[("content-type", "application/pgp")], &both);
+    assert!(answer.text().starts_with("1 key(s) added successfully.\n1 key(s) kept for other"));
+    // The page says that nothing was checked.
+    let fingerprint = Cert::parse(&post_quantum(6, 1)).unwrap().fingerprint();
+    let page = [("accept", "text/html"), ("accept-language", "en")];
+    let shown = ask(&site, "GET", &format!("/certificate/{fingerprint}"), &page, b"");
+    assert_eq!(shown.status, 200);
+    for word in ["Not checked here", "mldsa65+ed25519", "cannot check any signature"] {
+        assert!(shown.text().contains(word), "{word}");
+    }
+    for word in ["Not usable", "no good signature"] {
+        assert!(!shown.text().contains(word), "{word}");
+    }
+    let form = [("accept", "text/html"), ("content-type", "application/pgp")];
+    let report = ask(&site, "POST", "/pks/add", &form, &post_quantum(6, 4));
+    assert!(report.text().contains("Kept for other keyservers"), "{}", report.text());
 }
 
 #[test]
@@ -492,6 +597,44 @@ fn health_and_metrics_are_served() {
     assert!(shows("talaria_http_request_duration_seconds_bucket{kind=\"other\",le=\"+Inf\"} "));
     // The trees follow the change log a moment later.
     wait_for("the tree", || shows("talaria_digests_sks 2"));
+}
+
+/// The alert rules and the dashboard ask for metrics that there are.
+#[test]
+fn packaged_rules_and_the_dashboard_name_metrics_of_the_server() {
+    let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let mut config = Config::default();
+    config.gossip.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let site = Site::start(config);
+    let metrics = get(&site, "/metrics");
+    let exported: BTreeSet<&str> = metrics
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    assert!(exported.contains("talaria_certs"), "{exported:?}");
+    for file in ["prometheus-alerts.yml", "grafana-dashboard.json"] {
+        let text = std::fs::read_to_string(packaging.join(file)).unwrap();
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let named = text.match_indices("talaria_").map(|(at, _)| {
+            let rest = &text[at..];
+            &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]
+        });
+        let named: BTreeSet<&str> =
+            named.map(|name| name.strip_suffix("_bucket").unwrap_or(name)).collect();
+        assert!(named.len() > 5, "{file}");
+        for name in named {
+            assert!(exported.contains(name), "{file}: {name}");
+        }
+    }
+    let dashboard = std::fs::read(packaging.join("grafana-dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_slice(&dashboard).unwrap();
+    let mut ids: Vec<u64> = Vec::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        ids.push(panel["id"].as_u64().unwrap());
+        assert!(!panel["targets"].as_array().unwrap().is_empty(), "{panel}");
+    }
+    assert!(ids.is_sorted() && ids.len() > 5);
 }
 
 #[test]

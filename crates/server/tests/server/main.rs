@@ -1,5 +1,6 @@
 //! The keyserver, from the side of its clients and peers.
 
+mod answers;
 mod config;
 mod gnupg;
 mod gossip;

@@ -126,3 +126,86 @@ fn a_redacted_certificate_still_brings_subkeys_and_revocations() {
     let page = site.open(&format!("/certificate/{fingerprint}"));
     assert!(page.text().contains("<article class=\"certificate revoked\">"), "{}", page.text());
 }
+
+fn log(site: &Site) -> Value {
+    Got::of(agent().get(site.operator_url("/admin/log")).call()).value()
+}
+
+#[test]
+fn commands_are_recorded_with_their_author_and_reason() {
+    let site = Site::start(Config::default());
+    let cert = make(&["<alice@example.org>"]);
+    site.upload(&cert);
+    let fingerprint = cert.fingerprint().to_hex();
+    assert_eq!(log(&site), json!([]));
+    let why = "request of 2026-11-20\n\u{1b}[31m";
+    let body = json!({ "fingerprints": [fingerprint], "who": "bob", "reason": why });
+    order(&site, "block", &body);
+    order(&site, "unblock", &json!({ "fingerprints": [fingerprint] }));
+    // One that is refused is no order.
+    assert_eq!(order(&site, "block", &json!({ "fingerprints": ["0123"] })).status, 400);
+    let all = log(&site);
+    assert_eq!(all.as_array().unwrap().len(), 2, "{all}");
+    let (block, unblock) = (&all[0], &all[1]);
+    assert_eq!(
+        (&block["action"], &block["who"], &block["outcome"], &block["reason"]),
+        (&json!("block"), &json!("bob"), &json!("deleted and blocked"), &json!(why))
+    );
+    assert_eq!((&block["fingerprint"], &block["from"]), (&json!(fingerprint), &json!("127.0.0.1")));
+    assert_eq!((&unblock["who"], &unblock["reason"]), (&json!("operator"), &Value::Null));
+    assert_eq!(site.get("/admin/log").status, 403);
+    // A command that cannot be recorded is not carried out.
+    let path = site.folder.path().join("certs.db.audit");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    site.upload(&cert);
+    let refused = order(&site, "delete", &json!({ "fingerprints": [fingerprint] }));
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(!refused.text().contains("certs.db"));
+    assert!(site.cert(&fingerprint).is_some());
+}
+
+/// Somebody else could upload the certificate again, and the address would be published as before.
+#[test]
+fn deletion_ends_the_confirmations_of_addresses() {
+    let site = Site::start(Config::default());
+    let cert = make(&["<alice@example.org>"]);
+    let stored = talaria_cert::Cert::parse(&cert.to_vec().unwrap()).unwrap();
+    let (fingerprint, address) = (stored.fingerprint(), "alice@example.org".parse().unwrap());
+    for actions in [&["delete"][..], &["block", "unblock"]] {
+        site.upload(&cert);
+        let mut store = site.store();
+        store.keyserver_mut().publish(fingerprint, &address, crate::site::NOW.into()).unwrap();
+        assert_eq!(store.keyserver().published(fingerprint).unwrap().len(), 1);
+        for action in actions {
+            let done = order(&site, action, &json!({ "fingerprints": [fingerprint.to_string()] }));
+            assert_eq!(done.status, 200, "{}", done.text());
+        }
+        site.upload(&cert);
+        let store = site.store();
+        assert!(store.row(fingerprint).unwrap().is_some());
+        assert!(store.keyserver().published(fingerprint).unwrap().is_empty(), "{actions:?}");
+    }
+}
+
+#[test]
+fn requests_of_banned_networks_are_refused_and_counted() {
+    let mut config = Config::default();
+    config.http.banned = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+    config.http.proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let site = Site::start(config);
+    let from = |address: &str| {
+        let request = agent().get(site.url("/pks/lookup?op=stats&options=mr"));
+        Got::of(request.header("X-Forwarded-For", address).call()).status
+    };
+    for (address, status) in [
+        ("192.0.2.77", 403),
+        ("::ffff:192.0.2.1", 403),
+        ("2001:db8::1", 403),
+        ("198.51.100.1", 200),
+        ("2001:db9::1", 200),
+    ] {
+        assert_eq!(from(address), status, "{address}");
+    }
+    assert_eq!(site.metric("banned_total"), 3);
+}

@@ -752,3 +752,38 @@ fn a_secret_key_is_refused_in_words() {
     let path = format!("/certificate/{}", cert.fingerprint().to_hex());
     assert_eq!(site.page(&path, "en").status, 404, "nothing of it was kept");
 }
+
+#[test]
+fn pages_have_the_texts_picture_and_colour_of_the_operator() {
+    use crate::site::Site;
+    let folder = tempfile::tempdir().unwrap();
+    let logo = folder.path().join("logo.png");
+    std::fs::write(&logo, b"\x89PNG\r\n\x1a\n").unwrap();
+    let mut config = talaria_server::Config::default();
+    config.server.imprint =
+        "Example e.V.\nMain Street 1\n\n<script>alert(1)</script> at https://example.org".into();
+    config.server.colour = "#7a1f5c".into();
+    config.server.logo = Some(logo);
+    config.read_picture().unwrap();
+    let site = Site::start(config);
+    let home = site.open("/").text();
+    for part in ["href=\"/imprint\"", "/static/colour.css?v=7a1f5c", "src=\"/static/logo?v="] {
+        assert!(home.contains(part), "{part}");
+    }
+    assert!(!home.contains("href=\"/privacy\""));
+    let imprint = site.open("/imprint");
+    assert_eq!(imprint.status, 200);
+    let text = imprint.text();
+    assert!(text.contains("<p>Example e.V.<br>Main Street 1</p>"), "{text}");
+    assert!(text.contains("&lt;script&gt;") && !text.contains("<script>alert"));
+    assert!(text.contains("<a href=\"https://example.org\">"));
+    assert_eq!(site.open("/privacy").status, 404);
+    let picture = site.get("/static/logo");
+    assert_eq!((picture.status, picture.header("content-type")), (200, "image/png"));
+    let style = site.get("/static/colour.css");
+    assert!(style.text().contains("--accent: #7a1f5c"), "{}", style.text());
+    assert_eq!(
+        Site::start(talaria_server::Config::default()).get("/static/colour.css").status,
+        404
+    );
+}

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{
-    Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_7, part, seal,
+    Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_7, make_format_8, part, seal,
 };
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -1261,4 +1261,34 @@ proptest! {
         assert_digests(&store);
         assert_clean(&store);
     }
+}
+
+/// Earlier versions gave Hockeypuck 2.1 the digests of certificates of version 6.
+#[test]
+fn a_migration_removes_version_6_from_the_view_of_hockeypuck_2_1() {
+    let mut key = vec![6, 0x60, 0, 0, 0, 27, 0, 0, 0, 32];
+    key.extend([0x40; 32]);
+    let later =
+        Cert::parse(&[&[0xc6, u8::try_from(key.len()).unwrap()], &key[..]].concat()).unwrap();
+    let usual = corpus(1).remove(0);
+    let folder = Folder::new();
+    let mut store = folder.filled(&[later, usual.clone()]);
+    store.digests_mut().add_view(View::Hockeypuck21).unwrap();
+    let digests = |store: &Store| {
+        let mut all = Vec::new();
+        store.digests().for_each(View::Hockeypuck21, |digest, _| all.push(digest)).unwrap();
+        all
+    };
+    let kept = View::Hockeypuck21.digest(&usual, &[]).unwrap();
+    assert_eq!(digests(&store), [kept]);
+    drop(store);
+    let connection = Connection::open(folder.path()).unwrap();
+    let insert = "INSERT INTO digest SELECT 2, x'00112233445566778899aabbccddeeff', id FROM cert \
+        WHERE substr(fingerprint, 1, 1) = x'06'";
+    assert_eq!(connection.execute(insert, []).unwrap(), 1);
+    make_format_8(&connection);
+    drop(connection);
+    let store = folder.store();
+    assert_eq!(digests(&store), [kept]);
+    assert_clean(&store);
 }

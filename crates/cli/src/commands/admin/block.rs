@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use talaria_server::{Access, Command};
 
-use super::{Digits, announced, carry_out, known};
+use super::{Digits, Reason, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -21,6 +21,8 @@ pub(super) struct Args {
     /// Delete without asking
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -28,5 +30,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let all = known(&args.fingerprints, &operator)?;
     let what = announced(&operator, &all, "deletes and blocks")?;
     confirm(cx, args.yes, &what, "Continue?", Unasked::Proceed)?;
-    carry_out(&operator, cx, "block", &all, &Command::Block)
+    carry_out(&operator, cx, &args.reason, &all, &Command::Block)
 }

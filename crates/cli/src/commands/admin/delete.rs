@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use talaria::cert::Summary;
 use talaria_server::{Access, Command};
 
-use super::{Digits, announced, carry_out, known};
+use super::{Digits, Reason, announced, carry_out, known};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -21,6 +21,8 @@ pub(super) struct Args {
     /// Delete without asking
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -29,5 +31,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let here = operator.summaries(&all)?;
     let here: Vec<_> = here.iter().map(Summary::fingerprint).collect();
     confirm(cx, args.yes, &announced(&operator, &here, "deletes")?, "Continue?", Unasked::Proceed)?;
-    carry_out(&operator, cx, "delete", &all, &Command::Delete)
+    carry_out(&operator, cx, &args.reason, &all, &Command::Delete)
 }

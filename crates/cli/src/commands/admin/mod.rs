@@ -4,6 +4,7 @@ mod backup;
 mod block;
 mod delete;
 mod list;
+mod log;
 mod redact;
 mod reindex;
 mod restore;
@@ -16,7 +17,7 @@ use std::str::FromStr;
 
 use clap::Subcommand;
 use talaria::cert::{Fingerprint, Query, Summary};
-use talaria_server::{KeptOut, Operator};
+use talaria_server::{Author, KeptOut, Operator};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -40,6 +41,7 @@ enum Command {
     Redact(redact::Args),
     Unredact(unredact::Args),
     List(list::Args),
+    Log(log::Args),
     Reindex(reindex::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -54,11 +56,27 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Redact(args) => redact::run(args, cx),
         Command::Unredact(args) => unredact::run(args, cx),
         Command::List(args) => list::run(args, cx),
+        Command::Log(args) => log::run(args, cx),
         Command::Reindex(args) => reindex::run(args, cx),
         Command::Backup(args) => backup::run(args, cx),
         Command::Restore(args) => restore::run(args, cx),
         Command::SetAside(args) => set_aside::run(args, cx),
     }
+}
+
+/// The reason of a command.
+#[derive(Debug, clap::Args)]
+struct Reason {
+    /// Reason, for the audit log (`talaria admin log`)
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// The user who runs this program, for the audit log: the one behind sudo, if there is one.
+fn user() -> String {
+    let variables = ["SUDO_USER", "USER", "LOGNAME"];
+    let named = variables.iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
 }
 
 /// The bytes of a fingerprint: 16, 20 or 32.
@@ -135,18 +153,19 @@ fn known(all: &[Digits], operator: &Operator) -> Result<Vec<Fingerprint>, CliErr
 fn carry_out(
     operator: &Operator,
     cx: &Context,
-    action: &'static str,
+    reason: &Reason,
     fingerprints: &[Fingerprint],
     command: &talaria_server::Command,
 ) -> Result<ExitCode, CliError> {
     use std::io::Write as _;
-    let outcomes = operator.carry_out(fingerprints, command, cx.now)?;
+    let author = Author { who: user(), from: None, reason: reason.reason.clone() };
+    let outcomes = operator.carry_out(&author, fingerprints, command, cx.now)?;
     let mut out = cx.report_stdout();
     for (fingerprint, outcome) in fingerprints.iter().zip(&outcomes) {
         let (fingerprint, outcome) = (fingerprint.to_string(), outcome.words());
         if cx.json {
             let json = serde_json::json!({
-                "action": action, "fingerprint": fingerprint, "outcome": outcome,
+                "action": command.name(), "fingerprint": fingerprint, "outcome": outcome,
             });
             writeln!(out, "{json}")?;
         } else {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use talaria::cert::{Redaction, Summary};
 use talaria_server::{Access, Command};
 
-use super::{Digits, carry_out};
+use super::{Digits, Reason, carry_out};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
@@ -33,6 +33,8 @@ pub(super) struct Args {
     /// Remove without asking
     #[arg(long, short)]
     yes: bool,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
@@ -60,5 +62,5 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         }
         redactions.push(Redaction::of(body));
     }
-    carry_out(&operator, cx, "redact", &[fingerprint], &Command::Redact(redactions))
+    carry_out(&operator, cx, &args.reason, &[fingerprint], &Command::Redact(redactions))
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use talaria_server::{Access, Command};
 
-use super::{Digits, carry_out, known};
+use super::{Digits, Reason, carry_out, known};
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -16,10 +16,12 @@ pub(super) struct Args {
     /// Fingerprints of the certificates
     #[arg(value_name = "FINGERPRINT", required = true)]
     fingerprints: Vec<Digits>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let operator = cx.operator(Access::Write)?;
     let all = known(&args.fingerprints, &operator)?;
-    carry_out(&operator, cx, "unblock", &all, &Command::Unblock)
+    carry_out(&operator, cx, &args.reason, &all, &Command::Unblock)
 }

@@ -17,7 +17,7 @@ pub(super) struct Args {
     /// Keyserver; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// Expected data set (view): sks, hockeypuck-2.1 or hockeypuck-2.3 [default: any]
+    /// Expected data set (view): sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default: any]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
     #[command(flatten)]

@@ -18,7 +18,7 @@ pub(super) struct Args {
     /// Peer; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// Data set (view) of the peer: sks, hockeypuck-2.1 or hockeypuck-2.3 [default: as added, or sks]
+    /// Data set (view) of the peer: sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default: as added, or sks]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
     /// Also retry certificates that the peer failed to deliver

@@ -85,10 +85,7 @@ fn one(
                 store.operator_mut().redact(fingerprint, &[Redaction::All], now)?;
                 return Ok(Ok(Done::Bared));
             }
-            for email in store.keyserver().published(fingerprint)? {
-                store.keyserver_mut().unpublish(fingerprint, &email, now)?;
-            }
-            store.delete(&[fingerprint], Return::Blocked, now)?;
+            delete(store, fingerprint, Return::Blocked, now)?;
             Done::Withdrawn
         }
         Wish::Replace(replacement) => match replace(store, fingerprint, *replacement, now)? {
@@ -123,12 +120,12 @@ fn command(
     Ok(match command {
         Command::Delete => {
             if is_here {
-                store.delete(&[fingerprint], Return::Allowed, now)?;
+                delete(store, fingerprint, Return::Allowed, now)?;
             }
             choose(is_here, Outcome::Deleted, Outcome::NotHere)
         }
         Command::Block => {
-            store.delete(&[fingerprint], Return::Blocked, now)?;
+            delete(store, fingerprint, Return::Blocked, now)?;
             choose(is_here, Outcome::DeletedAndBlocked, Outcome::Blocked)
         }
         Command::Unblock => {
@@ -144,6 +141,19 @@ fn command(
             choose(was_redacted, Outcome::Unredacted, Outcome::NotRedacted)
         }
     })
+}
+
+/// Deletes a certificate with the confirmations of its addresses: if somebody uploads it again, its owner must confirm them again.
+fn delete(
+    store: &mut Store,
+    fingerprint: Fingerprint,
+    back: Return,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    for email in store.keyserver().published(fingerprint)? {
+        store.keyserver_mut().unpublish(fingerprint, &email, now)?;
+    }
+    store.delete(&[fingerprint], back, now).map(drop)
 }
 
 /// Keeps or forgets something beside certificates. Returns how many records this is.
