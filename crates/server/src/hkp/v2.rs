@@ -17,7 +17,7 @@ use crate::answer::{
 };
 use crate::config::{Config, Settings};
 use crate::engine::{Bounds, Engine, Page, Query, Reading, Row};
-use crate::memory::{Account, Memory, holding};
+use crate::memory::{Account, Memory};
 use crate::request::Request;
 use crate::search::{self, Search};
 use crate::uploads::Uploads;

@@ -1,6 +1,5 @@
 //! `talaria admin log`
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use talaria_server::{Access, AuditEntry};
