@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use sequoia_openpgp as openpgp;
 use talaria_cert::{Cert, PacketRef, Reason, Splitter, Tag, Verdict, Verification, View, verdicts};
 
-use common::{MADE, at, builder, judged as judged_cert, signer};
+use common::{MADE, at, builder, judged as judged_cert, key, signer};
 
 const KEYRING: &[u8] = include_bytes!("fixtures/hockeypuck-2.3.3.pgp");
 const DIGESTS: &str = include_str!("fixtures/hockeypuck-2.3.3.txt");
@@ -237,9 +237,12 @@ fn hockeypuck_2_1_sees_nearly_all_real_certificates_as_sks_does() {
 
 /// A certificate of version 6 with a subkey of this algorithm, bound by its primary key.
 fn with_subkey(profile: Profile, algorithm: u8, octets: usize) -> Cert {
-    let builder = CertBuilder::new().set_profile(profile).unwrap();
-    let builder = builder.set_creation_time(at(MADE)).add_userid("Alice <alice@example.org>");
-    let cert = builder.generate().unwrap().0;
+    let cert = if profile == Profile::RFC9580 {
+        let builder = CertBuilder::new().set_profile(profile).unwrap();
+        builder.set_creation_time(at(MADE)).add_userid("Alice").generate().unwrap().0
+    } else {
+        key("Alice")
+    };
     let public = mpi::PublicKey::Unknown { mpis: [].into(), rest: vec![9; octets].into() };
     let algorithm = PublicKeyAlgorithm::from(algorithm);
     let subkey: packet::Key<PublicParts, SubordinateRole> = match profile {

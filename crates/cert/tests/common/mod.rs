@@ -17,7 +17,6 @@ pub(crate) fn at(seconds: u32) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.into())
 }
 
-#[allow(dead_code, reason = "not every test program makes keys of this kind")]
 pub(crate) fn key(name: &str) -> openpgp::Cert {
     CertBuilder::new().set_creation_time(at(MADE)).add_userid(name).generate().unwrap().0
 }
