@@ -453,7 +453,7 @@ fn timed_out(after: Duration) -> Error {
 fn may_pass(error: &Error) -> bool {
     let is_passing = error.is_temporary()
         || matches!(error.kind(), ErrorKind::Unexpected | ErrorKind::RateLimited);
-    let is_too_large = error.source().is_some_and(|source| source.is::<TooLarge>());
+    let is_too_large = error.source().is_some_and(<dyn std::error::Error>::is::<TooLarge>);
     is_passing && !is_too_large && refused_certificate(error).is_none()
 }
 

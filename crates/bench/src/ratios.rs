@@ -134,7 +134,7 @@ pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, Bench
             before.map_or(Cell::Missing, Cell::Ratio),
         ]);
     }
-    for Memory { name, mut run } in tasks::commands(&place)? {
+    for Memory { name, mut run } in tasks::commands(&place) {
         let mut least = u64::MAX;
         for _ in 0..MEMORY_RUNS {
             least = least.min(run()?.peak_bytes);

@@ -285,15 +285,22 @@ fn hockeypuck_2_4_keeps_the_post_quantum_subkeys_that_it_reads() {
     }
 }
 
-/// All others are in both views alike.
+/// All others are in both views alike, but for signatures that are too long for 2.3.
 #[test]
-fn hockeypuck_2_4_keeps_what_2_3_keeps() {
+fn hockeypuck_2_4_keeps_what_2_3_keeps_and_longer_signatures() {
+    let mut long = 0;
     for cert in certs(KEYRING) {
         let verdicts = judged(&cert);
-        let digests = [View::Hockeypuck23, View::Hockeypuck24];
-        let [old, new] = digests.map(|view| view.digest(&cert, &verdicts));
-        assert_eq!(old, new, "{}", cert.fingerprint());
+        let [old, new] =
+            [View::Hockeypuck23, View::Hockeypuck24].map(|view| view.digest(&cert, &verdicts));
+        let is_long = |packet: PacketRef<'_>| {
+            packet.tag == Tag::SIGNATURE && (8193..=65_536).contains(&packet.body.len())
+        };
+        let has_long = cert.packets().any(is_long);
+        assert_eq!(old != new, has_long, "{}", cert.fingerprint());
+        long += usize::from(has_long);
     }
+    assert_eq!(long, 1, "the fixture has one of 8,271 octets");
 }
 
 /// Hockeypuck 2.1 keeps them without user IDs and subkeys.

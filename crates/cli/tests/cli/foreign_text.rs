@@ -24,8 +24,11 @@ const HOSTILE: [&str; 4] = [
     "d\u{202e}gpj.exe\u{2066}\u{200f}\u{61c}\u{e0041}\u{200b}\u{feff}Ω",
 ];
 
-/// The sequences of talaria's own colours.
-const OWN: [&str; 7] = [
+/// The sequences of talaria's own colours, and of those in usage errors.
+const OWN: [&str; 10] = [
+    "\u{1b}[4m",
+    "\u{1b}[31m",
+    "\u{1b}[33m",
     "\u{1b}[0m",
     "\u{1b}[1m",
     "\u{1b}[2m",
@@ -347,7 +350,7 @@ fn few_files_write_to_standard_output_and_error() {
 fn octets_that_are_no_text_are_replaced() {
     let program = Program::new();
     let name = std::ffi::OsStr::from_bytes(b"a\xff\x1b[2J");
-    let output = program.command(&["import"]).arg(name).output().unwrap();
-    assert_harmless("import", &output);
+    let output = program.command(&["decrypt"]).arg(name).output().unwrap();
+    assert_harmless("decrypt", &output);
     assert!(both(&output).contains(r"a�\u{1b}[2J"), "{}", both(&output));
 }

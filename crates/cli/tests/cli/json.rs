@@ -88,6 +88,7 @@ const LINES: &str = "\
     admin list
     admin unredact FINGERPRINT
     admin delete FINGERPRINT
+    admin log
     import friend.asc
     admin reindex
     admin backup saved.db

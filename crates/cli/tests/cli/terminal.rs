@@ -426,6 +426,6 @@ fn errors_of_each_file_of_an_import_have_the_colour_of_errors() {
     let Some(shown) = on_terminal(&program, 80, "$T import letter none.pgp || true") else {
         return;
     };
-    let prefix = shown.matches("\x1b[1m\x1b[31mtalaria\x1b[0m: ").count();
+    let prefix = shown.matches("\x1b[1;31mtalaria\x1b[0m: ").count();
     assert_eq!(prefix, 2, "{shown:?}");
 }

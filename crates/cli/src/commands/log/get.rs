@@ -1,6 +1,6 @@
 //! `talaria log get`
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use super::{PartArgs, ReadArgs, open};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
-use crate::terminal::{PagerArgs, Paint};
+use crate::terminal::{Form, Output, PagerArgs, Paint};
 
 /// Print an object or a field
 ///
@@ -100,7 +100,9 @@ fn raw(object: &str, fields: &[(String, Content)], cx: &Context) -> Result<ExitC
             LogError::from(UpdateError::WhichElement(format!("{field} of {object}"))).into()
         );
     };
-    let mut out = cx.stdout();
+    // A terminal gets no octets with an effect; everything else gets them as they are.
+    let is_shown = std::io::stdout().is_terminal();
+    let mut out = Output::stdout(if is_shown { cx.form() } else { Form::Exact });
     match value {
         Value::Encrypted(Encrypted { why: Some(why), .. }) => {
             let field = printable(field.as_bytes());

@@ -32,7 +32,17 @@ impl Away {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.program.command(&["backup", "--repo", &self.url]);
+        self.set_up(self.program.command(&["backup", "--repo", &self.url]), args)
+    }
+
+    /// A command that may take so many seconds of CPU, after which the system ends the process.
+    fn limited(&self, seconds: u32, args: &[&str]) -> Command {
+        let limit = format!("ulimit -t {seconds}; exec \"$0\" \"$@\"");
+        let backup = ["backup", "--repo", &self.url];
+        self.set_up(self.program.command_under("bash", &["-c", &limit], &backup), args)
+    }
+
+    fn set_up(&self, mut command: Command, args: &[&str]) -> Command {
         command.args(args).current_dir(self.program.path(""));
         command.env("TALARIA_BACKUP_STATE", self.program.path("state"));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -105,15 +115,7 @@ fn hostile_lists_cost_little() {
             [format!("webdav://{address}/x"), format!("s3://bucket/x?endpoint=http://{address}")]
         {
             let away = Away::new(url, S3::env());
-            let mut limited = Command::new("bash");
-            // Seconds of CPU, after which the system ends the process.
-            limited.args(["-c", "ulimit -t 3; exec \"$0\" \"$@\""]);
-            let command = away.command(&["list"]);
-            limited.arg(command.get_program()).args(command.get_args());
-            for (name, value) in command.get_envs() {
-                limited.env(name, value.unwrap_or_default());
-            }
-            let output = limited.current_dir(away.program.path("")).output().unwrap();
+            let output = away.limited(3, &["list"]).output().unwrap();
             let said = said(&output);
             assert!(output.status.code().is_some_and(|status| status > 0), "{output:?}");
             assert!(away.url.starts_with("s3") || said.contains(why), "{said}");
