@@ -144,7 +144,7 @@ pub(crate) fn each_line(mut lines: &[u8], harmless: fn(&str) -> Cow<'_, str>) ->
 fn first_suspicious(lines: &[u8]) -> Option<usize> {
     /// So many octets are compared at once.
     const BLOCK: usize = 64;
-    let is_plain = |octet: &u8| (b' '..=b'~').contains(octet) | (*octet == b'\n');
+    let is_plain = |octet: &u8| (b' '..=b'~').contains(octet) || *octet == b'\n';
     let all_plain = |block: &&[u8]| block.iter().fold(true, |all, octet| all & is_plain(octet));
     let plain = BLOCK * lines.chunks(BLOCK).take_while(all_plain).count();
     lines.get(plain..)?.iter().position(|octet| !is_plain(octet)).map(|at| plain + at)

@@ -202,7 +202,7 @@ impl Waiting {
                     }
                     Err(Spent { who: Payer::Domain(_), .. }) => rest.push_back(mail),
                     Err(_) => {
-                        tracing::debug!("a mail that waited is not sent: its limit is reached")
+                        tracing::debug!("a mail that waited is not sent: its limit is reached");
                     }
                 }
             }

@@ -258,6 +258,7 @@ mod tests {
         let names: Vec<&str> =
             text.lines().filter_map(|l| l.strip_prefix("# TYPE talaria_")).collect();
         let expected = [
+            "banned_total counter",
             "certs_new_total counter",
             "certs_refused_total counter",
             "certs_unchanged_total counter",

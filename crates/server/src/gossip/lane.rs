@@ -112,7 +112,7 @@ mod tests {
     fn a_peer_that_brings_nothing_has_a_small_share_of_its_own() {
         let lane = Lane::start().unwrap();
         let [hostile, honest]: [Arc<str>; 2] = ["hostile:1".into(), "honest:1".into()];
-        let most = SHARE - Duration::from_millis(100);
+        let most = SHARE.saturating_sub(Duration::from_millis(100));
         assert!(lane.may_begin("hostile:1") && lane.charge(&hostile, most));
         assert!(!lane.may_begin("hostile:1") && !lane.charge(&hostile, most));
         // Others lose nothing, and certificates pay for the arithmetic that found them.

@@ -122,7 +122,7 @@ mod tests {
         let memory = Arc::new(Memory::new(Arc::new(Metrics::default())));
         let payer = Network::Onion;
         let (mut client, server) = tokio::io::duplex(1 << 20);
-        client.write_all(&[1; 100 << 10]).await.unwrap();
+        client.write_all(&vec![1; 100 << 10]).await.unwrap();
         let mut flight = Flight::new(server, Arc::clone(&memory), payer);
         let mut part = [0; 1000];
         let read = async |flight: &mut Flight<_>, part: &mut [u8]| flight.read_exact(part).await;
@@ -134,6 +134,6 @@ mod tests {
         let error = read(&mut flight, &mut part).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         flight.ends();
-        flight.read_exact(&mut [0; 50 << 10]).await.unwrap();
+        flight.read_exact(&mut vec![0; 50 << 10]).await.unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The frames of a connection of HTTP/2, counted below the library that handles them.
 //!
-//! The library handles SETTINGS, PING, PRIORITY, WINDOW_UPDATE and unknown frames, as many as come. A client needs few of them
+//! The library handles SETTINGS, PING, PRIORITY, `WINDOW_UPDATE` and unknown frames, as many as come. A client needs few of them
 //! beside its requests and the octets that it takes, so more end the connection.
 
 use std::io;
@@ -232,7 +232,7 @@ mod tests {
 
     /// Whether a connection with these frames is ended, octets coming in pieces of this length.
     fn is_ended(frames: &mut Frames<()>, all: &[u8], piece: usize) -> bool {
-        all.chunks(piece).fold(false, |ended, piece| frames.count(piece) || ended)
+        all.chunks(piece).filter(|piece| frames.count(piece)).count() > 0
     }
 
     fn begun() -> Frames<()> {
@@ -263,7 +263,7 @@ mod tests {
         let update = frame(8, 1, &[0, 0, 4, 0]).repeat(20);
         for _ in 0..1000 {
             frames.wrote(
-                &[io::IoSlice::new(&frame(DATA, 1, &[0; 20 << 10]))],
+                &[io::IoSlice::new(&frame(DATA, 1, &vec![0; 20 << 10]))],
                 (20 << 10) + HEAD_BYTES,
             );
             assert!(!is_ended(&mut frames, &update, 100));

@@ -36,7 +36,9 @@ fn serving(signatures: &[u32]) -> (Site, Vec<Cert>) {
     settings.policy.third_party = ThirdParty::All;
     let server = Site::apart(&certs[..1], settings.clone());
     for (cert, &n) in certs[1..].iter().zip(signatures) {
-        assert_eq!(server.offer(&forged(cert, n, 900)).status, 200);
+        let got = server.offer(&forged(cert, n, 900));
+        assert_eq!(got.status, 200, "{}", got.text());
+        assert!(got.text().contains("added"), "{}", got.text());
     }
     // Without the memory of these uploads.
     (Site::apart_in(server.stop(), &[], settings), certs)
@@ -182,7 +184,7 @@ fn frames_of_http_2_without_a_request_end_the_connection() {
 
 /// The first octets of a message of 65,000 octets that a client begins a handshake with.
 fn endless_hello() -> Vec<u8> {
-    let message = [&[1, 0, 0xfd, 0xe8, 3, 3][..], &[7; 60_000]].concat();
+    let message = [&[1, 0, 0xfd, 0xe8, 3, 3][..], &vec![7; 60_000]].concat();
     let records = message.chunks(16_000).flat_map(|part| {
         let length = u16::try_from(part.len()).unwrap().to_be_bytes();
         [&[22, 3, 1][..], &length, part].concat()

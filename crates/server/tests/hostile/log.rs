@@ -15,7 +15,8 @@ fn odd_frames_of_http_2_leave_nothing_in_the_log() {
     stream.write_all(&http2::opening(None)).unwrap();
     // The answer to a ping that the server has not sent.
     let pong = http2::frame(6, 1, 0, &[1; 8]);
-    stream.write_all(&pong.repeat(10_000)).unwrap();
+    // As many as a client may send without a request.
+    stream.write_all(&pong.repeat(400)).unwrap();
     stream.write_all(&http2::get(1, "/health")).unwrap();
     // The server has read all of it when it answers.
     let mut frames = Vec::new();

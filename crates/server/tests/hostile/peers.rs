@@ -37,7 +37,7 @@ fn hostile(number: u8, requests: Arc<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>)
             exchanges.fetch_add(1, Ordering::SeqCst);
             let mut answers = stream.try_clone().unwrap();
             let reading = thread::spawn(move || {
-                let mut buffer = [0; 64 << 10];
+                let mut buffer = vec![0; 64 << 10];
                 while answers.read(&mut buffer).is_ok_and(|n| n > 0) {}
             });
             if stream.write_all(&greeting()).is_ok() {

@@ -222,7 +222,7 @@ fn texts_pictures_and_colours_of_the_operator_are_checked() {
         (b"RIFF\0\0\0\0WEBPVP8 ", true),
         (b"<svg onload='alert(1)'/>", false),
         (b"", false),
-        (&[&b"\x89PNG"[..], &[0; 256 << 10]].concat(), false),
+        (&[&b"\x89PNG"[..], &vec![0; 256 << 10]].concat(), false),
     ] {
         fs::write(&logo, octets).unwrap();
         let config = read(&named);
