@@ -644,10 +644,12 @@ impl Config {
             .map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
         let mut config: Self = toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let at = before.matches('\n').count();
+            let line = text.lines().nth(at).unwrap_or_default().trim();
             ConfigError::Syntax {
                 path: path.to_owned(),
-                line: before.matches('\n').count() + 1,
-                what: error.message().to_owned(),
+                line: at + 1,
+                what: format!("{} in `{line}`", error.message()),
             }
         })?;
         config.read_picture().and_then(|()| config.validate()).map_err(|error| match error {

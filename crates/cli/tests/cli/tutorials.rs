@@ -83,7 +83,8 @@ const TUTORIALS: [Tutorial; 5] = [
                  ADDRESS=carol@example.org FINGERPRINT=$(fingerprint 1)
                  echo 1.0 >release.tar.gz
                  talaria -q sign --armor --passphrase-file passphrase.txt -o release.tar.gz.asc release.tar.gz
-                 talaria -q encrypt --to carol@example.org --output data.pgp release.tar.gz",
+                 talaria -q encrypt --to carol@example.org --output data.pgp release.tar.gz
+                 talaria -q export --output robot.asc",
         replaced: &[("/run/secrets/key", "passphrase.txt")],
         after: "cmp data.bin release.tar.gz",
     },

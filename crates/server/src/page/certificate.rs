@@ -144,13 +144,16 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
             }
             @if let Some(name) = &first { (rest(name, texts)) }
             (view.explained(primary, &components))
-            section aria-labelledby="timeline-heading" {
-                h2 #timeline-heading { (texts.timeline) }
-                (timeline::draw(texts, &tracks, now))
-                @if !old_tracks.is_empty() {
-                    details {
-                        summary { ((texts.other_parts)(old_tracks.len() as u64)) }
-                        (timeline::draw(texts, &old_tracks, now))
+            // Without a signature that is checked, nothing is known about times.
+            @if summary.primary.has_known_algorithm() {
+                section aria-labelledby="timeline-heading" {
+                    h2 #timeline-heading { (texts.timeline) }
+                    (timeline::draw(texts, &tracks, now))
+                    @if !old_tracks.is_empty() {
+                        details {
+                            summary { ((texts.other_parts)(old_tracks.len() as u64)) }
+                            (timeline::draw(texts, &old_tracks, now))
+                        }
                     }
                 }
             }

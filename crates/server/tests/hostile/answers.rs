@@ -34,11 +34,10 @@ fn serving(signatures: &[u32]) -> (Site, Vec<Cert>) {
     settings.policy.foreign_signatures = 100_000;
     (settings.policy.served_foreign_signatures, settings.policy.own_signatures) = (4000, 100);
     settings.policy.third_party = ThirdParty::All;
-    let server = Site::apart(&certs[..1], settings.clone());
+    let server = Site::apart(&certs, settings.clone());
     for (cert, &n) in certs[1..].iter().zip(signatures) {
         let got = server.offer(&forged(cert, n, 900));
         assert_eq!(got.status, 200, "{}", got.text());
-        assert!(got.text().contains("added"), "{}", got.text());
     }
     // Without the memory of these uploads.
     (Site::apart_in(server.stop(), &[], settings), certs)

@@ -108,7 +108,7 @@ fn configuration_errors_give_the_line_number() {
             "line 5",
             "hagrid",
         ),
-        ("[http\n", "line 1", "TOML"),
+        ("[http\n", "line 1", "in `[http`"),
         ("[server]\nhostname = \"http://x\"", "line 2", "server.hostname"),
         ("[server]\nhostname = \"a b\"", "line 2", "server.hostname"),
         ("[server]\nhostname = \"\"", "line 2", "server.hostname"),

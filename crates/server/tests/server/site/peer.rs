@@ -68,8 +68,7 @@ impl Peer {
         let requests = Arc::clone(&peer.requests);
         thread::spawn(move || {
             for stream in http.incoming() {
-                requests.fetch_add(1, Ordering::SeqCst);
-                let _ = give(stream.unwrap(), &asked, &gives.lock().unwrap());
+                let _ = give(stream.unwrap(), &requests, &asked, &gives.lock().unwrap());
             }
         });
         peer
@@ -136,8 +135,13 @@ fn talk(mut stream: TcpStream, settings: &Settings, tree: &PrefixTree) -> Option
     }
 }
 
-/// Answers one query for certificates.
-fn give(mut stream: TcpStream, asked: &Mutex<Vec<Digest>>, gives: &Gives) -> std::io::Result<()> {
+/// Answers one query for certificates. Other requests, as for the name of its software, get no answer.
+fn give(
+    mut stream: TcpStream,
+    requests: &AtomicUsize,
+    asked: &Mutex<Vec<Digest>>,
+    gives: &Gives,
+) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
     let digests = loop {
@@ -146,11 +150,15 @@ fn give(mut stream: TcpStream, asked: &Mutex<Vec<Digest>>, gives: &Gives) -> std
             return Ok(());
         }
         request.extend_from_slice(&buffer[..n]);
+        if request.starts_with(b"GET ") {
+            return Ok(());
+        }
         let body = request.windows(4).position(|end| end == b"\r\n\r\n");
         if let Some(digests) = body.and_then(|at| decode_hashquery(&request[at + 4..]).ok()) {
             break digests;
         }
     };
+    requests.fetch_add(1, Ordering::SeqCst);
     asked.lock().unwrap().extend(&digests);
     thread::sleep(gives.pause);
     if let Some(octets) = &gives.endless {
