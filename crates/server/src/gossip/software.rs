@@ -33,6 +33,8 @@ pub(super) fn of(address: SocketAddr) -> Option<String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
+        // SKS refuses before it has counted, and names itself all the same.
+        .http_status_as_error(false)
         .build()
         .into();
     let url = format!("http://{address}/pks/lookup?op=stats&options=mr");
