@@ -237,6 +237,8 @@ fn remove_far_guesses(error: &mut clap::Error) {
         // The usage has the guess in it.
         let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
         if let (ContextKind::SuggestedArg, Some(usage)) = (guessed, usage_of(&command_of(&usage))) {
+            // Without styles, which a text of an argument could have, too.
+            let usage = StyledStr::from(usage.to_string());
             error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
         }
     }
