@@ -104,11 +104,11 @@ fn hostile_lists_cost_little() {
     let namespaces: String = (0..40_000).map(|n| format!(" xmlns:a{n}=\"\"")).collect();
     let nested = "<a>".repeat(100_000);
     let large = format!("<multistatus>{}", " ".repeat(65 << 20));
-    for (body, why) in [
-        (format!("<multistatus{attributes}></multistatus>"), ""),
-        (format!("<multistatus><response{namespaces}></response></multistatus>"), ""),
-        (format!("<multistatus>{nested}"), ""),
-        (large, "the answer has more than 67108864 octets"),
+    for body in [
+        format!("<multistatus{attributes}></multistatus>"),
+        format!("<multistatus><response{namespaces}></response></multistatus>"),
+        format!("<multistatus>{nested}"),
+        large,
     ] {
         let address = server("207 Multi-Status", body.into_bytes());
         for url in
@@ -118,7 +118,6 @@ fn hostile_lists_cost_little() {
             let output = away.limited(3, &["list"]).output().unwrap();
             let said = said(&output);
             assert!(output.status.code().is_some_and(|status| status > 0), "{output:?}");
-            assert!(away.url.starts_with("s3") || said.contains(why), "{said}");
             assert!(said.len() < 1000, "{said}");
         }
     }
