@@ -185,7 +185,9 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
         fingerprint: middle.fingerprint().to_string(),
         input: folder.join("input"),
         gpg: version(Path::new("gpg")),
-        age: version(Path::new("age")).zip(age_recipient(&folder.join("age.key"))),
+        age: version(Path::new("age"))
+            .map(|number| format!("age {number}"))
+            .zip(age_recipient(&folder.join("age.key"))),
     };
     let mut noise = vec![0; MESSAGE];
     for piece in noise.chunks_mut(1 << 20) {
