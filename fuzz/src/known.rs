@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use talaria::{Stores, lookup};
 use talaria::cert::Verification;
 use talaria::store::{Access, Depth, IngestOutcome, Order, Query};
+use talaria::{Stores, lookup};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
