@@ -3,7 +3,7 @@
 //! The other measurements take minutes to hours and say how fast talaria is. This one takes two minutes and says whether
 //! it became slower than it was. Time on a shared machine changes by a factor within the hour, so a figure alone says
 //! nothing: each task is done by talaria and by a peer in turns, and the CPU time of both gives one ratio for each pair.
-//! A task has slipped if the whole interval of the median is above [`ALLOWED`] times the recorded ratio.
+//! A task has slipped if the whole interval of the median is above 1.25 times the recorded ratio.
 
 mod interval;
 mod tasks;

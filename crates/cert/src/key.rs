@@ -144,7 +144,7 @@ impl<'a> Key<'a> {
         has_known_algorithm(self.algorithm, self.curve())
     }
 
-    /// Whether all versions of GnuPG in use know a primary key of this kind: see [`is_known_to_gnupg`].
+    /// Whether all versions of GnuPG in use know a primary key of this kind. Behind any other, they read nothing.
     #[must_use]
     pub fn is_known_to_gnupg(&self) -> bool {
         is_known_to_gnupg(self.version, self.algorithm, self.curve())
