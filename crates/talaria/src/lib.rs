@@ -22,7 +22,8 @@
 //! let stores = Stores::open(&[path], Access::Read, now)?;
 //! let alice = stores.parsed(&"<alice@example.org>".parse()?, now)?.remove(0);
 //!
-//! let decryptor = talaria::decryptor(now).passphrase("pass").lookup(stores.into_lookup(now));
+//! let lookup = talaria::lookup(Some(stores), Vec::new(), now);
+//! let decryptor = talaria::decryptor(now).passphrase("pass").lookup(lookup);
 //! let mut plain = Vec::new();
 //! decryptor.signed_by(&[&alice]).to_writer(&sealed[..], &mut plain)?;
 //! assert_eq!(plain, b"text");
