@@ -30,9 +30,14 @@ pub fn hidden_characters(text: &str) -> impl Iterator<Item = (char, bool)> + '_ 
         let is_hidden = if is_joiner(c) {
             !takes_joiners(before)
         } else {
-            before = c;
             marks > MARKS_MAX || is_invisible(c)
         };
+        if is_hidden {
+            // Its place is taken by an escape, which has no variants.
+            before = 'a';
+        } else if !is_joiner(c) {
+            before = c;
+        }
         (c, is_hidden)
     })
 }
@@ -189,6 +194,7 @@ mod tests {
             ("a\r\n\tb\u{9b}31m\u{7f}", r"a\r\n\tb\u{9b}31m\u{7f}"),
             ("Ω \u{202e}gpj.exe", r"Ω \u{202e}gpj.exe"),
             ("佐々木　みどり", "佐々木　みどり"),
+            ("\u{200e}\u{200c}", r"\u{200e}\u{200c}"),
         ] {
             assert_eq!(visible_text(text), shown);
         }
