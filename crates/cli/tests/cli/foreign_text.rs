@@ -79,17 +79,26 @@ fn both(output: &Output) -> String {
 
 /// A server that gives every request the same answer, until the test ends.
 pub(crate) fn server(status: &str, body: Vec<u8>) -> SocketAddr {
+    let status = status.to_owned();
+    server_with(move |_| (status.clone(), body.clone()))
+}
+
+/// A server that answers the text of each request with a status and a body, until the test ends.
+pub(crate) fn server_with(
+    answer: impl Fn(&str) -> (String, Vec<u8>) + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
             let mut request = [0; 1 << 14];
-            let _ = stream.read(&mut request);
+            let length = stream.read(&mut request).unwrap_or(0);
+            let (status, body) = answer(&String::from_utf8_lossy(&request[..length]));
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
         }
     });

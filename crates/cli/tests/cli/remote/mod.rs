@@ -14,7 +14,7 @@ use talaria_backup_remote::{Remote, RepositoryUrl};
 use self::line::{Fault, Line};
 use self::servers::{S3, Sftp, WebDav};
 use crate::backup::{contents, folder};
-use crate::foreign_text::server;
+use crate::foreign_text::server_with;
 use crate::program::Program;
 
 /// A program with Alice's key, and a repository behind a URL.
@@ -100,17 +100,32 @@ fn remote(url: &str, env: &[(&'static str, String)]) -> Remote {
 /// A storage can answer anything. A list costs little, whatever it is, and one that is too large is refused at once.
 #[test]
 fn hostile_lists_cost_little() {
+    let owner = Program::new();
+    owner.ok(&["key", "generate", "--no-passphrase", "Alice <alice@example.org>"]);
+    let repository = owner.path("repo");
+    owner.ok(&["backup", "--repo", repository.to_str().unwrap(), "init"]);
+    let mark = fs::read(repository.join("talaria-backup")).unwrap();
     let attributes: String = (0..40_000).map(|number| format!(" a{number}=\"\"")).collect();
     let namespaces: String = (0..40_000).map(|n| format!(" xmlns:a{n}=\"\"")).collect();
     let nested = "<a>".repeat(100_000);
     let large = format!("<multistatus>{}", " ".repeat(65 << 20));
-    for body in [
-        format!("<multistatus{attributes}></multistatus>"),
-        format!("<multistatus><response{namespaces}></response></multistatus>"),
-        format!("<multistatus>{nested}"),
-        large,
+    for (body, why) in [
+        (format!("<multistatus{attributes}></multistatus>"), "configurations are missing"),
+        (
+            format!("<multistatus><response{namespaces}></response></multistatus>"),
+            "more than 128 namespace bindings",
+        ),
+        (format!("<multistatus>{nested}"), "start tag not closed"),
+        (large, "the answer has more than 67108864 octets"),
     ] {
-        let address = server("207 Multi-Status", body.into_bytes());
+        // It answers reads as it should, and lies in lists.
+        let (mark, body) = (mark.clone(), body.into_bytes());
+        let address = server_with(move |request| {
+            let status =
+                if request.starts_with("PROPFIND") { "207 Multi-Status" } else { "200 OK" };
+            let lists = !request.starts_with("GET") || request.contains("list-type");
+            (status.to_owned(), if lists { body.clone() } else { mark.clone() })
+        });
         for url in
             [format!("webdav://{address}/x"), format!("s3://bucket/x?endpoint=http://{address}")]
         {
@@ -118,7 +133,7 @@ fn hostile_lists_cost_little() {
             let output = away.limited(3, &["list"]).output().unwrap();
             let said = said(&output);
             assert!(output.status.code().is_some_and(|status| status > 0), "{output:?}");
-            assert!(said.len() < 1000, "{said}");
+            assert!(said.len() < 1000 && said.contains(why), "{said}");
         }
     }
 }
