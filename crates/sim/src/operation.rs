@@ -90,8 +90,8 @@ pub enum Operation {
     Backup { by: usize, number: usize },
     /// Restores the store from the backup of an earlier operation, as the only user.
     Restore { backup: usize, number: usize },
-    /// Makes the store one of format 4 and opens it, which upgrades it.
-    Upgrade { by: usize },
+    /// Makes the store one of format 4 or 9 and opens it, which upgrades it.
+    Upgrade { by: usize, from: u8 },
 }
 
 /// Octets that decide. After the last one, all are 0.
@@ -168,7 +168,7 @@ impl Octets<'_> {
             }
             56 | 57 => Operation::Backup { by, number },
             58..=60 => Operation::Restore { backup: self.below(number.max(1)), number },
-            _ => Operation::Upgrade { by },
+            _ => Operation::Upgrade { by, from: [4, 9][self.below(2)] },
         }
     }
 }

@@ -526,10 +526,10 @@ impl Simulation {
                     Store::open(&backup, Access::Read)?.restore(&main, &aside, |_, _| {})?;
                 }
             }
-            Operation::Upgrade { by } => {
+            Operation::Upgrade { by, from } => {
                 if main.exists() {
                     self.close_all();
-                    make_format_4(&main)?;
+                    downgrade(&main, *from)?;
                     self.connection(*by)?;
                 }
             }
@@ -739,14 +739,40 @@ fn build(target: &Path, copies: &[(usize, Copy)]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes the store one of format 4, as an older version wrote it.
-fn make_format_4(path: &Path) -> Result<(), StoreError> {
-    let downgrade = || {
-        Connection::open(path)?.execute_batch(
-            "BEGIN IMMEDIATE; ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;
-             DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;
-             PRAGMA user_version = 4; COMMIT;",
-        )
+/// Makes the store one of format 4 or 9, as an older version wrote it.
+fn downgrade(path: &Path, format: u8) -> Result<(), StoreError> {
+    let run = || -> rusqlite::Result<()> {
+        let mut connection = Connection::open(path)?;
+        let transaction =
+            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        write_former_sums(&transaction)?;
+        transaction.execute_batch(
+            "ALTER TABLE blob DROP COLUMN change; ALTER TABLE cert DROP COLUMN former;
+             ALTER TABLE cert DROP COLUMN sum; ALTER TABLE meta DROP COLUMN sum;",
+        )?;
+        if format == 4 {
+            transaction.execute_batch(
+                "ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;
+                 DROP TABLE checksum; DROP TABLE set_aside; DROP INDEX published_email;",
+            )?;
+        }
+        transaction.pragma_update(None, "user_version", format)?;
+        transaction.commit()
     };
-    downgrade().map_err(|error| StoreError::Engine { path: path.to_owned(), source: error.into() })
+    run().map_err(|error| StoreError::Engine { path: path.to_owned(), source: error.into() })
+}
+
+/// Writes the checksums of certificates without the numbers of changes.
+fn write_former_sums(connection: &Connection) -> rusqlite::Result<()> {
+    let mut select =
+        connection.prepare("SELECT id, digest, verdicts FROM blob WHERE change IS NOT NULL")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, digest, verdicts): (i64, Vec<u8>, Vec<u8>) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        let sum = talaria_cert::sha256(&[&id.to_be_bytes(), &digest, &verdicts]);
+        let sum = i32::from_be_bytes(*sum.first_chunk().expect("32 octets"));
+        connection.execute("UPDATE blob SET sum = ?2 WHERE id = ?1", (id, sum))?;
+    }
+    Ok(())
 }

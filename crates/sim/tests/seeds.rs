@@ -77,7 +77,8 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
         Operation::Redact { by: 0, cert: 0, user_id: None },
         Operation::Compact { by: 0 },
         Operation::Repage { by: 0, page_bytes: 8192 },
-        Operation::Upgrade { by: 0 },
+        Operation::Upgrade { by: 0, from: 4 },
+        Operation::Upgrade { by: 0, from: 9 },
         Operation::Backup { by: 0, number: 2 },
         Operation::Restore { backup: 0, number: 2 },
         Operation::Build { number: 2, copies: (0..6).map(|cert| (cert / 2, Copy::Odd)).collect() },
@@ -104,7 +105,7 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
 /// (found by seed 6137).
 #[test]
 fn a_change_of_the_page_size_can_fail_at_every_step() {
-    let upgrade = Operation::Upgrade { by: 1 };
+    let upgrade = Operation::Upgrade { by: 1, from: 4 };
     let repage = Operation::Repage { by: 0, page_bytes: 8192 };
     for fault in [Fault::Broken, Fault::Full] {
         for step in 0.. {

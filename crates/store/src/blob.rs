@@ -1,30 +1,32 @@
 //! The stored bytes of certificates, their verdicts, and the checksums over both. No other module reads or writes
 //! tables `blob` and `checksum`. The checksum of a certificate is in its row of `blob`; certificates that were written before
 //! format 8 have it in `checksum`, until they are written again.
+//!
+//! A checksum beside its data does not show that a disk has lost a write: then the old row is there, with the old checksum. So the
+//! row names the change that wrote it, and the row in `cert` names it, too (`docs/decisions/0025-stale-pages.md`).
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::io::Read as _;
 use std::sync::LazyLock;
 
-use rayon::prelude::*;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, KEY_BYTES_MAX, Tag, Verdict, View, first_packet};
 
+use crate::meta::{self, Entry};
 use crate::{schema, sums};
 
 /// The first octets of the SHA-256 of a certificate.
 pub(crate) type BytesDigest = [u8; 16];
 
-/// Number of certificates that get their checksums in one transaction after an upgrade, and their size, above which none is
-/// added.
-const SEAL_COUNT: usize = 10_000;
-const SEAL_BYTES: usize = 64 << 20;
-
 /// The columns of a [`Checksum`], from tables `blob` and `checksum`. A row that has one costs no look at `checksum`.
 const CHECKSUM: &str = "coalesce(blob.digest, (SELECT digest FROM checksum WHERE cert = blob.id)), \
     coalesce(blob.sum, (SELECT sum FROM checksum WHERE cert = blob.id))";
+
+/// The columns of a [`Claim`], from `{cert}`, a table like `cert`.
+const CLAIM: &str = "{cert}.change, {cert}.former, {cert}.sum IS NOT NULL";
 
 /// A certificate as stored.
 #[derive(Debug)]
@@ -33,31 +35,66 @@ pub(crate) struct Blob {
     pub(crate) verdicts: Vec<u8>,
     pub(crate) bytes: Vec<u8>,
     checksum: Option<Checksum>,
+    /// The change that wrote the row. `None` if an older format wrote it.
+    pub(crate) change: Option<i64>,
+    /// `None` if the certificate has no row in `cert`, or if that was not read.
+    claim: Option<Claim>,
 }
 
-/// The result of comparing a certificate with its checksum.
+/// What the row of a certificate in `cert` says of its row in `blob`.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    change: i64,
+    /// The checksum of a row that names no change.
+    former: Option<i64>,
+    has_checksum: bool,
+}
+
+/// The result of comparing a certificate with its checksum and with its row in `cert`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Integrity {
-    /// The certificate and its verdicts are those that were written.
+    /// The certificate and its verdicts are those that were written last.
     Intact,
-    /// There is no checksum.
+    /// There is no checksum, or nothing says which certificate was written last.
     Unsealed,
+    /// The certificate is the one that was written last. Its row in `cert` is not.
+    Row,
     /// The certificate is the one that was written. Its verdicts or its checksum are not.
     Verdicts,
+    /// The certificate is one that was replaced later: the disk has lost a write.
+    Stale,
     /// The certificate is not the one that was written.
     Bytes,
 }
 
+impl Integrity {
+    /// The finding for a certificate that only a copy repairs.
+    pub(crate) fn finding(self) -> &'static str {
+        match self {
+            Self::Stale => STALE,
+            _ => BYTES_DAMAGED,
+        }
+    }
+}
+
+/// The finding for a certificate whose bytes are not those that were written.
+const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
+
+/// The finding for a certificate that was replaced later.
+const STALE: &str = "its bytes are older than its last change: the disk has lost a write";
+
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Checksum {
     digest: Vec<u8>,
-    /// Over the id, the digest and the verdicts.
+    /// Over the id, the digest, the verdicts, and the change if there is one.
     sum: i64,
 }
 
 impl Checksum {
-    fn new(id: i64, digest: &BytesDigest, verdicts: &[u8]) -> Self {
-        let sum = sums::of(&[&id.to_be_bytes(), digest, verdicts]);
+    fn new(id: i64, digest: &BytesDigest, verdicts: &[u8], change: Option<i64>) -> Self {
+        let change = change.map(i64::to_be_bytes);
+        let change = change.as_ref().map_or(&[][..], |change| &change[..]);
+        let sum = sums::of(&[&id.to_be_bytes(), digest, verdicts, change]);
         Self { digest: digest.to_vec(), sum }
     }
 
@@ -68,20 +105,99 @@ impl Checksum {
 }
 
 impl Blob {
+    /// Reads the columns of [`select`].
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let checksum = Checksum::read(row.get(3)?, row.get(4)?);
-        Ok(Self { id: row.get(0)?, verdicts: row.get(1)?, bytes: row.get(2)?, checksum })
+        let claim = row.get::<_, Option<i64>>(6)?.map(|change| {
+            Ok::<_, rusqlite::Error>(Claim {
+                change,
+                former: row.get(7)?,
+                has_checksum: row.get(8)?,
+            })
+        });
+        Ok(Self { claim: claim.transpose()?, ..Self::read_alone(row)? })
     }
 
-    /// Compares the certificate with its checksum.
+    /// The same without the row in `cert`.
+    fn read_alone(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let checksum = Checksum::read(row.get(3)?, row.get(4)?);
+        let (id, verdicts, bytes) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Self { id, verdicts, bytes, checksum, change: row.get(5)?, claim: None })
+    }
+
+    /// Reads what the row in `cert` says, for [`Self::integrity`]. Returns whether there is one.
+    pub(crate) fn read_claim(&mut self, connection: &Connection) -> rusqlite::Result<bool> {
+        self.claim = connection
+            .prepare_cached("SELECT change, former, sum IS NOT NULL FROM cert WHERE id = ?1")?
+            .query_row([self.id], |row| {
+                let (change, former, has_checksum) = row.try_into()?;
+                Ok(Claim { change, former, has_checksum })
+            })
+            .optional()?;
+        Ok(self.claim.is_some())
+    }
+
+    /// Compares the certificate with its checksum, and its row with the one in `cert`.
     pub(crate) fn integrity(&self) -> Integrity {
         let Some(stored) = &self.checksum else { return Integrity::Unsealed };
-        let actual = Checksum::new(self.id, &bytes_digest(&self.bytes), &self.verdicts);
+        let digest = bytes_digest(&self.bytes);
+        let actual = Checksum::new(self.id, &digest, &self.verdicts, self.change);
         match (actual.digest == stored.digest, actual.sum == stored.sum) {
-            (true, true) => Integrity::Intact,
+            (true, true) => self.version(stored.sum),
             // If only the sum agrees, the digest in the checksum is damaged.
             (true, false) | (false, true) => Integrity::Verdicts,
             (false, false) => Integrity::Bytes,
+        }
+    }
+
+    fn version(&self, sum: i64) -> Integrity {
+        match (self.claim, self.change) {
+            (None, _) => Integrity::Intact,
+            (Some(claim), Some(change)) => match change.cmp(&claim.change) {
+                Ordering::Less => Integrity::Stale,
+                Ordering::Equal => Integrity::Intact,
+                Ordering::Greater => Integrity::Row,
+            },
+            (Some(claim), None) if !claim.has_checksum => Integrity::Unsealed,
+            (Some(claim), None) if claim.former == Some(sum) => Integrity::Intact,
+            (Some(_), None) => Integrity::Stale,
+        }
+    }
+
+    /// As [`Self::integrity`], with what else is known: the last change of the certificate in the change log, and whether its row in
+    /// `cert` agrees with its checksum. For a check or a repair.
+    pub(crate) fn judged(&self, latest: Option<i64>, is_row_good: bool) -> Integrity {
+        let found = self.integrity();
+        let is_overtaken = |by: i64| latest.is_some_and(|latest| latest > by);
+        match (found, self.change, self.claim) {
+            (Integrity::Intact | Integrity::Row | Integrity::Stale, Some(change), _) => {
+                if is_overtaken(change) {
+                    Integrity::Stale
+                } else if found == Integrity::Stale && !is_row_good && latest.is_some() {
+                    Integrity::Row
+                } else {
+                    found
+                }
+            }
+            (Integrity::Intact | Integrity::Stale, None, Some(_)) if !is_row_good => {
+                Integrity::Unsealed
+            }
+            (Integrity::Intact, None, Some(claim)) if is_overtaken(claim.change) => {
+                Integrity::Stale
+            }
+            (found, ..) => found,
+        }
+    }
+
+    /// Whether the row is that of the last change of the certificate, as it says itself.
+    pub(crate) fn is_of(&self, latest: Option<i64>) -> bool {
+        self.change.is_some() && self.change == latest
+    }
+
+    /// The checksum of the row, for the row in `cert`: `None` if this row names its change.
+    pub(crate) fn former(&self) -> Option<i64> {
+        match self.change {
+            Some(_) => None,
+            None => self.checksum.as_ref().map(|checksum| checksum.sum),
         }
     }
 
@@ -113,8 +229,7 @@ impl Blob {
 }
 
 /// The statement for one certificate.
-pub(crate) static BY_ID: LazyLock<String> =
-    LazyLock::new(|| select("FROM blob WHERE blob.id = ?1"));
+pub(crate) static BY_ID: LazyLock<String> = LazyLock::new(|| select("cert", "blob.id = ?1"));
 
 /// The statements for the first two certificates that an index has under some handles, without those that are too long.
 pub(crate) static BY_KEY: LazyLock<String> = LazyLock::new(|| select_short("key"));
@@ -123,14 +238,19 @@ pub(crate) static BY_ADDRESS: LazyLock<String> = LazyLock::new(|| select_short("
 fn select_short(index: &str) -> String {
     format!(
         "SELECT blob.id, blob.verdicts, \
-         CASE WHEN length(blob.bytes) <= ?3 THEN blob.bytes END, {CHECKSUM} \
+         CASE WHEN length(blob.bytes) <= ?3 THEN blob.bytes END, {CHECKSUM}, blob.change \
          FROM {index} LEFT JOIN blob ON blob.id = {index}.cert \
          WHERE {index}.handle BETWEEN ?1 AND ?2 LIMIT 2"
     )
 }
 
-fn select(from: &str) -> String {
-    format!("SELECT blob.id, blob.verdicts, blob.bytes, {CHECKSUM} {from}")
+/// Certificates with what `cert`, a table like `cert`, says of them.
+fn select(cert: &str, condition: &str) -> String {
+    let claim = CLAIM.replace("{cert}", cert);
+    format!(
+        "SELECT blob.id, blob.verdicts, blob.bytes, {CHECKSUM}, blob.change, {claim} \
+         FROM blob LEFT JOIN {cert} ON {cert}.id = blob.id WHERE {condition}"
+    )
 }
 
 /// A certificate as stored, damaged or not.
@@ -141,7 +261,7 @@ pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<B
 }
 
 /// The certificate that [`BY_KEY`] or [`BY_ADDRESS`] finds under the handles from `first` to `last`, damaged or not. `None` if
-/// there is another one, or if it has more than `bytes_max` octets; then it is not read.
+/// there is another one, or if it has more than `bytes_max` octets; then it is not read. Whether it is the newest is not compared.
 pub(crate) fn get_sole(
     connection: &Connection,
     statement: &str,
@@ -153,7 +273,7 @@ pub(crate) fn get_sole(
         let mut rows = statement.query((first, last, bytes_max))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let is_short = row.get_ref(2)? != ValueRef::Null;
-        let blob = if is_short { Some(Blob::read(row)?) } else { None };
+        let blob = if is_short { Some(Blob::read_alone(row)?) } else { None };
         let is_sole = rows.next()?.is_none();
         Ok(blob.filter(|_| is_sole))
     })
@@ -164,8 +284,8 @@ fn read_one(
     read: impl Fn() -> rusqlite::Result<Option<Blob>>,
 ) -> rusqlite::Result<Option<Blob>> {
     let blob = read()?;
-    // Its checksum may be where this connection does not look yet.
-    if blob.as_ref().is_some_and(|blob| blob.checksum.is_none())
+    // Its checksum and its change may be where this connection does not look yet.
+    if blob.as_ref().is_some_and(|blob| blob.checksum.is_none() || blob.change.is_none())
         && schema::leave_older_form(connection)?
     {
         return read();
@@ -183,25 +303,41 @@ pub(crate) fn intact(connection: &Connection, id: i64) -> rusqlite::Result<Optio
 /// was upgraded.
 pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     match blob.integrity() {
-        Integrity::Intact => Ok(true),
-        Integrity::Verdicts | Integrity::Bytes => Ok(false),
-        Integrity::Unsealed => is_awaited(connection, blob.id),
+        Integrity::Intact | Integrity::Row => Ok(true),
+        Integrity::Verdicts | Integrity::Stale | Integrity::Bytes => Ok(false),
+        Integrity::Unsealed => is_awaited(connection, blob),
     }
 }
 
 /// Whether a certificate is still the one that was read, as its checksum says.
 pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     let stored = connection
-        .prepare_cached(&format!("SELECT {CHECKSUM} FROM blob WHERE blob.id = ?1"))?
-        .query_row([blob.id], |row| Ok(Checksum::read(row.get(0)?, row.get(1)?)))
+        .prepare_cached(&format!("SELECT {CHECKSUM}, blob.change FROM blob WHERE blob.id = ?1"))?
+        .query_row([blob.id], |row| {
+            Ok((Checksum::read(row.get(0)?, row.get(1)?), row.get::<_, Option<i64>>(2)?))
+        })
         .optional()?;
-    Ok(stored.flatten() == blob.checksum)
+    let (checksum, change) = stored.unwrap_or_default();
+    Ok((&checksum, change) == (&blob.checksum, blob.change))
 }
 
-/// Whether a certificate without a checksum will still get one.
-pub(crate) fn is_awaited(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
-    Ok(schema::format(connection)? < schema::CHECKSUM_FORMAT
-        || sealed_until(connection)?.is_some_and(|last| id > last))
+/// Whether a certificate without a checksum, or without one of its row in `cert`, will still get it.
+pub(crate) fn is_awaited(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
+    let first = match blob.checksum {
+        None => schema::CHECKSUM_FORMAT,
+        Some(_) => schema::STAMPED_FORMAT,
+    };
+    Ok(schema::format(connection)? < first || is_unsealed_yet(connection, blob.id)?)
+}
+
+/// Whether a row of `cert` without a checksum will still get it.
+pub(crate) fn is_row_awaited(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    Ok(schema::format(connection)? < schema::STAMPED_FORMAT || is_unsealed_yet(connection, id)?)
+}
+
+/// Whether an upgrade has yet to write the checksums of a certificate.
+fn is_unsealed_yet(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    Ok(sealed_until(connection)?.is_some_and(|last| id > last))
 }
 
 /// The next certificates after number `after`: at most `count`, and no further one after `bytes` octets. With a part,
@@ -213,10 +349,19 @@ pub(crate) fn batch(
     part: Part,
 ) -> rusqlite::Result<Vec<Blob>> {
     schema::leave_older_form(connection)?;
-    let mut statement = connection.prepare_cached(&select(&format!(
-        "FROM blob WHERE blob.id > ?1 AND {} ORDER BY blob.id",
-        part.condition("blob.id")
-    )))?;
+    batch_beside(connection, "cert", after, (count, bytes), part)
+}
+
+/// The same, with a table that has the rows of `cert` meanwhile.
+pub(crate) fn batch_beside(
+    connection: &Connection,
+    cert: &str,
+    after: i64,
+    (count, bytes): (usize, usize),
+    part: Part,
+) -> rusqlite::Result<Vec<Blob>> {
+    let condition = format!("blob.id > ?1 AND {} ORDER BY blob.id", part.condition("blob.id"));
+    let mut statement = connection.prepare_cached(&select(cert, &condition))?;
     let mut rows = statement.query([after])?;
     let (mut blobs, mut total) = (Vec::new(), 0);
     while blobs.len() < count
@@ -326,31 +471,41 @@ pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
 /// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
 /// certificate.
 pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
-    let number = |sql: &str| connection.prepare_cached(sql)?.query_row([], |row| row.get(0));
-    let retired: Option<i64> = number("SELECT max(value) FROM meta WHERE name = 'retired'")?;
-    let retired = if let Some(id) = retired {
-        id
-    } else {
-        let seen: Option<i64> = number("SELECT max(cert) FROM change")?;
-        let seen = seen.unwrap_or(0);
-        set_retired(connection, seen)?;
-        seen
+    let retired = match meta::get(connection, RETIRED)? {
+        Entry::Good(id) => id,
+        // A lower number would give numbers again. The log has the last one, unless a compaction has dropped it.
+        Entry::Damaged => last_logged(connection)?,
+        Entry::Missing => {
+            let seen = last_logged(connection)?;
+            meta::set(connection, RETIRED, seen)?;
+            seen
+        }
     };
     Ok(retired.max(highest_id(connection)?))
+}
+
+/// The entry of `meta` with the highest number that was given to a certificate which is gone.
+const RETIRED: &str = "retired";
+
+/// The highest number of a certificate in the change log.
+fn last_logged(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(cert), 0) FROM change")?
+        .query_row([], |row| row.get(0))
 }
 
 /// Deletes a certificate and records its number as used.
 pub(crate) fn retire(connection: &Connection, id: i64) -> rusqlite::Result<()> {
     let highest = last_id(connection)?;
     delete(connection, id)?;
-    if id == highest { set_retired(connection, id) } else { Ok(()) }
+    if id == highest { meta::set(connection, RETIRED, id) } else { Ok(()) }
 }
 
-fn set_retired(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('retired', ?1)")?
-        .execute([id])
-        .map(drop)
+/// A version of a certificate: the change that wrote it, and the digest of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Version<'d> {
+    pub(crate) change: i64,
+    pub(crate) digest: &'d BytesDigest,
 }
 
 /// Adds a certificate with its checksum.
@@ -359,44 +514,67 @@ pub(crate) fn insert(
     id: i64,
     verdicts: &[u8],
     bytes: &[u8],
-    digest: &BytesDigest,
+    Version { change, digest }: Version<'_>,
 ) -> rusqlite::Result<()> {
-    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts, Some(change));
     connection
-        .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute((id, verdicts, bytes, digest, sum))
+        .prepare_cached("INSERT INTO blob VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute((id, verdicts, bytes, digest, sum, change))
         .map(drop)
 }
 
-/// Overwrites a certificate and its checksum.
+/// Writes a certificate in the place of one that is damaged or missing.
+pub(crate) fn replace(
+    connection: &Connection,
+    id: i64,
+    verdicts: &[u8],
+    bytes: &[u8],
+    version: Version<'_>,
+) -> rusqlite::Result<()> {
+    delete(connection, id)?;
+    insert(connection, id, verdicts, bytes, version)
+}
+
+/// Overwrites a certificate and its checksum. The row in `cert` must get the same change.
 pub(crate) fn update(
     connection: &Connection,
     id: i64,
     verdicts: &[u8],
     bytes: &[u8],
-    digest: &BytesDigest,
+    Version { change, digest }: Version<'_>,
 ) -> rusqlite::Result<()> {
-    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts, Some(change));
     connection
         .prepare_cached(
-            "UPDATE blob SET verdicts = ?2, bytes = ?3, digest = ?4, sum = ?5 WHERE id = ?1",
+            "UPDATE blob SET verdicts = ?2, bytes = ?3, digest = ?4, sum = ?5, change = ?6 \
+             WHERE id = ?1",
         )?
-        .execute((id, verdicts, bytes, digest, sum))?;
+        .execute((id, verdicts, bytes, digest, sum, change))?;
     delete_former_checksum(connection, id)
 }
 
-/// Overwrites the verdicts on a certificate, and its checksum.
+/// Overwrites the verdicts on a certificate, and its checksum. The row in `cert` must get the same change.
 pub(crate) fn update_verdicts(
     connection: &Connection,
     id: i64,
     verdicts: &[u8],
-    digest: &BytesDigest,
+    Version { change, digest }: Version<'_>,
 ) -> rusqlite::Result<()> {
-    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts);
+    let Checksum { digest, sum } = Checksum::new(id, digest, verdicts, Some(change));
     connection
-        .prepare_cached("UPDATE blob SET verdicts = ?2, digest = ?3, sum = ?4 WHERE id = ?1")?
-        .execute((id, verdicts, digest, sum))?;
+        .prepare_cached(
+            "UPDATE blob SET verdicts = ?2, digest = ?3, sum = ?4, change = ?5 WHERE id = ?1",
+        )?
+        .execute((id, verdicts, digest, sum, change))?;
     delete_former_checksum(connection, id)
+}
+
+/// Notes a change of a certificate that leaves its bytes and verdicts as they are. The row in `cert` must get it, too. A damaged
+/// certificate stays damaged.
+pub(crate) fn set_change(connection: &Connection, id: i64, change: i64) -> rusqlite::Result<()> {
+    let Some(blob) = intact(connection, id)? else { return Ok(()) };
+    let digest = &bytes_digest(&blob.bytes);
+    update_verdicts(connection, id, &blob.verdicts, Version { change, digest })
 }
 
 /// Removes a certificate and its checksum.
@@ -412,49 +590,37 @@ fn delete_former_checksum(connection: &Connection, id: i64) -> rusqlite::Result<
 
 /// The highest id up to which certificates have checksums, while an upgrade writes them. `None` if all have one.
 pub(crate) fn sealed_until(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT value FROM meta WHERE name = 'sealed'")?
-        .query_row([], |row| row.get(0))
-        .optional()
+    Ok(meta::get(connection, SEALED)?.good())
 }
+
+const SEALED: &str = "sealed";
 
 /// Records how far an upgrade has written checksums; `None` for all.
 pub(crate) fn set_sealed_until(connection: &Connection, id: Option<i64>) -> rusqlite::Result<()> {
     match id {
-        Some(id) => connection
-            .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('sealed', ?1)")?
-            .execute([id]),
-        None => connection.prepare_cached("DELETE FROM meta WHERE name = 'sealed'")?.execute([]),
+        Some(id) => meta::set(connection, SEALED, id),
+        None => meta::remove(connection, SEALED),
     }
-    .map(drop)
 }
 
-/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller. A certificate whose
-/// stored digest does not confirm its bytes gets none, and counts as damaged from then on.
-pub(crate) fn seal_next(connection: &Connection) -> rusqlite::Result<()> {
-    let Some(after) = sealed_until(connection)? else { return Ok(()) };
-    let blobs = batch(connection, after, (SEAL_COUNT, SEAL_BYTES), Part::ALL)?;
-    let last = blobs.last().map(|blob| blob.id);
-    let digests: Vec<Option<([u8; 16], BytesDigest)>> = blobs
-        .par_iter()
-        .map(|blob| {
-            let (cert, _) = blob.decode()?;
-            Some((cert.sks_digest(), bytes_digest(&blob.bytes)))
-        })
-        .collect();
-    for (blob, digests) in blobs.iter().zip(digests) {
-        if let Some((sks_digest, digest)) = digests
-            && blob.checksum.is_none()
-            && is_confirmed(connection, "digest", blob.id, &sks_digest)?
-        {
-            // In a table of its own: to write all rows of `blob` again would take far longer.
-            let Checksum { digest, sum } = Checksum::new(blob.id, &digest, &blob.verdicts);
-            connection
-                .prepare_cached("INSERT INTO checksum VALUES (?1, ?2, ?3)")?
-                .execute((blob.id, digest, sum))?;
-        }
+/// Writes a checksum for a certificate that has none, in an upgrade, and returns it. `None` if its checksum says that it is
+/// damaged.
+pub(crate) fn seal(
+    connection: &Connection,
+    blob: &Blob,
+    digest: &BytesDigest,
+) -> rusqlite::Result<Option<i64>> {
+    let actual = Checksum::new(blob.id, digest, &blob.verdicts, None);
+    if let Some(stored) = &blob.checksum {
+        return Ok((*stored == actual).then_some(actual.sum));
     }
-    set_sealed_until(connection, last)
+    // In a table of its own: to write all rows of `blob` again would take far longer.
+    connection.prepare_cached("INSERT INTO checksum VALUES (?1, ?2, ?3)")?.execute((
+        blob.id,
+        actual.digest,
+        actual.sum,
+    ))?;
+    Ok(Some(actual.sum))
 }
 
 /// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are those that were

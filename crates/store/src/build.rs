@@ -13,16 +13,17 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::{Record, digests};
 use talaria_cert::{
-    Cert, Fingerprint, Handle, Reason, Summary, Terms, Timestamp, VERIFIER, Verification, View,
-    verdicts,
+    Cert, Fingerprint, Handle, Reason, Terms, Timestamp, Verification, View, verdicts,
 };
 
-use crate::blob;
+use crate::blob::{self, Version};
 use crate::derive::{Derived, Failure};
 use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
+use crate::meta;
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
 use crate::revoker;
+use crate::row::{ROWS_AFTER, RawRow};
 use crate::schema::{self, Indexes, TextIndex};
 use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
 
@@ -226,11 +227,8 @@ impl Builder {
         let transaction = self.connection.transaction()?;
         {
             let mut spool = transaction.prepare_cached("INSERT INTO spool VALUES (?1)")?;
-            let mut cert =
-                transaction.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?;
             let mut fresh = Vec::with_capacity(drafts.len());
             for Draft(draft) in drafts {
-                let stored = draft.cert.fingerprint().to_stored();
                 if !self.seen.insert(Handle::of_fingerprint(draft.cert.fingerprint()).0) {
                     spool.execute([draft.cert.as_bytes()])?;
                     self.joined += 1;
@@ -239,22 +237,20 @@ impl Builder {
                 self.last_id += 1;
                 let id = self.last_id;
                 let (verdicts, bytes) = (numbers(&draft.verdicts), draft.cert.as_bytes());
-                blob::insert(&transaction, id, &verdicts, bytes, &draft.bytes_digest)?;
-                fresh.push((id, stored, draft));
+                // The first change of each certificate has its number.
+                let version = Version { change: id, digest: &draft.bytes_digest };
+                blob::insert(&transaction, id, &verdicts, bytes, version)?;
+                fresh.push((id, draft));
             }
-            let mut summary = Vec::new();
-            for (id, stored, draft) in &fresh {
-                summary.clear();
-                draft.summary.write(&mut summary);
-                cert.execute((id, stored, id, VERIFIER, &summary))?;
+            for (id, draft) in &fresh {
+                RawRow::new(*id, draft.cert.fingerprint(), *id, &draft.summary)
+                    .write(&transaction)?;
             }
-            for (id, _, draft) in &fresh {
+            for (id, draft) in &fresh {
                 log::append(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
-            transaction
-                .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('building', ?1)")?
-                .execute([format!("{} {}", reached.input, reached.offset)])?;
+            meta::set(&transaction, "building", format!("{} {}", reached.input, reached.offset))?;
         }
         transaction.commit()?;
         self.position = reached;
@@ -265,15 +261,14 @@ impl Builder {
     fn gather_again(&mut self) -> Result<(), StoreError> {
         let views = self.options.all_views();
         let result = || -> Result<(), Failure> {
-            let mut statement =
-                self.connection.prepare("SELECT id, fingerprint, summary FROM cert ORDER BY id")?;
-            let mut rows = statement.query([])?;
+            let mut statement = self.connection.prepare(ROWS_AFTER)?;
+            let mut rows = statement.query([0])?;
             while let Some(row) = rows.next()? {
-                let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
+                let row = RawRow::read(row)?;
+                let id = row.id;
                 let damaged = || Failure::Io(std::io::Error::other(format!("certificate {id}")));
-                let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
-                let summary = Summary::read(fingerprint, &summary).ok_or_else(damaged)?;
+                let summary = row.summary().ok_or_else(damaged)?;
+                let fingerprint = summary.fingerprint();
                 let blob = blob::intact(&self.connection, id)?.ok_or_else(damaged)?;
                 let (cert, verdicts) = blob.decode().ok_or_else(damaged)?;
                 let terms = Terms::of(&cert, &verdicts, &summary);
@@ -315,10 +310,9 @@ impl Builder {
         store.run(|connection| {
             // One transaction: a build that is interrupted after it has no recorded inputs, and
             // starts from the beginning.
-            connection.execute_batch(
-                "BEGIN; DROP TABLE spool; \
-                 DELETE FROM meta WHERE name IN ('inputs', 'building'); COMMIT;",
-            )?;
+            connection.execute_batch("BEGIN; DROP TABLE spool;")?;
+            ["inputs", "building"].iter().try_for_each(|name| meta::remove(connection, name))?;
+            connection.execute_batch("COMMIT")?;
             set_journal_mode(connection, "WAL")
         })?;
         drop(store);
@@ -383,19 +377,15 @@ pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(),
     {
         let mut insert =
             connection.prepare(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
-        let mut statement =
-            connection.prepare("SELECT id, fingerprint, summary FROM cert ORDER BY id")?;
-        let mut rows = statement.query([])?;
+        let mut statement = connection.prepare(ROWS_AFTER)?;
+        let mut rows = statement.query([0])?;
         while let Some(row) = rows.next()? {
-            let (id, stored, summary): (i64, Vec<u8>, Vec<u8>) =
-                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let row = RawRow::read(row)?;
             // A row that cannot be read is that of a damaged certificate, which a check reports.
-            let summary = Fingerprint::from_stored(&stored)
-                .and_then(|(fingerprint, _)| Summary::read(fingerprint, &summary));
-            let Some(summary) = summary else { continue };
+            let Some(summary) = row.summary() else { continue };
             let text = talaria_cert::search_text(&summary);
             if !text.is_empty() {
-                insert.execute((id, index.content(&text)))?;
+                insert.execute((row.id, index.content(&text)))?;
             }
         }
     }
@@ -465,7 +455,7 @@ fn begin(
         "CREATE TABLE spool (bytes BLOB NOT NULL); PRAGMA user_version = {}",
         schema::FORMAT
     ))?;
-    connection.execute("INSERT INTO meta VALUES ('inputs', ?1)", [inputs])?;
+    meta::set(&connection, "inputs", inputs.to_owned())?;
     schema::set_views(&connection, &options.all_views())?;
     connection.execute_batch("COMMIT")?;
     Ok((connection, Position::default()))
@@ -482,17 +472,11 @@ fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Conne
     {
         return None;
     }
-    let meta = |name: &str| {
-        connection
-            .query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| {
-                row.get::<_, String>(0)
-            })
-            .ok()
-    };
-    if meta("inputs")? != inputs {
+    let entry = |name: &str| meta::get::<String>(&connection, name).ok()?.good();
+    if entry("inputs")? != inputs {
         return None;
     }
-    let position = match meta("building") {
+    let position = match entry("building") {
         None => Position::default(),
         Some(text) => {
             let (input, offset) = text.split_once(' ')?;

@@ -15,19 +15,22 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
+use crate::keyserver::{self, Confirmation};
 use crate::ledger::Ledger;
+use crate::log::{self, Grave, Latest};
+use crate::meta;
+use crate::operator::{self, RedactionRow};
+use crate::owner;
 use crate::remake::{Verdicts, remake};
 use crate::revoker;
+use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes, TextIndex};
-use crate::store::{self, RawRow};
-use crate::{Store, StoreError, sums, texts, trust};
+use crate::tofu::{self, BindingRow};
+use crate::{Store, StoreError, damage, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
 const BATCH_BYTES: usize = 64 << 20;
-
-/// The finding for a certificate whose bytes are not those that were written.
-pub(crate) const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
 
 /// Memory for sorting index rows before they go to disk: 256 MiB.
 const MEMORY_BYTES: usize = 256 << 20;
@@ -123,9 +126,18 @@ impl CheckReport {
 struct Entry {
     blob: Blob,
     row: Option<RawRow>,
-    /// The version of the verifier that made the verdicts.
-    verifier: u8,
+    /// Its last change in the log.
+    latest: Option<Latest>,
 }
+
+impl Entry {
+    fn is_row_good(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.is_sealed() == Some(true))
+    }
+}
+
+/// The last changes of certificates, by number.
+type Changes = HashMap<i64, Latest>;
 
 /// A certificate of which something was read.
 struct Parsed {
@@ -221,17 +233,26 @@ impl Store {
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
         let views = schema::complete_views(&self.connection)?;
+        let changes = log::latest(&self.connection)?;
+        self.lost(&changes, part, report)?;
         let mut after = 0;
         loop {
             let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
-            let Some(last) = blobs.last() else { return Ok(()) };
+            let Some(last) = blobs.last() else {
+                return Ok(damaged_rows(&self.connection, part, report)?);
+            };
             after = last.id;
             report.certs += blobs.len() as u64;
             let doubtful: Vec<Blob> = blobs
                 .into_par_iter()
-                .filter(|blob| blob.integrity() != Integrity::Intact)
+                .filter(|blob| {
+                    let latest = changes.get(&blob.id);
+                    latest.is_none_or(|latest| latest.is_deleted)
+                        || blob.judged(latest.map(|latest| latest.number), true)
+                            != Integrity::Intact
+                })
                 .collect();
-            let entries = self.with_rows(doubtful, part)?;
+            let entries = self.with_rows(doubtful, part, &changes)?;
             for read in read_entries(&self.connection, entries, Depth::Structure, &views)? {
                 for (what, remedy) in read.problems {
                     report.add(&read.name, what, remedy);
@@ -261,11 +282,15 @@ impl Store {
             }
         }
         let views = schema::complete_views(&self.connection)?;
+        let changes = log::latest(&self.connection)?;
         // Rows of damaged certificates cannot be compared with anything.
-        let mut damaged = HashSet::new();
+        let mut damaged = self.lost(&changes, part, report)?;
+        if part.is_first() {
+            duplicates(&self.connection, report)?;
+        }
         let mut after = 0;
         loop {
-            let entries = self.entries(after, part)?;
+            let entries = self.entries(after, part, &changes)?;
             let Some(last) = entries.last() else { break };
             after = last.blob.id;
             for mut read in read_entries(&self.connection, entries, depth, &views)? {
@@ -323,22 +348,6 @@ impl Store {
             let what = format!("does not match certificate number {id}");
             report.add("table trust", what, Remedy::Rebuild);
         }
-        let orphans: i64 = self.connection.query_row(
-            &format!(
-                "SELECT count(*) FROM cert WHERE {} \
-                 AND NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
-                part.condition("id")
-            ),
-            [],
-            |row| row.get(0),
-        )?;
-        if orphans > 0 {
-            report.add(
-                "table cert",
-                format!("{orphans} rows without a certificate"),
-                Remedy::Rebuild,
-            );
-        }
         for index in indexes {
             let ours = vocabulary(&self.connection, index, part)?;
             if ours != vocabulary(&scratch, index, Part::ALL)? {
@@ -353,29 +362,57 @@ impl Store {
     }
 
     /// The next certificates of a part after number `after`.
-    fn entries(&self, after: i64, part: Part) -> rusqlite::Result<Vec<Entry>> {
+    fn entries(&self, after: i64, part: Part, changes: &Changes) -> rusqlite::Result<Vec<Entry>> {
         let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
-        self.with_rows(blobs, part)
+        self.with_rows(blobs, part, changes)
+    }
+
+    /// Reports the certificates of a part that are in the change log or in table `cert`, and have no bytes. Returns their numbers.
+    fn lost(
+        &self,
+        changes: &Changes,
+        part: Part,
+        report: &mut CheckReport,
+    ) -> rusqlite::Result<HashSet<i64>> {
+        let connection = &self.connection;
+        let lost = damage::lost(connection, changes)?;
+        for &id in lost.iter().filter(|id| part.has(**id)) {
+            let name = certificate_name(id, row::fingerprint(connection, id)?);
+            report.add(name, LOST, Remedy::Copy);
+        }
+        let known = |id: &i64| lost.contains(id) || !part.has(*id);
+        let mut orphans = damage::orphans(connection)?;
+        orphans.retain(|id| !known(id));
+        if !orphans.is_empty() {
+            let what = format!("{} rows without a certificate", orphans.len());
+            report.add("table cert", what, Remedy::Rebuild);
+        }
+        Ok(lost.into_iter().collect())
     }
 
     /// Certificates of a part, in the order of their numbers, with their rows.
-    fn with_rows(&self, blobs: Vec<Blob>, part: Part) -> rusqlite::Result<Vec<Entry>> {
+    fn with_rows(
+        &self,
+        blobs: Vec<Blob>,
+        part: Part,
+        changes: &Changes,
+    ) -> rusqlite::Result<Vec<Entry>> {
         let (Some(first), Some(last)) = (blobs.first(), blobs.last()) else {
             return Ok(Vec::new());
         };
         let ids = (first.id, last.id);
-        let mut rows: HashMap<i64, (RawRow, u8)> = self
+        let mut rows: HashMap<i64, RawRow> = self
             .connection
             .prepare_cached(&format!(
-                "SELECT id, fingerprint, change, summary, verifier FROM cert \
-                 WHERE id >= ?1 AND id <= ?2 AND {}",
+                "SELECT {} FROM cert WHERE id >= ?1 AND id <= ?2 AND {}",
+                columns!(),
                 part.condition("id")
             ))?
-            .query_map(ids, |row| Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?))))?
+            .query_map(ids, |row| Ok((row.get(0)?, RawRow::read(row)?)))?
             .collect::<rusqlite::Result<_>>()?;
         let entry = |blob: Blob| {
-            let (row, verifier) = rows.remove(&blob.id).map_or((None, 0), |(r, v)| (Some(r), v));
-            Entry { blob, row, verifier }
+            let (row, latest) = (rows.remove(&blob.id), changes.get(&blob.id).copied());
+            Entry { blob, row, latest }
         };
         Ok(blobs.into_iter().map(entry).collect())
     }
@@ -406,16 +443,15 @@ impl Store {
     ) -> Result<(), Failure> {
         let connection = &self.connection;
         let mut damaged = Vec::new();
-        let remade = remake(connection, now, folder, Verdicts::Computed, |id, reason| {
-            damaged.push((id, reason.map(ToString::to_string)));
+        let remade = remake(connection, now, folder, Verdicts::Computed, |id, what| {
+            damaged.push((id, what));
         })?;
-        for (id, reason) in damaged {
-            let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
-            report.add(
-                certificate_name(id, store::fingerprint(connection, id)?),
-                what,
-                Remedy::Copy,
-            );
+        for (id, what) in damaged {
+            let name = certificate_name(id, row::fingerprint(connection, id)?);
+            report.add(name, what, Remedy::Copy);
+        }
+        for ids in damage::duplicates(connection)? {
+            damage::join(connection, &ids, now)?;
         }
         (report.certs, report.signatures) = (remade.certs, remade.good_signatures);
         trust::renew(connection, now, &Ledger::default())?;
@@ -481,36 +517,20 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
 
 /// Checks rows that have their own checksum, and their relations to each other.
 fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
-    let name: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
-        .ok();
-    if !name.is_some_and(|name| name.len() == 32 && name.bytes().all(|b| b.is_ascii_hexdigit())) {
+    let name = meta::get::<String>(connection, "store")?.good().unwrap_or_default();
+    if name.len() != 32 || !name.bytes().all(|octet| octet.is_ascii_hexdigit()) {
         report.add("table meta", "the name of the store is damaged", Remedy::Restore);
+    }
+    for name in meta::damaged(connection)? {
+        let remedy = if meta::is_derived(&name) { Remedy::Rebuild } else { Remedy::Restore };
+        report.add(format!("table meta, {name}"), SUM, remedy);
     }
     let mut statement = connection.prepare("SELECT number, time, cert, kind, sum FROM change")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let number: i64 = row.get(0)?;
         if sums::of_change(number, row.get(1)?, row.get(2)?, row.get(3)?) != row.get::<_, i64>(4)? {
-            report.add(format!("change {number}"), "its checksum does not match", Remedy::Restore);
-        }
-    }
-    let mut statement =
-        connection.prepare("SELECT fingerprint, change, blocked, sum FROM tombstone")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let stored: Vec<u8> = row.get(0)?;
-        let sum = sums::of_tombstone(&stored, row.get(1)?, row.get(2)?);
-        if sum != row.get::<_, i64>(3)? {
-            report.add("a tombstone", "its checksum does not match", Remedy::Restore);
-        }
-    }
-    let mut statement = connection.prepare("SELECT fingerprint, value, sum FROM ownertrust")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (stored, value): (Vec<u8>, u8) = (row.get(0)?, row.get(1)?);
-        if sums::of(&[&stored, &[value]]) != row.get::<_, i64>(2)? {
-            report.add("an ownertrust", "its checksum does not match", Remedy::Restore);
+            report.add(format!("change {number}"), SUM, Remedy::Restore);
         }
     }
     other_rows(connection, report)?;
@@ -530,54 +550,87 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Checks other rows that have their own checksum.
+/// The finding for a row that is not the one that was written.
+const SUM: &str = "its checksum does not match";
+
+/// The finding for a row of `cert` that is not the one that was written.
+const ROW_SUM: &str = "its row in table cert does not match its checksum";
+
+/// The finding for a certificate without bytes.
+pub(crate) const LOST: &str = "its bytes are missing";
+
+/// Checks rows with what the user or the operator has decided, as all who use them read them.
 fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
-    let mut check =
-        |table: &str, columns: &str, sum: &dyn Fn(&rusqlite::Row<'_>) -> rusqlite::Result<i64>| {
-            let mut statement =
-                connection.prepare(&format!("SELECT sum, {columns} FROM {table}"))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                if sum(row)? != row.get::<_, i64>(0)? {
-                    report.add(
-                        format!("table {table}"),
-                        "a checksum does not match",
-                        Remedy::Restore,
-                    );
-                }
-            }
-            rusqlite::Result::Ok(())
-        };
-    check("peer", "host, port, http_port, view", &|row| {
-        let (host, port): (String, u16) = (row.get(1)?, row.get(2)?);
-        Ok(sums::of_peer(&host, port, row.get(3)?, row.get(4)?))
-    })?;
-    check("redaction", "fingerprint, user_id", &|row| {
-        let (fingerprint, user_id): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-        Ok(sums::of(&[&fingerprint, &user_id]))
-    })?;
-    if schema::format(connection)? >= schema::CHECKSUM_FORMAT {
-        check("set_aside", "time, fingerprint, bytes", &|row| {
-            let (fingerprint, bytes): (Option<Vec<u8>>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-            Ok(sums::of_set_aside(row.get(1)?, fingerprint.as_deref().unwrap_or_default(), &bytes))
-        })?;
+    let mut note = |name: String, is_good: bool| {
+        if !is_good {
+            report.add(name, SUM, Remedy::Restore);
+        }
+    };
+    for row in connection.prepare(log::GRAVES)?.query_map([], Grave::read)? {
+        let row = row?;
+        note(row.name(), row.is_good);
     }
-    check("published", "fingerprint, email, time", &|row| {
-        let (fingerprint, email): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
-        Ok(sums::of_published(&fingerprint, &email, row.get(3)?))
-    })?;
-    let columns = "email, fingerprint, user_id, time, policy, effective, conflict";
-    check("binding", columns, &|row| {
-        let (email, fingerprint, user_id): (Vec<u8>, Vec<u8>, Vec<u8>) =
-            (row.get(1)?, row.get(2)?, row.get(3)?);
-        let conflict: Option<Vec<u8>> = row.get(7)?;
-        Ok(sums::of_binding(
-            (&email, &fingerprint, &user_id),
-            row.get(4)?,
-            (row.get(5)?, row.get(6)?),
-            conflict.as_deref().unwrap_or_default(),
-        ))
-    })
+    for row in owner::all(connection)? {
+        note(row.name(), row.is_good);
+    }
+    for row in connection.prepare(keyserver::PEERS)?.query_map([], keyserver::read_peer)? {
+        let (name, peer) = row?;
+        note(name, peer.is_some());
+    }
+    for row in connection.prepare(operator::REDACTIONS)?.query_map([], RedactionRow::read)? {
+        let row = row?;
+        note(row.name(), row.is_good);
+    }
+    for row in connection.prepare(keyserver::PUBLISHED)?.query_map([], Confirmation::read)? {
+        let row = row?;
+        note(row.name(), row.is_good);
+    }
+    for row in connection.prepare(tofu::BINDINGS)?.query_map([], BindingRow::read)? {
+        let row = row?;
+        note(row.name(), row.is_good);
+    }
+    if schema::format(connection)? >= schema::CHECKSUM_FORMAT {
+        let mut statement =
+            connection.prepare("SELECT number, time, fingerprint, bytes, sum FROM set_aside")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (fingerprint, bytes): (Option<Vec<u8>>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+            let fingerprint = fingerprint.as_deref().unwrap_or_default();
+            let sum = sums::of_set_aside(row.get(1)?, fingerprint, &bytes);
+            note(format!("bytes set aside, number {}", row.get::<_, i64>(0)?), sum == row.get(4)?);
+        }
+    }
+    Ok(())
+}
+
+/// Reports rows of `cert` that do not match their checksums.
+fn damaged_rows(
+    connection: &Connection,
+    part: Part,
+    report: &mut CheckReport,
+) -> rusqlite::Result<()> {
+    let sql = format!("SELECT {} FROM cert WHERE {}", columns!(), part.condition("id"));
+    for row in connection.prepare(&sql)?.query_map([], RawRow::read)? {
+        let row = row?;
+        if row.is_sealed() == Some(false) {
+            report.add(certificate_name(row.id, row.fingerprint()), ROW_SUM, Remedy::Rebuild);
+        }
+    }
+    Ok(())
+}
+
+/// Reports certificates that are there twice.
+fn duplicates(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
+    for ids in damage::duplicates(connection)? {
+        let name = certificate_name(ids[0], row::fingerprint(connection, ids[0])?);
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        report.add(
+            name,
+            format!("is there twice, as numbers {}", ids.join(" and ")),
+            Remedy::Rebuild,
+        );
+    }
+    Ok(())
 }
 
 /// Reads entries on all cores.
@@ -590,9 +643,10 @@ fn read_entries(
     let mut parsed: Vec<Parsed> = entries
         .into_par_iter()
         .map(|entry| {
-            let integrity = entry.blob.integrity();
+            let latest = entry.latest.map(|latest| latest.number);
+            let integrity = entry.blob.judged(latest, entry.is_row_good());
             let cert = match integrity {
-                Integrity::Bytes => Err(BYTES_DAMAGED.to_owned()),
+                Integrity::Bytes | Integrity::Stale => Err(integrity.finding().to_owned()),
                 _ => Cert::parse_in_place(&entry.blob.bytes).map_err(|reason| reason.to_string()),
             };
             let cert = cert.and_then(|cert| {
@@ -605,7 +659,12 @@ fn read_entries(
             Parsed { entry, integrity, cert }
         })
         .collect();
-    for parsed in parsed.iter_mut().filter(|parsed| parsed.integrity == Integrity::Unsealed) {
+    let is_doubtful = |parsed: &&mut Parsed| {
+        let latest = parsed.entry.latest.map(|latest| latest.number);
+        matches!(parsed.integrity, Integrity::Unsealed | Integrity::Verdicts)
+            && !(parsed.integrity == Integrity::Verdicts && parsed.entry.blob.is_of(latest))
+    };
+    for parsed in parsed.iter_mut().filter(is_doubtful) {
         // The digest was written together with the bytes.
         if let Ok(cert) = &parsed.cert
             && !blob::is_confirmed(connection, "digest", parsed.entry.blob.id, &cert.sks_digest())?
@@ -623,9 +682,12 @@ fn read_entries(
         .into_iter()
         .map(|parsed| {
             let fresh = if parsed.cert.is_ok() { computed.next() } else { None };
-            let is_unsealed = parsed.integrity == Integrity::Unsealed;
-            let lacks_checksum =
-                is_unsealed && !blob::is_awaited(connection, parsed.entry.blob.id)?;
+            let blob = &parsed.entry.blob;
+            let is_row_unsealed =
+                parsed.entry.row.as_ref().is_some_and(|row| row.is_sealed().is_none());
+            let lacks_checksum = parsed.integrity == Integrity::Unsealed
+                && !blob::is_awaited(connection, blob)?
+                || is_row_unsealed && !blob::is_row_awaited(connection, blob.id)?;
             Ok((parsed, lacks_checksum, fresh))
         })
         .collect::<rusqlite::Result<_>>()?;
@@ -665,6 +727,21 @@ fn read_entry(
     if lacks_checksum {
         read.problems.push(("it has no checksum".into(), Remedy::Rebuild));
     }
+    if entry.latest.is_some_and(|latest| latest.is_deleted) {
+        let what = "it was deleted, and its bytes are still there: the disk has lost a write";
+        read.problems.push((what.into(), Remedy::Rebuild));
+    }
+    if integrity == Integrity::Row {
+        let what = "its row in table cert is older than its last change: the disk has lost a write";
+        read.problems.push((what.into(), Remedy::Rebuild));
+    }
+    let is_row_damaged = match entry.row.as_ref().map(RawRow::is_sealed) {
+        Some(Some(is_good)) => !is_good,
+        _ => false,
+    };
+    if is_row_damaged {
+        read.problems.push((ROW_SUM.into(), Remedy::Rebuild));
+    }
     if integrity == Integrity::Verdicts {
         read.problems.push(("its verdicts do not match their checksum".into(), Remedy::Rebuild));
     }
@@ -685,12 +762,14 @@ fn read_entry(
             }
             old => old != new,
         });
-        if differs && entry.verifier == VERIFIER {
+        let verifier = entry.row.as_ref().map(|row| row.verifier);
+        if differs && verifier == Some(VERIFIER.into()) {
             read.problems
                 .push(("its verdicts do not match its signatures".into(), Remedy::Rebuild));
         }
     }
     match summary.filter(|summary| summary.fingerprint() == cert.fingerprint()) {
+        None if is_row_damaged => {}
         None => read
             .problems
             .push(("its row in table cert is damaged or missing".into(), Remedy::Rebuild)),

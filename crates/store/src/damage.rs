@@ -1,18 +1,20 @@
 //! Certificates whose stored bytes are damaged, and their repair with copies from elsewhere.
 
 use std::borrow::Borrow;
+use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::{Record, bytes_digest};
 use talaria_cert::{
-    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, VERIFIER, Verification, verdicts,
+    CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Timestamp, Verification, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part};
+use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
+use crate::log::Latest;
+use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS};
-use crate::store::{self, RawRow};
 use crate::texts::Texts;
 use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
 
@@ -113,25 +115,37 @@ impl<S: Borrow<Store>> Damage<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`], if the file itself is damaged.
     pub fn certs(&self, mut progress: impl FnMut(u64)) -> Result<Vec<DamagedCert>, StoreError> {
+        let changes = self.store().run(log::latest)?;
         let (mut after, mut read, mut found) = (0, 0, Vec::new());
+        for id in self.store().run(|connection| lost(connection, &changes))? {
+            found.push(self.damaged(id, None)?);
+        }
         loop {
             let blobs = self.store().run(|connection| {
                 blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
             })?;
-            let Some(last) = blobs.last() else { return Ok(found) };
+            let Some(last) = blobs.last() else {
+                found.sort_unstable_by_key(|cert| cert.id);
+                return Ok(found);
+            };
             after = last.id;
             read += blobs.len() as u64;
             for blob in &blobs {
-                if !self.store().run(|connection| is_good(connection, blob))? {
-                    let fingerprint =
-                        self.store().run(|connection| store::fingerprint(connection, blob.id))?;
-                    let digest = blob.written_digest();
-                    let id = CertId::new(blob.id);
-                    found.push(DamagedCert { id, fingerprint, digest });
+                let latest = changes.get(&blob.id).copied();
+                if !self.store().run(|connection| is_good(connection, blob, latest))? {
+                    // The digest of a certificate that was replaced says nothing about the one that replaced it.
+                    let is_stale = blob.integrity() == Integrity::Stale;
+                    let digest = blob.written_digest().filter(|_| !is_stale);
+                    found.push(self.damaged(blob.id, digest)?);
                 }
             }
             progress(read);
         }
+    }
+
+    fn damaged(&self, id: i64, digest: Option<[u8; 16]>) -> Result<DamagedCert, StoreError> {
+        let fingerprint = self.store().run(|connection| row::fingerprint(connection, id))?;
+        Ok(DamagedCert { id: CertId::new(id), fingerprint, digest })
     }
 
     /// The damaged bytes that repairs have set aside, oldest first.
@@ -194,16 +208,26 @@ impl Damage<&mut Store> {
             copies.iter().map(|copy| self.0.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();
         self.0.transaction(|connection, last| {
-            let Some(blob) = blob::get(connection, id)? else { return Ok(None) };
-            if is_good(connection, &blob)? {
-                return Ok(None);
-            }
-            let fingerprint = store::fingerprint(connection, id)?;
-            let Some((cert, repair)) = mended(connection, &blob, fingerprint, &copies, salvage)?
-            else {
-                return Ok(Some(Repair::NoCopy));
+            let changes = log::latest(connection)?;
+            let latest = changes.get(&id).copied();
+            let fingerprint = row::fingerprint(connection, id)?;
+            let blob = blob::get(connection, id)?;
+            let mended = match &blob {
+                Some(blob) if is_good(connection, blob, latest)? => return Ok(None),
+                Some(blob) => mended(connection, blob, latest, fingerprint, &copies, salvage)?,
+                None if lost(connection, &changes)?.contains(&id) => {
+                    let copy = copies.iter().filter(|c| Some(c.fingerprint()) == fingerprint);
+                    let copy = copy.cloned().reduce(|joined, copy| union(joined, &copy));
+                    match (copy, salvage) {
+                        (Some(copy), _) => Some((Some(copy), Repair::Replaced)),
+                        (None, Salvage::Always) => Some((None, Repair::Removed)),
+                        (None, Salvage::WithCopy) => None,
+                    }
+                }
+                None => return Ok(None),
             };
-            if repair != Repair::Restored {
+            let Some((cert, repair)) = mended else { return Ok(Some(Repair::NoCopy)) };
+            if let Some(blob) = blob.filter(|_| repair != Repair::Restored) {
                 aside::add(connection, &blob.bytes, fingerprint, now)?;
             }
             let ledger = Ledger::default();
@@ -246,28 +270,114 @@ impl Damage<&mut Store> {
     }
 }
 
-/// Whether a certificate is the one that was written, and can be read.
-fn is_good(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
-    Ok(blob::is_usable(connection, blob)? && blob.decode().is_some())
+/// Whether a certificate is the one that was written last, and can be read.
+fn is_good(connection: &Connection, blob: &Blob, latest: Option<Latest>) -> rusqlite::Result<bool> {
+    if latest.is_some_and(|latest| latest.is_deleted) {
+        // A rebuild completes the deletion.
+        return Ok(true);
+    }
+    Ok(blob::is_usable(connection, blob)?
+        && !is_stale(connection, blob, latest)?
+        && blob.decode().is_some())
+}
+
+/// Whether a certificate is one that was replaced later.
+fn is_stale(
+    connection: &Connection,
+    blob: &Blob,
+    latest: Option<Latest>,
+) -> rusqlite::Result<bool> {
+    let row = row::get(connection, blob.id)?;
+    let is_row_good = row.is_some_and(|row| row.is_sealed() == Some(true));
+    Ok(blob.judged(latest.map(|latest| latest.number), is_row_good) == Integrity::Stale)
+}
+
+/// The certificates without bytes that were not deleted, as the change log says.
+pub(crate) fn lost(
+    connection: &Connection,
+    changes: &HashMap<i64, Latest>,
+) -> rusqlite::Result<BTreeSet<i64>> {
+    let mut lost: BTreeSet<i64> =
+        changes.iter().filter(|(_, latest)| !latest.is_deleted).map(|(id, _)| *id).collect();
+    let mut here = connection.prepare("SELECT id FROM blob")?;
+    let mut rows = here.query([])?;
+    while let Some(row) = rows.next()? {
+        lost.remove(&row.get(0)?);
+    }
+    Ok(lost)
+}
+
+/// The rows of `cert` without a certificate.
+pub(crate) fn orphans(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
+    connection
+        .prepare(
+            "SELECT id FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+/// The numbers of certificates that are there more than once, those of each together, in ascending order.
+pub(crate) fn duplicates(connection: &Connection) -> rusqlite::Result<Vec<Vec<i64>>> {
+    let twice: Vec<Vec<u8>> = connection
+        .prepare("SELECT fingerprint FROM cert GROUP BY fingerprint HAVING count(*) > 1")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut by_fingerprint =
+        connection.prepare("SELECT id FROM cert WHERE fingerprint = ?1 ORDER BY id")?;
+    twice
+        .into_iter()
+        .map(|stored| by_fingerprint.query_map([stored], |row| row.get(0))?.collect())
+        .collect()
+}
+
+/// Joins the copies of one certificate, all of which are readable, in the first of `ids`, within a transaction. Nothing changes if one
+/// of them is damaged.
+pub(crate) fn join(connection: &Connection, ids: &[i64], now: u32) -> rusqlite::Result<()> {
+    let mut copies = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let copy = blob::intact(connection, id)?.and_then(|blob| blob.decode());
+        let Some((copy, _)) = copy else { return Ok(()) };
+        copies.push(copy);
+    }
+    let Some(joined) = copies.into_iter().reduce(|joined, copy| union(joined, &copy)) else {
+        return Ok(());
+    };
+    let mut last: i64 =
+        connection.query_row("SELECT max(number) FROM change", [], |row| row.get(0))?;
+    for &id in &ids[1..] {
+        last += 1;
+        purge(connection, id)?;
+        blob::retire(connection, id)?;
+        log::append(connection, last, now, id, ChangeKind::Deleted)?;
+    }
+    last += 1;
+    purge(connection, ids[0])?;
+    log::append(connection, last, now, ids[0], ChangeKind::Updated)?;
+    rewrite(connection, ids[0], last, joined, now)
 }
 
 /// The certificate that takes the place of a damaged one, `None` for nothing. `None` as a whole if it cannot be repaired.
 fn mended(
     connection: &Connection,
     blob: &Blob,
+    latest: Option<Latest>,
     fingerprint: Option<Fingerprint>,
     copies: &[Cert],
     salvage: Salvage,
 ) -> rusqlite::Result<Option<(Option<Cert>, Repair)>> {
-    if let Some(copy) =
-        copies.iter().find(|copy| blob.written_digest() == Some(DamagedCert::digest_of(copy)))
+    let is_stale = is_stale(connection, blob, latest)?;
+    if !is_stale
+        && let Some(copy) =
+            copies.iter().find(|copy| blob.written_digest() == Some(DamagedCert::digest_of(copy)))
     {
         return Ok(Some((Some(copy.clone()), Repair::Restored)));
     }
     if let Ok(cert) = Cert::from_canonical(blob.bytes.clone()) {
         let is_written = match blob.integrity() {
-            Integrity::Intact | Integrity::Verdicts => true,
-            Integrity::Bytes => false,
+            _ if is_stale => false,
+            Integrity::Intact | Integrity::Row | Integrity::Verdicts => true,
+            Integrity::Bytes | Integrity::Stale => false,
             Integrity::Unsealed => {
                 // An equal copy, or the digest that was stored with the certificate.
                 copies.contains(&cert)
@@ -302,10 +412,7 @@ fn union(first: Cert, second: &Cert) -> Cert {
 
 /// Removes all rows that were derived from a certificate, whatever they say.
 pub(crate) fn purge(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    let row: Option<RawRow> = connection
-        .prepare_cached("SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1")?
-        .query_row([id], RawRow::read)
-        .optional()?;
+    let row = row::get(connection, id)?;
     if let Some(summary) = row.as_ref().and_then(RawRow::summary) {
         let mut texts = Texts::default();
         texts.remove(id, talaria_cert::search_text(&summary));
@@ -317,8 +424,7 @@ pub(crate) fn purge(connection: &Connection, id: i64) -> rusqlite::Result<()> {
         }
         connection.execute(&format!("DELETE FROM {table} WHERE cert = ?1"), [id])?;
     }
-    connection.execute("DELETE FROM cert WHERE id = ?1", [id])?;
-    Ok(())
+    row::delete(connection, id)
 }
 
 /// Writes a certificate in the place of a damaged one, whose rows are gone.
@@ -332,17 +438,10 @@ fn rewrite(
     let fresh = verdicts(&[&cert], Verification::Full).into_iter().next().unwrap_or_default();
     let mut prepared = Record::new(cert, fresh, now.into(), &schema::views(connection)?);
     revoker::ask(connection, &prepared.cert, &mut prepared.summary, now, &Ledger::default())?;
-    let mut summary = Vec::new();
-    prepared.summary.write(&mut summary);
-    connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
-        id,
-        prepared.cert.fingerprint().to_stored(),
-        change,
-        VERIFIER,
-        summary,
-    ))?;
+    RawRow::new(id, prepared.cert.fingerprint(), change, &prepared.summary).write(connection)?;
     let (numbers, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
-    blob::update(connection, id, &numbers, bytes, &prepared.bytes_digest)?;
+    let version = Version { change, digest: &prepared.bytes_digest };
+    blob::replace(connection, id, &numbers, bytes, version)?;
     let mut rows = Rows::default();
     rows.add(id, &prepared);
     rows.insert(connection)?;

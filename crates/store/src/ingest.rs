@@ -3,29 +3,22 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use talaria_cert::merge::{Record, bytes_digest, digests};
 use talaria_cert::{
     Cert, Earlier, Fingerprint, Handle, Summary, Timestamp, VERIFIER, Verdict, Verification, View,
     key_handles, renewed,
 };
 
-use crate::blob;
+use crate::blob::{self, Version};
+use crate::find;
 use crate::ledger::Ledger;
 use crate::operator::redaction;
 use crate::revoker;
+use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS, lists};
 use crate::texts::Texts;
 use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
-
-/// Finds a certificate by its fingerprint.
-pub(crate) const BY_FINGERPRINT: &str = "SELECT id, change, verifier FROM cert \
-    WHERE id IN (SELECT cert FROM fingerprint WHERE handle = ?1) AND fingerprint = ?2";
-
-/// The parameters of [`BY_FINGERPRINT`].
-pub(crate) fn by_fingerprint(fingerprint: Fingerprint) -> (i64, Vec<u8>) {
-    (Handle::of_fingerprint(fingerprint).0.cast_signed(), fingerprint.to_stored())
-}
 
 /// An index row that waits to be written.
 #[derive(Default)]
@@ -234,30 +227,28 @@ impl Store {
                     found.iter().zip(checked)
                 {
                     revoker::ask(connection, &stored.cert, &mut evaluated, now, &ledger)?;
-                    let mut summary = Vec::new();
-                    evaluated.write(&mut summary);
                     // The content of a view depends on verdicts.
                     let before = digests(&stored.cert, &stored.verdicts, &views);
                     let after = digests(&stored.cert, &verdicts, &views);
                     let number = if before == after { *change } else { last + 1 };
                     // If another process has changed the certificate meanwhile, its results stay.
-                    let updated = connection
-                        .prepare_cached(
-                            "UPDATE cert SET change = ?3, verifier = ?4, summary = ?5 \
-                             WHERE id = ?1 AND change = ?2",
-                        )?
-                        .execute((id, change, number, VERIFIER, summary))?;
-                    if updated == 0 {
+                    let Some(row) = row::get(connection, *id)?.filter(|row| row.change == *change)
+                    else {
                         continue;
-                    }
+                    };
                     if number != *change {
                         last = number;
                         log::append(connection, last, now, *id, ChangeKind::Updated)?;
                     }
-                    if verdicts != stored.verdicts {
-                        let digest = bytes_digest(stored.cert.as_bytes());
-                        blob::update_verdicts(connection, *id, &numbers(&verdicts), &digest)?;
+                    let is_same = verdicts == stored.verdicts;
+                    if !is_same {
+                        let digest = &bytes_digest(stored.cert.as_bytes());
+                        let version = Version { change: number, digest };
+                        blob::update_verdicts(connection, *id, &numbers(&verdicts), version)?;
                     }
+                    let former = row.former.filter(|_| is_same);
+                    let row = RawRow::new(*id, stored.cert.fingerprint(), number, &evaluated);
+                    RawRow { former, ..row }.write(connection)?;
                     gone.add_digests(*id, &before);
                     fresh.add_digests(*id, &after);
                     gone.add_keys(*id, &stored.cert, &stored.verdicts);
@@ -290,7 +281,6 @@ pub(crate) struct BatchWriter<'a> {
     insert: Rows,
     delete: Rows,
     texts: Texts,
-    summary: Vec<u8>,
     /// Numbers of the certificates that were written.
     written: Vec<i64>,
     /// Fingerprints of the written certificates that were not in the store before.
@@ -318,17 +308,15 @@ impl<'a> BatchWriter<'a> {
             insert: Rows::default(),
             delete: Rows::default(),
             texts: Texts::default(),
-            summary: Vec::new(),
             written: Vec::new(),
             arrived: Vec::new(),
         })
     }
 
+    /// The number of a certificate, and its last change.
     pub(crate) fn current(&self, fingerprint: Fingerprint) -> rusqlite::Result<Option<(i64, i64)>> {
-        self.connection
-            .prepare_cached(BY_FINGERPRINT)?
-            .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
+        let found = find::row(self.connection, fingerprint)?;
+        Ok(found.map(|found| (found.id, found.change)))
     }
 
     /// Whether the certificate or a part of it was blocked or redacted after it was planned.
@@ -336,11 +324,7 @@ impl<'a> BatchWriter<'a> {
         if !self.guarded {
             return Ok(false);
         }
-        let stored = cert.fingerprint().to_stored();
-        let blocked = self
-            .connection
-            .prepare_cached("SELECT 1 FROM tombstone WHERE fingerprint = ?1 AND blocked = 1")?
-            .exists([&stored])?;
+        let blocked = log::is_blocked(self.connection, cert.fingerprint())?;
         Ok(blocked && !is_here || redaction(self.connection, cert)?.touches(cert))
     }
 
@@ -355,22 +339,18 @@ impl<'a> BatchWriter<'a> {
         self.written.push(id);
         self.arrived.push(prepared.cert.fingerprint());
         self.log(id, ChangeKind::New)?;
-        let fingerprint = prepared.cert.fingerprint().to_stored();
-        self.connection
-            .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
-            .execute([&fingerprint])?;
-        self.write_summary(prepared)?;
-        self.texts.note_size(self.summary.len());
-        self.connection
-            .prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute((id, fingerprint, self.last_change, VERIFIER, &self.summary))?;
+        log::forget_tombstone(self.connection, prepared.cert.fingerprint())?;
+        let row = self.row(id, self.last_change, prepared)?;
+        self.texts.note_size(row.summary.len());
+        row.write(self.connection)?;
         // Written at once, so that a second copy within this batch is found.
         let handle = Handle::of_fingerprint(prepared.cert.fingerprint()).0.cast_signed();
         self.connection
             .prepare_cached("INSERT INTO fingerprint VALUES (?1, ?2)")?
             .execute((handle, id))?;
         let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
-        blob::insert(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
+        let version = Version { change: self.last_change, digest: &prepared.bytes_digest };
+        blob::insert(self.connection, id, &verdicts, bytes, version)?;
         self.insert.add(id, prepared);
         self.texts.note_new(id);
         Ok(())
@@ -393,18 +373,16 @@ impl<'a> BatchWriter<'a> {
             self.log(id, ChangeKind::Updated)?;
             self.last_change
         };
-        self.write_summary(prepared)?;
-        self.texts.note_size(self.summary.len());
-        self.connection
-            .prepare_cached(
-                "UPDATE cert SET change = ?2, verifier = ?3, summary = ?4 WHERE id = ?1",
-            )?
-            .execute((id, change, VERIFIER, &self.summary))?;
+        let mut row = self.row(id, change, prepared)?;
+        self.texts.note_size(row.summary.len());
         if is_same {
-            return Ok(());
+            row.former = row::get(self.connection, id)?.and_then(|before| before.former);
+            return row.write(self.connection);
         }
+        row.write(self.connection)?;
         let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
-        blob::update(self.connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
+        let version = Version { change, digest: &prepared.bytes_digest };
+        blob::update(self.connection, id, &verdicts, bytes, version)?;
         let before =
             Record::new(before.cert.clone(), before.verdicts.clone(), self.now.into(), self.views);
         self.delete.add_difference(id, &before, prepared);
@@ -416,12 +394,11 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// The stored form of the summary, including revocations by designated revokers in the store.
-    fn write_summary(&mut self, prepared: &Record) -> rusqlite::Result<()> {
-        self.summary.clear();
+    /// The row of a certificate, with revocations by designated revokers in the store.
+    fn row(&self, id: i64, change: i64, prepared: &Record) -> rusqlite::Result<RawRow> {
+        let fingerprint = prepared.cert.fingerprint();
         if prepared.summary.revokers.is_empty() {
-            prepared.summary.write(&mut self.summary);
-            return Ok(());
+            return Ok(RawRow::new(id, fingerprint, change, &prepared.summary));
         }
         let mut summary = prepared.summary.clone();
         if !revoker::ask(self.connection, &prepared.cert, &mut summary, self.now, self.ledger)? {
@@ -430,8 +407,7 @@ impl<'a> BatchWriter<'a> {
                 revoker::leave_for_later(self.connection, by)?;
             }
         }
-        summary.write(&mut self.summary);
-        Ok(())
+        Ok(RawRow::new(id, fingerprint, change, &summary))
     }
 
     pub(crate) fn finish(self) -> rusqlite::Result<()> {

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::OptionalExtension as _;
 use talaria_cert::Redacted;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
 use talaria_cert::{
@@ -14,9 +13,11 @@ use talaria_cert::{
     Verdict, Verification, View,
 };
 
-use crate::ingest::{BY_FINGERPRINT, BatchWriter, by_fingerprint};
+use crate::blob::Version;
+use crate::find::{self, Found};
+use crate::ingest::BatchWriter;
 use crate::ledger::Ledger;
-use crate::operator::redaction;
+use crate::operator::{admitted, redaction};
 use crate::{
     CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
 };
@@ -303,6 +304,11 @@ impl Store {
                 Redacted::default()
             };
             let given = cert.clone();
+            let cert = if redacting && intake.joining == Joining::Union {
+                self.run(|connection| admitted(connection, cert))?
+            } else {
+                cert
+            };
             let offer = Offer::new(cert, intake.joining, redacted);
             let (seen, before) = self.before(offer.cert())?;
             if *allowed < Duration::MAX
@@ -506,7 +512,8 @@ impl Store {
                     })
                     .collect();
                 if now != blob.verdicts {
-                    blob::update_verdicts(connection, id.get(), &now, &digest)?;
+                    let version = Version { change: change.get(), digest: &digest };
+                    blob::update_verdicts(connection, id.get(), &now, version)?;
                 }
             }
             Ok(())
@@ -515,19 +522,14 @@ impl Store {
 
     /// Reads what the store has of an offered certificate, and its row.
     fn before(&self, cert: &Cert) -> Result<(Option<Seen>, Before), StoreError> {
-        let found: Option<(Seen, u8)> = self.run(|connection| {
-            connection
-                .prepare_cached(BY_FINGERPRINT)?
-                .query_row(by_fingerprint(cert.fingerprint()), |row| {
-                    Ok((Seen { id: row.get(0)?, change: row.get(1)? }, row.get(2)?))
-                })
-                .optional()
-        })?;
-        let Some((seen, verifier)) = found else {
+        let found = self.run(|connection| find::row(connection, cert.fingerprint()))?;
+        let Some(Found { id, change, verifier }) = found else {
             let blocked = self.operator().is_blocked(cert.fingerprint())?;
             return Ok((None, if blocked { Before::Blocked } else { Before::Absent }));
         };
-        let same = self.run(|connection| blob::is_same(connection, seen.id, cert.as_bytes()))?;
+        let seen = Seen { id, change };
+        let verifier = u8::try_from(verifier).unwrap_or(0);
+        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
         if same && verifier >= VERIFIER {
             return Ok((Some(seen), Before::Same));
         }

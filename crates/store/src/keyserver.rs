@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 
+use crate::meta::{self, Entry};
 use crate::{Row, Store, StoreError, schema, sums};
 
 /// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
@@ -31,26 +32,62 @@ fn end_links(
     email: &str,
     now: u32,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM meta WHERE name >= 'link:' AND name < 'link;' \
-             AND (value & 4294967295) < ?1",
-        )?
-        .execute([now.saturating_sub(LINK_SECONDS_MAX)])?;
+    meta::forget_links(connection, now.saturating_sub(LINK_SECONDS_MAX))?;
     let entry = link_entry(fingerprint, email);
-    let generation = link_generation(connection, &entry)?.wrapping_add(1) & 0x7fff_ffff;
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-        .execute((entry, i64::from(generation) << 32 | i64::from(now)))
-        .map(drop)
+    let generation = match meta::get::<i64>(connection, &entry)? {
+        Entry::Good(_) | Entry::Missing => link_generation(connection, &entry)?.wrapping_add(1),
+        // No link that was sent has the number of this second.
+        Entry::Damaged => now,
+    } & 0x7fff_ffff;
+    meta::set(connection, &entry, i64::from(generation) << 32 | i64::from(now))
 }
 
 fn link_generation(connection: &Connection, entry: &str) -> rusqlite::Result<u32> {
-    let value: Option<i64> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-        .query_row([entry], |row| row.get(0))
-        .optional()?;
-    Ok(value.map_or(0, |value| u32::try_from(value >> 32).unwrap_or(0)))
+    Ok(match meta::get::<i64>(connection, entry)? {
+        Entry::Good(value) => u32::try_from(value >> 32).unwrap_or(0),
+        Entry::Missing => 0,
+        // No link has it, so all of them have ended.
+        Entry::Damaged => u32::MAX,
+    })
+}
+
+/// The entry of `meta` with the key for tokens of the server.
+const SECRET: &str = "secret";
+
+/// The columns of a [`Confirmation`].
+pub(crate) const PUBLISHED: &str = "SELECT fingerprint, email, time, sum FROM published";
+
+/// A row of table `published`.
+#[derive(Debug)]
+pub(crate) struct Confirmation {
+    fingerprint: Vec<u8>,
+    email: String,
+    /// Whether the row is the one that was written. Otherwise the address does not count as confirmed.
+    pub(crate) is_good: bool,
+}
+
+impl Confirmation {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let (fingerprint, email): (Vec<u8>, Vec<u8>) =
+            (row.get(0)?, row.get_ref(1)?.as_bytes().unwrap_or_default().to_vec());
+        let email = String::from_utf8_lossy(&email).into_owned();
+        let time: Result<u32, _> = row.get(2);
+        let is_good = match time {
+            Ok(time) => sums::of_published(&fingerprint, &email, time) == row.get::<_, i64>(3)?,
+            Err(_) => false,
+        };
+        Ok(Self { fingerprint, email, is_good })
+    }
+
+    /// The address, if it counts.
+    fn address(&self) -> Option<Address> {
+        if self.is_good { Address::of_mailbox(self.email.as_bytes()) } else { None }
+    }
+
+    /// The name in a finding.
+    pub(crate) fn name(&self) -> String {
+        format!("the confirmed address {}", self.email)
+    }
 }
 
 /// A digest that a peer announced but did not deliver.
@@ -115,6 +152,27 @@ pub(crate) fn rename_published(connection: &Connection) -> rusqlite::Result<()> 
     Ok(())
 }
 
+/// The columns of a peer.
+pub(crate) const PEERS: &str = "SELECT host, port, http_port, view, sum FROM peer";
+
+/// Reads a row of table `peer`: its name for a finding, and the peer unless the row is damaged.
+pub(crate) fn read_peer(row: &rusqlite::Row<'_>) -> rusqlite::Result<(String, Option<Peer>)> {
+    let (host, port): (String, i64) = (row.get(0)?, row.get(1)?);
+    let name = format!("the peer {host}:{port}");
+    let number = |column| row.get::<_, u16>(column).ok();
+    let read = || {
+        let (port, http_port, view) = (number(1)?, number(2)?, row.get::<_, u8>(3).ok()?);
+        let is_good = sums::of_peer(&host, port, http_port, view) == row.get::<_, i64>(4).ok()?;
+        is_good.then(|| Peer {
+            host: host.clone(),
+            port,
+            http_port: (http_port > 0).then_some(http_port),
+            view: View::from_number(view).unwrap_or(View::Sks),
+        })
+    };
+    Ok((name, read()))
+}
+
 fn forget_unobtainable(connection: &Connection, peer: &str) -> rusqlite::Result<usize> {
     connection.execute("DELETE FROM unobtainable WHERE peer = ?1", [peer])
 }
@@ -149,18 +207,12 @@ impl<S: Borrow<Store>> Keyserver<S> {
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn peers(&self) -> Result<Vec<Peer>, StoreError> {
         self.store().run(|connection| {
-            connection
-                .prepare_cached("SELECT host, port, http_port, view FROM peer ORDER BY host, port")?
-                .query_map([], |row| {
-                    let http_port: u16 = row.get(2)?;
-                    Ok(Peer {
-                        host: row.get(0)?,
-                        port: row.get(1)?,
-                        http_port: (http_port > 0).then_some(http_port),
-                        view: View::from_number(row.get(3)?).unwrap_or(View::Sks),
-                    })
-                })?
-                .collect()
+            let peers = connection
+                .prepare_cached(&format!("{PEERS} ORDER BY host, port"))?
+                .query_map([], read_peer)?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            // Nobody gossips with a peer that the operator may not have named. A check reports it.
+            Ok(peers.into_iter().filter_map(|(_, peer)| peer).collect())
         })
     }
 
@@ -185,19 +237,13 @@ impl<S: Borrow<Store>> Keyserver<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn published(&self, fingerprint: Fingerprint) -> Result<Vec<Address>, StoreError> {
-        let texts: Vec<String> = self.store().run(|connection| {
+        let confirmations = self.store().run(|connection| {
             connection
-                .prepare_cached(
-                    "SELECT email FROM published WHERE fingerprint = ?1 ORDER BY email",
-                )?
-                .query_map([fingerprint.to_stored()], |row| row.get(0))?
-                .collect()
+                .prepare_cached(&format!("{PUBLISHED} WHERE fingerprint = ?1 ORDER BY email"))?
+                .query_map([fingerprint.to_stored()], Confirmation::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let damaged = |text| self.store().damaged(format!("a row of table published, of {text}"));
-        texts
-            .iter()
-            .map(|text| Address::of_mailbox(text.as_bytes()).ok_or_else(|| damaged(text)))
-            .collect()
+        Ok(confirmations.iter().filter_map(Confirmation::address).collect())
     }
 
     /// The certificate whose owner confirmed an e-mail address last. `None` if it is no longer in the store.
@@ -206,18 +252,16 @@ impl<S: Borrow<Store>> Keyserver<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn confirmed(&self, email: &Address) -> Result<Option<Row>, StoreError> {
-        let stored: Option<Vec<u8>> = self.store().run(|connection| {
+        let confirmations = self.store().run(|connection| {
             connection
-                .prepare_cached(
-                    "SELECT fingerprint FROM published WHERE email = ?1 ORDER BY time DESC LIMIT 1",
-                )?
-                .query_row([email.to_string()], |row| row.get(0))
-                .optional()
+                .prepare_cached(&format!("{PUBLISHED} WHERE email = ?1 ORDER BY time DESC"))?
+                .query_map([email.to_string()], Confirmation::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let Some(stored) = stored else { return Ok(None) };
-        match Fingerprint::from_stored(&stored) {
+        let last = confirmations.iter().find(|confirmation| confirmation.is_good);
+        match last.and_then(|last| Fingerprint::from_stored(&last.fingerprint)) {
             Some((fingerprint, _)) => self.store().row(fingerprint),
-            None => Err(self.store().damaged("a row of table published")),
+            None => Ok(None),
         }
     }
 
@@ -472,13 +516,13 @@ impl Keyserver<&mut Store> {
     /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn secret(&mut self) -> Result<Vec<u8>, StoreError> {
         self.0.transaction(|connection, _| {
-            connection.execute(
-                "INSERT OR IGNORE INTO meta VALUES ('secret', lower(hex(randomblob(32))))",
-                [],
-            )?;
-            connection.query_row("SELECT value FROM meta WHERE name = 'secret'", [], |row| {
-                row.get::<_, String>(0).map(String::into_bytes)
-            })
+            if let Entry::Good(secret) = meta::get::<String>(connection, SECRET)? {
+                return Ok(secret.into_bytes());
+            }
+            // Without a good one, all tokens end.
+            let secret = schema::random_digits(connection, 32)?;
+            meta::set(connection, SECRET, secret.clone())?;
+            Ok(secret.into_bytes())
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The change log, and the tombstones of deleted certificates.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Timestamp};
 
@@ -173,21 +175,20 @@ impl Log<'_> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn tombstones(self, after: ChangeNumber) -> Result<Vec<Tombstone>, StoreError> {
-        let rows: Vec<(Vec<u8>, i64, bool)> = self.0.run(|connection| {
+        let graves = self.0.run(|connection| {
             connection
-                .prepare_cached(
-                    "SELECT fingerprint, change, blocked FROM tombstone WHERE change > ?1 \
-                     ORDER BY change",
-                )?
-                .query_map([after.get()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
+                .prepare_cached(&format!("{GRAVES} WHERE change > ?1 ORDER BY change"))?
+                .query_map([after.get()], Grave::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        rows.into_iter()
-            .map(|(stored, change, blocked)| {
-                let (fingerprint, _) = Fingerprint::from_stored(&stored)
+        graves
+            .into_iter()
+            .map(|grave| {
+                let fingerprint = grave
+                    .fingerprint()
                     .ok_or_else(|| self.0.damaged("a row of table tombstone"))?;
-                let returning = if blocked { Return::Blocked } else { Return::Allowed };
-                Ok(Tombstone { fingerprint, change: ChangeNumber::new(change), returning })
+                let returning = if grave.is_blocked() { Return::Blocked } else { Return::Allowed };
+                Ok(Tombstone { fingerprint, change: ChangeNumber::new(grave.change), returning })
             })
             .collect()
     }
@@ -201,6 +202,103 @@ impl Log<'_> {
     pub fn all_tombstones(self) -> Result<Vec<Tombstone>, StoreError> {
         self.tombstones(ChangeNumber::new(-1))
     }
+}
+
+/// The columns of a [`Grave`].
+pub(crate) const GRAVES: &str = "SELECT fingerprint, change, blocked, sum FROM tombstone";
+
+/// A row of table `tombstone`, in its stored form.
+#[derive(Debug)]
+pub(crate) struct Grave {
+    stored: Vec<u8>,
+    pub(crate) change: i64,
+    blocked: bool,
+    /// Whether the row is the one that was written.
+    pub(crate) is_good: bool,
+}
+
+impl Grave {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let (stored, change, blocked): (Vec<u8>, i64, i64) =
+            (row.get(0)?, row.get(1)?, row.get(2)?);
+        let sum = sums::of_tombstone(&stored, change, blocked == 1);
+        let is_good = matches!(blocked, 0 | 1) && sum == row.get::<_, i64>(3)?;
+        Ok(Self { stored, change, blocked: blocked == 1, is_good })
+    }
+
+    /// Whether the certificate must not come back. If the row is damaged, it must not.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked || !self.is_good
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(Fingerprint::from_stored(&self.stored)?.0)
+    }
+
+    /// The name in a finding.
+    pub(crate) fn name(&self) -> String {
+        match self.fingerprint() {
+            Some(fingerprint) => format!("the tombstone of {fingerprint}"),
+            None => "a tombstone".to_owned(),
+        }
+    }
+}
+
+/// The tombstone of a certificate.
+pub(crate) fn grave(
+    connection: &Connection,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<Option<Grave>> {
+    connection
+        .prepare_cached(&format!("{GRAVES} WHERE fingerprint = ?1"))?
+        .query_row([fingerprint.to_stored()], Grave::read)
+        .optional()
+}
+
+/// Whether a certificate must not come back.
+pub(crate) fn is_blocked(
+    connection: &Connection,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<bool> {
+    Ok(grave(connection, fingerprint)?.is_some_and(|grave| grave.is_blocked()))
+}
+
+/// Removes the tombstone of a certificate that comes back. A damaged one stays for a check.
+pub(crate) fn forget_tombstone(
+    connection: &Connection,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<()> {
+    if grave(connection, fingerprint)?.is_none_or(|grave| !grave.is_good) {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
+        .execute([fingerprint.to_stored()])
+        .map(drop)
+}
+
+/// The last change of a certificate, as the log has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Latest {
+    pub(crate) number: i64,
+    pub(crate) is_deleted: bool,
+}
+
+/// The last change of each certificate. Damaged rows are left out.
+pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<HashMap<i64, Latest>> {
+    let mut latest = HashMap::new();
+    // The other columns are those of the row with the highest number.
+    let mut statement = connection
+        .prepare("SELECT cert, max(number), time, kind, sum FROM change GROUP BY cert")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, number, kind): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
+        if sums::of_change(number, row.get(2)?, id, kind) == row.get::<_, i64>(4)? {
+            let is_deleted = kind == ChangeKind::Deleted as i64;
+            latest.insert(id, Latest { number, is_deleted });
+        }
+    }
+    Ok(latest)
 }
 
 /// Appends a row.

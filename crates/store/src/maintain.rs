@@ -3,18 +3,18 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rusqlite::OptionalExtension as _;
 use talaria_cert::merge::Record;
 use talaria_cert::{Fingerprint, Timestamp};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, Rows, by_fingerprint};
+use crate::find::{self, Found};
+use crate::ingest::Rows;
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::texts::Texts;
-use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, row, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -92,11 +92,11 @@ impl Store {
             }
             for (fingerprint, change, stored) in found {
                 let stored_fingerprint = fingerprint.to_stored();
-                let current: Option<(i64, i64)> = connection
-                    .prepare_cached(BY_FINGERPRINT)?
-                    .query_row(by_fingerprint(fingerprint), |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()?;
-                let Some((id, now_change)) = current else { continue };
+                let Some(Found { id, change: now_change, .. }) =
+                    find::row(connection, fingerprint)?
+                else {
+                    continue;
+                };
                 if now_change != change {
                     overtaken.push(fingerprint);
                     continue;
@@ -106,7 +106,7 @@ impl Store {
                     rows.add(id, &prepared);
                     texts.remove(id, prepared.terms.text);
                     gone.push((id, prepared.cert));
-                    connection.prepare_cached("DELETE FROM cert WHERE id = ?1")?.execute([id])?;
+                    row::delete(connection, id)?;
                 } else {
                     damage::purge(connection, id)?;
                     purged.push(fingerprint);
@@ -130,16 +130,11 @@ impl Store {
             if blocked {
                 for &fingerprint in fingerprints {
                     let stored = fingerprint.to_stored();
-                    let here: Option<i64> = connection
-                        .prepare_cached(BY_FINGERPRINT)?
-                        .query_row(by_fingerprint(fingerprint), |row| row.get(0))
-                        .optional()?;
-                    let buried: Option<i64> = connection
-                        .prepare_cached("SELECT change FROM tombstone WHERE fingerprint = ?1")?
-                        .query_row([&stored], |row| row.get(0))
-                        .optional()?;
+                    let here = find::row(connection, fingerprint)?;
                     if here.is_none() {
-                        log::bury(connection, &stored, buried.unwrap_or(last), true)?;
+                        let buried = log::grave(connection, fingerprint)?;
+                        let change = buried.map_or(last, |grave| grave.change);
+                        log::bury(connection, &stored, change, true)?;
                     } else if !overtaken.contains(&fingerprint) {
                         // The certificate was added after the lookup.
                         overtaken.push(fingerprint);
@@ -169,9 +164,11 @@ impl Store {
     ) -> Result<Compacted, StoreError> {
         self.transaction(|connection, last| {
             connection.execute(
+                // The last change of a certificate stays even if its row does not name it: then the disk has lost a write.
                 "DELETE FROM change WHERE number < ?1 AND NOT EXISTS \
                  (SELECT 1 FROM cert WHERE cert.id = change.cert AND cert.change = change.number) \
-                 AND number NOT IN (SELECT change FROM tombstone)",
+                 AND number NOT IN (SELECT change FROM tombstone) \
+                 AND (kind = 3 OR number NOT IN (SELECT max(number) FROM change GROUP BY cert))",
                 [last],
             )?;
             for index in TextIndex::ALL {

@@ -10,7 +10,7 @@ use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake, remake_keys};
 use crate::schema::{self, TextIndex};
-use crate::{blob, keyserver, texts, tofu, trust};
+use crate::{blob, keyserver, meta, texts, tofu, trust};
 
 /// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
@@ -20,9 +20,9 @@ const FORMAT_3_VERIFIER: u8 = 1;
 /// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
 /// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
 /// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
-/// indexes are rebuilt, and the certificates get their checksums afterwards, in pieces ([`blob::seal_next`]). From format
-/// 5, only the index of key IDs and that of words are rebuilt, and from format 8 only that of key IDs. Checksums stay in their
-/// own table until their certificates are written again.
+/// indexes are rebuilt, from format 5 only the index of key IDs and that of words, from format 8 only that of key IDs, and from format
+/// 9 nothing. The certificates get their checksums afterwards, in pieces ([`crate::seal::next`]). Checksums of certificates from before
+/// format 8 stay in their own table until these are written again.
 ///
 /// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
 /// `folder`.
@@ -38,9 +38,7 @@ pub(crate) fn migrate(
     if from < 3 {
         connection.execute_batch(schema::TOFU)?;
     }
-    if from < schema::ONE_ROW_FORMAT {
-        schema::widen(connection)?;
-    }
+    schema::widen(connection, from)?;
     if from < 5 {
         connection.execute_batch(schema::CHECKSUM)?;
     }
@@ -65,7 +63,8 @@ pub(crate) fn migrate(
     } else if from < schema::HOLDINGS_FORMAT {
         remake_keys(connection, folder)?;
     }
-    if from == 4 {
+    meta::seal(connection)?;
+    if from >= 4 {
         blob::set_sealed_until(connection, Some(0))?;
     }
     if from >= 4 {

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 
 use crate::build::{failed, fill_text};
@@ -55,13 +55,7 @@ impl<S: Borrow<Store>> Operator<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.store().run(|connection| {
-            connection
-                .prepare_cached(
-                    "SELECT count(*) FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                )?
-                .query_row([fingerprint.to_stored()], |row| row.get::<_, i64>(0).map(|n| n > 0))
-        })
+        self.store().run(|connection| log::is_blocked(connection, fingerprint))
     }
 
     /// Whether user IDs of a certificate are redacted.
@@ -83,21 +77,15 @@ impl<S: Borrow<Store>> Operator<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn redactions(&self) -> Result<Vec<(Fingerprint, Redaction)>, StoreError> {
-        let rows: Vec<(Vec<u8>, Vec<u8>)> = self.store().run(|connection| {
+        let rows = self.store().run(|connection| {
             connection
-                .prepare_cached(
-                    "SELECT fingerprint, user_id FROM redaction ORDER BY fingerprint, user_id",
-                )?
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
+                .prepare_cached(&format!("{REDACTIONS} ORDER BY fingerprint, user_id"))?
+                .query_map([], RedactionRow::read)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
         let damaged = || self.store().damaged("a row of table redaction");
         rows.into_iter()
-            .map(|(stored, user_id)| {
-                let (fingerprint, _) = Fingerprint::from_stored(&stored).ok_or_else(damaged)?;
-                let redaction = Redaction::from_stored(&user_id).ok_or_else(damaged)?;
-                Ok((fingerprint, redaction))
-            })
+            .map(|row| Ok((row.fingerprint().ok_or_else(damaged)?, row.redaction)))
             .collect()
     }
 }
@@ -118,16 +106,9 @@ impl Operator<&mut Store> {
         self.0.transaction(|connection, _| {
             let mut count = 0;
             for fingerprint in fingerprints {
-                let stored = fingerprint.to_stored();
-                let change: Option<i64> = connection
-                    .query_row(
-                        "SELECT change FROM tombstone WHERE fingerprint = ?1 AND blocked = 1",
-                        [&stored],
-                        |row| row.get(0),
-                    )
-                    .optional()?;
-                if let Some(change) = change {
-                    log::bury(connection, &stored, change, false)?;
+                let grave = log::grave(connection, *fingerprint)?;
+                if let Some(grave) = grave.filter(log::Grave::is_blocked) {
+                    log::bury(connection, &fingerprint.to_stored(), grave.change, false)?;
                     count += 1;
                 }
             }
@@ -154,7 +135,7 @@ impl Operator<&mut Store> {
             store.transaction(|connection, _| {
                 for redaction in redactions {
                     let user_id = redaction.stored();
-                    let sum = sums::of(&[&stored, user_id]);
+                    let sum = sums::of_redaction(&stored, user_id);
                     connection
                         .prepare_cached("INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)")?
                         .execute((&stored, user_id, sum))?;
@@ -292,10 +273,59 @@ impl Operator<&mut Store> {
 
 /// Reads the redactions of `cert`.
 pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
-    let mut select =
-        connection.prepare_cached("SELECT user_id FROM redaction WHERE fingerprint = ?1")?;
-    let stored = select.query_map([cert.fingerprint().to_stored()], |row| row.get(0))?;
-    let stored = stored.collect::<rusqlite::Result<Vec<Vec<u8>>>>()?;
-    // A check reports what cannot be read.
-    Ok(Redacted::new(stored.iter().filter_map(|stored| Redaction::from_stored(stored)).collect()))
+    let rows = redaction_rows(connection, cert)?.into_iter();
+    Ok(Redacted::new(rows.filter(|row| row.is_good).map(|row| row.redaction).collect()))
+}
+
+/// What may be joined of an offered copy: no user ID, if one of the redactions of the certificate is damaged. What is stored stays.
+pub(crate) fn admitted(connection: &Connection, cert: Cert) -> rusqlite::Result<Cert> {
+    if redaction_rows(connection, &cert)?.iter().all(|row| row.is_good) {
+        return Ok(cert);
+    }
+    Ok(Redacted::new(vec![Redaction::All]).apply(&cert))
+}
+
+fn redaction_rows(connection: &Connection, cert: &Cert) -> rusqlite::Result<Vec<RedactionRow>> {
+    connection
+        .prepare_cached(&format!("{REDACTIONS} WHERE fingerprint = ?1"))?
+        .query_map([cert.fingerprint().to_stored()], RedactionRow::read)?
+        .collect()
+}
+
+/// The columns of a [`RedactionRow`].
+pub(crate) const REDACTIONS: &str = "SELECT fingerprint, user_id, sum FROM redaction";
+
+/// A row of table `redaction`.
+#[derive(Debug)]
+pub(crate) struct RedactionRow {
+    stored: Vec<u8>,
+    /// All user IDs, if the row is damaged: nobody knows which one must not come back.
+    redaction: Redaction,
+    /// Whether the row is the one that was written.
+    pub(crate) is_good: bool,
+}
+
+impl RedactionRow {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let (stored, user_id): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        let is_good = sums::of_redaction(&stored, &user_id) == row.get::<_, i64>(2)?;
+        let redaction = Redaction::from_stored(&user_id).filter(|_| is_good);
+        Ok(Self {
+            is_good: redaction.is_some(),
+            redaction: redaction.unwrap_or(Redaction::All),
+            stored,
+        })
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(Fingerprint::from_stored(&self.stored)?.0)
+    }
+
+    /// The name in a finding.
+    pub(crate) fn name(&self) -> String {
+        match self.fingerprint() {
+            Some(fingerprint) => format!("a redaction of {fingerprint}"),
+            None => "a redaction".to_owned(),
+        }
+    }
 }

@@ -16,23 +16,25 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Reason, Summary, Timestamp, VERIFIER, Verdict, Verification, View, search_text, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part};
+use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::failed;
-use crate::check::{BYTES_DAMAGED, certificate_name};
+use crate::check::{LOST, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
+use crate::log::Latest;
+use crate::meta;
 use crate::revoker;
+use crate::row::{self, ROWS_AFTER, RawRow, columns};
 use crate::schema::{self, TextIndex};
-use crate::store::{self, ROWS_AFTER, RawRow};
 use crate::texts::{self, Texts};
-use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, log, trust};
+use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, damage, log, trust};
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;
@@ -65,6 +67,9 @@ const PLACE_SECONDS_MAX: u32 = 86_400;
 
 /// Memory for sorting index rows before they go to disk: 64 MiB.
 const MEMORY_BYTES: usize = 64 << 20;
+
+/// The entry of `meta` with the place that a reindex has reached.
+const REINDEXED: &str = "reindexed";
 
 /// The steps of [`Store::reindex`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -109,6 +114,7 @@ impl Store {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut reindex = Reindex {
             folder: folder.map_or_else(|| ".".into(), Into::into),
+            changes: self.run(log::latest)?,
             store: self,
             now: now.seconds(),
             report: CheckReport::default(),
@@ -149,11 +155,8 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// The row of a certificate, and the version of the verifier that made its verdicts.
-type SeenRow = (RawRow, u8);
-
-/// Such rows by the number of their certificate.
-type SeenRows = HashMap<i64, SeenRow>;
+/// Rows by the number of their certificate.
+type SeenRows = HashMap<i64, RawRow>;
 
 /// A certificate that was read, with the verdicts that are stored if they can be used.
 struct Parsed {
@@ -174,11 +177,13 @@ struct Computed {
 struct Wrong {
     id: i64,
     /// The row when the certificate was read.
-    seen: Option<SeenRow>,
+    seen: Option<RawRow>,
     prepared: Record,
     action: Action,
     /// The change to record in its row, if it gets no new one.
     change: i64,
+    /// The checksum of the row in `blob`, if that names no change.
+    former: Option<i64>,
 }
 
 /// What is written beside the row of a certificate.
@@ -200,6 +205,8 @@ struct Reindex<'s> {
     folder: PathBuf,
     now: u32,
     report: CheckReport,
+    /// The last change of each certificate, before the reindex began.
+    changes: HashMap<i64, Latest>,
     /// The end of the last transaction.
     wrote: Option<Instant>,
     progress: &'s mut dyn FnMut(ReindexProgress) -> ControlFlow<()>,
@@ -225,7 +232,7 @@ impl Reindex<'_> {
         }
         // Callers that keep digests in memory read them again after the schema changed.
         self.write(|connection, _| {
-            connection.execute("DELETE FROM meta WHERE name = 'reindexed'", [])?;
+            meta::remove(connection, REINDEXED)?;
             connection.execute_batch("CREATE TABLE reindexed (x); DROP TABLE reindexed;")
         })?;
         Ok(())
@@ -254,13 +261,8 @@ impl Reindex<'_> {
 
     /// The number of the last certificate that an earlier call verified; 0 if it was long ago or by another verifier.
     fn place(&self) -> Result<i64, StoreError> {
-        let place: Option<String> = self.store.run(|connection| {
-            connection
-                .prepare_cached("SELECT value FROM meta WHERE name = 'reindexed'")?
-                .query_row([], |row| row.get(0))
-                .optional()
-        })?;
-        let place = place.unwrap_or_default();
+        let place = self.store.run(|connection| meta::get::<String>(connection, REINDEXED))?;
+        let place = place.good().unwrap_or_default();
         let mut parts = place.split(' ').map(|part| part.parse::<i64>().unwrap_or(0));
         let mut part = || parts.next().unwrap_or(0);
         let (verifier, id, time) = (part(), part(), part());
@@ -282,8 +284,9 @@ impl Reindex<'_> {
             let last = blobs.last().map_or(after, |blob| blob.id);
             let is_verified = last <= verified;
             let mut wrong = Vec::new();
-            for computed in compute(blobs, is_verified, self.now, &views) {
+            for mut computed in compute(blobs, is_verified, self.now, &views) {
                 let seen = rows.remove(&computed.blob.id);
+                computed.integrity = self.judged(&computed.blob, seen.as_ref());
                 let is_good = self.is_good(&computed)?;
                 self.note(&computed, is_good)?;
                 if let (true, Ok(prepared)) = (is_good, &computed.prepared) {
@@ -314,24 +317,33 @@ impl Reindex<'_> {
             let blobs = blob::batch(connection, after, size, Part::ALL)?;
             let Some(last) = blobs.last() else { return Ok(None) };
             let rows = connection
-                .prepare_cached(
-                    "SELECT id, fingerprint, change, summary, verifier FROM cert \
-                     WHERE id > ?1 AND id <= ?2",
-                )?
-                .query_map((after, last.id), |row| {
-                    Ok((row.get(0)?, (RawRow::read(row)?, row.get(4)?)))
-                })?
+                .prepare_cached(concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM cert WHERE id > ?1 AND id <= ?2"
+                ))?
+                .query_map((after, last.id), |row| Ok((row.get(0)?, RawRow::read(row)?)))?
                 .collect::<rusqlite::Result<_>>()?;
             Ok(Some((blobs, rows)))
         })
     }
 
-    /// Whether the bytes of a certificate are those that were written, as far as its checksum or its stored digest can tell.
+    /// Compares a certificate with all that says which one was written last.
+    fn judged(&self, blob: &Blob, row: Option<&RawRow>) -> Integrity {
+        let latest = self.changes.get(&blob.id).map(|latest| latest.number);
+        blob.judged(latest, row.is_some_and(|row| row.is_sealed() == Some(true)))
+    }
+
+    /// Whether the bytes of a certificate are those that were written last, as far as its checksum or its stored digest can tell.
     fn is_good(&self, computed: &Computed) -> Result<bool, StoreError> {
         match (computed.integrity, &computed.prepared) {
-            (_, Err(_)) | (Integrity::Bytes, _) => Ok(false),
-            (Integrity::Intact | Integrity::Verdicts, Ok(_)) => Ok(true),
-            (Integrity::Unsealed, Ok(prepared)) => {
+            (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => Ok(false),
+            (Integrity::Intact | Integrity::Row, Ok(_)) => Ok(true),
+            (Integrity::Unsealed | Integrity::Verdicts, Ok(prepared)) => {
+                let latest = self.changes.get(&computed.blob.id).map(|latest| latest.number);
+                if computed.integrity == Integrity::Verdicts && computed.blob.is_of(latest) {
+                    return Ok(true);
+                }
                 let digest = prepared.cert.sks_digest();
                 self.store.run(|c| blob::is_confirmed(c, "digest", computed.blob.id, &digest))
             }
@@ -346,9 +358,9 @@ impl Reindex<'_> {
         }
         if !is_good {
             let id = computed.blob.id;
-            let fingerprint = self.store.run(|c| store::fingerprint(c, id))?;
+            let fingerprint = self.store.run(|c| row::fingerprint(c, id))?;
             let reason = computed.prepared.as_ref().err().map(ToString::to_string);
-            let what = reason.unwrap_or_else(|| BYTES_DAMAGED.to_owned());
+            let what = reason.unwrap_or_else(|| computed.integrity.finding().to_owned());
             self.report.add(certificate_name(id, fingerprint), what, Remedy::Copy);
         }
         Ok(())
@@ -358,12 +370,12 @@ impl Reindex<'_> {
     fn wrong(
         &self,
         computed: Computed,
-        seen: Option<SeenRow>,
+        seen: Option<RawRow>,
         is_good: bool,
     ) -> Result<Option<Wrong>, StoreError> {
         let Computed { blob, integrity, prepared } = computed;
         let Ok(prepared) = prepared else { return Ok(None) };
-        let summary = seen.as_ref().and_then(|(row, _)| row.summary());
+        let summary = seen.as_ref().and_then(RawRow::summary);
         let summary = summary.filter(|s| s.fingerprint() == prepared.cert.fingerprint());
         if !is_good && summary.is_some() {
             return Ok(None);
@@ -374,20 +386,21 @@ impl Reindex<'_> {
             Action::Bytes
         } else if numbers(&prepared.verdicts) != blob.verdicts {
             Action::Verdicts
-        } else if integrity == Integrity::Intact {
+        } else if matches!(integrity, Integrity::Intact | Integrity::Row) {
             Action::Row
         } else {
             Action::Seal
         };
         let is_row_right = match (&seen, summary) {
-            (Some((row, VERIFIER)), Some(summary)) => {
+            (Some(row), Some(summary)) if row.verifier == i64::from(VERIFIER) => {
                 // A summary is the same at any time within its span.
                 let then = summary.holds.from;
                 let mut again = Summary::evaluate(&prepared.cert, &prepared.verdicts, then);
                 self.store.run(|connection| {
                     let ledger = Ledger::default();
                     revoker::ask(connection, &prepared.cert, &mut again, then, &ledger)?;
-                    Ok(again == summary && is_change_of(connection, row.change, blob.id)?)
+                    let is_logged = is_change_of(connection, row.change, blob.id)?;
+                    Ok(again == summary && is_logged && integrity == Integrity::Intact)
                 })?
             }
             _ => false,
@@ -395,13 +408,11 @@ impl Reindex<'_> {
         if is_row_right && action == Action::Row {
             return Ok(None);
         }
-        let change = match &seen {
-            Some((row, _)) if self.store.run(|c| is_change_of(c, row.change, blob.id))? => {
-                row.change
-            }
+        let change = match blob.change.or_else(|| seen.as_ref().map(|row| row.change)) {
+            Some(change) if self.store.run(|c| is_change_of(c, change, blob.id))? => change,
             _ => self.store.run(|c| last_change_of(c, blob.id))?,
         };
-        Ok(Some(Wrong { id: blob.id, seen, prepared, action, change }))
+        Ok(Some(Wrong { id: blob.id, seen, prepared, action, change, former: blob.former() }))
     }
 
     /// Writes what is wrong, in one or more transactions, and then the place.
@@ -414,9 +425,7 @@ impl Reindex<'_> {
             let written = self.write(|connection, last| {
                 let written = write_wrong(connection, rest, last, now, &ledger, &mut overtaken)?;
                 if written == rest.len() {
-                    connection
-                        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('reindexed', ?1)")?
-                        .execute([format!("{VERIFIER} {place} {now}")])?;
+                    meta::set(connection, REINDEXED, format!("{VERIFIER} {place} {now}"))?;
                 }
                 Ok(written)
             })?;
@@ -429,10 +438,12 @@ impl Reindex<'_> {
         for id in overtaken {
             let (blob, row) = {
                 let store = self.store.snapshot()?;
-                store.run(|connection| Ok((blob::get(connection, id)?, seen(connection, id)?)))?
+                store
+                    .run(|connection| Ok((blob::get(connection, id)?, row::get(connection, id)?)))?
             };
             let Some(blob) = blob else { continue };
-            for computed in compute(vec![blob], false, now, views) {
+            for mut computed in compute(vec![blob], false, now, views) {
+                computed.integrity = self.judged(&computed.blob, row.as_ref());
                 let is_good = self.is_good(&computed)?;
                 if let Some(wrong) = self.wrong(computed, row.clone(), is_good)? {
                     self.correct(&[wrong], place, views)?;
@@ -444,15 +455,15 @@ impl Reindex<'_> {
 
     /// Removes rows without a certificate. Their index rows differ, and go as such.
     fn drop_orphans(&mut self) -> Result<(), StoreError> {
-        let orphans: Vec<i64> = self.store.run(|connection| {
-            connection
-                .prepare(
-                    "SELECT id FROM cert \
-                     WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
-                )?
-                .query_map([], |row| row.get(0))?
-                .collect()
+        let (mut orphans, lost) = self.store.run(|connection| {
+            let lost = damage::lost(connection, &log::latest(connection)?)?;
+            Ok((damage::orphans(connection)?, lost))
         })?;
+        for &id in &lost {
+            let name = certificate_name(id, self.store.run(|c| row::fingerprint(c, id))?);
+            self.report.add(name, LOST, Remedy::Copy);
+        }
+        orphans.retain(|id| !lost.contains(id));
         for ids in orphans.chunks(PIECE_ROWS) {
             self.write(|connection, _| {
                 let mut delete = connection.prepare_cached(
@@ -541,7 +552,7 @@ fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec
             let (integrity, cert) = (blob.integrity(), Cert::parse(&blob.bytes));
             let stored = match (integrity, &cert) {
                 // In another form, the signatures have another order.
-                (Integrity::Intact | Integrity::Unsealed, Ok(cert))
+                (Integrity::Intact | Integrity::Row | Integrity::Unsealed, Ok(cert))
                     if cert.as_bytes() == blob.bytes =>
                 {
                     blob.verdicts_on(cert)
@@ -598,15 +609,6 @@ fn last_change_of(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
         .query_row([id], |row| row.get(0))
 }
 
-fn seen(connection: &Connection, id: i64) -> rusqlite::Result<Option<SeenRow>> {
-    connection
-        .prepare_cached(
-            "SELECT id, fingerprint, change, summary, verifier FROM cert WHERE id = ?1",
-        )?
-        .query_row([id], |row| Ok((RawRow::read(row)?, row.get(4)?)))
-        .optional()
-}
-
 /// Writes certificates for as long as a transaction may take. Returns how many, with those that were `overtaken`.
 fn write_wrong(
     connection: &Connection,
@@ -619,43 +621,46 @@ fn write_wrong(
     let started = Instant::now();
     let (mut written, mut texts, mut rows) = (Vec::new(), Texts::default(), Rows::default());
     let mut count = 0;
-    for Wrong { id, seen: before, prepared, action, change } in wrong {
+    for Wrong { id, seen: before, prepared, action, change, former } in wrong {
         if count > 0 && started.elapsed() > HOLD {
             break;
         }
         count += 1;
-        if seen(connection, *id)? != *before {
+        if row::get(connection, *id)? != *before {
             overtaken.push(*id);
             continue;
         }
         let (verdicts, bytes) = (numbers(&prepared.verdicts), prepared.cert.as_bytes());
-        let digest = &prepared.bytes_digest;
-        match action {
-            Action::Row => {}
-            Action::Unproven => rows.add(*id, prepared),
-            Action::Seal | Action::Verdicts => {
-                blob::update_verdicts(connection, *id, &verdicts, digest)?;
-            }
-            Action::Bytes => blob::update(connection, *id, &verdicts, bytes, digest)?,
-        }
-        let mut change = *change;
-        if matches!(action, Action::Verdicts | Action::Bytes) {
+        let (mut change, mut former) = (*change, *former);
+        // Of a certificate that the log does not have, the disk has lost that change.
+        let is_logged = is_change_of(connection, change, *id)?;
+        if matches!(action, Action::Verdicts | Action::Bytes) || !is_logged {
             last += 1;
             change = last;
             log::append(connection, change, now, *id, ChangeKind::Updated)?;
         }
+        let version = Version { change, digest: &prepared.bytes_digest };
+        match action {
+            Action::Row if is_logged => {}
+            Action::Unproven => rows.add(*id, prepared),
+            Action::Row | Action::Seal | Action::Verdicts => {
+                blob::update_verdicts(connection, *id, &verdicts, version)?;
+                former = None;
+            }
+            Action::Bytes => {
+                blob::update(connection, *id, &verdicts, bytes, version)?;
+                former = None;
+            }
+        }
         let mut summary = prepared.summary.clone();
         revoker::ask(connection, &prepared.cert, &mut summary, now, ledger)?;
-        let text = before.as_ref().and_then(|(row, _)| row.summary()).map(|s| search_text(&s));
+        let text = before.as_ref().and_then(RawRow::summary).map(|s| search_text(&s));
         if text.as_ref() != Some(&prepared.terms.text) {
             texts.remove(*id, text.unwrap_or_default());
             texts.add(*id, prepared.terms.text.clone());
         }
-        let mut stored = Vec::new();
-        summary.write(&mut stored);
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute((id, prepared.cert.fingerprint().to_stored(), change, VERIFIER, stored))?;
+        let fresh = RawRow::new(*id, prepared.cert.fingerprint(), change, &summary);
+        RawRow { former, ..fresh }.write(connection)?;
         written.push(*id);
     }
     rows.insert(connection)?;
@@ -677,6 +682,8 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
         let id = of_cert[0].cert;
         let blob = blob::get(connection, id)?;
         let expected: HashSet<Difference> = match &blob {
+            // Those of a lost certificate stay, so that a copy finds its place.
+            None if row::exists(connection, id)? => continue,
             None => HashSet::new(),
             // Nothing is known about the rows of a damaged certificate.
             Some(blob) if !blob::is_usable(connection, blob)? => continue,

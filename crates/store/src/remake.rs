@@ -6,18 +6,21 @@ use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Record;
 use talaria_cert::{
-    Cert, Earlier, Handle, Reason, Terms, VERIFIER, Verdict, Verification, View, key_handles,
+    Cert, Earlier, Handle, Reason, Terms, Verdict, Verification, View, key_handles,
     key_handles_of_damaged, keygrip_handles, renewed, verdicts,
 };
 
-use crate::blob::{self, Blob, Integrity, Part};
+use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::fill_text;
+use crate::check::LOST;
 use crate::derive::{Derived, Failure};
 use crate::ingest::numbers;
+use crate::log::Latest;
+use crate::meta;
 use crate::revoker;
+use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes};
-use crate::store::RawRow;
-use crate::{ChangeKind, log, texts};
+use crate::{ChangeKind, damage, log};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -50,87 +53,106 @@ pub(crate) struct Remade {
 /// Rebuilds all derived tables within a transaction of the caller. The tables of the web of trust are left
 /// empty. Temporary files go to `folder`.
 ///
-/// Calls `damaged` for each certificate whose bytes are not those that were written, as far as its checksum or its
-/// stored digest can tell, or that cannot be read. Its bytes stay as they are, without a new checksum. It keeps its
+/// Calls `damaged` for each certificate whose bytes are not those that were written last, as far as its checksum, its row, the
+/// change log or its stored digest can tell, or that cannot be read. Its bytes stay as they are, without a new checksum. It keeps its
 /// old row, so that it can be found and repaired.
 ///
-/// A certificate whose verdicts changed gets a row in the change log.
+/// A certificate whose verdicts changed gets a row in the change log. One that was deleted, as the change log says, and of which the
+/// disk has kept a part is deleted.
 pub(crate) fn remake(
     connection: &Connection,
     now: u32,
     folder: &Path,
     source: Verdicts,
-    mut damaged: impl FnMut(i64, Option<&Reason>),
+    mut damaged: impl FnMut(i64, String),
 ) -> Result<Remade, Failure> {
+    let changes = log::latest(connection)?;
     let indexes = Indexes::found(connection)?;
     let views = schema::views(connection)?;
     let before = schema::set_derived_aside(connection)?;
     schema::drop_derived(connection)?;
     schema::create_derived(connection, &indexes)?;
     connection.execute_batch(
-        "DROP TABLE IF EXISTS temp.latest;
-         CREATE TEMP TABLE latest (cert INTEGER PRIMARY KEY, number INTEGER);
-         INSERT INTO temp.latest SELECT cert, max(number) FROM change GROUP BY cert;
-         DROP TABLE IF EXISTS temp.kept;
+        "DROP TABLE IF EXISTS temp.kept;
          CREATE TEMP TABLE kept (cert INTEGER PRIMARY KEY);",
     )?;
-    let mut last_change: i64 =
-        connection
-            .query_row("SELECT coalesce(max(number), 0) FROM change", [], |row| row.get(0))?;
+    // The disk may have lost rows of the log. Their numbers are not given again.
+    let mut last_change: i64 = connection.query_row(
+        "SELECT max((SELECT coalesce(max(number), 0) FROM change), \
+         (SELECT coalesce(max(change), 0) FROM blob))",
+        [],
+        |row| row.get(0),
+    )?;
     let mut derived = Derived::new(folder, MEMORY_BYTES);
     let mut remade = Remade::default();
     let mut after = 0;
     loop {
-        let blobs = blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)?;
+        let size = (BATCH, BATCH_BYTES);
+        let blobs = blob::batch_beside(connection, "cert_before", after, size, Part::ALL)?;
         let Some(last) = blobs.last() else { break };
         after = last.id;
-        for (before, integrity, prepared) in prepare(blobs, source, now, &views) {
+        for (before, prepared) in prepare(blobs, source, now, &views) {
             let id = before.id;
+            let latest = changes.get(&id).copied();
+            if latest.is_some_and(|latest| latest.is_deleted) {
+                blob::retire(connection, id)?;
+                continue;
+            }
+            let former_row = row(connection, "cert_before", id)?;
+            let is_row_good = former_row.is_some_and(|row| row.is_sealed() == Some(true));
+            let integrity = before.judged(latest.map(|latest| latest.number), is_row_good);
             let is_good = match (integrity, &prepared) {
-                (_, Err(_)) | (Integrity::Bytes, _) => false,
-                (Integrity::Intact | Integrity::Verdicts, Ok(_)) => true,
-                (Integrity::Unsealed, Ok(prepared)) => {
+                (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => false,
+                (Integrity::Intact | Integrity::Row, Ok(_)) => true,
+                (Integrity::Unsealed | Integrity::Verdicts, Ok(prepared)) => {
                     let digest = prepared.cert.sks_digest();
-                    blob::is_confirmed(connection, "digest_before", id, &digest)?
+                    integrity == Integrity::Verdicts
+                        && before.is_of(latest.map(|latest| latest.number))
+                        || blob::is_confirmed(connection, "digest_before", id, &digest)?
                 }
             };
             if !is_good {
-                damaged(id, prepared.as_ref().err());
-                if keep_row(connection, id, &mut derived)? {
+                let reason = prepared.as_ref().err().map(ToString::to_string);
+                damaged(id, reason.unwrap_or_else(|| integrity.finding().to_owned()));
+                if keep_row(connection, id, latest, &mut derived)? {
                     continue;
                 }
             }
             let Ok(prepared) = prepared else { continue };
             derived.add(id, &prepared.terms, &prepared.digests)?;
             let verdicts = numbers(&prepared.verdicts);
-            let mut change: i64 = connection
-                .prepare_cached("SELECT number FROM temp.latest WHERE cert = ?1")?
-                .query_row([id], |row| row.get(0))
-                .optional()?
-                .unwrap_or(0);
+            let mut change = latest.map_or(0, |latest| latest.number);
+            let mut former = None;
             if is_good {
                 let is_same_form = prepared.cert.as_bytes() == before.bytes;
-                if verdicts != before.verdicts || !is_same_form {
+                let is_same = is_same_form && verdicts == before.verdicts;
+                let is_logged = latest.is_some() && before.change.is_none_or(|own| own == change);
+                if !is_same || !is_logged {
                     last_change += 1;
                     change = last_change;
                     log::append(connection, change, now, id, ChangeKind::Updated)?;
                 }
+                let version = Version { change, digest: &prepared.bytes_digest };
+                let is_sealed = matches!(integrity, Integrity::Intact | Integrity::Row);
                 if !is_same_form {
                     let bytes = prepared.cert.as_bytes();
-                    blob::update(connection, id, &verdicts, bytes, &prepared.bytes_digest)?;
-                } else if verdicts != before.verdicts || integrity != Integrity::Intact {
-                    blob::update_verdicts(connection, id, &verdicts, &prepared.bytes_digest)?;
+                    blob::update(connection, id, &verdicts, bytes, version)?;
+                } else if is_same && is_logged && is_sealed {
+                    former = before.former();
+                } else {
+                    blob::update_verdicts(connection, id, &verdicts, version)?;
                 }
             }
-            let mut summary = Vec::new();
-            prepared.summary.write(&mut summary);
-            connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(
-                (id, prepared.cert.fingerprint().to_stored(), change, VERIFIER, summary),
-            )?;
+            let fresh = RawRow::new(id, prepared.cert.fingerprint(), change, &prepared.summary);
+            RawRow { former, ..fresh }.write(connection)?;
             remade.certs += 1;
             remade.good_signatures +=
                 prepared.verdicts.iter().filter(|&&v| v == Verdict::Good).count() as u64;
         }
+    }
+    for id in damage::lost(connection, &changes)? {
+        damaged(id, LOST.to_owned());
+        keep_row(connection, id, None, &mut derived)?;
     }
     derived.fill(connection)?;
     let has_kept = connection.prepare("SELECT 1 FROM temp.kept")?.exists([])?;
@@ -144,11 +166,11 @@ pub(crate) fn remake(
         }
         connection.execute_batch(&format!("DROP TABLE {table}_before"))?;
     }
-    connection.execute_batch("DROP TABLE temp.latest; DROP TABLE temp.kept;")?;
+    connection.execute_batch("DROP TABLE temp.kept;")?;
     blob::set_sealed_until(connection, None)?;
     revoker::renew_all(connection, now)?;
     indexes.text.into_iter().try_for_each(|index| fill_text(connection, index))?;
-    texts::forget_late(connection)?;
+    meta::forget_derived(connection)?;
     Ok(remade)
 }
 
@@ -159,7 +181,7 @@ pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), 
     for_each_batch(connection, keys, |id, keys| {
         let keys = match keys {
             Some(keys) => keys,
-            None => row(connection, "cert", id)?
+            None => row::get(connection, id)?
                 .and_then(|row| row.summary())
                 .map(|summary| key_handles_of_damaged(&summary))
                 .unwrap_or_default(),
@@ -201,25 +223,27 @@ fn for_each_batch(
 /// The row of a certificate in a table like `cert`.
 fn row(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Option<RawRow>> {
     connection
-        .prepare_cached(&format!(
-            "SELECT id, fingerprint, change, summary FROM {table} WHERE id = ?1"
-        ))?
+        .prepare_cached(&format!("SELECT {} FROM {table} AS cert WHERE id = ?1", columns!()))?
         .query_row([id], RawRow::read)
         .optional()
 }
 
 /// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
-/// be read.
-fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
+/// be read. If the log has a later change, the row names it, so that readers notice that the certificate is an old one.
+fn keep_row(
+    connection: &Connection,
+    id: i64,
+    latest: Option<Latest>,
+    derived: &mut Derived,
+) -> Result<bool, Failure> {
     let Some(row) = row(connection, "cert_before", id)? else { return Ok(false) };
     let Some(summary) = row.summary() else { return Ok(false) };
-    connection.prepare_cached("INSERT INTO cert VALUES (?1, ?2, ?3, ?4, ?5)")?.execute((
-        id,
-        &row.fingerprint,
-        row.change,
-        VERIFIER,
-        &row.summary,
-    ))?;
+    match latest {
+        Some(Latest { number, .. }) if number > row.change => {
+            RawRow { change: number, former: None, ..row }.write(connection)?;
+        }
+        _ => row.keep(connection)?,
+    }
     connection.prepare_cached("INSERT INTO temp.kept VALUES (?1)")?.execute([id])?;
     let terms = Terms {
         fingerprint: vec![Handle::of_fingerprint(summary.fingerprint())],
@@ -235,7 +259,7 @@ fn prepare(
     source: Verdicts,
     now: u32,
     views: &[View],
-) -> Vec<(Blob, Integrity, Result<Record, Reason>)> {
+) -> Vec<(Blob, Result<Record, Reason>)> {
     let parsed: Vec<(Blob, Result<Cert, Reason>)> = blobs
         .into_par_iter()
         .map(|blob| {
@@ -274,8 +298,7 @@ fn prepare(
         .map(|(blob, cert)| {
             let prepared =
                 cert.map(|(cert, verdicts)| Record::new(cert, verdicts, now.into(), views));
-            let integrity = blob.integrity();
-            (blob, integrity, prepared)
+            (blob, prepared)
         })
         .collect()
 }

@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
 use crate::blob;
-use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::find;
 use crate::ledger::Ledger;
+use crate::meta;
+use crate::row::{self, RawRow};
 use crate::{ChangeKind, Store, StoreError, Stored, log};
 
 impl Store {
@@ -116,12 +118,8 @@ fn primary_key(
     connection: &Connection,
     fingerprint: Fingerprint,
 ) -> rusqlite::Result<Option<Vec<u8>>> {
-    let id: Option<i64> = connection
-        .prepare_cached(BY_FINGERPRINT)?
-        .query_row(by_fingerprint(fingerprint), |row| row.get(0))
-        .optional()?;
-    let Some(id) = id else { return Ok(None) };
-    let found = blob::intact(connection, id)?;
+    let Some(found) = find::row(connection, fingerprint)? else { return Ok(None) };
+    let found = blob::intact(connection, found.id)?;
     Ok(found.and_then(|blob| talaria_cert::first_packet(&blob.bytes).map(|key| key.body.to_vec())))
 }
 
@@ -184,19 +182,15 @@ fn renew_one(
     now: u32,
     ledger: &Ledger,
 ) -> rusqlite::Result<Renewed> {
-    let stored: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT summary FROM cert WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
+    let row = row::get(connection, id)?;
     let blob = blob::intact(connection, id)?;
     let octets = blob.as_ref().map_or(0, |blob| blob.bytes.len());
     let unchanged = Renewed::Done { is_turned: false, octets };
     // A check reports certificates that cannot be read.
-    let (Some(before), Some((cert, verdicts))) = (stored, blob.and_then(|blob| blob.decode()))
-    else {
+    let (Some(row), Some((cert, verdicts))) = (row, blob.and_then(|blob| blob.decode())) else {
         return Ok(unchanged);
     };
-    let before = Summary::read(cert.fingerprint(), &before);
+    let before = row.summary().filter(|before| before.fingerprint() == cert.fingerprint());
     let mut summary = Summary::evaluate(&cert, &verdicts, now);
     if !ask(connection, &cert, &mut summary, now, ledger)? {
         return Ok(Renewed::Unknown);
@@ -204,11 +198,8 @@ fn renew_one(
     if before.as_ref() == Some(&summary) {
         return Ok(unchanged);
     }
-    let mut stored = Vec::new();
-    summary.write(&mut stored);
-    connection
-        .prepare_cached("UPDATE cert SET summary = ?2 WHERE id = ?1")?
-        .execute((id, stored))?;
+    let renewed = RawRow::new(id, cert.fingerprint(), row.change, &summary);
+    RawRow { verifier: row.verifier, former: row.former, ..renewed }.write(connection)?;
     let is_turned = before.is_none_or(|before| before.primary.revoked != summary.primary.revoked);
     Ok(Renewed::Done { is_turned, octets })
 }
@@ -266,14 +257,10 @@ pub(crate) fn follow_later(
     last: &mut i64,
     now: u32,
 ) -> rusqlite::Result<Option<Vec<i64>>> {
-    let entry: Option<(String, i64)> = connection
-        .prepare_cached(
-            "SELECT name, value FROM meta WHERE name >= 'followed:' AND name < 'followed;' LIMIT 1",
-        )?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some(entry) = entry else { return Ok(None) };
-    let turned = next_piece(connection, entry, now, &Ledger::default())?;
+    let Some(entry) = meta::first_name(connection, FOLLOWED)? else { return Ok(None) };
+    // From the first one, if it is not known where it was.
+    let done = meta::get(connection, &entry)?.good().unwrap_or(0);
+    let turned = next_piece(connection, (entry, done), now, &Ledger::default())?;
     log_turned(connection, &turned, &[], last, now)?;
     Ok(Some(turned))
 }
@@ -283,9 +270,7 @@ const FOLLOWED: &str = "followed:";
 
 /// Whether [`follow`] has left any certificates for later.
 pub(crate) fn are_followers_left(connection: &Connection) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM meta WHERE name >= 'followed:' AND name < 'followed;'")?
-        .exists([])
+    meta::first_name(connection, FOLLOWED).map(|entry| entry.is_some())
 }
 
 /// Leaves all certificates that name a revoker for [`follow_later`]. Returns the entry that says so.
@@ -294,7 +279,7 @@ pub(crate) fn leave_for_later(
     revoker: Fingerprint,
 ) -> rusqlite::Result<String> {
     let entry = format!("{FOLLOWED}{:016x}", Handle::of_fingerprint(revoker).0);
-    connection.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, 0)")?.execute([&entry])?;
+    meta::set(connection, &entry, 0)?;
     Ok(entry)
 }
 
@@ -334,11 +319,9 @@ fn next_piece(
         }
     }
     if is_whole {
-        connection.prepare_cached("DELETE FROM meta WHERE name = ?1")?.execute([entry])?;
+        meta::remove(connection, &entry)?;
     } else {
-        connection
-            .prepare_cached("UPDATE meta SET value = ?2 WHERE name = ?1")?
-            .execute((entry, done))?;
+        meta::set(connection, &entry, done)?;
     }
     Ok(turned)
 }
@@ -350,12 +333,11 @@ fn log_turned(
     last: &mut i64,
     now: u32,
 ) -> rusqlite::Result<()> {
-    let mut update = connection.prepare_cached("UPDATE cert SET change = ?2 WHERE id = ?1")?;
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {
         *last += 1;
         log::append(connection, *last, now, *id, ChangeKind::Updated)?;
-        update.execute((id, *last))?;
+        row::set_change(connection, *id, *last)?;
     }
     Ok(())
 }

@@ -7,8 +7,10 @@ use std::borrow::Cow;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Handle, Terms, View, user_id};
 
+use crate::meta;
+
 /// The store format that this version writes (`PRAGMA user_version`).
-pub const FORMAT: i64 = 9;
+pub const FORMAT: i64 = 10;
 
 /// The first format with a checksum for each certificate.
 pub(crate) const CHECKSUM_FORMAT: i64 = 5;
@@ -22,6 +24,10 @@ pub(crate) const ONE_ROW_FORMAT: i64 = 8;
 /// The first format in which the index of key IDs says how a certificate holds each key.
 pub(crate) const HOLDINGS_FORMAT: i64 = 9;
 
+/// The first format in which both rows of a certificate name its last change, and in which rows of `cert` and `meta` have
+/// checksums.
+pub(crate) const STAMPED_FORMAT: i64 = 10;
+
 /// The oldest format that can be read without migrating the store.
 pub(crate) const OLDEST_READABLE: i64 = 4;
 
@@ -30,9 +36,9 @@ pub(crate) const APPLICATION: i64 = 0x5441_4c41;
 
 /// The tables that cannot be derived from other tables.
 const AUTHORITATIVE: &str = "
-CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value NOT NULL, sum INTEGER) WITHOUT ROWID;
 CREATE TABLE blob (id INTEGER PRIMARY KEY, verdicts BLOB NOT NULL, bytes BLOB NOT NULL, \
-digest BLOB, sum INTEGER);
+digest BLOB, sum INTEGER, change INTEGER);
 CREATE TABLE change (
     number INTEGER PRIMARY KEY, time INTEGER NOT NULL, cert INTEGER NOT NULL,
     kind INTEGER NOT NULL, sum INTEGER NOT NULL);
@@ -116,7 +122,7 @@ CREATE TABLE digest (
 const DERIVED: &str = "
 CREATE TABLE cert (
     id INTEGER PRIMARY KEY, fingerprint BLOB NOT NULL, change INTEGER NOT NULL,
-    verifier INTEGER NOT NULL, summary BLOB NOT NULL);
+    verifier INTEGER NOT NULL, summary BLOB NOT NULL, sum INTEGER, former INTEGER);
 CREATE TABLE fingerprint (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE key (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 CREATE TABLE address (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
@@ -259,10 +265,7 @@ impl TextIndex {
     /// The number of the last certificate in the index that is being filled. Writers change the texts of certificates up to
     /// this one in that index, too. `None` if none is being filled.
     pub(crate) fn filled_until(self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
-        connection
-            .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-            .query_row([self.filled_entry()], |row| row.get(0))
-            .optional()
+        Ok(meta::get(connection, self.filled_entry())?.good())
     }
 
     pub(crate) fn set_filled_until(
@@ -270,10 +273,7 @@ impl TextIndex {
         connection: &Connection,
         last: i64,
     ) -> rusqlite::Result<()> {
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-            .execute((self.filled_entry(), last))
-            .map(drop)
+        meta::set(connection, self.filled_entry(), last)
     }
 
     /// Makes an empty index beside this one.
@@ -290,7 +290,7 @@ impl TextIndex {
             "DROP TABLE IF EXISTS {old}; ALTER TABLE {table} RENAME TO {old}; \
              ALTER TABLE {new} RENAME TO {table};"
         ))?;
-        connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
+        meta::remove(connection, self.filled_entry())
     }
 
     /// Whether there is an index that was replaced and is not yet deleted.
@@ -323,7 +323,7 @@ impl TextIndex {
         for table in [self.new_table(), self.old_table()] {
             connection.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
         }
-        connection.execute("DELETE FROM meta WHERE name = ?1", [self.filled_entry()]).map(drop)
+        meta::remove(connection, self.filled_entry())
     }
 
     /// Whether the store has the index with the words of this version.
@@ -386,9 +386,7 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
 /// Records the views for which a store keeps digests.
 pub(crate) fn set_views(connection: &Connection, views: &[View]) -> rusqlite::Result<()> {
     let names: Vec<&str> = views.iter().map(|view| view.name()).collect();
-    connection
-        .execute("INSERT OR REPLACE INTO meta VALUES ('views', ?1)", [names.join(" ")])
-        .map(drop)
+    meta::set(connection, "views", names.join(" "))
 }
 
 /// Creates the tables of an empty store.
@@ -409,10 +407,21 @@ pub(crate) fn create_derived(connection: &Connection, indexes: &Indexes) -> rusq
     indexes.text.iter().try_for_each(|index| index.create(connection))
 }
 
-/// Gives table `blob` of an older format the columns of checksums. No row is written.
-pub(crate) fn widen(connection: &Connection) -> rusqlite::Result<()> {
+/// Gives tables of an older format the columns of checksums. No row is written.
+pub(crate) fn widen(connection: &Connection, from: i64) -> rusqlite::Result<()> {
+    if from < ONE_ROW_FORMAT {
+        connection.execute_batch(
+            "ALTER TABLE blob ADD COLUMN digest BLOB; ALTER TABLE blob ADD COLUMN sum INTEGER;",
+        )?;
+    }
+    if connection.prepare("SELECT verifier FROM cert").is_err() {
+        // Before format 4. All rows are made again.
+        connection
+            .execute_batch("ALTER TABLE cert ADD COLUMN verifier INTEGER NOT NULL DEFAULT 0")?;
+    }
     connection.execute_batch(
-        "ALTER TABLE blob ADD COLUMN digest BLOB; ALTER TABLE blob ADD COLUMN sum INTEGER;",
+        "ALTER TABLE blob ADD COLUMN change INTEGER; ALTER TABLE cert ADD COLUMN sum INTEGER;
+         ALTER TABLE cert ADD COLUMN former INTEGER; ALTER TABLE meta ADD COLUMN sum INTEGER;",
     )
 }
 
@@ -453,14 +462,19 @@ pub(crate) fn create_bare(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(CHECKSUM)
 }
 
-/// Lets a connection read a store of an older format in the form of this one: as if no certificate had its checksum in its row,
-/// and with an empty table of checksums before format 5. The store stays unchanged.
+/// Lets a connection read a store of an older format in the form of this one: as if no row had a checksum that its format does not
+/// have, and with an empty table of checksums before format 5. The store stays unchanged.
 pub(crate) fn take_older_form(connection: &Connection, format: i64) -> rusqlite::Result<()> {
-    if format < ONE_ROW_FORMAT {
-        connection.execute_batch(
+    if format < STAMPED_FORMAT {
+        let checksum =
+            if format < ONE_ROW_FORMAT { "NULL AS digest, NULL AS sum" } else { "digest, sum" };
+        connection.execute_batch(&format!(
             "CREATE TEMP VIEW blob AS \
-             SELECT id, verdicts, bytes, NULL AS digest, NULL AS sum FROM main.blob",
-        )?;
+             SELECT id, verdicts, bytes, {checksum}, NULL AS change FROM main.blob;
+             CREATE TEMP VIEW cert AS SELECT id, fingerprint, change, verifier, summary, \
+             NULL AS sum, NULL AS former FROM main.cert;
+             CREATE TEMP VIEW meta AS SELECT name, value, NULL AS sum FROM main.meta;"
+        ))?;
     }
     if format < CHECKSUM_FORMAT {
         connection.execute_batch(
@@ -480,15 +494,24 @@ pub(crate) fn leave_older_form(connection: &Connection) -> rusqlite::Result<bool
     let is_in_older_form = connection
         .prepare_cached("SELECT 1 FROM sqlite_temp_schema WHERE name = 'blob'")?
         .exists([])?;
-    if !is_in_older_form || format(connection)? < ONE_ROW_FORMAT {
+    if !is_in_older_form || format(connection)? < STAMPED_FORMAT {
         return Ok(false);
     }
-    connection.execute_batch("DROP VIEW temp.blob; DROP TABLE IF EXISTS temp.checksum")?;
+    connection.execute_batch(
+        "DROP VIEW temp.blob; DROP VIEW temp.cert; DROP VIEW temp.meta; \
+         DROP TABLE IF EXISTS temp.checksum",
+    )?;
     Ok(true)
 }
 
 /// Gives a new store the tables of an older format, to compare those of an older store.
 pub(crate) fn make_older(connection: &Connection, format: i64) -> rusqlite::Result<()> {
+    if format < STAMPED_FORMAT {
+        connection.execute_batch(
+            "ALTER TABLE blob DROP COLUMN change; ALTER TABLE cert DROP COLUMN former;
+             ALTER TABLE cert DROP COLUMN sum; ALTER TABLE meta DROP COLUMN sum;",
+        )?;
+    }
     if format < ONE_ROW_FORMAT {
         connection.execute_batch(
             "ALTER TABLE blob DROP COLUMN sum; ALTER TABLE blob DROP COLUMN digest;",
@@ -508,11 +531,7 @@ pub(crate) fn make_older(connection: &Connection, format: i64) -> rusqlite::Resu
 
 /// The views for which a store keeps digests, among them those that are being added. SKS is always among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
-    let names: Option<String> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = 'views'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    let names = names.unwrap_or_default();
+    let names: String = meta::get(connection, "views")?.good().unwrap_or_default();
     let named = |view: &View| *view == View::Sks || names.split(' ').any(|n| n == view.name());
     Ok(View::ALL.into_iter().filter(named).collect())
 }
@@ -524,10 +543,7 @@ fn added_entry(view: View) -> String {
 
 /// The number of the last certificate whose digest is there, of a view that is being added. `None` if it is not.
 pub(crate) fn added_until(connection: &Connection, view: View) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-        .query_row([added_entry(view)], |row| row.get(0))
-        .optional()
+    Ok(meta::get(connection, &added_entry(view))?.good())
 }
 
 /// Records how far the digests of a view are there; `None` for all.
@@ -537,14 +553,9 @@ pub(crate) fn set_added_until(
     last: Option<i64>,
 ) -> rusqlite::Result<()> {
     match last {
-        Some(last) => connection
-            .prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-            .execute((added_entry(view), last)),
-        None => connection
-            .prepare_cached("DELETE FROM meta WHERE name = ?1")?
-            .execute([added_entry(view)]),
+        Some(last) => meta::set(connection, &added_entry(view), last),
+        None => meta::remove(connection, &added_entry(view)),
     }
-    .map(drop)
 }
 
 /// The views that are being added. Writers keep their digests; those of other certificates may be missing.
@@ -569,9 +580,14 @@ pub(crate) fn complete_views(connection: &Connection) -> rusqlite::Result<Vec<Vi
 /// Marks the file as a store of the current format.
 pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
-        "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};
-         INSERT OR IGNORE INTO meta VALUES ('store', lower(hex(randomblob(16))));"
-    ))
+        "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
+    ))?;
+    meta::set_first(connection, "store", random_digits(connection, 16)?)
+}
+
+/// So many random octets, in hexadecimal digits.
+pub(crate) fn random_digits(connection: &Connection, octets: u8) -> rusqlite::Result<String> {
+    connection.query_row("SELECT lower(hex(randomblob(?1)))", [octets], |row| row.get(0))
 }
 
 #[cfg(test)]

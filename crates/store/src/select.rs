@@ -16,8 +16,8 @@ use talaria_cert::{
 };
 
 use crate::blob::{Blob, Part};
+use crate::row::{RawRow, columns};
 use crate::schema::TextIndex;
-use crate::store::RawRow;
 use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, schema, texts};
 
 /// Number of rows that a cursor reads within one transaction.
@@ -60,7 +60,7 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
 
 /// A row, if its summary is not too long.
 const SHORT_ROW: &str =
-    "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1 AND length(summary) <= ?2";
+    concat!("SELECT ", columns!(), " FROM cert WHERE id = ?1 AND length(summary) <= ?2");
 
 /// Octets of the rows that a search with a bound reads, and so returns. Owners can have thousands of user IDs.
 const ROWS_BYTES_MAX: usize = 16 << 20;
@@ -108,9 +108,12 @@ fn memory_of(summary: &Summary) -> usize {
 }
 
 /// The first two certificates with a key.
-const WITH_KEY: &str = "SELECT id, fingerprint, change, summary FROM \
-    (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT 2) AS named \
-    JOIN cert ON cert.id = named.cert";
+const WITH_KEY: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT 2) \
+     AS named JOIN cert ON cert.id = named.cert"
+);
 
 /// The certificates found by a search.
 #[derive(Clone, Debug)]
@@ -297,9 +300,28 @@ impl Store {
             self.run(|connection| blob::get_sole(connection, statement, handles, bytes_max))?;
         let Some(blob) = blob else { return Ok(None) };
         let (id, digest) = (CertId::new(blob.id), blob.written_digest());
-        let sole = Sole { id, digest, stored: self.decode_blob(blob)? };
+        let sole = Sole { id, digest, stored: self.decode_newest(blob)? };
         // Handles collide.
         Ok(Some(sole).filter(|sole| query.names(&sole.stored.cert)))
+    }
+
+    /// Decodes a certificate whose row in `cert` was not read, if it is the last version. That row is read once for each version.
+    fn decode_newest(&self, mut blob: Blob) -> Result<Stored, StoreError> {
+        if !(self.has_followed.get() && self.snapshots.get() > 0) {
+            self.run(|connection| self.compared.follow(connection))?;
+            self.has_followed.set(true);
+        }
+        if self.compared.knows(&blob) {
+            return self.decode_blob(blob);
+        }
+        let id = blob.id;
+        if !self.run(|connection| blob.read_claim(connection))?
+            || !self.run(|connection| blob::is_usable(connection, &blob))?
+        {
+            return Err(self.damaged_cert(id)?);
+        }
+        self.compared.note(&blob);
+        self.decode_blob(blob)
     }
 
     /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
@@ -760,20 +782,22 @@ impl Store {
         loop {
             let sql = match cursor {
                 Cursor::Insertion(_) => {
-                    "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 \
-                     ORDER BY id LIMIT ?2"
+                    concat!("SELECT ", columns!(), " FROM cert WHERE id > ?1 ORDER BY id LIMIT ?2")
                 }
-                Cursor::Key(..) => {
-                    "SELECT cert.id, cert.fingerprint, cert.change, cert.summary, handle \
-                     FROM fingerprint JOIN cert ON cert.id = fingerprint.cert \
+                Cursor::Key(..) => concat!(
+                    "SELECT ",
+                    columns!(),
+                    ", handle FROM fingerprint JOIN cert ON cert.id = fingerprint.cert \
                      WHERE (handle, fingerprint.cert) > (?1, ?3) \
                      ORDER BY handle, fingerprint.cert LIMIT ?2"
-                }
-                Cursor::Change(_) => {
-                    "SELECT cert.id, cert.fingerprint, cert.change, cert.summary FROM change \
-                     JOIN cert ON cert.id = change.cert AND cert.change = change.number \
+                ),
+                Cursor::Change(_) => concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM change JOIN cert ON cert.id = change.cert \
+                     AND cert.change = change.number \
                      WHERE change.number > ?1 ORDER BY change.number LIMIT ?2"
-                }
+                ),
             };
             let mut statement = self.connection.prepare_cached(sql).map_err(engine)?;
             let mut rows = match cursor {
@@ -789,7 +813,7 @@ impl Store {
                 match cursor {
                     Cursor::Insertion(id) => *id = CertId::new(raw.id),
                     Cursor::Key(handle, id) => {
-                        (*handle, *id) = (row.get(4).map_err(engine)?, CertId::new(raw.id));
+                        (*handle, *id) = (row.get(7).map_err(engine)?, CertId::new(raw.id));
                     }
                     Cursor::Change(number) => *number = ChangeNumber::new(raw.change),
                 }
@@ -870,7 +894,7 @@ mod tests {
 
     use super::*;
     use crate::blob;
-    use crate::store::ROW;
+    use crate::row::ROW;
 
     /// A certificate that has the primary key of somebody else as a subkey, as anybody can make one.
     fn adopter(key: &[u8], number: u32) -> Cert {

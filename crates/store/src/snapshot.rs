@@ -41,6 +41,7 @@ impl Store {
         let open = self.snapshots.get();
         if open == 0 && !self.is_in_transaction {
             self.run(|connection| connection.prepare_cached("BEGIN")?.execute([]).map(drop))?;
+            self.has_followed.set(false);
         }
         self.snapshots.set(open + 1);
         Ok(())

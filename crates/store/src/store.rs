@@ -18,16 +18,19 @@ use crate::blob::{self, Blob};
 use crate::build::failed;
 use crate::connect::{Frozen, connect, is_open_error};
 use crate::derive::Failure;
-use crate::ingest::{BY_FINGERPRINT, by_fingerprint};
+use crate::find;
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
+use crate::meta::{self, Entry};
 use crate::migrate;
 use crate::place::{OpenFiles, SecondName, network_file_system, write_in_place};
 use crate::revoker;
+use crate::row::{self, RawRow};
 use crate::schema::{self, Indexes, TextIndex};
+use crate::seal;
 use crate::texts::LateTexts;
 use crate::witness::{self, FileStep};
-use crate::{CertId, ChangeNumber, StoreError, Stored};
+use crate::{CertId, ChangeNumber, Comparisons, StoreError, Stored};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -112,6 +115,9 @@ pub struct Store {
     /// Number of open snapshots.
     pub(crate) snapshots: Cell<usize>,
     pub(crate) late_texts: RefCell<LateTexts>,
+    pub(crate) compared: Comparisons,
+    /// Whether the current snapshot has all that `compared` must know.
+    pub(crate) has_followed: Cell<bool>,
     upgraded_from: Option<i64>,
 }
 
@@ -190,6 +196,8 @@ impl Store {
             synced_version: Cell::new(None),
             snapshots: Cell::new(0),
             late_texts: RefCell::default(),
+            compared: Comparisons::default(),
+            has_followed: Cell::new(false),
             upgraded_from: None,
         };
         store.wait_for_locks()?;
@@ -213,11 +221,9 @@ impl Store {
             // against old frames. A new log has no old frames, so this commit goes without a sync. The next commit
             // syncs everything.
             store.run(|connection| {
-                connection.execute_batch(&format!(
-                    "PRAGMA synchronous = OFF; INSERT OR IGNORE INTO meta \
-                     VALUES ('created', CAST(strftime('%s') AS INTEGER)); \
-                     PRAGMA synchronous = {SYNCHRONOUS};"
-                ))
+                connection.execute_batch("PRAGMA synchronous = OFF")?;
+                meta::set_first(connection, "created", i64::from(clock()))?;
+                connection.execute_batch(&format!("PRAGMA synchronous = {SYNCHRONOUS}"))
             })?;
         }
         Ok(store)
@@ -254,6 +260,8 @@ impl Store {
             synced_version: Cell::new(None),
             snapshots: Cell::new(0),
             late_texts: RefCell::default(),
+            compared: Comparisons::default(),
+            has_followed: Cell::new(false),
             upgraded_from: None,
         };
         store.run(keep_plans)?;
@@ -279,6 +287,11 @@ impl Store {
     #[must_use]
     pub fn second_name(&self) -> Option<SecondName> {
         self.files.as_ref().and_then(OpenFiles::second_name)
+    }
+
+    /// Shares with other connections which certificates were compared: see [`Comparisons`].
+    pub fn share_comparisons(&mut self, compared: &Comparisons) {
+        self.compared = compared.clone();
     }
 
     /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock that is not free is
@@ -350,7 +363,7 @@ impl Store {
     /// where it was.
     fn seal_all(&mut self) -> Result<(), StoreError> {
         while self.run(blob::sealed_until)?.is_some() {
-            self.atomically(|store| store.run(blob::seal_next))?;
+            self.atomically(|store| store.run(|connection| seal::next(connection, clock())))?;
         }
         Ok(())
     }
@@ -457,13 +470,8 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn row(&self, fingerprint: Fingerprint) -> Result<Option<Row>, StoreError> {
-        let found = self.run(|connection| {
-            connection
-                .prepare_cached(BY_FINGERPRINT)?
-                .query_row(by_fingerprint(fingerprint), |row| row.get(0))
-                .optional()
-        })?;
-        found.map(|id| self.row_by_id(CertId::new(id))).transpose().map(Option::flatten)
+        let found = self.run(|connection| find::row(connection, fingerprint))?;
+        found.map(|found| self.row_by_id(CertId::new(found.id))).transpose().map(Option::flatten)
     }
 
     /// The row of a certificate by its number in the store.
@@ -472,9 +480,7 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn row_by_id(&self, id: CertId) -> Result<Option<Row>, StoreError> {
-        let raw = self.run(|connection| {
-            connection.prepare_cached(ROW)?.query_row([id.get()], RawRow::read).optional()
-        })?;
+        let raw = self.run(|connection| row::get(connection, id.get()))?;
         raw.map(|raw| self.decode(&raw)).transpose()
     }
 
@@ -484,7 +490,7 @@ impl Store {
     ///
     /// [`StoreError::Engine`].
     pub fn fingerprint(&self, id: CertId) -> Result<Option<Fingerprint>, StoreError> {
-        self.run(|connection| fingerprint(connection, id.get()))
+        self.run(|connection| row::fingerprint(connection, id.get()))
     }
 
     /// The number of the last change of a certificate.
@@ -502,13 +508,29 @@ impl Store {
     }
 
     pub(crate) fn decode(&self, raw: &RawRow) -> Result<Row, StoreError> {
-        match raw.summary() {
-            Some(summary) => {
-                let (id, change) = (CertId::new(raw.id), ChangeNumber::new(raw.change));
-                Ok(Row { id, change, summary })
-            }
-            None => Err(self.damaged(format!("summary of certificate number {}", raw.id))),
-        }
+        let (id, change) = (CertId::new(raw.id), ChangeNumber::new(raw.change));
+        let is_sealed = match raw.is_sealed() {
+            Some(is_sealed) => is_sealed,
+            None => self.run(|connection| blob::is_row_awaited(connection, raw.id))?,
+        };
+        let summary = match raw.summary().filter(|_| is_sealed) {
+            Some(summary) => summary,
+            // What the row says may be wrong, so the certificate itself is asked.
+            None => match self.stored(id)? {
+                Some(stored) => self.evaluate(&stored, clock())?,
+                None => return Err(self.damaged_cert(raw.id)?),
+            },
+        };
+        Ok(Row { id, change, summary })
+    }
+
+    /// The summary of a certificate at `now`, with the revocations by revokers in the store.
+    fn evaluate(&self, stored: &Stored, now: u32) -> Result<Summary, StoreError> {
+        let mut summary = Summary::evaluate(&stored.cert, &stored.verdicts, now);
+        self.run(|connection| {
+            revoker::ask(connection, &stored.cert, &mut summary, now, &Ledger::default())
+        })?;
+        Ok(summary)
     }
 
     /// The row with its summary as of `now`. The summary is recomputed from the certificate
@@ -523,13 +545,7 @@ impl Store {
             return Ok(row);
         }
         let summary = match self.stored(row.id)? {
-            Some(stored) => {
-                let mut summary = Summary::evaluate(&stored.cert, &stored.verdicts, now);
-                self.run(|connection| {
-                    revoker::ask(connection, &stored.cert, &mut summary, now, &Ledger::default())
-                })?;
-                summary
-            }
+            Some(stored) => self.evaluate(&stored, now)?,
             None => row.summary,
         };
         Ok(Row { summary, ..row })
@@ -544,7 +560,7 @@ impl Store {
     pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
         match self.run(|connection| blob::get(connection, id.get()))? {
             Some(blob) => self.decode_blob(blob).map(Some),
-            None if self.run(|connection| has_row(connection, id.get()))? => {
+            None if self.run(|connection| row::exists(connection, id.get()))? => {
                 Err(self.damaged_cert(id.get())?)
             }
             None => Ok(None),
@@ -561,8 +577,8 @@ impl Store {
         }
     }
 
-    fn damaged_cert(&self, id: i64) -> Result<StoreError, StoreError> {
-        let fingerprint = self.run(|connection| fingerprint(connection, id))?;
+    pub(crate) fn damaged_cert(&self, id: i64) -> Result<StoreError, StoreError> {
+        let fingerprint = self.run(|connection| row::fingerprint(connection, id))?;
         Ok(StoreError::DamagedCert { path: self.path.clone(), id: CertId::new(id), fingerprint })
     }
 
@@ -585,10 +601,10 @@ impl Store {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn name(&self) -> Result<String, StoreError> {
-        self.run(|connection| {
-            connection
-                .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| row.get(0))
-        })
+        match self.run(|connection| meta::get(connection, "store"))? {
+            Entry::Good(name) => Ok(name),
+            Entry::Damaged | Entry::Missing => Err(self.damaged("the name of the store")),
+        }
     }
 
     /// Limits the memory of this value: cached pages, and mapped bytes of the file.
@@ -848,59 +864,6 @@ impl Drop for Transaction<'_> {
             let _ = self.store.connection.execute_batch("ROLLBACK");
         }
     }
-}
-
-/// The columns of a [`RawRow`] by the number of the certificate.
-pub(crate) const ROW: &str = "SELECT id, fingerprint, change, summary FROM cert WHERE id = ?1";
-
-/// The same of all certificates after a number, in their order.
-pub(crate) const ROWS_AFTER: &str =
-    "SELECT id, fingerprint, change, summary FROM cert WHERE id > ?1 ORDER BY id";
-
-/// A row of the certificate table in its stored form.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct RawRow {
-    pub(crate) id: i64,
-    pub(crate) fingerprint: Vec<u8>,
-    pub(crate) change: i64,
-    pub(crate) summary: Vec<u8>,
-}
-
-impl RawRow {
-    /// The stored summary. `None` if it or the fingerprint is damaged.
-    pub(crate) fn summary(&self) -> Option<Summary> {
-        let (fingerprint, rest) = Fingerprint::from_stored(&self.fingerprint)?;
-        if rest.is_empty() { Summary::read(fingerprint, &self.summary) } else { None }
-    }
-
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get(0)?,
-            fingerprint: row.get(1)?,
-            change: row.get(2)?,
-            summary: row.get(3)?,
-        })
-    }
-}
-
-/// Whether a certificate has a row in table `cert`.
-fn has_row(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT 1 FROM cert WHERE id = ?1")?.exists([id])
-}
-
-/// The fingerprint in the row of a certificate. `None` if it is missing or damaged.
-pub(crate) fn fingerprint(
-    connection: &Connection,
-    id: i64,
-) -> rusqlite::Result<Option<Fingerprint>> {
-    let stored: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT fingerprint FROM cert WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
-    Ok(stored.and_then(|stored| match Fingerprint::from_stored(&stored) {
-        Some((fingerprint, [])) => Some(fingerprint),
-        _ => None,
-    }))
 }
 
 /// Creates an empty store, which appears at `path` when it is complete. If another process has created a store

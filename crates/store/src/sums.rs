@@ -9,6 +9,28 @@ pub(crate) fn of(parts: &[&[u8]]) -> i64 {
     i64::from((handle.0 as u32).cast_signed())
 }
 
+/// The checksum of an entry of table `meta`.
+pub(crate) fn of_meta(name: &str, value: &[u8]) -> i64 {
+    of(&[name.as_bytes(), &[0], value])
+}
+
+/// The checksum of owner trust.
+pub(crate) fn of_ownertrust(fingerprint: &[u8], value: u8) -> i64 {
+    of(&[fingerprint, &[value]])
+}
+
+/// The checksum of a redaction.
+pub(crate) fn of_redaction(fingerprint: &[u8], user_id: &[u8]) -> i64 {
+    of(&[fingerprint, user_id])
+}
+
+/// The checksum of a row of table `cert`: a CRC-32 and not a SHA-256, since listings compute it for every row.
+pub(crate) fn of_row(parts: &[&[u8]]) -> i64 {
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    i64::from(crc.finalize().cast_signed())
+}
+
 /// The checksum of a row of the change log.
 pub(crate) fn of_change(number: i64, time: i64, cert: i64, kind: i64) -> i64 {
     of(&[&number.to_be_bytes(), &time.to_be_bytes(), &cert.to_be_bytes(), &kind.to_be_bytes()])

@@ -5,12 +5,13 @@
 //! themselves, unless one is large. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
 //! missing, all are.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use talaria_cert::search_text;
 
 use crate::blob;
+use crate::meta::{self, Entry};
+use crate::row::{ROW, ROWS_AFTER, RawRow};
 use crate::schema::TextIndex;
-use crate::store::{ROW, ROWS_AFTER, RawRow};
 
 /// Numbers of certificates that an index may be behind, after each transaction.
 const LATE_MAX: i64 = 64;
@@ -155,23 +156,19 @@ impl Texts {
 
 /// The highest number of a certificate whose text is in the indexes; `i64::MAX` if all are.
 pub(crate) fn indexed_until(connection: &Connection) -> rusqlite::Result<i64> {
-    let until: Option<i64> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = 'indexed'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    Ok(until.unwrap_or(i64::MAX))
+    Ok(match meta::get(connection, INDEXED)? {
+        Entry::Good(until) => until,
+        Entry::Missing => i64::MAX,
+        // It is not lower than this after any transaction.
+        Entry::Damaged => (blob::last_id(connection)? - LATE_MAX).max(0),
+    })
 }
+
+/// The entry of `meta` with that number.
+const INDEXED: &str = "indexed";
 
 fn set_indexed_until(connection: &Connection, id: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('indexed', ?1)")?
-        .execute([id])
-        .map(drop)
-}
-
-/// Records that all texts are in the indexes, after these were made anew.
-pub(crate) fn forget_late(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM meta WHERE name = 'indexed'", []).map(drop)
+    meta::set(connection, INDEXED, id)
 }
 
 /// Adds all texts that are missing to the indexes. Returns how many there were.

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{
     Addressee, Cert, CertificationVerifier, Fingerprint, Key, KeyId, KeySetup, PacketRef,
     Signature, Tag, Verdict, kind,
@@ -60,8 +60,78 @@ pub enum Event {
     Seen,
 }
 
-const BINDING: &str =
-    "SELECT fingerprint, email, user_id, time, policy, effective, conflict FROM binding";
+/// The columns of a [`BindingRow`].
+pub(crate) const BINDINGS: &str =
+    "SELECT fingerprint, email, user_id, time, policy, effective, conflict, sum FROM binding";
+
+/// A row of table `binding`, in its stored form.
+#[derive(Debug)]
+pub(crate) struct BindingRow {
+    fingerprint: Vec<u8>,
+    email: Vec<u8>,
+    user_id: Vec<u8>,
+    time: i64,
+    policy: u8,
+    effective: u8,
+    conflict: Option<Vec<u8>>,
+    /// Whether the row is the one that was written.
+    pub(crate) is_good: bool,
+}
+
+impl BindingRow {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let number = |column| row.get::<_, u8>(column).ok();
+        let (policy, effective) = (number(4), number(5));
+        let mut read = Self {
+            fingerprint: row.get(0)?,
+            email: row.get(1)?,
+            user_id: row.get(2)?,
+            time: row.get(3)?,
+            policy: policy.unwrap_or_default(),
+            effective: effective.unwrap_or_default(),
+            conflict: row.get(6)?,
+            is_good: false,
+        };
+        let sum = Some(row.get::<_, i64>(7)?);
+        read.is_good = policy.and(effective).map(|_| read.sum(read.policy)) == sum;
+        Ok(read)
+    }
+
+    /// The checksum of the row with another decision.
+    fn sum(&self, policy: u8) -> i64 {
+        let Self { email, fingerprint, user_id, time, effective, conflict, .. } = self;
+        let conflict = conflict.as_deref().unwrap_or_default();
+        sums::of_binding((email, fingerprint, user_id), *time, (policy, *effective), conflict)
+    }
+
+    /// The binding. If the row is damaged, nobody knows the user's decision, and the binding counts as bad.
+    fn binding(&self) -> Option<Binding> {
+        let whole = |stored: &[u8]| {
+            Fingerprint::from_stored(stored)
+                .filter(|(_, rest)| rest.is_empty())
+                .map(|(fingerprint, _)| fingerprint)
+        };
+        let (policy, effective) = if self.is_good {
+            (Policy::from_number(self.policy)?, Policy::from_number(self.effective))
+        } else {
+            (Policy::Bad, None)
+        };
+        Some(Binding {
+            fingerprint: whole(&self.fingerprint)?,
+            user_id: self.user_id.clone(),
+            time: self.time,
+            policy,
+            effective,
+            conflict: self.conflict.as_deref().and_then(whole),
+            email: self.email.clone(),
+        })
+    }
+
+    /// The name in a finding.
+    pub(crate) fn name(&self) -> String {
+        format!("the TOFU binding of {}", String::from_utf8_lossy(&self.email))
+    }
+}
 
 /// The bindings of a store: what was observed, and what the user has decided.
 #[derive(Debug)]
@@ -92,7 +162,7 @@ impl<S: Borrow<Store>> Tofu<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn bindings_of(&self, email: &[u8]) -> Result<Vec<Binding>, StoreError> {
-        self.read_bindings(&format!("{BINDING} WHERE email = ?1 ORDER BY fingerprint"), [email])
+        self.read_bindings(&format!("{BINDINGS} WHERE email = ?1 ORDER BY fingerprint"), [email])
     }
 
     /// The recorded bindings of a certificate, by address.
@@ -101,7 +171,7 @@ impl<S: Borrow<Store>> Tofu<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn bindings_with(&self, fingerprint: Fingerprint) -> Result<Vec<Binding>, StoreError> {
-        let sql = format!("{BINDING} WHERE fingerprint = ?1 ORDER BY email");
+        let sql = format!("{BINDINGS} WHERE fingerprint = ?1 ORDER BY email");
         self.read_bindings(&sql, [fingerprint.to_stored()])
     }
 
@@ -121,7 +191,7 @@ impl<S: Borrow<Store>> Tofu<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn bindings(&self) -> Result<Vec<Binding>, StoreError> {
-        self.read_bindings(&format!("{BINDING} ORDER BY email, fingerprint"), [])
+        self.read_bindings(&format!("{BINDINGS} ORDER BY email, fingerprint"), [])
     }
 
     fn read_bindings(
@@ -129,44 +199,13 @@ impl<S: Borrow<Store>> Tofu<S> {
         sql: &str,
         parameters: impl rusqlite::Params,
     ) -> Result<Vec<Binding>, StoreError> {
-        type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>);
-        let rows: Vec<Raw> = self.store().run(|connection| {
-            connection
-                .prepare_cached(sql)?
-                .query_map(parameters, |row| {
-                    Ok((
-                        row.get(0)?,
-                        row.get(1)?,
-                        row.get(2)?,
-                        row.get(3)?,
-                        row.get(4)?,
-                        row.get(5)?,
-                        row.get(6)?,
-                    ))
-                })?
-                .collect()
+        let rows: Vec<BindingRow> = self.store().run(|connection| {
+            connection.prepare_cached(sql)?.query_map(parameters, BindingRow::read)?.collect()
         })?;
-        let whole = |stored: &[u8]| {
-            Fingerprint::from_stored(stored)
-                .filter(|(_, rest)| rest.is_empty())
-                .map(|(fingerprint, _)| fingerprint)
-        };
-        rows.into_iter()
-            .map(|(fingerprint, email, user_id, time, policy, effective, conflict)| {
-                let read = || {
-                    Some(Binding {
-                        fingerprint: whole(&fingerprint)?,
-                        user_id,
-                        time,
-                        policy: Policy::from_number(policy)?,
-                        effective: Policy::from_number(effective),
-                        conflict: conflict.as_deref().and_then(whole),
-                        email: email.clone(),
-                    })
-                };
-                let read = read();
-                let name = String::from_utf8_lossy(&email);
-                read.ok_or_else(|| {
+        rows.iter()
+            .map(|row| {
+                row.binding().ok_or_else(|| {
+                    let name = String::from_utf8_lossy(&row.email);
                     self.store().damaged(format!("a row of table binding, of {name}"))
                 })
             })
@@ -267,12 +306,14 @@ impl Tofu<&mut Store> {
         self.0.transaction(|connection, _| {
             for (binding, events) in bindings {
                 let fingerprint = binding.fingerprint.to_stored();
-                let decided = connection
-                    .prepare_cached(
-                        "SELECT 1 FROM binding WHERE email = ?1 AND fingerprint = ?2 AND policy <> 1",
-                    )?
-                    .exists((&binding.email, &fingerprint))?;
-                put(connection, binding, if decided { "OR IGNORE" } else { "OR REPLACE" })?;
+                let ours = connection
+                    .prepare_cached(&format!("{BINDINGS} WHERE email = ?1 AND fingerprint = ?2"))?
+                    .query_row((&binding.email, &fingerprint), BindingRow::read)
+                    .optional()?;
+                // A damaged row stays for a check.
+                let is_decided =
+                    ours.is_some_and(|row| !row.is_good || row.policy != Policy::Auto as u8);
+                put(connection, binding, if is_decided { "OR IGNORE" } else { "OR REPLACE" })?;
                 let mut encrypted: BTreeMap<i64, u32> = BTreeMap::new();
                 for event in events {
                     match event {
@@ -360,35 +401,23 @@ fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Resul
 /// Merges the decisions about different spellings of one address, which format 4 treats as equal: the strictest
 /// decision then holds for all of them. Rows that fail their checksum stay unchanged.
 pub(crate) fn join_decisions(connection: &Connection) -> rusqlite::Result<()> {
-    type Raw = (Vec<u8>, Vec<u8>, Vec<u8>, i64, u8, u8, Option<Vec<u8>>, i64);
-    let mut rows: BTreeMap<(Vec<u8>, Addressee), Vec<Raw>> = BTreeMap::new();
-    let sum = |row: &Raw, policy: u8| {
-        let (email, fingerprint, user_id, time, _, effective, conflict, _) = row;
-        let conflict = conflict.as_deref().unwrap_or_default();
-        sums::of_binding((email, fingerprint, user_id), *time, (policy, *effective), conflict)
-    };
-    let mut statement = connection.prepare(
-        "SELECT email, fingerprint, user_id, time, policy, effective, conflict, sum FROM binding",
-    )?;
-    let all = statement.query_map([], |row| {
-        let (email, fingerprint, user_id) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let (time, policy, effective) = (row.get(3)?, row.get(4)?, row.get(5)?);
-        Ok((email, fingerprint, user_id, time, policy, effective, row.get(6)?, row.get(7)?))
-    })?;
-    for row in all {
-        let row: Raw = row?;
-        if sum(&row, row.4) == row.7 {
-            rows.entry((row.1.clone(), Addressee::of_gnupg_name(&row.0))).or_default().push(row);
+    let mut rows: BTreeMap<(Vec<u8>, Addressee), Vec<BindingRow>> = BTreeMap::new();
+    let mut statement = connection.prepare(BINDINGS)?;
+    for row in statement.query_map([], BindingRow::read)? {
+        let row = row?;
+        if row.is_good {
+            let addressee = Addressee::of_gnupg_name(&row.email);
+            rows.entry((row.fingerprint.clone(), addressee)).or_default().push(row);
         }
     }
     let mut update = connection.prepare(
         "UPDATE binding SET policy = ?1, sum = ?2 WHERE email = ?3 AND fingerprint = ?4",
     )?;
     for names in rows.values().filter(|names| names.len() > 1) {
-        let policies = names.iter().filter_map(|row| Policy::from_number(row.4));
+        let policies = names.iter().filter_map(|row| Policy::from_number(row.policy));
         let policy = strictest(policies) as u8;
-        for row in names.iter().filter(|row| row.4 != policy) {
-            update.execute((policy, sum(row, policy), &row.0, &row.1))?;
+        for row in names.iter().filter(|row| row.policy != policy) {
+            update.execute((policy, row.sum(policy), &row.email, &row.fingerprint))?;
         }
     }
     Ok(())

@@ -24,8 +24,12 @@ use talaria_trust::{
 
 use crate::blob::{self, Integrity, Part};
 use crate::derive::Failure;
+use crate::find;
 use crate::ledger::Ledger;
+use crate::meta::{self, Entry};
+use crate::owner;
 use crate::revoker;
+use crate::row;
 use crate::sorter::Sorter;
 use crate::{CertId, Store, StoreError, sums};
 
@@ -213,18 +217,9 @@ pub(crate) fn set_owners(
     now: u32,
     ledger: &Ledger,
 ) -> rusqlite::Result<TrustReport> {
-    let mut insert =
-        connection.prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?;
-    let mut delete = connection.prepare_cached("DELETE FROM ownertrust WHERE fingerprint = ?1")?;
     let mut changed = BTreeSet::new();
     for (fingerprint, value) in entries {
-        let stored = fingerprint.to_stored();
-        if *value == 0 {
-            delete.execute([&stored])?;
-        } else {
-            let sum = sums::of(&[&stored, &[*value]]);
-            insert.execute((stored, value, sum))?;
-        }
+        owner::set(connection, &fingerprint.to_stored(), *value)?;
         changed.extend(find(connection, *fingerprint)?);
     }
     if rules(connection)?.is_none() {
@@ -489,7 +484,7 @@ fn each_with_issuers(
         let found: Vec<(i64, Vec<KeyId>)> = blobs
             .into_par_iter()
             .map(|blob| {
-                let is_damaged = matches!(blob.integrity(), Integrity::Bytes);
+                let is_damaged = matches!(blob.integrity(), Integrity::Bytes | Integrity::Stale);
                 let cert = Cert::from_canonical(blob.bytes).ok().filter(|_| !is_damaged);
                 (blob.id, cert.map_or(vec![], |cert| issuers(&cert)))
             })
@@ -525,20 +520,31 @@ fn index_issuers(connection: &Connection, table: &str) -> rusqlite::Result<()> {
 }
 
 pub(crate) fn rules(connection: &Connection) -> rusqlite::Result<Option<Rules>> {
-    let text: Option<String> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = 'trust'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    Ok(text.map(|text| {
-        let mut words = text.split(' ');
-        let mut next = |default| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
-        let mut rules = Rules::default();
-        for rule in [&mut rules.completes, &mut rules.marginals, &mut rules.depth] {
-            *rule = next(*rule);
-        }
-        rules.gnupg = if words.next() == Some(GNUPG_2_2) { Gnupg::V2_2 } else { Gnupg::V2_4 };
-        rules
-    }))
+    let text: String = match meta::get(connection, RULES)? {
+        Entry::Good(text) => text,
+        Entry::Missing => return Ok(None),
+        Entry::Damaged => return Ok(Some(strictest_rules())),
+    };
+    let mut words = text.split(' ');
+    let mut next = |default| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
+    let mut rules = Rules::default();
+    for rule in [&mut rules.completes, &mut rules.marginals, &mut rules.depth] {
+        *rule = next(*rule);
+    }
+    rules.gnupg = if words.next() == Some(GNUPG_2_2) { Gnupg::V2_2 } else { Gnupg::V2_4 };
+    Ok(Some(rules))
+}
+
+/// The entry of `meta` with the rules.
+const RULES: &str = "trust";
+
+/// The rules as long as nobody knows which ones the user has set: nobody is an introducer but the user, and no number of marginal
+/// certifications suffices.
+fn strictest_rules() -> Rules {
+    let mut rules = Rules::default();
+    (rules.completes, rules.marginals, rules.depth) = (u8::MAX, u8::MAX, 1);
+    rules.gnupg = Gnupg::V2_4;
+    rules
 }
 
 pub(crate) fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Result<()> {
@@ -547,21 +553,15 @@ pub(crate) fn set_rules(connection: &Connection, rules: Rules) -> rusqlite::Resu
         Gnupg::V2_2 => GNUPG_2_2,
         Gnupg::V2_4 => "2.4",
     };
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO meta VALUES ('trust', ?1)")?
-        .execute([format!("{completes} {marginals} {depth} {gnupg}")])
-        .map(drop)
+    meta::set(connection, RULES, format!("{completes} {marginals} {depth} {gnupg}"))
 }
 
 /// The certificates of the store that are ultimately trusted.
 fn ultimates(connection: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
-    let own: Vec<Vec<u8>> = connection
-        .prepare_cached("SELECT fingerprint FROM ownertrust WHERE value & 15 = 6")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
     let mut found = BTreeSet::new();
-    for stored in own {
-        if let Some((fingerprint, _)) = Fingerprint::from_stored(&stored) {
+    for row in owner::all(connection)? {
+        let is_own = Level::from_number(row.value) == Some(Level::Ultimate);
+        if let Some(fingerprint) = row.fingerprint().filter(|_| is_own) {
             found.extend(find(connection, fingerprint)?);
         }
     }
@@ -569,10 +569,7 @@ fn ultimates(connection: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
 }
 
 fn find(connection: &Connection, fingerprint: Fingerprint) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached(crate::ingest::BY_FINGERPRINT)?
-        .query_row(crate::ingest::by_fingerprint(fingerprint), |row| row.get(0))
-        .optional()
+    Ok(find::row(connection, fingerprint)?.map(|found| found.id))
 }
 
 /// The certificates whose standing is not true at `now`.
@@ -588,16 +585,12 @@ fn due(connection: &Connection, now: u32) -> rusqlite::Result<BTreeSet<i64>> {
 
 /// A certificate and its summary at `now`. `None` if the certificate is missing or cannot be read.
 fn read(connection: &Connection, id: i64, now: u32) -> rusqlite::Result<Option<(Cert, Summary)>> {
-    let stored: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT summary FROM cert WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
-    let (Some(stored), Some(blob)) = (stored, blob::intact(connection, id)?) else {
+    let (Some(row), Some(blob)) = (row::get(connection, id)?, blob::intact(connection, id)?) else {
         return Ok(None);
     };
     let Some((cert, verdicts)) = blob.decode() else { return Ok(None) };
-    let Some(summary) = Summary::read(cert.fingerprint(), &stored) else { return Ok(None) };
-    if summary.holds.contains(now) {
+    let stored = row.summary().filter(|stored| stored.fingerprint() == cert.fingerprint());
+    if let Some(summary) = stored.filter(|stored| stored.holds.contains(now)) {
         return Ok(Some((cert, summary)));
     }
     let mut summary = Summary::evaluate(&cert, &verdicts, now);
@@ -912,11 +905,7 @@ impl<'c> Evaluation<'c> {
             let stored = cert.fingerprint().to_stored();
             let owner = match self.planned.owners.get(&stored) {
                 Some(&planned) => Some(planned),
-                None => self
-                    .connection
-                    .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
-                    .query_row([stored], |row| row.get(0))
-                    .optional()?,
+                None => owner::get(self.connection, &stored)?,
             };
             let owner = owner.and_then(Level::from_number).unwrap_or_default();
             works.push(Work { id, issuers: issuers(&cert), cert, summary, owner });

@@ -2,11 +2,11 @@
 
 use std::borrow::Borrow;
 
-use rusqlite::OptionalExtension as _;
 use talaria_cert::{Fingerprint, Timestamp};
 use talaria_trust::Rules;
 
 use crate::ledger::Ledger;
+use crate::owner;
 use crate::trust::{self, Planned};
 use crate::{Certifiers, Store, StoreError, TrustReport, TrustView};
 
@@ -58,12 +58,7 @@ impl<S: Borrow<Store>> Web<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn ownertrust(&self, fingerprint: Fingerprint) -> Result<Option<u8>, StoreError> {
-        self.store().run(|connection| {
-            connection
-                .prepare_cached("SELECT value FROM ownertrust WHERE fingerprint = ?1")?
-                .query_row([fingerprint.to_stored()], |row| row.get(0))
-                .optional()
-        })
+        self.store().run(|connection| owner::get(connection, &fingerprint.to_stored()))
     }
 
     /// All owner trust values that [`Self::set_ownertrust`] recorded, in key order.
@@ -72,18 +67,9 @@ impl<S: Borrow<Store>> Web<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn ownertrusts(&self) -> Result<Vec<(Fingerprint, u8)>, StoreError> {
-        let rows: Vec<(Vec<u8>, u8)> = self.store().run(|connection| {
-            connection
-                .prepare("SELECT fingerprint, value FROM ownertrust ORDER BY fingerprint")?
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
-        })?;
-        rows.into_iter()
-            .map(|(stored, value)| match Fingerprint::from_stored(&stored) {
-                Some((fingerprint, _)) => Ok((fingerprint, value)),
-                None => Err(self.store().damaged("a row of table ownertrust")),
-            })
-            .collect()
+        let rows = self.store().run(owner::all)?;
+        let damaged = || self.store().damaged("a row of table ownertrust");
+        rows.iter().map(|row| Ok((row.fingerprint().ok_or_else(damaged)?, row.value))).collect()
     }
 
     /// Computes the signatures that the web of trust needs after planned changes, before the store is locked.

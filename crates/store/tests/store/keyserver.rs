@@ -447,8 +447,8 @@ fn verdicts_of_another_verifier_version_are_no_damage() {
                 .execute("UPDATE blob SET verdicts = ?2 WHERE id = ?1", (number, other))
                 .unwrap();
         }
-        seal(&connection);
         connection.execute("UPDATE cert SET verifier = ?1", [verifier]).unwrap();
+        seal(&connection);
         let report = store.check(Depth::Signatures, |_| {}).unwrap();
         let damaged = report.findings.iter().any(|finding| finding.what.contains("verdicts"));
         assert!(!damaged, "{report:?}");

@@ -26,7 +26,7 @@ fn damage(folder: &Folder) {
              UPDATE cert SET summary = zeroblob(9) WHERE id % 8 = 0;
              UPDATE cert SET change = change + 1 WHERE id % 9 = 0;
              DELETE FROM cert WHERE id % 10 = 0;
-             INSERT INTO cert SELECT 2000000, fingerprint, change, verifier, summary
+             INSERT INTO cert SELECT 2000000, fingerprint, change, verifier, summary, sum, former
                  FROM cert WHERE id = 7;
              UPDATE blob SET sum = sum + 1 WHERE id % 11 = 0;",
         )

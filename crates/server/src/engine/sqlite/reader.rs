@@ -12,8 +12,8 @@ use talaria_cert::{
     Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
 };
 use talaria_store::{
-    Access, ChangeNumber, Cursor, OpenFiles, Order, Return, Snapshot, Store, StoreError, TextIndex,
-    Unobtainable,
+    Access, ChangeNumber, Comparisons, Cursor, OpenFiles, Order, Return, Snapshot, Store,
+    StoreError, TextIndex, Unobtainable,
 };
 
 use super::certified::Certified;
@@ -51,6 +51,8 @@ pub(crate) struct Readers {
     idle: Arc<Idle>,
     certified: Arc<Certified>,
     frequencies: Arc<Frequencies>,
+    /// The certificates whose rows a connection has compared.
+    compared: Comparisons,
     /// Readings so far.
     readings: Arc<AtomicU64>,
 }
@@ -132,6 +134,7 @@ impl Readers {
             }),
             certified: Arc::default(),
             frequencies: Arc::default(),
+            compared: Comparisons::default(),
             readings: Arc::default(),
         }
     }
@@ -176,7 +179,8 @@ impl Readers {
     }
 
     fn open(&self) -> Result<Store, StoreError> {
-        let store = Store::open(&self.path, Access::Read)?;
+        let mut store = Store::open(&self.path, Access::Read)?;
+        store.share_comparisons(&self.compared);
         // The system caches the pages of the file. Mapped pages would count as this process's memory.
         store.set_memory(CACHE_BYTES, 0)?;
         Ok(store)

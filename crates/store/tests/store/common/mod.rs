@@ -50,8 +50,32 @@ impl Folder {
     }
 }
 
+/// Makes the store one of format 9.
+pub(crate) fn make_format_9(connection: &Connection) {
+    let select = "SELECT id FROM blob WHERE change IS NOT NULL";
+    let mut select = connection.prepare(select).unwrap();
+    let ids: Vec<i64> =
+        select.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    // Damaged certificates stay damaged.
+    let is_damaged = |id: i64| {
+        let sql = "SELECT bytes, digest FROM blob WHERE id = ?1";
+        let (bytes, digest): (Vec<u8>, Option<Vec<u8>>) =
+            connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        digest.is_none_or(|digest| digest != sha256(&[&bytes])[..16])
+    };
+    ids.into_iter().filter(|&id| !is_damaged(id)).for_each(|id| seal_former(connection, id));
+    connection
+        .execute_batch(
+            "ALTER TABLE blob DROP COLUMN change; ALTER TABLE cert DROP COLUMN former;
+             ALTER TABLE cert DROP COLUMN sum; ALTER TABLE meta DROP COLUMN sum;
+             PRAGMA user_version = 9;",
+        )
+        .unwrap();
+}
+
 /// Makes the store one of format 8, except that certificates which cannot be read keep their rows of the index of key IDs.
 pub(crate) fn make_format_8(connection: &Connection) {
+    make_format_9(connection);
     make_key_index(connection, |id, is_primary| id.rotated() & !1 | u64::from(!is_primary));
     connection.execute_batch("PRAGMA user_version = 8").unwrap();
 }
@@ -104,21 +128,48 @@ pub(crate) fn make_format_5(connection: &Connection) {
     make_key_index(connection, |id, _| id.rotated());
 }
 
-/// Writes the checksums of all certificates as the store would, after a test changed certificates or verdicts.
+/// Writes the checksum of a certificate as a store of format 8 or 9 would, after a test changed it.
+pub(crate) fn seal_former(connection: &Connection, id: i64) {
+    let (verdicts, bytes): (Vec<u8>, Vec<u8>) = connection
+        .query_row("SELECT verdicts, bytes FROM blob WHERE id = ?1", [id], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    let digest = &sha256(&[&bytes])[..16];
+    let sum = sha256(&[&id.to_be_bytes(), digest, &verdicts]);
+    let sum = i32::from_be_bytes(sum[..4].try_into().unwrap());
+    connection
+        .execute("UPDATE blob SET digest = ?2, sum = ?3 WHERE id = ?1", (id, digest, sum))
+        .unwrap();
+}
+
+/// Writes the checksums of all certificates and of their rows as the store would, after a test changed verdicts or verifiers.
 pub(crate) fn seal(connection: &Connection) {
-    let mut select = connection.prepare("SELECT id, verdicts, bytes FROM blob").unwrap();
-    let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = select
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    for (id, verdicts, bytes) in rows {
+    let mut select = connection.prepare("SELECT id, verdicts, bytes, change FROM blob").unwrap();
+    let mut rows = select.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let (id, change): (i64, i64) = (row.get(0).unwrap(), row.get(3).unwrap());
+        let (verdicts, bytes): (Vec<u8>, Vec<u8>) = (row.get(1).unwrap(), row.get(2).unwrap());
         let digest = &sha256(&[&bytes])[..16];
-        let sum = sha256(&[&id.to_be_bytes(), digest, &verdicts]);
+        let sum = sha256(&[&id.to_be_bytes(), digest, &verdicts, &change.to_be_bytes()]);
         let sum = i32::from_be_bytes(sum[..4].try_into().unwrap());
         connection
             .execute("UPDATE blob SET digest = ?2, sum = ?3 WHERE id = ?1", (id, digest, sum))
             .unwrap();
+    }
+    let mut select =
+        connection.prepare("SELECT id, change, verifier, fingerprint, summary FROM cert").unwrap();
+    let mut rows = select.query([]).unwrap();
+    while let Some(row) = rows.next().unwrap() {
+        let mut crc = crc32fast::Hasher::new();
+        for column in 0..3 {
+            crc.update(&row.get::<_, i64>(column).unwrap().to_be_bytes());
+        }
+        for column in 3..5 {
+            crc.update(&row.get::<_, Vec<u8>>(column).unwrap());
+        }
+        let (id, sum): (i64, i32) = (row.get(0).unwrap(), crc.finalize().cast_signed());
+        connection.execute("UPDATE cert SET sum = ?2 WHERE id = ?1", (id, sum)).unwrap();
     }
 }
 
