@@ -72,13 +72,18 @@ impl Integrity {
     pub(crate) fn finding(self) -> &'static str {
         match self {
             Self::Stale => STALE,
-            _ => BYTES_DAMAGED,
+            Self::Bytes => BYTES_DAMAGED,
+            Self::Intact | Self::Unsealed | Self::Row | Self::Verdicts => UNCONFIRMED,
         }
     }
 }
 
 /// The finding for a certificate whose bytes are not those that were written.
 const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
+
+/// The finding for a certificate whose rows agree with each other, but not with the index that was written with them.
+pub(crate) const UNCONFIRMED: &str =
+    "table digest has not its digest: its bytes may be older than its last change";
 
 /// The finding for a certificate that was replaced later.
 const STALE: &str = "its bytes are older than its last change: the disk has lost a write";
@@ -186,11 +191,6 @@ impl Blob {
             }
             (found, ..) => found,
         }
-    }
-
-    /// Whether the row is that of the last change of the certificate, as it says itself.
-    pub(crate) fn is_of(&self, latest: Option<i64>) -> bool {
-        self.change.is_some() && self.change == latest
     }
 
     /// The checksum of the row, for the row in `cert`: `None` if this row names its change.
@@ -428,6 +428,11 @@ pub(crate) fn is_same(connection: &Connection, id: i64, bytes: &[u8]) -> rusqlit
         .exists((id, bytes))
 }
 
+/// Whether there is a certificate with this number, damaged or not.
+pub(crate) fn exists(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM blob WHERE id = ?1")?.exists([id])
+}
+
 /// Length of a certificate in bytes. The certificate itself is not read.
 pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
     connection
@@ -624,18 +629,27 @@ pub(crate) fn seal(
 }
 
 /// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are those that were
-/// written, since the two were written together.
+/// written, since the two were written together. If it does not, the disk has lost a write: of the digest alone, or of all other
+/// rows of the last change.
 pub(crate) fn is_confirmed(
     connection: &Connection,
     table: &str,
     id: i64,
     sks_digest: &[u8; 16],
 ) -> rusqlite::Result<bool> {
-    connection
+    let found = connection
         .prepare_cached(&format!(
             "SELECT 1 FROM {table} WHERE view = ?1 AND digest = ?2 AND cert = ?3"
         ))?
-        .exists((View::Sks.number(), sks_digest, id))
+        .exists((View::Sks.number(), sks_digest, id));
+    // A page that cannot be read confirms nothing.
+    if is_unreadable(&found) { Ok(false) } else { found }
+}
+
+/// Whether a statement came to a page that cannot be read.
+pub(crate) fn is_unreadable<T>(result: &rusqlite::Result<T>) -> bool {
+    let code = result.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+    code == Some(rusqlite::ErrorCode::DatabaseCorrupt)
 }
 
 #[cfg(test)]

@@ -15,9 +15,10 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
+use crate::evidence::{self, Evidence};
 use crate::keyserver::{self, Confirmation};
 use crate::ledger::Ledger;
-use crate::log::{self, Grave, Latest};
+use crate::log::{self, Grave};
 use crate::meta;
 use crate::operator::{self, RedactionRow};
 use crate::owner;
@@ -126,8 +127,6 @@ impl CheckReport {
 struct Entry {
     blob: Blob,
     row: Option<RawRow>,
-    /// Its last change in the log.
-    latest: Option<Latest>,
 }
 
 impl Entry {
@@ -135,9 +134,6 @@ impl Entry {
         self.row.as_ref().is_some_and(|row| row.is_sealed() == Some(true))
     }
 }
-
-/// The last changes of certificates, by number.
-type Changes = HashMap<i64, Latest>;
 
 /// A certificate of which something was read.
 struct Parsed {
@@ -233,8 +229,8 @@ impl Store {
         progress: &mut impl FnMut(u64),
     ) -> Result<(), Failure> {
         let views = schema::complete_views(&self.connection)?;
-        let changes = log::latest(&self.connection)?;
-        self.lost(&changes, part, report)?;
+        let evidence = Evidence::gather(&self.connection)?;
+        self.lost(&evidence, part, report)?;
         let mut after = 0;
         loop {
             let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
@@ -246,14 +242,14 @@ impl Store {
             let doubtful: Vec<Blob> = blobs
                 .into_par_iter()
                 .filter(|blob| {
-                    let latest = changes.get(&blob.id);
-                    latest.is_none_or(|latest| latest.is_deleted)
-                        || blob.judged(latest.map(|latest| latest.number), true)
-                            != Integrity::Intact
+                    let latest = evidence.last_change(blob.id);
+                    latest.is_none() || blob.judged(latest, true) != Integrity::Intact
                 })
                 .collect();
-            let entries = self.with_rows(doubtful, part, &changes)?;
-            for read in read_entries(&self.connection, entries, Depth::Structure, &views)? {
+            let entries = self.with_rows(doubtful, part)?;
+            for read in
+                read_entries(&self.connection, entries, Depth::Structure, &views, &evidence)?
+            {
                 for (what, remedy) in read.problems {
                     report.add(&read.name, what, remedy);
                 }
@@ -282,18 +278,24 @@ impl Store {
             }
         }
         let views = schema::complete_views(&self.connection)?;
-        let changes = log::latest(&self.connection)?;
+        let evidence = Evidence::gather(&self.connection)?;
         // Rows of damaged certificates cannot be compared with anything.
-        let mut damaged = self.lost(&changes, part, report)?;
+        let mut damaged = self.lost(&evidence, part, report)?;
+        for &id in damaged.iter().filter(|id| part.has(**id) && **id <= indexed_until) {
+            // Its row keeps its texts.
+            let row = row::get(&self.connection, id)?;
+            let text = row.and_then(|row| row.summary()).map(|summary| search_text(&summary));
+            fill_scratch(&scratch, &indexes, id, &text.unwrap_or_default())?;
+        }
         if part.is_first() {
             duplicates(&self.connection, report)?;
         }
         let mut after = 0;
         loop {
-            let entries = self.entries(after, part, &changes)?;
+            let entries = self.entries(after, part)?;
             let Some(last) = entries.last() else { break };
             after = last.blob.id;
-            for mut read in read_entries(&self.connection, entries, depth, &views)? {
+            for mut read in read_entries(&self.connection, entries, depth, &views, &evidence)? {
                 if let Some(unasked) = read.unasked.take() {
                     let (cert, mut again, stored) = *unasked;
                     revoker::ask(
@@ -318,15 +320,8 @@ impl Store {
                 } else {
                     damaged.insert(read.id);
                 }
-                for index in &indexes {
-                    if !read.terms.text.is_empty() && read.id <= indexed_until {
-                        let table = index.table();
-                        scratch
-                            .prepare_cached(&format!(
-                                "INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"
-                            ))?
-                            .execute((read.id, index.content(&read.terms.text)))?;
-                    }
+                if read.id <= indexed_until {
+                    fill_scratch(&scratch, &indexes, read.id, &read.terms.text)?;
                 }
             }
             progress(report.certs);
@@ -362,26 +357,26 @@ impl Store {
     }
 
     /// The next certificates of a part after number `after`.
-    fn entries(&self, after: i64, part: Part, changes: &Changes) -> rusqlite::Result<Vec<Entry>> {
+    fn entries(&self, after: i64, part: Part) -> rusqlite::Result<Vec<Entry>> {
         let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
-        self.with_rows(blobs, part, changes)
+        self.with_rows(blobs, part)
     }
 
     /// Reports the certificates of a part that are in the change log or in table `cert`, and have no bytes. Returns their numbers.
     fn lost(
         &self,
-        changes: &Changes,
+        evidence: &Evidence,
         part: Part,
         report: &mut CheckReport,
     ) -> rusqlite::Result<HashSet<i64>> {
         let connection = &self.connection;
-        let lost = damage::lost(connection, changes)?;
+        let lost = evidence.lost(connection)?;
         for &id in lost.iter().filter(|id| part.has(**id)) {
             let name = certificate_name(id, row::fingerprint(connection, id)?);
             report.add(name, LOST, Remedy::Copy);
         }
         let known = |id: &i64| lost.contains(id) || !part.has(*id);
-        let mut orphans = damage::orphans(connection)?;
+        let mut orphans = evidence::orphans(connection)?;
         orphans.retain(|id| !known(id));
         if !orphans.is_empty() {
             let what = format!("{} rows without a certificate", orphans.len());
@@ -391,12 +386,7 @@ impl Store {
     }
 
     /// Certificates of a part, in the order of their numbers, with their rows.
-    fn with_rows(
-        &self,
-        blobs: Vec<Blob>,
-        part: Part,
-        changes: &Changes,
-    ) -> rusqlite::Result<Vec<Entry>> {
+    fn with_rows(&self, blobs: Vec<Blob>, part: Part) -> rusqlite::Result<Vec<Entry>> {
         let (Some(first), Some(last)) = (blobs.first(), blobs.last()) else {
             return Ok(Vec::new());
         };
@@ -411,8 +401,8 @@ impl Store {
             .query_map(ids, |row| Ok((row.get(0)?, RawRow::read(row)?)))?
             .collect::<rusqlite::Result<_>>()?;
         let entry = |blob: Blob| {
-            let (row, latest) = (rows.remove(&blob.id), changes.get(&blob.id).copied());
-            Entry { blob, row, latest }
+            let row = rows.remove(&blob.id);
+            Entry { blob, row }
         };
         Ok(blobs.into_iter().map(entry).collect())
     }
@@ -639,11 +629,12 @@ fn read_entries(
     entries: Vec<Entry>,
     depth: Depth,
     views: &[View],
+    evidence: &Evidence,
 ) -> rusqlite::Result<Vec<Read>> {
     let mut parsed: Vec<Parsed> = entries
         .into_par_iter()
         .map(|entry| {
-            let latest = entry.latest.map(|latest| latest.number);
+            let latest = evidence.last_change(entry.blob.id);
             let integrity = entry.blob.judged(latest, entry.is_row_good());
             let cert = match integrity {
                 Integrity::Bytes | Integrity::Stale => Err(integrity.finding().to_owned()),
@@ -659,17 +650,13 @@ fn read_entries(
             Parsed { entry, integrity, cert }
         })
         .collect();
-    let is_doubtful = |parsed: &&mut Parsed| {
-        let latest = parsed.entry.latest.map(|latest| latest.number);
-        matches!(parsed.integrity, Integrity::Unsealed | Integrity::Verdicts)
-            && !(parsed.integrity == Integrity::Verdicts && parsed.entry.blob.is_of(latest))
-    };
-    for parsed in parsed.iter_mut().filter(is_doubtful) {
-        // The digest was written together with the bytes.
-        if let Ok(cert) = &parsed.cert
-            && !blob::is_confirmed(connection, "digest", parsed.entry.blob.id, &cert.sks_digest())?
+    for Parsed { entry, cert: read, .. } in &mut parsed {
+        // The rest of a deleted certificate has none.
+        if !evidence.is_deleted(entry.blob.id)
+            && let Ok(cert) = &read
+            && !evidence.confirms(connection, "digest", entry.blob.id, &cert.sks_digest())?
         {
-            parsed.cert = Err("its bytes do not match their stored digest".to_owned());
+            *read = Err(blob::UNCONFIRMED.to_owned());
         }
     }
     let good: Vec<&Cert> = parsed.iter().filter_map(|parsed| parsed.cert.as_ref().ok()).collect();
@@ -693,13 +680,16 @@ fn read_entries(
         .collect::<rusqlite::Result<_>>()?;
     Ok(work
         .into_par_iter()
-        .map(|(parsed, lacks_checksum, fresh)| read_entry(parsed, lacks_checksum, fresh, views))
+        .map(|(parsed, lacks_checksum, fresh)| {
+            let is_deleted = evidence.is_deleted(parsed.entry.blob.id);
+            read_entry(parsed, (lacks_checksum, is_deleted), fresh, views)
+        })
         .collect())
 }
 
 fn read_entry(
     Parsed { entry, integrity, cert }: Parsed,
-    lacks_checksum: bool,
+    (lacks_checksum, is_deleted): (bool, bool),
     fresh: Option<Vec<Verdict>>,
     views: &[View],
 ) -> Read {
@@ -727,7 +717,7 @@ fn read_entry(
     if lacks_checksum {
         read.problems.push(("it has no checksum".into(), Remedy::Rebuild));
     }
-    if entry.latest.is_some_and(|latest| latest.is_deleted) {
+    if is_deleted {
         let what = "it was deleted, and its bytes are still there: the disk has lost a write";
         read.problems.push((what.into(), Remedy::Rebuild));
     }
@@ -788,6 +778,22 @@ fn read_entry(
     read.terms = Terms::of(&cert, &stored, &summary);
     read.digests = digests(&cert, &stored, views);
     read
+}
+
+/// Adds the texts of a certificate to the indexes with which those of the store are compared.
+fn fill_scratch(
+    scratch: &Connection,
+    indexes: &[TextIndex],
+    id: i64,
+    text: &str,
+) -> rusqlite::Result<()> {
+    for index in indexes.iter().filter(|_| !text.is_empty()) {
+        let table = index.table();
+        scratch
+            .prepare_cached(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?
+            .execute((id, index.content(text)))?;
+    }
+    Ok(())
 }
 
 /// Number of the postings of a full-text index, and one digest over all of them.

@@ -1,7 +1,6 @@
 //! Certificates whose stored bytes are damaged, and their repair with copies from elsewhere.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::{Record, bytes_digest};
@@ -10,9 +9,9 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::evidence::Evidence;
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
-use crate::log::Latest;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS};
 use crate::texts::Texts;
@@ -53,7 +52,8 @@ pub enum Salvage {
     /// It is replaced if there is another copy.
     #[default]
     WithCopy,
-    /// It is replaced by the part that its own signatures still prove, or removed if they prove nothing.
+    /// It is replaced by the part that its own signatures still prove, or removed if they prove nothing. Bytes that agree with their
+    /// checksum, and may only be older than the last change, stay as they are.
     Always,
 }
 
@@ -115,9 +115,9 @@ impl<S: Borrow<Store>> Damage<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`], if the file itself is damaged.
     pub fn certs(&self, mut progress: impl FnMut(u64)) -> Result<Vec<DamagedCert>, StoreError> {
-        let changes = self.store().run(log::latest)?;
+        let evidence = self.store().run(Evidence::gather)?;
         let (mut after, mut read, mut found) = (0, 0, Vec::new());
-        for id in self.store().run(|connection| lost(connection, &changes))? {
+        for id in self.store().run(|connection| evidence.lost(connection))? {
             found.push(self.damaged(id, None)?);
         }
         loop {
@@ -131,8 +131,7 @@ impl<S: Borrow<Store>> Damage<S> {
             after = last.id;
             read += blobs.len() as u64;
             for blob in &blobs {
-                let latest = changes.get(&blob.id).copied();
-                if !self.store().run(|connection| is_good(connection, blob, latest))? {
+                if !self.store().run(|connection| is_good(connection, blob, &evidence))? {
                     // The digest of a certificate that was replaced says nothing about the one that replaced it.
                     let is_stale = blob.integrity() == Integrity::Stale;
                     let digest = blob.written_digest().filter(|_| !is_stale);
@@ -208,14 +207,13 @@ impl Damage<&mut Store> {
             copies.iter().map(|copy| self.0.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();
         self.0.transaction(|connection, last| {
-            let changes = log::latest(connection)?;
-            let latest = changes.get(&id).copied();
+            let evidence = Evidence::gather(connection)?;
             let fingerprint = row::fingerprint(connection, id)?;
             let blob = blob::get(connection, id)?;
             let mended = match &blob {
-                Some(blob) if is_good(connection, blob, latest)? => return Ok(None),
-                Some(blob) => mended(connection, blob, latest, fingerprint, &copies, salvage)?,
-                None if lost(connection, &changes)?.contains(&id) => {
+                Some(blob) if is_good(connection, blob, &evidence)? => return Ok(None),
+                Some(blob) => mended(connection, blob, &evidence, fingerprint, &copies, salvage)?,
+                None if evidence.lost(connection)?.contains(&id) => {
                     let copy = copies.iter().filter(|c| Some(c.fingerprint()) == fingerprint);
                     let copy = copy.cloned().reduce(|joined, copy| union(joined, &copy));
                     match (copy, salvage) {
@@ -271,50 +269,25 @@ impl Damage<&mut Store> {
 }
 
 /// Whether a certificate is the one that was written last, and can be read.
-fn is_good(connection: &Connection, blob: &Blob, latest: Option<Latest>) -> rusqlite::Result<bool> {
-    if latest.is_some_and(|latest| latest.is_deleted) {
+fn is_good(connection: &Connection, blob: &Blob, evidence: &Evidence) -> rusqlite::Result<bool> {
+    if evidence.is_deleted(blob.id) {
         // A rebuild completes the deletion.
         return Ok(true);
     }
-    Ok(blob::is_usable(connection, blob)?
-        && !is_stale(connection, blob, latest)?
-        && blob.decode().is_some())
+    if !blob::is_usable(connection, blob)? || is_stale(connection, blob, evidence)? {
+        return Ok(false);
+    }
+    match blob.decode() {
+        Some((cert, _)) => evidence.confirms(connection, "digest", blob.id, &cert.sks_digest()),
+        None => Ok(false),
+    }
 }
 
 /// Whether a certificate is one that was replaced later.
-fn is_stale(
-    connection: &Connection,
-    blob: &Blob,
-    latest: Option<Latest>,
-) -> rusqlite::Result<bool> {
+fn is_stale(connection: &Connection, blob: &Blob, evidence: &Evidence) -> rusqlite::Result<bool> {
     let row = row::get(connection, blob.id)?;
     let is_row_good = row.is_some_and(|row| row.is_sealed() == Some(true));
-    Ok(blob.judged(latest.map(|latest| latest.number), is_row_good) == Integrity::Stale)
-}
-
-/// The certificates without bytes that were not deleted, as the change log says.
-pub(crate) fn lost(
-    connection: &Connection,
-    changes: &HashMap<i64, Latest>,
-) -> rusqlite::Result<BTreeSet<i64>> {
-    let mut lost: BTreeSet<i64> =
-        changes.iter().filter(|(_, latest)| !latest.is_deleted).map(|(id, _)| *id).collect();
-    let mut here = connection.prepare("SELECT id FROM blob")?;
-    let mut rows = here.query([])?;
-    while let Some(row) = rows.next()? {
-        lost.remove(&row.get(0)?);
-    }
-    Ok(lost)
-}
-
-/// The rows of `cert` without a certificate.
-pub(crate) fn orphans(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
-    connection
-        .prepare(
-            "SELECT id FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
-        )?
-        .query_map([], |row| row.get(0))?
-        .collect()
+    Ok(blob.judged(evidence.last_change(blob.id), is_row_good) == Integrity::Stale)
 }
 
 /// The numbers of certificates that are there more than once, those of each together, in ascending order.
@@ -361,12 +334,12 @@ pub(crate) fn join(connection: &Connection, ids: &[i64], now: u32) -> rusqlite::
 fn mended(
     connection: &Connection,
     blob: &Blob,
-    latest: Option<Latest>,
+    evidence: &Evidence,
     fingerprint: Option<Fingerprint>,
     copies: &[Cert],
     salvage: Salvage,
 ) -> rusqlite::Result<Option<(Option<Cert>, Repair)>> {
-    let is_stale = is_stale(connection, blob, latest)?;
+    let is_stale = is_stale(connection, blob, evidence)?;
     if !is_stale
         && let Some(copy) =
             copies.iter().find(|copy| blob.written_digest() == Some(DamagedCert::digest_of(copy)))
@@ -376,21 +349,33 @@ fn mended(
     if let Ok(cert) = Cert::from_canonical(blob.bytes.clone()) {
         let is_written = match blob.integrity() {
             _ if is_stale => false,
-            Integrity::Intact | Integrity::Row | Integrity::Verdicts => true,
             Integrity::Bytes | Integrity::Stale => false,
-            Integrity::Unsealed => {
+            _ => {
                 // An equal copy, or the digest that was stored with the certificate.
                 copies.contains(&cert)
-                    || blob::is_confirmed(connection, "digest", blob.id, &cert.sks_digest())?
+                    || evidence.confirms(connection, "digest", blob.id, &cert.sks_digest())?
             }
         };
         if is_written {
             return Ok(Some((Some(cert), Repair::Restored)));
         }
     }
-    let salvaged = fingerprint.and_then(|fingerprint| Cert::salvage(&blob.bytes, fingerprint));
+    let salvaged = match blob.integrity() {
+        Integrity::Intact | Integrity::Row | Integrity::Stale => {
+            Cert::from_canonical(blob.bytes.clone()).ok()
+        }
+        _ => fingerprint.and_then(|fingerprint| Cert::salvage(&blob.bytes, fingerprint)),
+    };
     let others = copies.iter().filter(|copy| Some(copy.fingerprint()) == fingerprint);
     let copy = others.cloned().reduce(|joined, copy| union(joined, &copy));
+    if is_stale
+        && salvage == Salvage::WithCopy
+        && let (Some(copy), Some(salvaged)) = (&copy, &salvaged)
+        && union(salvaged.clone(), copy).as_bytes() == blob.bytes
+    {
+        // The copy has nothing of what was lost.
+        return Ok(None);
+    }
     Ok(match (copy, salvaged, salvage) {
         (Some(copy), Some(salvaged), _) => Some((Some(union(copy, &salvaged)), Repair::Replaced)),
         (Some(copy), None, _) => Some((Some(copy), Repair::Replaced)),

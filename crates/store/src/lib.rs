@@ -48,6 +48,7 @@ mod damage;
 mod derive;
 mod digests;
 mod error;
+mod evidence;
 mod find;
 mod flow;
 mod ingest;

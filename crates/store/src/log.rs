@@ -301,6 +301,18 @@ pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<HashMap<i64, L
     Ok(latest)
 }
 
+/// The last change of a certificate. Reads the whole log, and is needed for damaged rows only.
+pub(crate) fn last_change_of(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
+        .query_row([id], |row| row.get(0))
+}
+
+/// Whether there is a change with this number.
+pub(crate) fn has(connection: &Connection, number: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM change WHERE number = ?1")?.exists([number])
+}
+
 /// Appends a row.
 pub(crate) fn append(
     connection: &Connection,

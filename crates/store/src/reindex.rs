@@ -26,9 +26,9 @@ use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::failed;
 use crate::check::{LOST, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
+use crate::evidence::{self, Evidence};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
-use crate::log::Latest;
 use crate::meta;
 use crate::revoker;
 use crate::row::{self, ROWS_AFTER, RawRow, columns};
@@ -114,7 +114,7 @@ impl Store {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut reindex = Reindex {
             folder: folder.map_or_else(|| ".".into(), Into::into),
-            changes: self.run(log::latest)?,
+            evidence: self.run(Evidence::gather)?,
             store: self,
             now: now.seconds(),
             report: CheckReport::default(),
@@ -205,8 +205,8 @@ struct Reindex<'s> {
     folder: PathBuf,
     now: u32,
     report: CheckReport,
-    /// The last change of each certificate, before the reindex began.
-    changes: HashMap<i64, Latest>,
+    /// What was known of the certificates before the reindex began.
+    evidence: Evidence,
     /// The end of the last transaction.
     wrote: Option<Instant>,
     progress: &'s mut dyn FnMut(ReindexProgress) -> ControlFlow<()>,
@@ -217,8 +217,10 @@ impl Reindex<'_> {
         for index in TextIndex::ALL {
             self.drop_in_pieces(index)?;
         }
+        self.complete_deletions()?;
         let derived = self.certificates()?;
         self.drop_orphans()?;
+        self.join_copies()?;
         let differences = derived.differences(&self.store.connection, &self.folder)?;
         self.rows(differences)?;
         self.revokers()?;
@@ -330,22 +332,22 @@ impl Reindex<'_> {
 
     /// Compares a certificate with all that says which one was written last.
     fn judged(&self, blob: &Blob, row: Option<&RawRow>) -> Integrity {
-        let latest = self.changes.get(&blob.id).map(|latest| latest.number);
+        let latest = self.evidence.last_change(blob.id);
         blob.judged(latest, row.is_some_and(|row| row.is_sealed() == Some(true)))
     }
 
-    /// Whether the bytes of a certificate are those that were written last, as far as its checksum or its stored digest can tell.
+    /// Whether the bytes of a certificate are those that were written last, as far as its checksum and its stored digest can tell.
     fn is_good(&self, computed: &Computed) -> Result<bool, StoreError> {
         match (computed.integrity, &computed.prepared) {
             (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => Ok(false),
-            (Integrity::Intact | Integrity::Row, Ok(_)) => Ok(true),
-            (Integrity::Unsealed | Integrity::Verdicts, Ok(prepared)) => {
-                let latest = self.changes.get(&computed.blob.id).map(|latest| latest.number);
-                if computed.integrity == Integrity::Verdicts && computed.blob.is_of(latest) {
-                    return Ok(true);
-                }
-                let digest = prepared.cert.sks_digest();
-                self.store.run(|c| blob::is_confirmed(c, "digest", computed.blob.id, &digest))
+            (_, Ok(prepared)) => {
+                let (blob, digest) = (&computed.blob, prepared.cert.sks_digest());
+                let store = self.store.snapshot()?;
+                store.run(|connection| {
+                    // Another program may have changed it meanwhile.
+                    Ok(self.evidence.confirms(connection, "digest", blob.id, &digest)?
+                        || !blob::is_current(connection, blob)?)
+                })
             }
         }
     }
@@ -374,7 +376,11 @@ impl Reindex<'_> {
         is_good: bool,
     ) -> Result<Option<Wrong>, StoreError> {
         let Computed { blob, integrity, prepared } = computed;
-        let Ok(prepared) = prepared else { return Ok(None) };
+        let Ok(mut prepared) = prepared else { return Ok(None) };
+        if !is_good {
+            // A digest would confirm bytes that nothing confirms.
+            prepared.digests.clear();
+        }
         let summary = seen.as_ref().and_then(RawRow::summary);
         let summary = summary.filter(|s| s.fingerprint() == prepared.cert.fingerprint());
         if !is_good && summary.is_some() {
@@ -410,7 +416,7 @@ impl Reindex<'_> {
         }
         let change = match blob.change.or_else(|| seen.as_ref().map(|row| row.change)) {
             Some(change) if self.store.run(|c| is_change_of(c, change, blob.id))? => change,
-            _ => self.store.run(|c| last_change_of(c, blob.id))?,
+            _ => self.store.run(|c| log::last_change_of(c, blob.id))?,
         };
         Ok(Some(Wrong { id: blob.id, seen, prepared, action, change, former: blob.former() }))
     }
@@ -453,11 +459,34 @@ impl Reindex<'_> {
         Ok(())
     }
 
+    /// Removes what the disk has kept of certificates that were deleted, as the change log says.
+    fn complete_deletions(&mut self) -> Result<(), StoreError> {
+        let deleted: Vec<i64> = self.evidence.deleted().collect();
+        for id in deleted {
+            if self.store.run(|connection| blob::exists(connection, id))? {
+                self.write(|connection, _| {
+                    damage::purge(connection, id)?;
+                    blob::retire(connection, id)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins certificates that are there twice.
+    fn join_copies(&mut self) -> Result<(), StoreError> {
+        let now = self.now;
+        for ids in self.store.run(damage::duplicates)? {
+            self.write(|connection, _| damage::join(connection, &ids, now))?;
+        }
+        Ok(())
+    }
+
     /// Removes rows without a certificate. Their index rows differ, and go as such.
     fn drop_orphans(&mut self) -> Result<(), StoreError> {
         let (mut orphans, lost) = self.store.run(|connection| {
-            let lost = damage::lost(connection, &log::latest(connection)?)?;
-            Ok((damage::orphans(connection)?, lost))
+            let lost = Evidence::gather(connection)?.lost(connection)?;
+            Ok((evidence::orphans(connection)?, lost))
         })?;
         for &id in &lost {
             let name = certificate_name(id, self.store.run(|c| row::fingerprint(c, id))?);
@@ -499,7 +528,8 @@ impl Reindex<'_> {
 
     fn settle(&mut self, mut rest: &[Difference]) -> Result<(), StoreError> {
         while !rest.is_empty() {
-            let settled = self.write(|connection, _| settle(connection, rest))?;
+            let disputed = self.evidence.disputed().clone();
+            let settled = self.write(|connection, _| settle(connection, rest, &disputed))?;
             rest = &rest[settled..];
         }
         Ok(())
@@ -602,13 +632,6 @@ fn is_change_of(connection: &Connection, number: i64, id: i64) -> rusqlite::Resu
         .exists((number, id))
 }
 
-/// The last change of a certificate. Reads the whole log, and is needed for damaged rows only.
-fn last_change_of(connection: &Connection, id: i64) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached("SELECT coalesce(max(number), 0) FROM change WHERE cert = ?1")?
-        .query_row([id], |row| row.get(0))
-}
-
 /// Writes certificates for as long as a transaction may take. Returns how many, with those that were `overtaken`.
 fn write_wrong(
     connection: &Connection,
@@ -671,7 +694,11 @@ fn write_wrong(
 
 /// Inserts and deletes index rows that differ, as the certificates are now, for as long as a transaction may take. Returns how
 /// many rows it looked at.
-fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usize> {
+fn settle(
+    connection: &Connection,
+    rows: &[Difference],
+    disputed: &HashSet<i64>,
+) -> rusqlite::Result<usize> {
     let (started, views) = (Instant::now(), schema::views(connection)?);
     let mut settled = 0;
     for of_cert in rows.chunk_by(|one, next| one.cert == next.cert) {
@@ -689,6 +716,11 @@ fn settle(connection: &Connection, rows: &[Difference]) -> rusqlite::Result<usiz
             Some(blob) if !blob::is_usable(connection, blob)? => continue,
             Some(blob) => {
                 let Some((cert, verdicts)) = blob.decode() else { continue };
+                let digest = cert.sks_digest();
+                if disputed.contains(&id) || !blob::is_confirmed(connection, "digest", id, &digest)?
+                {
+                    continue;
+                }
                 let prepared = Record::new(cert, verdicts, Timestamp::new(0), &views);
                 Difference::all(id, &prepared.terms, &prepared.digests).collect()
             }

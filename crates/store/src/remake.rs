@@ -14,13 +14,13 @@ use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::fill_text;
 use crate::check::LOST;
 use crate::derive::{Derived, Failure};
+use crate::evidence::Evidence;
 use crate::ingest::numbers;
-use crate::log::Latest;
 use crate::meta;
 use crate::revoker;
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes};
-use crate::{ChangeKind, damage, log};
+use crate::{ChangeKind, log};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;
@@ -66,7 +66,8 @@ pub(crate) fn remake(
     source: Verdicts,
     mut damaged: impl FnMut(i64, String),
 ) -> Result<Remade, Failure> {
-    let changes = log::latest(connection)?;
+    let evidence = Evidence::gather(connection)?;
+    let lost = evidence.lost(connection)?;
     let indexes = Indexes::found(connection)?;
     let views = schema::views(connection)?;
     let before = schema::set_derived_aside(connection)?;
@@ -93,35 +94,35 @@ pub(crate) fn remake(
         after = last.id;
         for (before, prepared) in prepare(blobs, source, now, &views) {
             let id = before.id;
-            let latest = changes.get(&id).copied();
-            if latest.is_some_and(|latest| latest.is_deleted) {
+            let latest = evidence.last_change(id);
+            if evidence.is_deleted(id) {
                 blob::retire(connection, id)?;
                 continue;
             }
             let former_row = row(connection, "cert_before", id)?;
             let is_row_good = former_row.is_some_and(|row| row.is_sealed() == Some(true));
-            let integrity = before.judged(latest.map(|latest| latest.number), is_row_good);
+            let integrity = before.judged(latest, is_row_good);
             let is_good = match (integrity, &prepared) {
                 (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => false,
-                (Integrity::Intact | Integrity::Row, Ok(_)) => true,
-                (Integrity::Unsealed | Integrity::Verdicts, Ok(prepared)) => {
+                (_, Ok(prepared)) => {
                     let digest = prepared.cert.sks_digest();
-                    integrity == Integrity::Verdicts
-                        && before.is_of(latest.map(|latest| latest.number))
-                        || blob::is_confirmed(connection, "digest_before", id, &digest)?
+                    evidence.confirms(connection, "digest_before", id, &digest)?
                 }
             };
             if !is_good {
                 let reason = prepared.as_ref().err().map(ToString::to_string);
                 damaged(id, reason.unwrap_or_else(|| integrity.finding().to_owned()));
-                if keep_row(connection, id, latest, &mut derived)? {
+                log_again(connection, id, latest, &mut last_change, now)?;
+                if keep_row(connection, id, &mut derived)? {
                     continue;
                 }
             }
             let Ok(prepared) = prepared else { continue };
-            derived.add(id, &prepared.terms, &prepared.digests)?;
+            // A digest would confirm bytes that nothing confirms.
+            let digests = if is_good { &prepared.digests[..] } else { &[] };
+            derived.add(id, &prepared.terms, digests)?;
             let verdicts = numbers(&prepared.verdicts);
-            let mut change = latest.map_or(0, |latest| latest.number);
+            let mut change = latest.unwrap_or(0);
             let mut former = None;
             if is_good {
                 let is_same_form = prepared.cert.as_bytes() == before.bytes;
@@ -150,19 +151,24 @@ pub(crate) fn remake(
                 prepared.verdicts.iter().filter(|&&v| v == Verdict::Good).count() as u64;
         }
     }
-    for id in damage::lost(connection, &changes)? {
+    for id in lost {
         damaged(id, LOST.to_owned());
-        keep_row(connection, id, None, &mut derived)?;
+        log_again(connection, id, evidence.last_change(id), &mut last_change, now)?;
+        keep_row(connection, id, &mut derived)?;
     }
     derived.fill(connection)?;
     let has_kept = connection.prepare("SELECT 1 FROM temp.kept")?.exists([])?;
     for table in before {
         if has_kept && table != "cert" {
             let columns = if table == "digest" { "view, digest, cert" } else { "handle, cert" };
-            connection.execute_batch(&format!(
+            let kept = connection.execute_batch(&format!(
                 "INSERT OR IGNORE INTO {table} SELECT {columns} FROM {table}_before
                      WHERE cert IN (SELECT cert FROM temp.kept)"
-            ))?;
+            ));
+            // The rows that cannot be read are lost. Those certificates are still found by their fingerprints.
+            if !blob::is_unreadable(&kept) {
+                kept?;
+            }
         }
         connection.execute_batch(&format!("DROP TABLE {table}_before"))?;
     }
@@ -228,19 +234,33 @@ fn row(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Option
         .optional()
 }
 
-/// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
-/// be read. If the log has a later change, the row names it, so that readers notice that the certificate is an old one.
-fn keep_row(
+/// Records the change again that the row of a damaged certificate names, if the log has lost it. If its number was given to
+/// another change since, it gets a new one.
+fn log_again(
     connection: &Connection,
     id: i64,
-    latest: Option<Latest>,
-    derived: &mut Derived,
-) -> Result<bool, Failure> {
+    latest: Option<i64>,
+    last_change: &mut i64,
+    now: u32,
+) -> Result<(), Failure> {
+    let Some(row) = row(connection, "cert_before", id)? else { return Ok(()) };
+    if latest.is_some_and(|latest| latest >= row.change) {
+        return Ok(());
+    }
+    let is_free = !log::has(connection, row.change)?;
+    let number = if is_free { row.change } else { *last_change + 1 };
+    *last_change = number.max(*last_change);
+    Ok(log::append(connection, number, now, id, ChangeKind::Updated)?)
+}
+
+/// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
+/// be read. If the log has a later change, the row names it, so that readers notice that the certificate is an old one.
+fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
     let Some(row) = row(connection, "cert_before", id)? else { return Ok(false) };
     let Some(summary) = row.summary() else { return Ok(false) };
-    match latest {
-        Some(Latest { number, .. }) if number > row.change => {
-            RawRow { change: number, former: None, ..row }.write(connection)?;
+    match log::last_change_of(connection, id)? {
+        latest if latest > row.change => {
+            RawRow { change: latest, former: None, ..row }.write(connection)?;
         }
         _ => row.keep(connection)?,
     }

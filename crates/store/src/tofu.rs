@@ -175,14 +175,16 @@ impl<S: Borrow<Store>> Tofu<S> {
         self.read_bindings(&sql, [fingerprint.to_stored()])
     }
 
-    /// The recorded bindings that the user has decided about, by address.
+    /// The recorded bindings that the user has decided about, by address. Damaged ones are among them, since nobody knows what the
+    /// user has decided about them.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn decisions(&self) -> Result<Vec<Binding>, StoreError> {
-        let sql = format!("{BINDING} WHERE policy <> ?1 ORDER BY email, fingerprint");
-        self.read_bindings(&sql, [Policy::Auto as u8])
+        let mut bindings = self.bindings()?;
+        bindings.retain(|binding| binding.policy != Policy::Auto);
+        Ok(bindings)
     }
 
     /// All recorded bindings, by address.

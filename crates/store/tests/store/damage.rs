@@ -9,6 +9,7 @@ use talaria_store::{
 
 use crate::common::{
     Folder, NOW, assert_clean, cert_id, contents, corpus, make_format_5, make_format_7, part,
+    set_meta,
 };
 
 /// Pseudo-random numbers, the same in every run.
@@ -518,10 +519,11 @@ fn an_interrupted_upgrade_continues_where_it_was() {
     // The state after a kill between two pieces.
     connection
         .execute_batch(
-            "UPDATE blob SET digest = NULL, sum = NULL WHERE id > 7;
-             INSERT INTO meta VALUES ('sealed', 7);",
+            "UPDATE blob SET digest = NULL, sum = NULL, change = NULL WHERE id > 7;
+             UPDATE cert SET sum = NULL WHERE id > 7;",
         )
         .unwrap();
+    set_meta(&connection, "sealed", 7);
     let reader = Store::open(&folder.path(), Access::Read).unwrap();
     assert_eq!(contents(&reader), before);
     assert_clean(&reader);

@@ -3,8 +3,8 @@
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Redaction, Verification};
 use talaria_store::{Depth, IngestOutcome, IngestRefusal, Remedy, Return, Store};
-use talaria_trust::Rules;
 use talaria_trust::tofu::Policy;
+use talaria_trust::{Level, Rules};
 
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use crate::formats::{binding, peer};
@@ -41,7 +41,7 @@ fn damaged_owner_trust_counts_as_never() {
     let row = store.row(other).unwrap().unwrap();
     let view = store.web().at(NOW.into()).unwrap();
     let introducer = view.standing(&store, row.id).unwrap().and_then(|found| found.introducer);
-    assert_eq!(introducer, None);
+    assert_eq!(introducer.map(|introducer| introducer.level), Some(Level::Never));
     is_named(&store, &format!("the owner trust of {other}"));
     store.web_mut().set_ownertrust(&[(other, 4)], NOW.into()).unwrap();
     assert_eq!(store.web().ownertrust(other).unwrap(), Some(4));

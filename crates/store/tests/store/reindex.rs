@@ -21,7 +21,7 @@ fn damage(folder: &Folder) {
              DELETE FROM fingerprint WHERE cert % 5 = 0;
              UPDATE address SET cert = cert + 1 WHERE cert % 4 = 0;
              INSERT INTO keygrip SELECT handle + 1, cert FROM keygrip WHERE cert % 7 = 0;
-             DELETE FROM digest WHERE cert % 6 = 0;
+             DELETE FROM digest WHERE cert % 6 = 0 AND view <> 0;
              INSERT INTO digest SELECT view, digest, 1000000 FROM digest WHERE cert = 5;
              UPDATE cert SET summary = zeroblob(9) WHERE id % 8 = 0;
              UPDATE cert SET change = change + 1 WHERE id % 9 = 0;

@@ -143,6 +143,14 @@ pub(crate) fn seal_former(connection: &Connection, id: i64) {
         .unwrap();
 }
 
+/// Sets a value of table `meta`, with its checksum.
+pub(crate) fn set_meta(connection: &Connection, name: &str, value: i64) {
+    let handle =
+        talaria_cert::Handle::of_bytes(&[name.as_bytes(), &[0], value.to_string().as_bytes()]);
+    let sum = i32::from_be_bytes(handle.0.to_be_bytes()[4..].try_into().unwrap());
+    connection.execute("INSERT INTO meta VALUES (?1, ?2, ?3)", (name, value, sum)).unwrap();
+}
+
 /// Writes the checksums of all certificates and of their rows as the store would, after a test changed verdicts or verifiers.
 pub(crate) fn seal(connection: &Connection) {
     let mut select = connection.prepare("SELECT id, verdicts, bytes, change FROM blob").unwrap();
