@@ -27,7 +27,7 @@ use crate::revoker;
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes, TextIndex};
 use crate::tofu::{self, BindingRow};
-use crate::{Store, StoreError, damage, sums, texts, trust};
+use crate::{Store, StoreError, damage, inventory, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -524,6 +524,12 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
         }
     }
     other_rows(connection, report)?;
+    // Before, rows had no inventory.
+    if schema::format(connection)? >= schema::STAMPED_FORMAT {
+        for table in inventory::differing(connection)? {
+            report.add(format!("table {table}"), INVENTORY, Remedy::Restore);
+        }
+    }
     let stale: i64 = connection.query_row(
         "SELECT count(*) FROM cert WHERE NOT EXISTS \
          (SELECT 1 FROM change WHERE change.number = cert.change AND change.cert = cert.id)",
@@ -542,6 +548,10 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
 
 /// The finding for a row that is not the one that was written.
 const SUM: &str = "its checksum does not match";
+
+/// The finding for a table of decisions.
+const INVENTORY: &str =
+    "rows are missing or older than what was written: the disk has lost a write";
 
 /// The finding for a row of `cert` that is not the one that was written.
 const ROW_SUM: &str = "its row in table cert does not match its checksum";

@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS};
 use crate::texts::Texts;
-use crate::{CertId, ChangeKind, Store, StoreError, aside, log, revoker, trust};
+use crate::{CertId, ChangeKind, Store, StoreError, aside, inventory, log, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -247,6 +247,20 @@ impl Damage<&mut Store> {
             }
             trust::follow(connection, written, now, &ledger)?;
             Ok(Some(repair))
+        })
+    }
+
+    /// Accepts the rows that the tables with decisions of the user and the operator have, where the disk has lost a write. Returns the
+    /// names of these tables.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`] or any error of a write.
+    pub fn accept_decisions(&mut self) -> Result<Vec<&'static str>, StoreError> {
+        self.0.transaction(|connection, _| {
+            let tables = inventory::differing(connection)?;
+            tables.iter().try_for_each(|table| inventory::take(connection, table))?;
+            Ok(tables)
         })
     }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 
 use crate::meta::{self, Entry};
-use crate::{Row, Store, StoreError, schema, sums};
+use crate::{Row, Store, StoreError, inventory, schema, sums};
 
 /// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
 /// recorded last. They take up to 40 MB.
@@ -55,6 +55,9 @@ fn link_generation(connection: &Connection, entry: &str) -> rusqlite::Result<u32
 const SECRET: &str = "secret";
 
 /// The columns of a [`Confirmation`].
+/// The condition for a peer.
+const BY_NAME: &str = "host = ?1 AND port = ?2";
+
 pub(crate) const PUBLISHED: &str = "SELECT fingerprint, email, time, sum FROM published";
 
 /// A row of table `published`.
@@ -374,12 +377,9 @@ impl Keyserver<&mut Store> {
         self.0.transaction(|connection, _| {
             let (http_port, view) = (peer.http_port.unwrap_or(0), peer.view.number());
             let sum = sums::of_peer(&peer.host, peer.port, http_port, view);
-            connection
-                .execute(
-                    "INSERT OR REPLACE INTO peer VALUES (?1, ?2, ?3, ?4, ?5)",
-                    (&peer.host, peer.port, http_port, view, sum),
-                )
-                .map(drop)
+            inventory::remove(connection, "peer", BY_NAME, (&peer.host, peer.port))?;
+            let row = (&peer.host, peer.port, http_port, view, sum);
+            inventory::add(connection, "peer", 5, row)
         })
     }
 
@@ -391,9 +391,7 @@ impl Keyserver<&mut Store> {
     pub fn remove_peer(&mut self, host: &str, port: u16) -> Result<bool, StoreError> {
         self.0.transaction(|connection, _| {
             forget_unobtainable(connection, &Peer::name(host, port))?;
-            connection
-                .execute("DELETE FROM peer WHERE host = ?1 AND port = ?2", (host, port))
-                .map(|rows| rows > 0)
+            Ok(inventory::remove(connection, "peer", BY_NAME, (host, port))? > 0)
         })
     }
 
@@ -414,13 +412,8 @@ impl Keyserver<&mut Store> {
         self.0.transaction(|connection, _| {
             end_links(connection, &stored, &email, now)?;
             // An address leads to only one certificate, the one confirmed last.
-            connection.execute("DELETE FROM published WHERE email = ?1", [&email])?;
-            connection
-                .execute(
-                    "INSERT OR REPLACE INTO published VALUES (?1, ?2, ?3, ?4)",
-                    (stored, email, now, sum),
-                )
-                .map(drop)
+            inventory::remove(connection, "published", "email = ?1", [&email])?;
+            inventory::add(connection, "published", 4, (stored, email, now, sum))
         })
     }
 
@@ -438,12 +431,8 @@ impl Keyserver<&mut Store> {
         self.0.transaction(|connection, _| {
             let (stored, text) = (fingerprint.to_stored(), email.to_string());
             end_links(connection, &stored, &text, now.seconds())?;
-            connection
-                .execute(
-                    "DELETE FROM published WHERE fingerprint = ?1 AND email = ?2",
-                    (fingerprint.to_stored(), email.to_string()),
-                )
-                .map(|rows| rows > 0)
+            let condition = "fingerprint = ?1 AND email = ?2";
+            Ok(inventory::remove(connection, "published", condition, (stored, text))? > 0)
         })
     }
 

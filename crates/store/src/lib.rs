@@ -53,6 +53,7 @@ mod find;
 mod flow;
 mod ingest;
 mod intake;
+mod inventory;
 mod journal;
 mod keyserver;
 mod ledger;

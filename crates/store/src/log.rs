@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Timestamp};
 
-use crate::{CertId, ChangeNumber, Return, Store, StoreError, sums};
+use crate::{CertId, ChangeNumber, Return, Store, StoreError, inventory, sums};
 
 /// The kinds of change in the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -271,10 +271,8 @@ pub(crate) fn forget_tombstone(
     if grave(connection, fingerprint)?.is_none_or(|grave| !grave.is_good) {
         return Ok(());
     }
-    connection
-        .prepare_cached("DELETE FROM tombstone WHERE fingerprint = ?1")?
-        .execute([fingerprint.to_stored()])
-        .map(drop)
+    inventory::remove(connection, "tombstone", "fingerprint = ?1", [fingerprint.to_stored()])?;
+    Ok(())
 }
 
 /// The last change of a certificate, as the log has it.
@@ -339,13 +337,7 @@ pub(crate) fn bury(
     change: i64,
     blocked: bool,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT OR REPLACE INTO tombstone VALUES (?1, ?2, ?3, ?4)")?
-        .execute((
-            fingerprint,
-            change,
-            blocked,
-            sums::of_tombstone(fingerprint, change, blocked),
-        ))?;
-    Ok(())
+    let sum = sums::of_tombstone(fingerprint, change, blocked);
+    inventory::remove(connection, "tombstone", "fingerprint = ?1", [fingerprint])?;
+    inventory::add(connection, "tombstone", 4, (fingerprint, change, blocked, sum))
 }

@@ -10,7 +10,7 @@ use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake, remake_keys};
 use crate::schema::{self, TextIndex};
-use crate::{blob, keyserver, meta, texts, tofu, trust};
+use crate::{blob, inventory, keyserver, meta, texts, tofu, trust};
 
 /// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
@@ -64,6 +64,7 @@ pub(crate) fn migrate(
         remake_keys(connection, folder)?;
     }
     meta::seal(connection)?;
+    inventory::TABLES.into_iter().try_for_each(|table| inventory::take(connection, table))?;
     if from >= 4 {
         blob::set_sealed_until(connection, Some(0))?;
     }

@@ -10,7 +10,7 @@ use crate::build::{failed, fill_text};
 use crate::derive::Failure;
 use crate::remake::make_keygrips;
 use crate::schema::{self, TextIndex};
-use crate::{Redaction, Store, StoreError, aside, log, sums, texts};
+use crate::{Redaction, Store, StoreError, aside, inventory, log, sums, texts};
 use talaria_cert::Redacted;
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
@@ -136,9 +136,9 @@ impl Operator<&mut Store> {
                 for redaction in redactions {
                     let user_id = redaction.stored();
                     let sum = sums::of_redaction(&stored, user_id);
-                    connection
-                        .prepare_cached("INSERT OR REPLACE INTO redaction VALUES (?1, ?2, ?3)")?
-                        .execute((&stored, user_id, sum))?;
+                    let condition = "fingerprint = ?1 AND user_id = ?2";
+                    inventory::remove(connection, "redaction", condition, (&stored, user_id))?;
+                    inventory::add(connection, "redaction", 3, (&stored, user_id, sum))?;
                 }
                 aside::forget(connection, fingerprint)
             })?;
@@ -167,9 +167,8 @@ impl Operator<&mut Store> {
     /// [`StoreError::ReadOnly`] or any error of a write.
     pub fn unredact(&mut self, fingerprint: Fingerprint) -> Result<u64, StoreError> {
         self.0.transaction(|connection, _| {
-            connection
-                .execute("DELETE FROM redaction WHERE fingerprint = ?1", [fingerprint.to_stored()])
-                .map(|rows| rows as u64)
+            let key = [fingerprint.to_stored()];
+            inventory::remove(connection, "redaction", "fingerprint = ?1", key)
         })
     }
 

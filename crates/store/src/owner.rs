@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::Fingerprint;
 
-use crate::sums;
+use crate::{inventory, sums};
 
 /// GnuPG's number for an owner who is never trusted.
 const NEVER: u8 = 3;
@@ -61,15 +61,10 @@ pub(crate) fn get(connection: &Connection, fingerprint: &[u8]) -> rusqlite::Resu
 
 /// Records the trust in the owner of a certificate; 0 for none.
 pub(crate) fn set(connection: &Connection, fingerprint: &[u8], value: u8) -> rusqlite::Result<()> {
+    inventory::remove(connection, "ownertrust", "fingerprint = ?1", [fingerprint])?;
     if value == 0 {
-        connection
-            .prepare_cached("DELETE FROM ownertrust WHERE fingerprint = ?1")?
-            .execute([fingerprint])?;
-    } else {
-        let sum = sums::of_ownertrust(fingerprint, value);
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO ownertrust VALUES (?1, ?2, ?3)")?
-            .execute((fingerprint, value, sum))?;
+        return Ok(());
     }
-    Ok(())
+    let sum = sums::of_ownertrust(fingerprint, value);
+    inventory::add(connection, "ownertrust", 3, (fingerprint, value, sum))
 }

@@ -10,7 +10,7 @@ use talaria_cert::{
 };
 use talaria_trust::tofu::{History, Policy, strictest};
 
-use crate::{Store, StoreError, sums};
+use crate::{Store, StoreError, inventory, sums};
 
 /// A binding of an address to a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -294,7 +294,7 @@ impl Tofu<&mut Store> {
         // The given bindings come last, since they may be among the others.
         all.extend_from_slice(bindings);
         self.0.transaction(|connection, _| {
-            all.iter().try_for_each(|binding| put(connection, binding, "OR REPLACE"))
+            all.iter().try_for_each(|binding| put(connection, binding, true))
         })
     }
 
@@ -315,7 +315,7 @@ impl Tofu<&mut Store> {
                 // A damaged row stays for a check.
                 let is_decided =
                     ours.is_some_and(|row| !row.is_good || row.policy != Policy::Auto as u8);
-                put(connection, binding, if is_decided { "OR IGNORE" } else { "OR REPLACE" })?;
+                put(connection, binding, !is_decided)?;
                 let mut encrypted: BTreeMap<i64, u32> = BTreeMap::new();
                 for event in events {
                     match event {
@@ -344,7 +344,7 @@ impl Tofu<&mut Store> {
     pub fn observe(&mut self, observations: &[Observation]) -> Result<(), StoreError> {
         self.0.transaction(|connection, _| {
             observations.iter().try_for_each(|Observation { binding, event }| {
-                put(connection, binding, "OR IGNORE")?;
+                put(connection, binding, false)?;
                 note(connection, binding, event)
             })
         })
@@ -381,7 +381,8 @@ fn note(connection: &Connection, binding: &Binding, event: &Event) -> rusqlite::
     Ok(())
 }
 
-fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Result<()> {
+/// Records a binding. One that is recorded already stays, or is replaced.
+fn put(connection: &Connection, binding: &Binding, replaces: bool) -> rusqlite::Result<()> {
     let Binding { fingerprint, email, user_id, time, policy, effective, conflict } = binding;
     let (fingerprint, policy) = (fingerprint.to_stored(), *policy as u8);
     let effective = effective.map_or(0, |policy| policy as u8);
@@ -392,12 +393,12 @@ fn put(connection: &Connection, binding: &Binding, how: &str) -> rusqlite::Resul
         (policy, effective),
         conflict.as_deref().unwrap_or_default(),
     );
-    connection
-        .prepare_cached(&format!(
-            "INSERT {how} INTO binding VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
-        ))?
-        .execute((email, fingerprint, user_id, time, policy, effective, conflict, sum))
-        .map(drop)
+    if replaces {
+        let condition = "email = ?1 AND fingerprint = ?2";
+        inventory::remove(connection, "binding", condition, (email, &fingerprint))?;
+    }
+    let row = (email, fingerprint, user_id, time, policy, effective, conflict, sum);
+    inventory::add(connection, "binding", 8, row)
 }
 
 /// Merges the decisions about different spellings of one address, which format 4 treats as equal: the strictest

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde_json::json;
-use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage};
+use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage, Store};
 use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
@@ -44,7 +44,8 @@ pub(crate) struct Args {
     /// Repair damaged certificates with copies from this keyserver (hkps://… or hkp://…)
     #[arg(long, value_name = "URL", conflicts_with_all = ["verify", "subset"])]
     keyserver: Option<String>,
-    /// Without a copy, keep the parts of a damaged certificate that its self-signatures still prove; if there are none, remove it
+    /// Without a copy, keep what there is: of a damaged certificate the parts that its self-signatures still prove (if there are none,
+    /// it is removed), of decisions those that the disk has not lost
     #[arg(long, conflicts_with_all = ["verify", "subset"])]
     salvage: bool,
 }
@@ -113,6 +114,9 @@ fn check(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let store = stores.writable()?;
         let repaired = cx.long(|monitor| talaria::repair(store, &options, monitor))?;
         print_repairs(cx, &store.path().display().to_string(), &repaired)?;
+        if args.salvage {
+            accept_decisions(store, cx)?;
+        }
     }
     let part = args.subset.map_or(Part::ALL, |Subset(part)| part);
     let mut damaged = false;
@@ -145,6 +149,19 @@ fn word(depth: Depth) -> &'static str {
     }
 }
 
+/// Accepts the decisions that the disk has not lost.
+fn accept_decisions(store: &mut Store, cx: &Context) -> Result<(), CliError> {
+    let (path, mut out) = (store.path().display().to_string(), cx.report_stdout());
+    for table in store.damage_mut().accept_decisions()? {
+        if cx.json {
+            writeln!(out, "{}", json!({ "store": path, "action": "accepted", "table": table }))?;
+        } else {
+            writeln!(out, "{path}: table {table}: the rows that are there count")?;
+        }
+    }
+    Ok(())
+}
+
 fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), CliError> {
     let mut out = cx.report_stdout();
     for certificate in repaired {
@@ -161,7 +178,7 @@ fn print_repairs(cx: &Context, path: &str, repaired: &[Repaired]) -> Result<(), 
             Repair::Restored => "restored as it was",
             Repair::Replaced => "replaced by another copy; the damaged bytes are set aside",
             Repair::Salvaged => {
-                "replaced by what its own signatures still prove; the damaged bytes are set aside"
+                "replaced by what its checksum or its own signatures still prove; the damaged bytes are set aside"
             }
             Repair::Removed => "removed, since nothing is proven; the damaged bytes are set aside",
             Repair::NoCopy => "no copy was found",

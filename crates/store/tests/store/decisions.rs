@@ -49,6 +49,38 @@ fn damaged_owner_trust_counts_as_never() {
 }
 
 #[test]
+fn a_lost_write_of_a_decision_is_named() {
+    let folder = Folder::new();
+    let all = corpus(12);
+    let mut store = folder.filled(&all);
+    let names: Vec<_> = all.iter().map(Cert::fingerprint).collect();
+    let disk = Connection::open(folder.path()).unwrap();
+    let named = |store: &Store, table: &str| {
+        is_named(store, &format!("table {table}"));
+    };
+    store.web_mut().set_ownertrust(&[(names[0], 6)], NOW.into()).unwrap();
+    store.web_mut().set_ownertrust(&[(names[0], 0), (names[1], 4)], NOW.into()).unwrap();
+    store.web_mut().set_ownertrust(&[(names[1], 5)], NOW.into()).unwrap();
+    store.delete(&names[2..4], Return::Blocked, NOW.into()).unwrap();
+    store.operator_mut().redact(names[4], &[Redaction::All], NOW.into()).unwrap();
+    store.keyserver_mut().add_peer(&peer()).unwrap();
+    let email = Address::of_user_id(all[5].user_ids().next().unwrap()).unwrap();
+    store.keyserver_mut().publish(names[5], &email, NOW.into()).unwrap();
+    store.tofu_mut().set_bindings(&[binding(&all[6])]).unwrap();
+    assert_clean(&store);
+    for table in ["ownertrust", "tombstone", "redaction", "peer", "published", "binding"] {
+        let sql = format!("DELETE FROM {table} WHERE sum = (SELECT max(sum) FROM {table})");
+        assert_eq!(disk.execute(&sql, []).unwrap(), 1);
+        named(&store, table);
+        // A rebuild hides nothing. The user accepts what is there.
+        store.rebuild(NOW.into()).unwrap();
+        named(&store, table);
+        assert_eq!(store.damage_mut().accept_decisions().unwrap(), [table]);
+        assert_clean(&store);
+    }
+}
+
+#[test]
 fn damaged_rules_trust_nobody_but_the_user() {
     let folder = Folder::new();
     let all = corpus(12);
