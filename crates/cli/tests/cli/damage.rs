@@ -62,6 +62,52 @@ fn check_names_a_damaged_certificate_and_a_backup_restores_it() {
     assert_eq!(program.contents(), before);
 }
 
+/// A disk that did not write: the older row of a certificate is there, with its checksum.
+#[test]
+fn a_lost_write_is_damage_until_a_copy_repairs_it() {
+    let program = Program::new();
+    let halves = half(&corpus(10), 1);
+    program.ok(&["import", program.ring("half.pgp", &halves).to_str().unwrap()]);
+    let at = (0..10).find(|&at| halves[at] != corpus(10)[at]).unwrap();
+    let name = corpus(10)[at].fingerprint().to_string();
+    let disk = Connection::open(program.store()).unwrap();
+    let keep = format!("CREATE TEMP TABLE lost AS SELECT * FROM blob WHERE id = {}", at + 1);
+    disk.execute(&keep, []).unwrap();
+    let ring = program.ring("ring.pgp", &corpus(10));
+    program.ok(&["import", ring.to_str().unwrap()]);
+    let after = program.contents();
+    disk.execute_batch("REPLACE INTO blob SELECT * FROM lost").unwrap();
+    drop(disk);
+    for args in [&["check"][..], &["check", "--rebuild"], &["check"]] {
+        let said = String::from_utf8(program.run(args).stdout).unwrap();
+        assert!(said.contains(&format!("certificate {name}: its bytes are older")), "{said}");
+    }
+    assert!(program.fails(&["export", &name], 4).contains("--repair-from"));
+    let half = program.path("half.pgp");
+    let output = program.run(&["check", "--repair-from", half.to_str().unwrap()]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("no copy was found"));
+    program.ok(&["check", "--repair-from", ring.to_str().unwrap()]);
+    assert_eq!(program.contents(), after);
+}
+
+#[test]
+fn a_lost_decision_is_damage_until_the_user_accepts_what_is_there() {
+    let program = prepared();
+    let [first, second] = [0, 1].map(|at: usize| corpus(10)[at].fingerprint().to_string());
+    program.ok(&["admin", "block", &first]);
+    program.ok(&["admin", "block", &second]);
+    let disk = Connection::open(program.store()).unwrap();
+    disk.execute("DELETE FROM tombstone WHERE change = 11", []).unwrap();
+    drop(disk);
+    for args in [&["check"][..], &["check", "--rebuild"], &["check", "--json"]] {
+        let said = String::from_utf8(program.run(args).stdout).unwrap();
+        assert!(said.contains("table tombstone"), "{said}");
+    }
+    let said = program.ok(&["check", "--salvage"]);
+    assert!(said.contains("table tombstone: the rows that are there count"), "{said}");
+    program.ok(&["check"]);
+}
+
 #[test]
 fn export_and_dump_can_go_on_without_damaged_certificates() {
     let program = prepared();
