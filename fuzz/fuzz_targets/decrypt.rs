@@ -1,5 +1,3 @@
-//! A session key, and any bytes as a message encrypted with it.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::messages::decrypted(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::decrypt::run(octets));

@@ -1,5 +1,3 @@
-//! Any bytes as the text of an index of a backup.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::backup::index(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::index::run(octets));

@@ -1,5 +1,3 @@
-//! Any bytes as certificates, and as signatures to verify with them.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::known::judged(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::judged::run(octets));

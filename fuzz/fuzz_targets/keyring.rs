@@ -1,5 +1,3 @@
-//! Any bytes as a keyring.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::ring(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::keyring::run(octets));

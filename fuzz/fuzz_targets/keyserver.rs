@@ -1,5 +1,3 @@
-//! Any bytes as the request of a client of a keyserver, or as the membership file of its operator.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_server::fuzz::read(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::keyserver::run(octets));

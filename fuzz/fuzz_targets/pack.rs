@@ -1,5 +1,3 @@
-//! Any bytes as the content of a pack.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::backup::pack(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::pack::run(octets));

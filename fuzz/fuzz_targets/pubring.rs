@@ -1,5 +1,3 @@
-//! Any bytes as GnuPG's `pubring.gpg`: a keyring in which trust packets follow each packet.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::ring(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::pubring::run(octets));

@@ -1,15 +1,3 @@
-//! Any bytes as a damaged certificate, after its fingerprint: what is salvaged is signed by it.
-
 #![no_main]
 
-use talaria_cert::{Cert, Fingerprint, Verdict, Verification, verdicts};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Some((fingerprint, damaged)) = Fingerprint::from_stored(bytes) else { return };
-    let Some(cert) = Cert::salvage(damaged, fingerprint) else { return };
-    assert_eq!(cert.fingerprint(), fingerprint);
-    assert_eq!(Cert::from_canonical(cert.as_bytes().to_vec()).as_ref(), Ok(&cert));
-    let found = &verdicts(&[&cert], Verification::Full)[0];
-    assert!(!found.is_empty() && found.iter().all(|&verdict| verdict == Verdict::Good));
-    assert_eq!(Cert::salvage(cert.as_bytes(), fingerprint), Some(cert));
-});
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::salvage::run(octets));

@@ -1,5 +1,3 @@
-//! Any bytes as a tombstone, plan, lease, attestation or verdict.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::backup::signed(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::signed::run(octets));

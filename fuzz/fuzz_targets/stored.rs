@@ -1,5 +1,3 @@
-//! Any bytes as certificates in a store, and as a signature by one of them.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::known::stored(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::stored::run(octets));

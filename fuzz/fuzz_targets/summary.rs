@@ -1,24 +1,3 @@
-//! Any bytes as a stored summary.
-
 #![no_main]
 
-use std::hint::black_box;
-
-use talaria_cert::{Fingerprint, Summary};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let fingerprint = Fingerprint::V4([7; 20]);
-    if let Some(summary) = Summary::read(fingerprint, bytes) {
-        let mut stored = Vec::new();
-        summary.write(&mut stored);
-        assert_eq!(Summary::read(fingerprint, &stored).as_ref(), Some(&summary));
-        black_box((summary.primary_user_id(), talaria_cert::search_text(&summary)));
-        for now in [0, 1_740_000_000, u32::MAX] {
-            black_box((summary.validity(now), summary.usable(now)));
-        }
-    }
-    // A fingerprint has its own stored form.
-    if let Some((fingerprint, rest)) = Fingerprint::from_stored(bytes) {
-        assert_eq!([&fingerprint.to_stored(), rest].concat(), bytes);
-    }
-});
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::summary::run(octets));

@@ -1,19 +1,3 @@
-//! Any bytes as GnuPG's trust database, and any text as an exported ownertrust.
-
 #![no_main]
 
-use std::hint::black_box;
-
-use talaria_gnupg::{is_ownertrust, is_trustdb, read_ownertrust, read_trustdb, write_ownertrust};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    black_box((is_trustdb(bytes), is_ownertrust(bytes)));
-    if let Ok(entries) = read_trustdb(bytes) {
-        assert!(entries.len() <= bytes.len() / 40);
-    }
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(mut entries) = read_ownertrust(text) {
-        entries.retain(|(_, value)| *value != 0);
-        assert_eq!(read_ownertrust(&write_ownertrust(&entries)).ok(), Some(entries));
-    }
-});
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::trust::run(octets));

@@ -1,5 +1,3 @@
-//! Any bytes as a signed message, a signed text, or a detached signature.
-
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::messages::verified(bytes));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::verify::run(octets));

@@ -4,6 +4,8 @@ pub mod backup;
 pub mod known;
 pub mod log;
 pub mod messages;
+pub mod seeds;
+pub mod targets;
 
 use std::collections::BTreeSet;
 use std::hint::black_box;

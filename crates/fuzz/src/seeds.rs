@@ -1,13 +1,9 @@
-//! Writes the seeds of each fuzz target: `seed FOLDER` makes `FOLDER/TARGET/…`.
-//!
-//! Generated certificates and small ones of the system's keyrings, in the form the target reads.
+//! Inputs to begin with: generated certificates and small ones of the system's keyrings, in the form the target reads.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-// The instrumented crates call it.
-use libfuzzer_sys as _;
 use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
@@ -25,14 +21,18 @@ const CERT_BYTES_MAX: usize = 2500;
 /// The number of certificates taken from each keyring.
 const CERTS_PER_RING: usize = 3;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: seed FOLDER")?);
-    messages(&folder)?;
-    trees(&folder)?;
-    backup(&folder)?;
-    log(&folder)?;
-    compressed(&folder)?;
-    power(&folder)?;
+/// Writes the seeds of each target: `folder/TARGET/…`.
+///
+/// # Errors
+///
+/// If a file cannot be written.
+pub fn write(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    messages(folder)?;
+    trees(folder)?;
+    backup(folder)?;
+    log(folder)?;
+    compressed(folder)?;
+    power(folder)?;
     let mut all = Vec::new();
     let native = CorpusProfile { native_per_mille: 1000, ..CorpusProfile::small() };
     for profile in [CorpusProfile::small(), CorpusProfile::ed25519(), native] {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     all.extend(system_certs()?);
     for (number, cert) in all.iter().enumerate() {
-        let seed = |target: &str, bytes: &[u8]| write(&folder, target, number, bytes);
+        let seed = |target: &str, bytes: &[u8]| put(folder, target, number, bytes);
         let next = &all[(number + 1) % all.len()];
         let verdicts = verdicts(&[cert], Verification::Full).remove(0);
         seed("keyring", cert.as_bytes())?;
@@ -93,8 +93,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             seed("query", search.as_bytes())?;
         }
     }
-    recon(&folder)?;
-    keyserver(&folder, &all)?;
+    recon(folder)?;
+    keyserver(folder, &all)?;
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn power(folder: &Path) -> io::Result<()> {
     for number in 0..8 {
         let mut numbers = Numbers::new(number);
         let octets: Vec<u8> = (0..24).flat_map(|_| numbers.draw().to_le_bytes()).collect();
-        write(folder, "power", usize::try_from(number).unwrap_or_default(), &octets)?;
+        put(folder, "power", usize::try_from(number).unwrap_or_default(), &octets)?;
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ fn power(folder: &Path) -> io::Result<()> {
 /// Requests of clients of a keyserver, after an octet for the kind.
 fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
     let seed = |number: usize, choice: u8, bytes: &[u8]| {
-        write(folder, "keyserver", number * 8 + usize::from(choice), &[&[choice], bytes].concat())
+        put(folder, "keyserver", number * 8 + usize::from(choice), &[&[choice], bytes].concat())
     };
     for (number, cert) in all.iter().enumerate() {
         let fingerprint = cert.fingerprint();
@@ -160,7 +160,7 @@ fn recon(folder: &Path) -> io::Result<()> {
     for (number, pair) in messages.windows(2).enumerate() {
         let mut bytes = vec![0x21];
         pair.iter().for_each(|message| message.encode(&mut bytes));
-        write(folder, "recon", number, &bytes)?;
+        put(folder, "recon", number, &bytes)?;
     }
     Ok(())
 }
@@ -183,9 +183,9 @@ fn trees(folder: &Path) -> io::Result<()> {
         format!("f 0600 0 0 1.000000000 5 *{list}:4,=QQ== - b\n"),
         format!("{left}:0:1\nhole:1\n=QUI=\n"),
     ];
-    write(folder, "tree", 0, &[b"\0", flat.as_bytes()].concat())?;
+    put(folder, "tree", 0, &[b"\0", flat.as_bytes()].concat())?;
     let chunks = chunks.each_ref().map(|chunk| chunk.as_bytes()).join(&0xff);
-    write(folder, "tree", 1, &[b"\x01", chunks.as_slice()].concat())
+    put(folder, "tree", 1, &[b"\x01", chunks.as_slice()].concat())
 }
 
 /// Files as the programs of the system compress them, if they are there.
@@ -207,15 +207,15 @@ fn compressed(folder: &Path) -> io::Result<()> {
         let mut command = std::process::Command::new(words[0]);
         let command = command.args(&words[1..]).arg("-c").arg(&content);
         let Ok(output) = command.output() else { continue };
-        write(folder, "compressed", 2 * number, &output.stdout)?;
+        put(folder, "compressed", 2 * number, &output.stdout)?;
         // Two streams, with padding between and behind them.
         let twice = [&output.stdout[..], &[0; 4], &output.stdout, &[0; 8]].concat();
-        write(folder, "compressed", 2 * number + 1, &twice)?;
+        put(folder, "compressed", 2 * number + 1, &twice)?;
     }
     fs::remove_file(content)
 }
 
-fn write(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result<()> {
+fn put(folder: &Path, target: &str, number: usize, bytes: &[u8]) -> io::Result<()> {
     let folder = folder.join(target);
     fs::create_dir_all(&folder)?;
     let length = bytes.len();
@@ -292,23 +292,9 @@ fn keyboxd(certs: &[&Cert]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     Ok(fs::read(path)?)
 }
 
-/// Stubs for the coverage functions of libFuzzer: this program is compiled like the targets, and
-/// does not use libFuzzer.
-#[cfg(fuzzing)]
-mod coverage {
-    #[unsafe(no_mangle)]
-    extern "C" fn __sanitizer_cov_8bit_counters_init(_start: *mut u8, _end: *mut u8) {}
-
-    #[unsafe(no_mangle)]
-    extern "C" fn __sanitizer_cov_pcs_init(_start: *const usize, _end: *const usize) {}
-
-    #[unsafe(no_mangle)]
-    extern "C" fn __sanitizer_cov_trace_pc_indir(_callee: usize) {}
-}
-
 /// Messages of every kind: encrypted ones after their session key, and signed ones.
 fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_fuzz::known::{keys, policy};
+    use crate::known::{keys, policy};
     use talaria_message::openpgp::crypto::Password;
     use talaria_message::{
         Aead, ChunkSize, Compression, EncryptOptions, Profile, Recipients, encrypt, pack,
@@ -325,7 +311,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let sum = [&[9][..], &[5; 32], &160_u16.to_be_bytes()].concat();
         for (at, content) in [&[][..], &[9], &sum, &sum[1..], &sum[1..33]].iter().enumerate() {
             let octets = [&[choice, 9, 0][..], content].concat();
-            write(folder, "wrapped", usize::from(choice) * 5 + at, &octets)?;
+            put(folder, "wrapped", usize::from(choice) * 5 + at, &octets)?;
         }
     }
     let text = b"a document\n- in lines \n";
@@ -345,15 +331,15 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
             options.size = (number % 2 == 0).then_some(text.len() as u64);
             let mut message = Vec::new();
             let key = encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
-            write(folder, "decrypt", number, &[&key.session_key[..], &message].concat())?;
+            put(folder, "decrypt", number, &[&key.session_key[..], &message].concat())?;
             number += 1;
         }
         let mut options = EncryptOptions::default();
         options.compression = compression;
         let mut message = Vec::new();
         pack(&text[..], &mut message, &mut signers, &options, NOW)?;
-        write(folder, "verify", number, &[&[0], &message[..]].concat())?;
-        write(folder, "verify", number + 1, &[&[2], &message[..]].concat())?;
+        put(folder, "verify", number, &[&[0], &message[..]].concat())?;
+        put(folder, "verify", number + 1, &[&[2], &message[..]].concat())?;
         number += 2;
     }
     for cert in keys() {
@@ -361,10 +347,10 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         number += 8;
         let mut signed = vec![1];
         sign_cleartext(&mut &text[..], &mut signed, &mut signers, NOW)?;
-        write(folder, "verify", number, &signed)?;
+        put(folder, "verify", number, &signed)?;
         let mut signature = vec![3];
         sign_detached(&mut &b"a document"[..], &mut signature, &mut signers, false, NOW)?;
-        write(folder, "verify", number + 1, &signature)?;
+        put(folder, "verify", number + 1, &signature)?;
         judged(folder, number, cert, &signature[1..])?;
         // Only for the key, so nothing else opens it.
         let mut recipients = Recipients::default();
@@ -372,7 +358,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let options = EncryptOptions::default();
         let mut message = vec![0; 32];
         encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
-        write(folder, "decrypt", number, &message)?;
+        put(folder, "decrypt", number, &message)?;
     }
     Ok(())
 }
@@ -392,7 +378,7 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     readers.add(&cert, policy(), NOW)?;
     let certificate = Certificate::minimal(&cert.to_vec()?)?;
     let mut key = signing_key(&cert, policy(), NOW, &mut |_, _| None)?;
-    let entries = talaria_fuzz::log::seed(&mut key, &certificate, &readers);
+    let entries = crate::log::seed(&mut key, &certificate, &readers);
     let mut records = Vec::new();
     to_records(&entries, &mut records);
     let mut export = EXPORT_MAGIC.to_vec();
@@ -401,14 +387,14 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         assert!(!read_record(record)?.is_empty());
         export.extend(u32::try_from(record.len())?.to_be_bytes());
         export.extend(record);
-        write(folder, "log", number, &[&[1], &record[..]].concat())?;
+        put(folder, "log", number, &[&[1], &record[..]].concat())?;
     }
-    write(folder, "log", records.len(), &[&[0], &export[..]].concat())?;
+    put(folder, "log", records.len(), &[&[0], &export[..]].concat())?;
     let place = tempfile::tempdir()?;
     let path = place.path().join("log");
     let written = LogFolder::create(&path, &entries[0])?;
     for part in entries[1..].chunks(3) {
-        let now_ms = talaria_fuzz::log::NOW_MS;
+        let now_ms = crate::log::NOW_MS;
         let added = written.append(|log| {
             let added = log.offer(part.to_vec(), now_ms).added;
             let count = added.len();
@@ -420,40 +406,40 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let segment = fs::read(path.join("segments/00000000"))?;
     let found = scan(&segment[..end + 64], 0)?;
     assert!(found.tail == Tail::Clean && found.frames.len() > 2);
-    write(folder, "log", records.len() + 1, &[&[2], &segment[..end + 64]].concat())?;
-    write(folder, "log", records.len() + 2, &[&[2], &segment[..end - 9]].concat())?;
+    put(folder, "log", records.len() + 1, &[&[2], &segment[..end + 64]].concat())?;
+    put(folder, "log", records.len() + 2, &[&[2], &segment[..end - 9]].concat())?;
     let mut maker = Maker::new(&certificate, &mut key, [3; 16]).ok_or("not their key")?;
-    let snapshot = written.put_snapshot(&mut maker, talaria_fuzz::log::NOW_MS)?;
+    let snapshot = written.put_snapshot(&mut maker, crate::log::NOW_MS)?;
     let mut file = vec![3];
     written.write_snapshot(&snapshot, &mut file, Path::new("seed"))?;
     SnapshotFile::read(&mut &file[1..], written.id())?;
-    write(folder, "log", records.len() + 3, &file)?;
+    put(folder, "log", records.len() + 3, &file)?;
     // What stands inside ciphertexts of the place that the target has.
     let (log, object, author, epoch) = ([1; 32], [2; 32], [6; 33], [3; 32]);
     let key = [&b"TLGK\x01"[..], &log, &object, b"\0\x02a*", &author, &[9; 32]].concat();
     let value = [&b"TLGV\x01"[..], &log, &object, b"\0\x02ab", &author, &epoch, b"\x01x"].concat();
     for (number, plain) in [key, value].into_iter().enumerate() {
-        write(folder, "log", records.len() + 4 + number, &[&[4], &plain[..]].concat())?;
+        put(folder, "log", records.len() + 4 + number, &[&[4], &plain[..]].concat())?;
     }
     Ok(())
 }
 
 /// Packs and indexes of a backup.
 fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    use crate::backup::{REPOSITORY, seed};
     use talaria_backup::{
         IndexedPack, ObjectHash, check_lease, parse_attestation, parse_drill, parse_pack,
         parse_plan, parse_tombstone, parse_verified, write_index,
     };
-    use talaria_fuzz::backup::{REPOSITORY, seed};
     let plains: [&[&[u8]]; 3] = [&[], &[b"one"], &[b"first", &[7; 600], b""]];
     for (number, plains) in plains.into_iter().enumerate() {
         let (content, chunks) = seed(plains);
         // A seed that is refused would teach the fuzzer nothing.
         assert_eq!(parse_pack("seed", &content, REPOSITORY)?, chunks);
-        write(folder, "pack", number, &content)?;
+        put(folder, "pack", number, &content)?;
         let pack = IndexedPack { hash: ObjectHash([9; 32]), bytes: 1 << 20, chunks };
         let packs = vec![pack; number];
-        write(folder, "index", number, write_index(REPOSITORY, &packs).as_bytes())?;
+        put(folder, "index", number, write_index(REPOSITORY, &packs).as_bytes())?;
     }
     let (client, id, nonce) = ("AB".repeat(20), "cd".repeat(32), "05".repeat(16));
     let documents = [
@@ -484,7 +470,7 @@ fn backup(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
             "drill" => assert_eq!(parse_drill("seed", text, REPOSITORY)?.sample, 10),
             _ => check_lease("seed", text, REPOSITORY)?,
         }
-        write(folder, "signed", number, text)?;
+        put(folder, "signed", number, text)?;
     }
     Ok(())
 }
@@ -496,7 +482,7 @@ fn judged(
     cert: &talaria_message::openpgp::Cert,
     signature: &[u8],
 ) -> Result<(), Box<dyn std::error::Error>> {
-    use talaria_fuzz::known::{joined, keys, policy};
+    use crate::known::{joined, keys, policy};
     use talaria_message::make::{self, RevocationReason, Revoked};
     use talaria_message::openpgp::Packet;
     use talaria_message::openpgp::serialize::MarshalInto as _;
@@ -529,8 +515,8 @@ fn judged(
         let bytes = changed.to_vec()?;
         for choice in [1, 2] {
             let input = joined(choice, &bytes, signature);
-            write(folder, "judged", number + at, &input)?;
-            write(folder, "stored", number + at, &input)?;
+            put(folder, "judged", number + at, &input)?;
+            put(folder, "stored", number + at, &input)?;
         }
     }
     Ok(())
