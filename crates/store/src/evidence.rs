@@ -8,28 +8,39 @@ use talaria_cert::View;
 
 use crate::blob;
 use crate::log::{self, Latest};
-use crate::row;
+use crate::{meta, row};
 
-/// The last change of each certificate, and which certificates have several digests.
+/// The last change of each certificate, and what the index of digests says.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     latest: HashMap<i64, Latest>,
+    /// The certificates of which the index has several digests.
     disputed: HashSet<i64>,
+    /// Whether the index is there. A lost write leaves some of it.
+    has_digests: bool,
 }
+
+/// The entry of `meta` that is there while a reindex fills an index of digests that was empty.
+const REMADE: &str = "digests";
 
 impl Evidence {
     pub(crate) fn gather(connection: &Connection) -> rusqlite::Result<Self> {
-        Ok(Self { latest: log::latest(connection)?, disputed: disputed(connection)? })
+        let is_remade = meta::get::<i64>(connection, REMADE)?.good().is_some();
+        Ok(Self {
+            latest: log::latest(connection)?,
+            disputed: disputed(connection)?,
+            has_digests: !is_remade && has_digests(connection)?,
+        })
+    }
+
+    /// Whether the index of digests is there.
+    pub(crate) fn has_digests(&self) -> bool {
+        self.has_digests
     }
 
     /// The last change of a certificate in the log, unless it is a deletion.
     pub(crate) fn last_change(&self, id: i64) -> Option<i64> {
         self.latest.get(&id).filter(|latest| !latest.is_deleted).map(|latest| latest.number)
-    }
-
-    /// The certificates of which the index has several digests.
-    pub(crate) fn disputed(&self) -> &HashSet<i64> {
-        &self.disputed
     }
 
     /// Whether a certificate was deleted, as the log says.
@@ -42,7 +53,8 @@ impl Evidence {
         self.latest.iter().filter(|(_, latest)| latest.is_deleted).map(|(id, _)| *id)
     }
 
-    /// Whether `table`, a table of digests, has the digest of a certificate and no other one.
+    /// Whether `table`, a table of digests, has the digest of a certificate and no other one. An index that is not there at all
+    /// denies nothing.
     pub(crate) fn confirms(
         &self,
         connection: &Connection,
@@ -50,6 +62,9 @@ impl Evidence {
         id: i64,
         sks_digest: &[u8; 16],
     ) -> rusqlite::Result<bool> {
+        if !self.has_digests {
+            return Ok(true);
+        }
         Ok(!self.disputed.contains(&id) && blob::is_confirmed(connection, table, id, sks_digest)?)
     }
 
@@ -90,6 +105,17 @@ fn disputed(connection: &Connection) -> rusqlite::Result<HashSet<i64>> {
         .collect();
     // Of pages that cannot be read, nothing is confirmed.
     if blob::is_unreadable(&found) { Ok(HashSet::new()) } else { found }
+}
+
+fn has_digests(connection: &Connection) -> rusqlite::Result<bool> {
+    let found =
+        connection.prepare("SELECT 1 FROM digest WHERE view = ?1")?.exists([View::Sks.number()]);
+    if blob::is_unreadable(&found) { Ok(false) } else { found }
+}
+
+/// Records whether an index of digests that was empty is being filled.
+pub(crate) fn set_remade(connection: &Connection, is_remade: bool) -> rusqlite::Result<()> {
+    if is_remade { meta::set(connection, REMADE, 1) } else { meta::remove(connection, REMADE) }
 }
 
 /// The rows of `cert` without a certificate.

@@ -119,7 +119,7 @@ fn names(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 /// Whether a rebuild makes the value again.
 pub(crate) fn is_derived(name: &str) -> bool {
     let first = name.split(':').next().unwrap_or(name);
-    ["indexed", "reindexed", "filled", "view", "followed"].contains(&first)
+    ["indexed", "reindexed", "digests", "filled", "view", "followed"].contains(&first)
 }
 
 /// The names whose values are not those that were written.

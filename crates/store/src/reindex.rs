@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
@@ -114,7 +115,7 @@ impl Store {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut reindex = Reindex {
             folder: folder.map_or_else(|| ".".into(), Into::into),
-            evidence: self.run(Evidence::gather)?,
+            evidence: Arc::new(self.run(Evidence::gather)?),
             store: self,
             now: now.seconds(),
             report: CheckReport::default(),
@@ -206,7 +207,7 @@ struct Reindex<'s> {
     now: u32,
     report: CheckReport,
     /// What was known of the certificates before the reindex began.
-    evidence: Evidence,
+    evidence: Arc<Evidence>,
     /// The end of the last transaction.
     wrote: Option<Instant>,
     progress: &'s mut dyn FnMut(ReindexProgress) -> ControlFlow<()>,
@@ -216,6 +217,9 @@ impl Reindex<'_> {
     fn run(&mut self) -> Result<(), Ended> {
         for index in TextIndex::ALL {
             self.drop_in_pieces(index)?;
+        }
+        if !self.evidence.has_digests() {
+            self.write(|connection, _| evidence::set_remade(connection, true))?;
         }
         self.complete_deletions()?;
         let derived = self.certificates()?;
@@ -235,6 +239,7 @@ impl Reindex<'_> {
         // Callers that keep digests in memory read them again after the schema changed.
         self.write(|connection, _| {
             meta::remove(connection, REINDEXED)?;
+            evidence::set_remade(connection, false)?;
             connection.execute_batch("CREATE TABLE reindexed (x); DROP TABLE reindexed;")
         })?;
         Ok(())
@@ -528,8 +533,8 @@ impl Reindex<'_> {
 
     fn settle(&mut self, mut rest: &[Difference]) -> Result<(), StoreError> {
         while !rest.is_empty() {
-            let disputed = self.evidence.disputed().clone();
-            let settled = self.write(|connection, _| settle(connection, rest, &disputed))?;
+            let evidence = Arc::clone(&self.evidence);
+            let settled = self.write(|connection, _| settle(connection, rest, &evidence))?;
             rest = &rest[settled..];
         }
         Ok(())
@@ -697,7 +702,7 @@ fn write_wrong(
 fn settle(
     connection: &Connection,
     rows: &[Difference],
-    disputed: &HashSet<i64>,
+    evidence: &Evidence,
 ) -> rusqlite::Result<usize> {
     let (started, views) = (Instant::now(), schema::views(connection)?);
     let mut settled = 0;
@@ -716,9 +721,7 @@ fn settle(
             Some(blob) if !blob::is_usable(connection, blob)? => continue,
             Some(blob) => {
                 let Some((cert, verdicts)) = blob.decode() else { continue };
-                let digest = cert.sks_digest();
-                if disputed.contains(&id) || !blob::is_confirmed(connection, "digest", id, &digest)?
-                {
+                if !evidence.confirms(connection, "digest", id, &cert.sks_digest())? {
                     continue;
                 }
                 let prepared = Record::new(cert, verdicts, Timestamp::new(0), &views);
