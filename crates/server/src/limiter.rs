@@ -1,5 +1,6 @@
 //! Rate limits per network: token buckets.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use crate::config::{Rate, Rates};
 use crate::network::Network;
 use crate::request::{Request, Via};
 
-/// Networks that are remembered; beyond that, those with full buckets are forgotten, then all.
+/// Networks that are remembered; beyond that, the half with the fullest buckets is forgotten.
 const NETWORKS_MAX: usize = 65_536;
 
 /// The requested object.
@@ -90,15 +91,7 @@ impl Limiter {
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if buckets.len() >= NETWORKS_MAX && !buckets.contains_key(&(network, class)) {
-            // A full bucket is as good as none.
-            buckets.retain(|&(_, class), bucket| {
-                let Rate { per_second, burst } = rates.of(class);
-                let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
-                bucket.tokens + since * per_second < burst
-            });
-            if buckets.len() >= NETWORKS_MAX {
-                buckets.clear();
-            }
+            forget_fullest(&mut buckets, rates, now);
         }
         let bucket =
             buckets.entry((network, class)).or_insert(Bucket { tokens: burst, filled: now });
@@ -117,6 +110,28 @@ impl Limiter {
         )]
         Err(wait as u64)
     }
+}
+
+/// Forgets half of the buckets: the fullest, since a full one is as good as none.
+fn forget_fullest(buckets: &mut HashMap<(Network, Class), Bucket>, rates: &Rates, now: Instant) {
+    let fullness = |class: Class, bucket: &Bucket| {
+        let Rate { per_second, burst } = rates.of(class);
+        let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
+        ((bucket.tokens + since * per_second) / burst).min(1.0)
+    };
+    let mut all: Vec<f64> =
+        buckets.iter().map(|(&(_, class), bucket)| fullness(class, bucket)).collect();
+    let half = all.len() / 2;
+    let median = *all.select_nth_unstable_by(half, f64::total_cmp).1;
+    let mut equal = half - all[..half].iter().filter(|&&fullness| fullness < median).count();
+    buckets.retain(|&(_, class), bucket| match fullness(class, bucket).total_cmp(&median) {
+        Ordering::Less => true,
+        Ordering::Equal if equal > 0 => {
+            equal -= 1;
+            true
+        }
+        _ => false,
+    });
 }
 
 #[cfg(test)]
@@ -138,6 +153,23 @@ mod tests {
         };
         assert!(take(0) && take(0) && take(0) && !take(0));
         assert!(!take(400) && take(500) && !take(500) && take(1000));
+    }
+
+    #[test]
+    fn a_network_that_has_used_its_rate_is_not_forgotten_for_others() {
+        let (rates, limiter, now) = (rates(), Limiter::default(), Instant::now());
+        let take = |address: u32| {
+            let net = rates.network(std::net::Ipv4Addr::from(address).into(), Via::Public);
+            limiter.take(&rates, net.unwrap(), Class::Upload, now).is_ok()
+        };
+        let used = 0x0100_0000;
+        while take(used) {}
+        for other in 0..200_000 {
+            assert!(take(0x0200_0000 + other * 256));
+        }
+        assert!(!take(used));
+        let buckets = limiter.buckets.lock().unwrap().len();
+        assert!((NETWORKS_MAX / 2..=NETWORKS_MAX).contains(&buckets), "{buckets}");
     }
 
     #[test]
