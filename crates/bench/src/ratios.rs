@@ -112,25 +112,22 @@ pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, Bench
                 (peer, Interval::of_median(ratios))
             }
         };
+        let Interval { low, middle, high } = interval;
         let before = recorded.get(name);
-        if options.record {
-            recorded.set(name, interval.middle);
-        } else if let Some(before) = before {
-            if interval.low > ALLOWED * before {
-                result.slipped.push(format!(
-                    "{name}: {:.2} times the CPU time of {peer} ({:.2} to {:.2}); recorded {before:.2}",
-                    interval.middle, interval.low, interval.high
-                ));
-            }
-        } else {
-            result.left_out.push(format!("{name}: not compared, since nothing is recorded"));
+        match before {
+            _ if options.record => recorded.set(name, middle),
+            Some(before) if low > ALLOWED * before => result.slipped.push(format!(
+                "{name}: {middle:.2} times the CPU time of {peer} ({low:.2} to {high:.2}); recorded {before:.2}"
+            )),
+            Some(_) => {}
+            None => result.left_out.push(unrecorded(name)),
         }
         result.table.push(vec![
             name.into(),
             peer.into(),
-            Cell::Ratio(interval.middle),
-            Cell::Ratio(interval.low),
-            Cell::Ratio(interval.high),
+            Cell::Ratio(middle),
+            Cell::Ratio(low),
+            Cell::Ratio(high),
             before.map_or(Cell::Missing, Cell::Ratio),
         ]);
     }
@@ -142,16 +139,13 @@ pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, Bench
         #[expect(clippy::cast_precision_loss, reason = "memory of a command")]
         let megabytes = least as f64 / 1e6;
         let before = recorded.get(name);
-        if options.record {
-            recorded.set(name, megabytes);
-        } else if let Some(before) = before {
-            if megabytes > ALLOWED_MEMORY * before {
-                result
-                    .slipped
-                    .push(format!("{name}: {megabytes:.1} MB of memory; recorded {before:.1}"));
-            }
-        } else {
-            result.left_out.push(format!("{name}: not compared, since nothing is recorded"));
+        match before {
+            _ if options.record => recorded.set(name, megabytes),
+            Some(before) if megabytes > ALLOWED_MEMORY * before => result
+                .slipped
+                .push(format!("{name}: {megabytes:.1} MB of memory; recorded {before:.1}")),
+            Some(_) => {}
+            None => result.left_out.push(unrecorded(name)),
         }
         result.table.push(vec![
             name.into(),
@@ -173,6 +167,10 @@ pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, Bench
     ));
     result.table.print(out).map_err(BenchError::Output)?;
     Ok(result)
+}
+
+fn unrecorded(name: &str) -> String {
+    format!("{name}: not compared, since nothing is recorded")
 }
 
 fn new_table() -> Table {
