@@ -55,12 +55,14 @@ pub fn pack(bytes: &[u8]) {
 }
 
 /// A pack of these plaintexts, as `docs/formats/backup.md` describes it, with its chunks.
+#[must_use]
 pub fn seed(plains: &[&[u8]]) -> (Vec<u8>, Vec<PackedChunk>) {
     let mut content = Vec::new();
     let mut chunks = Vec::new();
     for (number, plain) in (1..).zip(plains) {
         let id = Id([number; 32]);
-        let (offset, stored) = (content.len() as u64 + 512, plain.len() as u32);
+        let (offset, stored) =
+            (content.len() as u64 + 512, u32::try_from(plain.len()).expect("short"));
         let chunk =
             PackedChunk { kind: Kind::Data, id, offset, stored, plain: stored, compressed: false };
         chunks.push(chunk);

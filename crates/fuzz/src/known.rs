@@ -51,16 +51,19 @@ fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
 }
 
 /// A verifier with the certificates of all keys here.
+#[must_use]
 pub fn verifier() -> Verifier<'static> {
     Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), policy(), NOW)
 }
 
 /// A verifier without certificates.
+#[must_use]
 pub fn stranger() -> Verifier<'static> {
     Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
 }
 
 /// The secrets of all keys here.
+#[must_use]
 pub fn secrets() -> Vec<talaria_message::DecryptionKey> {
     let ask = std::sync::Arc::new(std::sync::Mutex::new(
         |_: usize, _: &talaria_message::openpgp::packet::Key<_, _>| None,
@@ -83,6 +86,7 @@ fn parts(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// An input of [`judged`] and [`stored`].
+#[must_use]
 pub fn joined(choice: u8, certs: &[u8], rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(certs.len()).expect("certificates here are short").to_be_bytes();
     [&[choice][..], &length, certs, rest].concat()
@@ -146,10 +150,7 @@ pub fn stored(bytes: &[u8]) {
     }
     let now = TIMES[usize::from(choice) % TIMES.len()];
     let memory = std::path::Path::new("/dev/shm");
-    let folder = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory),
-        false => tempfile::tempdir(),
-    };
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.expect("a folder");
     let path = folder.path().join("certs.db");
     let mut stores = Stores::open(&[path], Access::Create, now).expect("a new store");

@@ -195,12 +195,14 @@ fn owners(cert: &Cert) -> BTreeSet<(Vec<u8>, [u8; 32])> {
 }
 
 /// A file in memory, if the system supports that.
+#[must_use]
 pub fn scratch(bytes: &[u8]) -> tempfile::NamedTempFile {
     use std::io::Write as _;
     let memory = std::path::Path::new("/dev/shm");
-    let file = match memory.is_dir() {
-        true => tempfile::NamedTempFile::new_in(memory),
-        false => tempfile::NamedTempFile::new(),
+    let file = if memory.is_dir() {
+        tempfile::NamedTempFile::new_in(memory)
+    } else {
+        tempfile::NamedTempFile::new()
     };
     let mut file = file.expect("a temporary file");
     file.write_all(bytes).expect("room for a few kilobytes");

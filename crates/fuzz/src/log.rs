@@ -121,7 +121,7 @@ pub fn seed(
     maker.chain.instance = [2; 16];
     let mut together = Vec::new();
     for (number, field) in ["color", "set", "list", "list", "color"].into_iter().enumerate() {
-        let value = Value::Integer(number as i64);
+        let value = Value::Integer(i64::try_from(number).expect("a few"));
         let update =
             Update { object: "server".to_owned(), edit: Edit::Put(field.to_owned(), value) };
         for data in log.operations(certificate.name(), &update).expect("it fits") {

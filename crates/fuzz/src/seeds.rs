@@ -184,7 +184,7 @@ fn trees(folder: &Path) -> io::Result<()> {
         format!("{left}:0:1\nhole:1\n=QUI=\n"),
     ];
     put(folder, "tree", 0, &[b"\0", flat.as_bytes()].concat())?;
-    let chunks = chunks.each_ref().map(|chunk| chunk.as_bytes()).join(&0xff);
+    let chunks = chunks.each_ref().map(String::as_bytes).join(&0xff);
     put(folder, "tree", 1, &[b"\x01", chunks.as_slice()].concat())
 }
 

@@ -30,7 +30,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// An input with some octets flipped, removed or repeated.
 fn changed(octets: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let mut changed = octets.to_vec();
-    for _ in 0..1 + numbers.below(4) {
+    for _ in 0..=numbers.below(4) {
         let at = numbers.below(changed.len());
         let end = (at + numbers.below(9)).min(changed.len());
         match numbers.below(3) {

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::blob::Blob;
 
 /// Certificates of one entry of the map.
-const CHUNK: i64 = 256;
+const CHUNK: u16 = 256;
 
 /// Changes above which everything is forgotten instead of following them.
 const CHANGES_MAX: i64 = 10_000;
@@ -29,9 +29,9 @@ struct Known {
 
 impl Known {
     fn version(&mut self, id: i64) -> &mut u32 {
-        let chunk = self.versions.entry(id.div_euclid(CHUNK));
+        let chunk = self.versions.entry(id.div_euclid(CHUNK.into()));
         let chunk = chunk.or_insert_with(|| Box::new([0; CHUNK as usize]));
-        &mut chunk[usize::try_from(id.rem_euclid(CHUNK)).expect("less than a chunk")]
+        &mut chunk[usize::try_from(id.rem_euclid(CHUNK.into())).expect("less than a chunk")]
     }
 }
 
@@ -89,8 +89,7 @@ fn stamp(change: i64) -> u32 {
 fn version(blob: &Blob) -> u32 {
     match (blob.change, blob.former()) {
         (Some(change), _) => stamp(change),
-        #[expect(clippy::cast_possible_truncation, reason = "a checksum has 32 bits")]
-        (None, Some(sum)) => sum as u32,
+        (None, Some(sum)) => u32::try_from(sum & 0xffff_ffff).unwrap_or(0),
         (None, None) => 0,
     }
 }

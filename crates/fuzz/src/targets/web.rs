@@ -19,9 +19,9 @@ pub fn run(bytes: &[u8]) {
     let introducers: Vec<[IntroducerCert; 1]> = named
         .iter()
         .map(|id| {
-            let at = id.0 as u8;
+            let [.., at] = id.0.to_be_bytes();
             let level = Level::from_number(at % 7).unwrap_or_default();
-            let scope = (at % 2 == 0).then(|| scope.clone());
+            let scope = at.is_multiple_of(2).then(|| scope.clone());
             let introducer = Introducer { depth: at % 6, level, reach: at % 3, scope };
             [IntroducerCert { cert: i64::from(at), introducer }]
         })
