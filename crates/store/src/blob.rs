@@ -421,11 +421,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// Whether the stored bytes are these. The certificate itself is not read into memory.
-pub(crate) fn is_same(connection: &Connection, id: i64, bytes: &[u8]) -> rusqlite::Result<bool> {
+/// Whether the stored bytes are these, and those of the last `change`. The certificate itself is not read into memory.
+pub(crate) fn is_same(
+    connection: &Connection,
+    id: i64,
+    bytes: &[u8],
+    change: i64,
+) -> rusqlite::Result<bool> {
     connection
-        .prepare_cached("SELECT 1 FROM blob WHERE id = ?1 AND bytes = ?2")?
-        .exists((id, bytes))
+        .prepare_cached(
+            "SELECT 1 FROM blob WHERE id = ?1 AND bytes = ?2 AND ifnull(change, ?3) = ?3",
+        )?
+        .exists((id, bytes, change))
 }
 
 /// Whether there is a certificate with this number, damaged or not.

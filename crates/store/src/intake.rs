@@ -529,7 +529,7 @@ impl Store {
         };
         let seen = Seen { id, change };
         let verifier = u8::try_from(verifier).unwrap_or(0);
-        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes()))?;
+        let same = self.run(|connection| blob::is_same(connection, id, cert.as_bytes(), change))?;
         if same && verifier >= VERIFIER {
             return Ok((Some(seen), Before::Same));
         }

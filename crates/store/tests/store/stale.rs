@@ -81,8 +81,10 @@ fn a_lost_write_of_a_certificate_is_found_and_only_a_copy_repairs_it() {
     store.backup(&backup, |_, _| {}).unwrap();
     needs_a_copy(&Store::open(&backup, Access::Read).unwrap(), &all[3]);
     // What is there is not joined, and not taken for the certificate.
-    let outcome = store.ingest(vec![all[3].clone()], Verification::Full, NOW.into()).unwrap();
-    assert!(matches!(outcome[0], IngestOutcome::Refused(_)), "{outcome:?}");
+    for copy in [all[3].clone(), half(&all[3])] {
+        let outcome = store.ingest(vec![copy], Verification::Full, NOW.into()).unwrap();
+        assert!(matches!(outcome[0], IngestOutcome::Refused(_)), "{outcome:?}");
+    }
     let damaged = store.damage().certs(|_| {}).unwrap();
     assert_eq!(damaged.len(), 1);
     let repair = |store: &mut Store, copies: &[Cert]| {
