@@ -297,6 +297,8 @@ impl Store {
         let (several, mut octets) = (certs.len() > 1, 0);
         let mut offers = Vec::with_capacity(certs.len());
         let mut places = Vec::with_capacity(certs.len());
+        // One look at the store for all certificates: a lock for each statement costs more than the statement.
+        let snapshot = self.snapshot()?;
         for (place, cert) in certs {
             let redacted = if redacting {
                 self.run(|connection| redaction(connection, &cert))?
@@ -328,6 +330,7 @@ impl Store {
             places.push((place, seen, given));
             offers.push((offer, before));
         }
+        snapshot.end()?;
         let rules = Rules { limits, verification: *verification, now: *now, views: &views };
         let cost = &mut intake.cost;
         let mut issuers = StoredIssuers::of(self);
