@@ -83,7 +83,7 @@ const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
 
 /// The finding for a certificate whose rows agree with each other, but not with the index that was written with them.
 pub(crate) const UNCONFIRMED: &str =
-    "table digest has not its digest: its bytes may be older than its last change";
+    "its digest is not in table digest: its bytes may be older than its last change";
 
 /// The finding for a certificate that was replaced later.
 const STALE: &str = "its bytes are older than its last change: the disk has lost a write";
