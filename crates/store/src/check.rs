@@ -1,7 +1,7 @@
 //! Checking a store: reading all data and comparing derived data with the certificates. Also
 //! rebuilding the derived data.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
-use crate::evidence::{self, Evidence};
+use crate::evidence::{self, Evidence, Seen};
 use crate::keyserver::{self, Confirmation};
 use crate::ledger::Ledger;
 use crate::log::{self, Grave};
@@ -129,12 +129,6 @@ struct Entry {
     row: Option<RawRow>,
 }
 
-impl Entry {
-    fn is_row_good(&self) -> bool {
-        self.row.as_ref().is_some_and(|row| row.is_sealed() == Some(true))
-    }
-}
-
 /// A certificate of which something was read.
 struct Parsed {
     entry: Entry,
@@ -230,14 +224,15 @@ impl Store {
     ) -> Result<(), Failure> {
         let views = schema::complete_views(&self.connection)?;
         let evidence = Evidence::gather(&self.connection)?;
-        self.lost(&evidence, part, report)?;
-        let mut after = 0;
+        let (mut after, mut seen) = (0, Seen::default());
         loop {
             let blobs = blob::batch(&self.connection, after, (BATCH, BATCH_BYTES), part)?;
             let Some(last) = blobs.last() else {
+                self.lost(&evidence, &seen, part, report)?;
                 return Ok(damaged_rows(&self.connection, part, report)?);
             };
             after = last.id;
+            blobs.iter().for_each(|blob| seen.insert(blob.id));
             report.certs += blobs.len() as u64;
             let doubtful: Vec<Blob> = blobs
                 .into_par_iter()
@@ -280,13 +275,7 @@ impl Store {
         let views = schema::complete_views(&self.connection)?;
         let evidence = Evidence::gather(&self.connection)?;
         // Rows of damaged certificates cannot be compared with anything.
-        let mut damaged = self.lost(&evidence, part, report)?;
-        for &id in damaged.iter().filter(|id| part.has(**id) && **id <= indexed_until) {
-            // Its row keeps its texts.
-            let row = row::get(&self.connection, id)?;
-            let text = row.and_then(|row| row.summary()).map(|summary| search_text(&summary));
-            fill_scratch(&scratch, &indexes, id, &text.unwrap_or_default())?;
-        }
+        let (mut damaged, mut seen) = (HashSet::new(), Seen::default());
         if part.is_first() {
             duplicates(&self.connection, report)?;
         }
@@ -313,6 +302,7 @@ impl Store {
                 for (what, remedy) in read.problems {
                     report.add(&read.name, what, remedy);
                 }
+                seen.insert(read.id);
                 report.certs += 1;
                 report.signatures += read.computed;
                 if read.is_good {
@@ -325,6 +315,15 @@ impl Store {
                 }
             }
             progress(report.certs);
+        }
+        for id in self.lost(&evidence, &seen, part, report)? {
+            damaged.insert(id);
+            if id <= indexed_until {
+                // Its row keeps its texts.
+                let row = row::get(&self.connection, id)?;
+                let text = row.and_then(|row| row.summary()).map(|summary| search_text(&summary));
+                fill_scratch(&scratch, &indexes, id, &text.unwrap_or_default())?;
+            }
         }
         derived.compare(&self.connection, part, |table, id| {
             if damaged.contains(&id) {
@@ -366,23 +365,23 @@ impl Store {
     fn lost(
         &self,
         evidence: &Evidence,
+        seen: &Seen,
         part: Part,
         report: &mut CheckReport,
-    ) -> rusqlite::Result<HashSet<i64>> {
+    ) -> rusqlite::Result<BTreeSet<i64>> {
         let connection = &self.connection;
-        let lost = evidence.lost(connection)?;
-        for &id in lost.iter().filter(|id| part.has(**id)) {
+        let lost = evidence.lost(connection, seen, part)?;
+        for &id in &lost {
             let name = certificate_name(id, row::fingerprint(connection, id)?);
             report.add(name, LOST, Remedy::Copy);
         }
-        let known = |id: &i64| lost.contains(id) || !part.has(*id);
-        let mut orphans = evidence::orphans(connection)?;
-        orphans.retain(|id| !known(id));
+        let mut orphans = evidence::orphans(connection, seen, part)?;
+        orphans.retain(|id| !lost.contains(id));
         if !orphans.is_empty() {
             let what = format!("{} rows without a certificate", orphans.len());
             report.add("table cert", what, Remedy::Rebuild);
         }
-        Ok(lost.into_iter().collect())
+        Ok(lost)
     }
 
     /// Certificates of a part, in the order of their numbers, with their rows.
@@ -644,8 +643,7 @@ fn read_entries(
     let mut parsed: Vec<Parsed> = entries
         .into_par_iter()
         .map(|entry| {
-            let latest = evidence.last_change(entry.blob.id);
-            let integrity = entry.blob.judged(latest, entry.is_row_good());
+            let integrity = evidence.judge(&entry.blob, entry.row.as_ref());
             let cert = match integrity {
                 Integrity::Bytes | Integrity::Stale => Err(integrity.finding().to_owned()),
                 _ => Cert::parse_in_place(&entry.blob.bytes).map_err(|reason| reason.to_string()),

@@ -9,7 +9,7 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
-use crate::evidence::Evidence;
+use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
 use crate::row::{self, RawRow};
@@ -117,20 +117,27 @@ impl<S: Borrow<Store>> Damage<S> {
     pub fn certs(&self, mut progress: impl FnMut(u64)) -> Result<Vec<DamagedCert>, StoreError> {
         let evidence = self.store().run(Evidence::gather)?;
         let (mut after, mut read, mut found) = (0, 0, Vec::new());
-        for id in self.store().run(|connection| evidence.lost(connection))? {
-            found.push(self.damaged(id, None)?);
-        }
+        let mut seen = Seen::default();
         loop {
             let blobs = self.store().run(|connection| {
                 blob::batch(connection, after, (BATCH, BATCH_BYTES), Part::ALL)
             })?;
             let Some(last) = blobs.last() else {
+                let lost =
+                    self.store().run(|connection| evidence.lost(connection, &seen, Part::ALL))?;
+                for id in lost {
+                    // Another program may have deleted it meanwhile.
+                    if self.store().run(|connection| evidence::is_lost(connection, id))? {
+                        found.push(self.damaged(id, None)?);
+                    }
+                }
                 found.sort_unstable_by_key(|cert| cert.id);
                 return Ok(found);
             };
             after = last.id;
             read += blobs.len() as u64;
             for blob in &blobs {
+                seen.insert(blob.id);
                 if !self.store().run(|connection| is_good(connection, blob, &evidence))? {
                     // The digest of a certificate that was replaced says nothing about the one that replaced it.
                     let is_stale = blob.integrity() == Integrity::Stale;
@@ -207,13 +214,13 @@ impl Damage<&mut Store> {
             copies.iter().map(|copy| self.0.redacted(copy)).collect::<Result<_, _>>()?;
         let id = id.get();
         self.0.transaction(|connection, last| {
-            let evidence = Evidence::gather(connection)?;
+            let evidence = Evidence::of(connection, id)?;
             let fingerprint = row::fingerprint(connection, id)?;
             let blob = blob::get(connection, id)?;
             let mended = match &blob {
                 Some(blob) if is_good(connection, blob, &evidence)? => return Ok(None),
                 Some(blob) => mended(connection, blob, &evidence, fingerprint, &copies, salvage)?,
-                None if evidence.lost(connection)?.contains(&id) => {
+                None if evidence::is_lost(connection, id)? => {
                     let copy = copies.iter().filter(|c| Some(c.fingerprint()) == fingerprint);
                     let copy = copy.cloned().reduce(|joined, copy| union(joined, &copy));
                     match (copy, salvage) {
@@ -300,8 +307,7 @@ fn is_good(connection: &Connection, blob: &Blob, evidence: &Evidence) -> rusqlit
 /// Whether a certificate is one that was replaced later.
 fn is_stale(connection: &Connection, blob: &Blob, evidence: &Evidence) -> rusqlite::Result<bool> {
     let row = row::get(connection, blob.id)?;
-    let is_row_good = row.is_some_and(|row| row.is_sealed() == Some(true));
-    Ok(blob.judged(evidence.last_change(blob.id), is_row_good) == Integrity::Stale)
+    Ok(evidence.judge(blob, row.as_ref()) == Integrity::Stale)
 }
 
 /// The numbers of certificates that are there more than once, those of each together, in ascending order.

@@ -6,9 +6,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use rusqlite::Connection;
 use talaria_cert::View;
 
-use crate::blob;
+use crate::blob::{self, Blob, Integrity, Part};
 use crate::log::{self, Latest};
-use crate::{meta, row};
+use crate::meta;
+use crate::row::{self, RawRow};
 
 /// The last change of each certificate, and what the index of digests says.
 #[derive(Debug)]
@@ -25,10 +26,19 @@ const REMADE: &str = "digests";
 
 impl Evidence {
     pub(crate) fn gather(connection: &Connection) -> rusqlite::Result<Self> {
+        Self::about(connection, None)
+    }
+
+    /// What is known of one certificate.
+    pub(crate) fn of(connection: &Connection, id: i64) -> rusqlite::Result<Self> {
+        Self::about(connection, Some(id))
+    }
+
+    fn about(connection: &Connection, only: Option<i64>) -> rusqlite::Result<Self> {
         let is_remade = meta::get::<i64>(connection, REMADE)?.good().is_some();
         Ok(Self {
-            latest: log::latest(connection)?,
-            disputed: disputed(connection)?,
+            latest: log::latest(connection, only)?,
+            disputed: disputed(connection, only)?,
             has_digests: !is_remade && has_digests(connection)?,
         })
     }
@@ -68,40 +78,87 @@ impl Evidence {
         Ok(!self.disputed.contains(&id) && blob::is_confirmed(connection, table, id, sks_digest)?)
     }
 
-    /// The certificates without bytes that were not deleted, as the change log, the rows in `cert` and the tombstones say.
-    pub(crate) fn lost(&self, connection: &Connection) -> rusqlite::Result<BTreeSet<i64>> {
-        let mut lost: BTreeSet<i64> = self
-            .latest
-            .iter()
-            .filter(|(_, latest)| !latest.is_deleted)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in orphans(connection)? {
-            let Some(row) = row::get(connection, id)? else { continue };
-            let grave = match row.fingerprint() {
-                Some(fingerprint) => log::grave(connection, fingerprint)?,
-                None => None,
-            };
-            if grave.is_some_and(|grave| grave.is_good && grave.change > row.change) {
-                lost.remove(&id);
-            } else if row.is_sealed() == Some(true) && !self.latest.contains_key(&id) {
+    /// Compares a certificate with all that says which version was written last. `row` is its row in `cert`.
+    pub(crate) fn judge(&self, blob: &Blob, row: Option<&RawRow>) -> Integrity {
+        let is_row_good = row.is_some_and(|row| row.is_sealed() == Some(true));
+        blob.judged(self.last_change(blob.id), is_row_good)
+    }
+
+    /// The certificates of a part that have no bytes, and were not deleted. `seen` has all those with bytes.
+    pub(crate) fn lost(
+        &self,
+        connection: &Connection,
+        seen: &Seen,
+        part: Part,
+    ) -> rusqlite::Result<BTreeSet<i64>> {
+        let logged = self.latest.keys().copied();
+        let logged = logged.filter(|id| part.has(*id) && !seen.has(*id));
+        let mut lost = BTreeSet::new();
+        for id in logged.chain(orphans(connection, seen, part)?) {
+            if self.lacks(connection, id)? {
                 lost.insert(id);
             }
         }
-        let mut here = connection.prepare("SELECT id FROM blob")?;
-        let mut rows = here.query([])?;
-        while let Some(row) = rows.next()? {
-            lost.remove(&row.get(0)?);
-        }
         Ok(lost)
+    }
+
+    /// Whether a certificate without bytes should have some, as the change log, its row in `cert` and the tombstones say.
+    fn lacks(&self, connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+        if self.is_deleted(id) {
+            return Ok(false);
+        }
+        let Some(row) = row::get(connection, id)? else {
+            return Ok(self.last_change(id).is_some());
+        };
+        if let Some(fingerprint) = row.fingerprint()
+            && let Some(grave) = log::grave(connection, fingerprint)?
+            && grave.is_good
+            && grave.change > row.change
+        {
+            return Ok(false);
+        }
+        Ok(self.last_change(id).is_some() || row.is_sealed() == Some(true))
+    }
+}
+
+/// Whether a certificate has no bytes and should have some.
+pub(crate) fn is_lost(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    Ok(!blob::exists(connection, id)? && Evidence::of(connection, id)?.lacks(connection, id)?)
+}
+
+/// The numbers of certificates that have bytes. A search for those that have none would read the whole table once more.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(HashMap<i64, u64>);
+
+impl Seen {
+    /// Reads all numbers.
+    pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut seen = Self::default();
+        let mut statement = connection.prepare("SELECT id FROM blob")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            seen.insert(row.get(0)?);
+        }
+        Ok(seen)
+    }
+
+    pub(crate) fn insert(&mut self, id: i64) {
+        *self.0.entry(id.div_euclid(64)).or_default() |= 1 << id.rem_euclid(64);
+    }
+
+    fn has(&self, id: i64) -> bool {
+        self.0.get(&id.div_euclid(64)).is_some_and(|bits| bits >> id.rem_euclid(64) & 1 == 1)
     }
 }
 
 /// The certificates of which the index has several digests: one of them is that of another version.
-fn disputed(connection: &Connection) -> rusqlite::Result<HashSet<i64>> {
+fn disputed(connection: &Connection, only: Option<i64>) -> rusqlite::Result<HashSet<i64>> {
     let found = connection
-        .prepare("SELECT cert FROM digest WHERE view = ?1 GROUP BY cert HAVING count(*) > 1")?
-        .query_map([View::Sks.number()], |row| row.get(0))?
+        .prepare(
+            "SELECT cert FROM digest WHERE view = ?1 AND (?2 IS NULL OR cert = ?2) \
+             GROUP BY cert HAVING count(*) > 1",
+        )?
+        .query_map((View::Sks.number(), only), |row| row.get(0))?
         .collect();
     // Of pages that cannot be read, nothing is confirmed.
     if blob::is_unreadable(&found) { Ok(HashSet::new()) } else { found }
@@ -118,12 +175,20 @@ pub(crate) fn set_remade(connection: &Connection, is_remade: bool) -> rusqlite::
     if is_remade { meta::set(connection, REMADE, 1) } else { meta::remove(connection, REMADE) }
 }
 
-/// The rows of `cert` without a certificate.
-pub(crate) fn orphans(connection: &Connection) -> rusqlite::Result<Vec<i64>> {
-    connection
-        .prepare(
-            "SELECT id FROM cert WHERE NOT EXISTS (SELECT 1 FROM blob WHERE blob.id = cert.id)",
-        )?
-        .query_map([], |row| row.get(0))?
-        .collect()
+/// The rows of `cert` of a part without a certificate.
+pub(crate) fn orphans(
+    connection: &Connection,
+    seen: &Seen,
+    part: Part,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut orphans = Vec::new();
+    let mut statement = connection.prepare("SELECT id FROM cert")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id = row.get(0)?;
+        if part.has(id) && !seen.has(id) {
+            orphans.push(id);
+        }
+    }
+    Ok(orphans)
 }

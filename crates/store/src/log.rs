@@ -282,13 +282,18 @@ pub(crate) struct Latest {
     pub(crate) is_deleted: bool,
 }
 
-/// The last change of each certificate. Damaged rows are left out.
-pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<HashMap<i64, Latest>> {
+/// The last change of each certificate, or of one alone. Damaged rows are left out.
+pub(crate) fn latest(
+    connection: &Connection,
+    only: Option<i64>,
+) -> rusqlite::Result<HashMap<i64, Latest>> {
     let mut latest = HashMap::new();
     // The other columns are those of the row with the highest number.
-    let mut statement = connection
-        .prepare("SELECT cert, max(number), time, kind, sum FROM change GROUP BY cert")?;
-    let mut rows = statement.query([])?;
+    let mut statement = connection.prepare(
+        "SELECT cert, max(number), time, kind, sum FROM change WHERE ?1 IS NULL OR cert = ?1 \
+         GROUP BY cert",
+    )?;
+    let mut rows = statement.query([only])?;
     while let Some(row) = rows.next()? {
         let (id, number, kind): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
         if sums::of_change(number, row.get(2)?, id, kind) == row.get::<_, i64>(4)? {

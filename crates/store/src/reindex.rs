@@ -27,7 +27,7 @@ use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::failed;
 use crate::check::{LOST, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
-use crate::evidence::{self, Evidence};
+use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
 use crate::meta;
@@ -293,7 +293,7 @@ impl Reindex<'_> {
             let mut wrong = Vec::new();
             for mut computed in compute(blobs, is_verified, self.now, &views) {
                 let seen = rows.remove(&computed.blob.id);
-                computed.integrity = self.judged(&computed.blob, seen.as_ref());
+                computed.integrity = self.evidence.judge(&computed.blob, seen.as_ref());
                 let is_good = self.is_good(&computed)?;
                 self.note(&computed, is_good)?;
                 if let (true, Ok(prepared)) = (is_good, &computed.prepared) {
@@ -333,12 +333,6 @@ impl Reindex<'_> {
                 .collect::<rusqlite::Result<_>>()?;
             Ok(Some((blobs, rows)))
         })
-    }
-
-    /// Compares a certificate with all that says which one was written last.
-    fn judged(&self, blob: &Blob, row: Option<&RawRow>) -> Integrity {
-        let latest = self.evidence.last_change(blob.id);
-        blob.judged(latest, row.is_some_and(|row| row.is_sealed() == Some(true)))
     }
 
     /// Whether the bytes of a certificate are those that were written last, as far as its checksum and its stored digest can tell.
@@ -454,7 +448,7 @@ impl Reindex<'_> {
             };
             let Some(blob) = blob else { continue };
             for mut computed in compute(vec![blob], false, now, views) {
-                computed.integrity = self.judged(&computed.blob, row.as_ref());
+                computed.integrity = self.evidence.judge(&computed.blob, row.as_ref());
                 let is_good = self.is_good(&computed)?;
                 if let Some(wrong) = self.wrong(computed, row.clone(), is_good)? {
                     self.correct(&[wrong], place, views)?;
@@ -489,10 +483,15 @@ impl Reindex<'_> {
 
     /// Removes rows without a certificate. Their index rows differ, and go as such.
     fn drop_orphans(&mut self) -> Result<(), StoreError> {
-        let (mut orphans, lost) = self.store.run(|connection| {
-            let lost = Evidence::gather(connection)?.lost(connection)?;
-            Ok((evidence::orphans(connection)?, lost))
-        })?;
+        let (mut orphans, lost) = {
+            // One state: others add and delete meanwhile.
+            let store = self.store.snapshot()?;
+            store.run(|connection| {
+                let seen = Seen::all(connection)?;
+                let lost = Evidence::gather(connection)?.lost(connection, &seen, Part::ALL)?;
+                Ok((evidence::orphans(connection, &seen, Part::ALL)?, lost))
+            })?
+        };
         for &id in &lost {
             let name = certificate_name(id, self.store.run(|c| row::fingerprint(c, id))?);
             self.report.add(name, LOST, Remedy::Copy);

@@ -14,7 +14,7 @@ use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::fill_text;
 use crate::check::LOST;
 use crate::derive::{Derived, Failure};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Seen};
 use crate::ingest::numbers;
 use crate::meta;
 use crate::revoker;
@@ -67,7 +67,7 @@ pub(crate) fn remake(
     mut damaged: impl FnMut(i64, String),
 ) -> Result<Remade, Failure> {
     let evidence = Evidence::gather(connection)?;
-    let lost = evidence.lost(connection)?;
+    let lost = evidence.lost(connection, &Seen::all(connection)?, Part::ALL)?;
     let indexes = Indexes::found(connection)?;
     let views = schema::views(connection)?;
     let before = schema::set_derived_aside(connection)?;
@@ -100,8 +100,7 @@ pub(crate) fn remake(
                 continue;
             }
             let former_row = row(connection, "cert_before", id)?;
-            let is_row_good = former_row.is_some_and(|row| row.is_sealed() == Some(true));
-            let integrity = before.judged(latest, is_row_good);
+            let integrity = evidence.judge(&before, former_row.as_ref());
             let is_good = match (integrity, &prepared) {
                 (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => false,
                 (_, Ok(prepared)) => {
