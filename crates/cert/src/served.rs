@@ -6,7 +6,7 @@
 //! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
 
 use crate::arithmetic;
@@ -143,6 +143,11 @@ struct Foreign<'a> {
 }
 
 impl Foreign<'_> {
+    /// Whether it is a verified revocation of certifications.
+    fn is_sure_revocation(&self) -> bool {
+        self.class.is_verified() && self.signature.kind == kind::CERTIFICATION_REVOCATION
+    }
+
     /// Counts the signature in its size class, and returns whether a limit admits it. Without classes, a few long signatures
     /// would make the certificate longer than GnuPG reads.
     fn counts_within(&self, counts: &mut [usize; CLASSES], limit: usize) -> bool {
@@ -270,8 +275,7 @@ impl Cert {
             foreign.retain(|one| {
                 values.insert(one.signature.value()) || one.class == Class::RevocationInTheName
             });
-            let mut counts = [0; CLASSES];
-            foreign.retain(|one| one.counts_within(&mut counts, serving.foreign_signatures));
+            keep_within(&mut foreign, serving.foreign_signatures);
         }
         // Behind the limit, which may have left a certification out.
         drop_revocations_of_nothing(&mut foreign);
@@ -671,6 +675,37 @@ fn put_designated_first(
             foreign[number].class = foreign[number].class.min(class);
         }
     }
+}
+
+/// Keeps the first signatures that a limit admits. A verified revocation of a certification takes its place together with a
+/// certification that it may revoke, so that none is served as if it were not revoked, and no place goes to a revocation of
+/// nothing.
+fn keep_within(foreign: &mut Vec<Foreign<'_>>, limit: usize) {
+    let mut revocations: HashMap<(usize, KeyId), Vec<usize>> = HashMap::new();
+    for (number, one) in foreign.iter().enumerate().filter(|(_, one)| one.is_sure_revocation()) {
+        for issuer in named(&one.variants) {
+            revocations.entry((one.at, issuer)).or_default().push(number);
+        }
+    }
+    let mut counts = [0; CLASSES];
+    let mut admitted = vec![false; foreign.len()];
+    for (number, one) in foreign.iter().enumerate().filter(|(_, one)| !one.is_sure_revocation()) {
+        let issuers = named(&one.variants).into_iter();
+        let mut together: BTreeSet<usize> = issuers
+            .filter_map(|issuer| revocations.get(&(one.at, issuer)))
+            .flatten()
+            .copied()
+            .filter(|&revocation| !admitted[revocation])
+            .collect();
+        together.insert(number);
+        let mut after = counts;
+        if together.iter().all(|&of| foreign[of].counts_within(&mut after, limit)) {
+            counts = after;
+            together.into_iter().for_each(|of| admitted[of] = true);
+        }
+    }
+    let mut admitted = admitted.into_iter();
+    foreign.retain(|_| admitted.next() == Some(true));
 }
 
 /// Drops revocations of certifications by others that are not here: clients take them for revocations by the owner that they

@@ -168,6 +168,33 @@ fn a_revocation_of_a_certification_that_is_not_here_is_not_served() {
 
 /// RNP refuses a certificate with one of these.
 #[test]
+fn a_certification_is_never_served_without_its_revocation() {
+    let [owner, other] = ["Owner", "Other"].map(key);
+    let others: Vec<openpgp::Cert> = (0..6).map(|number| key(&format!("{number}"))).collect();
+    let made = |by, kind, second| certified(by, &owner, builder(kind, second));
+    let pairs: Vec<[Signature; 2]> = others
+        .iter()
+        .map(|by| {
+            let certification = made(by, SignatureType::PositiveCertification, 1);
+            [certification, made(by, SignatureType::CertificationRevocation, 2)]
+        })
+        .collect();
+    let alone = made(&other, SignatureType::PositiveCertification, 1);
+    let all = with(&owner, pairs.iter().flatten().chain([&alone]).cloned());
+    let known: Vec<&openpgp::Cert> = others.iter().chain([&other]).collect();
+    for most in 0..14 {
+        let cert = served(&all, &known, most);
+        let mut count = 0;
+        for [certification, revocation] in &pairs {
+            assert_eq!(has(&cert, certification), has(&cert, revocation), "{most}");
+            count += 2 * usize::from(has(&cert, certification));
+        }
+        // A place is left only where two are needed.
+        assert_eq!(count, if has(&cert, &alone) { (most.min(13) - 1) / 2 * 2 } else { most });
+    }
+}
+
+#[test]
 fn odd_subpackets_of_strangers_are_not_served() {
     let [owner, stranger] = ["Olga", "Stranger"].map(key);
     let sign = |tag: u8, body: &[u8], critical| {
