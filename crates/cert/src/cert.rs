@@ -7,6 +7,7 @@
 //! signatures are good.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::hash::md5;
 use crate::packet::{self, PacketRef, Tag, packets};
@@ -17,14 +18,37 @@ use crate::{Fingerprint, Key, Reason};
 /// small beside the largest certificate.
 pub const PACKETS_MAX: usize = 1 << 20;
 
-/// A certificate in canonical form.
+/// A certificate in canonical form. Clones share its bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cert {
     /// The canonical bytes.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     /// The places of the packets in the canonical bytes.
-    index: Vec<PacketRange>,
+    index: Arc<Vec<PacketRange>>,
     fingerprint: Fingerprint,
+}
+
+/// The bytes of a certificate that is being written, packet by packet in canonical order.
+struct CertWriter {
+    bytes: Vec<u8>,
+    index: Vec<PacketRange>,
+}
+
+impl CertWriter {
+    fn with_capacity(bytes: usize, packets: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), index: Vec::with_capacity(packets) }
+    }
+
+    fn push(&mut self, packet: PacketRef<'_>) {
+        packet::write(&mut self.bytes, packet.tag, packet.body);
+        let end = self.bytes.len();
+        let body = offset(end - packet.body.len());
+        self.index.push(PacketRange { tag: packet.tag, body, end: offset(end) });
+    }
+
+    fn finish(self, fingerprint: Fingerprint) -> Cert {
+        Cert { bytes: Arc::new(self.bytes), index: Arc::new(self.index), fingerprint }
+    }
 }
 
 /// A packet within the canonical bytes.
@@ -173,27 +197,19 @@ impl Cert {
             return Err(Reason::NoPrimary { tag: first.tag.0 });
         }
         let fingerprint = Key::parse(primary)?.fingerprint();
-        Ok(Self { bytes, index, fingerprint })
+        Ok(CertWriter { bytes, index }.finish(fingerprint))
     }
 
     fn write(components: &[Component<'_>], fingerprint: Fingerprint, hint: usize) -> Self {
-        let mut cert =
-            Self { bytes: Vec::with_capacity(hint + 16), index: Vec::new(), fingerprint };
-        cert.index.reserve(components.iter().map(|c| 1 + c.signatures.len()).sum());
+        let packets = components.iter().map(|component| 1 + component.signatures.len()).sum();
+        let mut cert = CertWriter::with_capacity(hint + 16, packets);
         for component in components {
             cert.push(component.packet);
             for body in &component.signatures {
                 cert.push(PacketRef { tag: Tag::SIGNATURE, body });
             }
         }
-        cert
-    }
-
-    fn push(&mut self, packet: PacketRef<'_>) {
-        packet::write(&mut self.bytes, packet.tag, packet.body);
-        let end = self.bytes.len();
-        let body = offset(end - packet.body.len());
-        self.index.push(PacketRange { tag: packet.tag, body, end: offset(end) });
+        cert.finish(fingerprint)
     }
 
     /// The certificate as a stream of packets, in canonical order.
@@ -202,10 +218,10 @@ impl Cert {
         &self.bytes
     }
 
-    /// Returns the canonical bytes without copying them.
+    /// Returns the canonical bytes, without copying them if there is no clone.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        Arc::unwrap_or_clone(self.bytes)
     }
 
     /// The fingerprint of the primary key.
@@ -308,11 +324,7 @@ impl Cert {
     /// takes its signatures along. The primary key always stays.
     #[must_use]
     pub fn retain(&self, mut keep: impl FnMut(usize, PacketRef<'_>) -> bool) -> Self {
-        let mut out = Self {
-            bytes: Vec::with_capacity(self.bytes.len()),
-            index: Vec::new(),
-            fingerprint: self.fingerprint,
-        };
+        let mut out = CertWriter::with_capacity(self.bytes.len(), 0);
         let mut component_kept = true;
         for (at, packet) in self.packets().enumerate() {
             let kept = at == 0 || keep(at, packet);
@@ -323,7 +335,7 @@ impl Cert {
                 out.push(packet);
             }
         }
-        out
+        out.finish(self.fingerprint)
     }
 }
 
