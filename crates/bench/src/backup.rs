@@ -13,7 +13,7 @@ use std::{env, iter};
 pub(crate) use self::source::many_files;
 use self::source::{check_restored, octets, one_file};
 use self::tool::{PROFILES, Place, Tool};
-use crate::measure::{Cost, median, version};
+use crate::measure::{Cost, median, own_program, version};
 use crate::table::{Cell, Table, grouped};
 use crate::{BenchError, results};
 
@@ -47,7 +47,7 @@ impl Default for BackupOptions {
             bytes: 1_000_000_000,
             tree: None,
             chunks: Vec::new(),
-            program: env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             scratch: env::temp_dir(),
             runs: 5,
             profile_runs: 10,

@@ -11,7 +11,7 @@ use talaria_cert::Cert;
 use talaria_store::{Access, Cursor, Order, Store};
 
 use crate::lookups::{self, Lookup};
-use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process};
+use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process, own_program};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -44,7 +44,7 @@ impl Default for KeydbOptions {
         Self {
             keyring: "/usr/share/keyrings/debian-keyring.gpg".into(),
             quick: None,
-            program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             gpg: "gpg".into(),
             sq: "sq".into(),
             scratch: std::env::temp_dir(),

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::generate::CorpusProfile;
+use crate::measure::own_program;
 use crate::storage::PAGE_SIZES;
 use crate::table::Table;
 use crate::{BenchError, results};
@@ -95,7 +96,7 @@ impl Default for KeyserverOptions {
             differences: 1000,
             load: Duration::from_secs(3),
             patience: Duration::from_secs(60),
-            program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             sks: "sks".into(),
             wrk: "wrk".into(),
             scratch: std::env::temp_dir(),

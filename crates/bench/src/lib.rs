@@ -31,7 +31,7 @@ pub use error::BenchError;
 pub use generate::{
     CorpusProfile, Generate, GeneratedCerts, certs, file_names, generate, generate_files,
 };
-pub use measure::{Cost, ProgramRun, daemon_cpu_s, in_process};
+pub use measure::{Cost, ProgramRun, daemon_cpu_s, in_process, own_program};
 pub use page::page;
 pub use peers::peer;
 pub use table::{Cell, Table};

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use self::interval::Interval;
 use self::tasks::{Beside, Memory, Task};
 use crate::BenchError;
+use crate::measure::own_program;
 use crate::table::{Cell, Table};
 
 /// How much more than recorded the ratio to a peer may be, as long as its interval lies above that.
@@ -49,7 +50,7 @@ impl Default for RatiosOptions {
             recorded: "crates/bench/ratios.csv".into(),
             record: false,
             pairs: 9,
-            program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             keyring: "/usr/share/keyrings/debian-keyring.gpg".into(),
             scratch: std::env::temp_dir(),
         }

@@ -8,7 +8,7 @@ use talaria_store::{Access, Store, StoreError};
 
 use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
-use crate::measure::{ProgramRun, in_process};
+use crate::measure::{ProgramRun, in_process, own_program};
 use crate::table::{Cell, Table};
 use crate::{BenchError, results};
 
@@ -40,7 +40,7 @@ impl Default for ScaleOptions {
         Self {
             counts: vec![1000, 50_000],
             profile: CorpusProfile::small(),
-            program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             scratch: std::env::temp_dir(),
             runs: 5,
             results: None,

@@ -10,7 +10,7 @@ use talaria_cert::{Cert, Fingerprint, KeyId, Summary, Validity, Verification, ve
 use talaria_trust::issuers;
 
 use crate::lookups;
-use crate::measure::{Cost, ProgramRun, version};
+use crate::measure::{Cost, ProgramRun, own_program, version};
 use crate::table::{Cell, Table};
 use crate::{BenchError, CorpusProfile, Generate, generate, now, results};
 
@@ -48,7 +48,7 @@ impl Default for TrustOptions {
             keyring: "/usr/share/keyrings/debian-keyring.gpg".into(),
             quick: None,
             growth: vec![10_000, 100_000],
-            program: std::env::current_exe().unwrap_or_else(|_| "talaria".into()),
+            program: own_program(),
             gpg: "gpg".into(),
             scratch: std::env::temp_dir(),
             runs: 5,

@@ -44,10 +44,22 @@ use talaria::store::{Order, Query, Row};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::services::take_over;
 
-/// Makes the enum of the commands, each of which is named as its file is.
+/// Makes the enum of the commands, each of which is named as its file is. `talaria-services` runs the second part.
 macro_rules! commands {
-    ($($variant:ident => $file:ident,)*) => {
+    (front { $($front:ident => $front_file:ident,)* } services { $($there:ident => $there_file:ident,)* }) => {
+        commands! { @all $($front => $front_file,)* $($there => $there_file,)* }
+
+        /// Runs a command in `talaria`.
+        pub(crate) fn run_front(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
+            match command {
+                $(Command::$front(args) => $front_file::run(args, cx),)*
+                $(Command::$there(_))|* => Err(take_over()),
+            }
+        }
+    };
+    (@all $($variant:ident => $file:ident,)*) => {
         #[derive(Debug)]
         pub(crate) enum Command {
             $($variant(Box<$file::Args>),)*
@@ -56,24 +68,30 @@ macro_rules! commands {
         impl Command {
             /// The definitions of all commands, or of one alone: those of all take more time and memory than a look-up.
             pub(crate) fn definitions(only: Option<&str>) -> Vec<clap::Command> {
-                let mut definitions = Vec::new();
-                $(if only.is_none_or(|only| only == stringify!($file)) {
-                    definitions.push($file::Args::augment_args(clap::Command::new(stringify!($file))));
-                })*
-                definitions
+                /// A table, so that the code of the other commands is not even near.
+                const ALL: &[(&str, fn(clap::Command) -> clap::Command)] =
+                    &[$((stringify!($file), $file::Args::augment_args),)*];
+                ALL.iter()
+                    .filter(|(name, _)| only.is_none_or(|only| only == *name))
+                    .map(|(name, define)| define(clap::Command::new(*name)))
+                    .collect()
             }
 
             /// The command that was given.
             pub(crate) fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                match matches.subcommand() {
-                    $(Some((stringify!($file), matches)) => {
-                        $file::Args::from_arg_matches(matches).map(|args| Self::$variant(Box::new(args)))
-                    })*
-                    _ => Err(clap::Error::new(ErrorKind::MissingSubcommand)),
-                }
+                type Read = fn(&ArgMatches) -> Result<Command, clap::Error>;
+                const ALL: &[(&str, Read)] = &[$((stringify!($file), |matches| {
+                    let args = $file::Args::from_arg_matches(matches)?;
+                    Ok(Command::$variant(Box::new(args)))
+                }),)*];
+                let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+                let (given, matches) = matches.subcommand().ok_or_else(missing)?;
+                let (_, read) = ALL.iter().find(|(name, _)| *name == given).ok_or_else(missing)?;
+                read(matches)
             }
         }
 
+        /// Runs any command.
         pub(crate) fn run(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
             match command {
                 $(Command::$variant(args) => $file::run(args, cx),)*
@@ -83,38 +101,42 @@ macro_rules! commands {
 }
 
 commands! {
-    Import => import,
-    Export => export,
-    List => list,
-    Show => show,
-    Delete => delete,
-    Stats => stats,
-    Encrypt => encrypt,
-    Decrypt => decrypt,
-    Sign => sign,
-    Verify => verify,
-    Pack => pack,
-    Unpack => unpack,
-    Inspect => inspect,
-    Key => key,
-    Certify => certify,
-    Trust => trust,
-    Tofu => tofu,
-    Changes => changes,
-    Check => check,
-    Compact => compact,
-    Index => index,
-    Tune => tune,
-    Build => build,
-    Dump => dump,
-    Serve => serve,
-    Peer => peer,
-    Backup => backup,
-    Log => log,
-    Admin => admin,
-    Bench => bench,
-    Completions => completions,
-    Man => man,
+    front {
+        Import => import,
+        Export => export,
+        List => list,
+        Show => show,
+        Delete => delete,
+        Stats => stats,
+        Encrypt => encrypt,
+        Decrypt => decrypt,
+        Sign => sign,
+        Verify => verify,
+        Pack => pack,
+        Unpack => unpack,
+        Inspect => inspect,
+        Key => key,
+        Certify => certify,
+        Trust => trust,
+        Tofu => tofu,
+        Changes => changes,
+        Check => check,
+        Compact => compact,
+        Index => index,
+        Build => build,
+        Dump => dump,
+        Backup => backup,
+        Log => log,
+        Completions => completions,
+        Man => man,
+    }
+    services {
+        Tune => tune,
+        Serve => serve,
+        Peer => peer,
+        Admin => admin,
+        Bench => bench,
+    }
 }
 
 /// Parses a user's name for a certificate.

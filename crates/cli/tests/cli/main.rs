@@ -33,6 +33,7 @@ mod reading;
 mod remote;
 mod revokers;
 mod secrets;
+mod services;
 mod snapshots;
 mod status;
 mod streams;

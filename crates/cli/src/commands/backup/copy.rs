@@ -40,6 +40,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The place of the repository to copy from.
+    pub(super) fn from(&self) -> &Path {
+        &self.from
+    }
+
     /// The snapshots that are meant, oldest first.
     fn wanted(&self, listed: &[Listed]) -> Result<Vec<Listed>, CliError> {
         let mut wanted: Vec<Listed> = if self.snapshots.is_empty() {

@@ -48,6 +48,7 @@ use crate::error::{CliError, shell_word};
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
 use crate::render::counted;
+use crate::services::networks;
 use crate::terminal::Paint;
 
 /// Back up files, encrypted to OpenPGP keys
@@ -94,6 +95,14 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             "name the repository: --repo FOLDER or --repo URL, or set TALARIA_REPO".into(),
         )
     })?;
+    let other = match &args.command {
+        Command::Copy(args) => args.from(),
+        _ => place,
+    };
+    if is_remote(place) || is_remote(other) {
+        // Before anything is opened or asked for.
+        networks()?;
+    }
     match &args.command {
         Command::Init(args) => init::run(args, place, cx),
         Command::Create(args) => create::run(args, place, cx),

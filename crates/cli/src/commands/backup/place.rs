@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use talaria_backup::{Backend, BackupError, Folder};
-use talaria_backup_remote::{Remote, RepositoryUrl, is_url};
+use talaria_backup_remote::{RepositoryUrl, is_url};
 
 use crate::error::CliError;
+use crate::services::networks;
 
 /// Threads that restore from a service: each waits for answers most of the time.
 const THREADS_REMOTE: usize = 8;
@@ -27,7 +28,7 @@ pub(super) fn open_place(place: &Path) -> Result<Arc<dyn Backend>, CliError> {
             return Err(BackupError::Storage { name: place.display().to_string(), source }.into());
         }
         None => Arc::new(Folder::new(place)),
-        Some(address) => Arc::new(Remote::new(&address?)?),
+        Some(address) => networks()?.storage(&address?)?,
     })
 }
 

@@ -16,6 +16,7 @@ use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::grouped;
 use crate::render::{counted, printable};
+use crate::services::networks;
 
 /// Exchange entries with other nodes, all the time
 ///
@@ -38,6 +39,7 @@ pub(crate) struct Args {
 const REFUSED: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let networks = networks()?;
     let log = Arc::new(open(folder, cx)?);
     let secret = node::secret(folder)?;
     let key = secret.public();
@@ -60,10 +62,11 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let served = {
         let (log, stop) = (Arc::clone(&log), stop.clone());
         std::thread::spawn(move || {
-            talaria_log_net::serve(log, &secret, &options, &stop, move |event| {
+            let tell = move |event| {
                 // The reader may have ended.
                 let _ = send.send(event);
-            })
+            };
+            networks.serve_log(log, &secret, &options, &stop, Box::new(tell))
         })
     };
     let mut reporter = Reporter { unreachable: HashMap::new(), refused: (0, None) };

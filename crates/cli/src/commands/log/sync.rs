@@ -11,6 +11,7 @@ use super::{node, open, parse_entry, serve};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;
+use crate::services::networks;
 
 /// Exchange entries with another node, once
 ///
@@ -31,6 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let networks = networks()?;
     let replica = match open(folder, cx) {
         Ok(log) => {
             if let Some(wanted) = args.expect.filter(|wanted| *wanted != log.id()) {
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let secret = node::secret(folder)?;
     let log = replica.id();
     let Synced { peer, report, result, .. } = cx.step("Exchanging entries", || {
-        talaria_log_net::sync(replica, &secret, args.peer_key, &args.address, &Stop::default())
+        networks.sync_log(replica, &secret, args.peer_key, &args.address, &Stop::default())
     })?;
     let is_complete = report.is_complete();
     if cx.json {
