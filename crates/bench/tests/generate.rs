@@ -81,7 +81,7 @@ fn gnupg_finds_no_bad_signature() {
             .args(args)
             .output()
     };
-    if talaria_bench::peer("gpg").is_none() {
+    if talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_none() {
         return;
     }
     let import = gpg(&["--status-fd", "1", "--import", file.to_str().unwrap()]).unwrap();

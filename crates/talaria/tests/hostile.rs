@@ -556,7 +556,7 @@ fn only_the_public_part_of_secret_keys_is_stored() {
     let mut ground = Ground::new();
     let home = ground.path("home");
     fs::create_dir(&home).unwrap();
-    if talaria_bench::peer("gpg").is_none() {
+    if talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_none() {
         return;
     }
     let gpg = |args: &[&str]| {

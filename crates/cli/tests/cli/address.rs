@@ -16,7 +16,7 @@ struct Gpg(String);
 impl Gpg {
     /// `None` with a notice if no gpg known to the tests is installed, or if it cannot make keys.
     fn with_keys(program: &Program, user_ids: &[&str]) -> Option<Self> {
-        talaria_bench::peer("gpg")?;
+        talaria_needs::found(talaria_bench::peer("gpg"), "gpg")?;
         let home = program.path("gnupg");
         fs::create_dir(&home).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -25,7 +25,7 @@ impl Gpg {
         for user_id in user_ids {
             let made = gpg.run(&["--quick-gen-key", user_id, "ed25519", "sign,cert", "never"]);
             if !made.is_some_and(|made| made.status.success()) {
-                eprintln!("skipped: needs gpg that makes keys");
+                talaria_needs::left_out("gpg that makes keys");
                 return None;
             }
         }

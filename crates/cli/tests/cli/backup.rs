@@ -828,7 +828,7 @@ fn a_full_disk_is_named_and_the_next_run_continues() {
     fs::create_dir(&small).unwrap();
     let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs", small.to_str().unwrap()];
     if !Command::new("mount").args(mount).status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: needs the right to mount");
+        talaria_needs::left_out("the right to mount");
         return;
     }
     let unmount = || Command::new("umount").arg(&small).status().unwrap();

@@ -29,7 +29,7 @@ impl Card {
         let given = |name: &str| std::env::var(name).ok();
         let (Some(home), Some(pin)) = (given("TALARIA_TEST_CARD"), given("TALARIA_TEST_CARD_PIN"))
         else {
-            eprintln!("skipped: needs a card, TALARIA_TEST_CARD and TALARIA_TEST_CARD_PIN");
+            talaria_needs::left_out("a card");
             return None;
         };
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

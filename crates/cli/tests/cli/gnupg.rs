@@ -11,7 +11,7 @@ const RING: &str = "/usr/share/keyrings/debian-maintainers.gpg";
 /// A home directory of gpg, or `None` with a notice if there is no gpg or no keyring.
 fn home(program: &Program, name: &str) -> Option<String> {
     if !Path::new(RING).exists() || talaria_bench::peer("gpg").is_none() {
-        eprintln!("skipped: needs gpg and debian-keyring");
+        talaria_needs::left_out("gpg or debian-keyring");
         return None;
     }
     let home = program.path(name);
@@ -131,7 +131,7 @@ fn import_merges_a_bare_revocation_into_its_certificate() {
         .unwrap();
     let folder = fs::read_dir(format!("{home}/openpgp-revocs.d"));
     let Some(Ok(file)) = folder.ok().and_then(|mut folder| folder.next()) else {
-        eprintln!("skipped: gpg cannot make keys here");
+        talaria_needs::left_out("gpg that makes keys");
         return;
     };
     let _ = Command::new("gpgconf").args(["--homedir", &home, "--kill", "all"]).output();

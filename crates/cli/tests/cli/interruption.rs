@@ -262,7 +262,7 @@ fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i3
 #[test]
 fn the_passphrase_prompt_stays_visible_and_can_be_interrupted() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: needs script");
+        talaria_needs::left_out("script");
         return;
     }
     let program = site();

@@ -24,7 +24,7 @@ impl Site {
     /// `None` without gpg.
     fn new() -> Option<Self> {
         if Command::new("gpg").arg("--version").output().is_err() {
-            eprintln!("skipped: needs gpg");
+            talaria_needs::left_out("gpg");
             return None;
         }
         let program = Program::new();

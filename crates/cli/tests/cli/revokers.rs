@@ -23,7 +23,7 @@ struct Files {
 impl Home {
     fn new(program: &Program) -> Option<Self> {
         if Command::new("gpg").arg("--version").output().is_err() {
-            eprintln!("skipped: gpg is not installed");
+            talaria_needs::left_out("gpg");
             return None;
         }
         let path = program.path("gnupg");

@@ -98,7 +98,8 @@ fn gnupgs() -> Vec<PathBuf> {
     let there = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
     let found: Vec<PathBuf> = [PathBuf::from("gpg"), newer].into_iter().filter(there).collect();
     if found.len() < 2 {
-        eprintln!("skipped in part: needs gpg 2.2 and 2.4");
+        let is_older = found.iter().any(|gpg| gpg.as_os_str() == "gpg");
+        talaria_needs::left_out(if is_older { "gpg 2.4" } else { "gpg" });
     }
     found
 }

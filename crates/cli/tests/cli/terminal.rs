@@ -10,7 +10,7 @@ use crate::program::{Program, corpus};
 /// Returns the output to the terminal, or `None` if there is no program to make a terminal.
 fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: needs script");
+        talaria_needs::left_out("script");
         return None;
     }
     let mut script = Command::new("script");

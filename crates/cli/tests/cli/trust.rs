@@ -28,7 +28,7 @@ struct Gpg {
 impl Gpg {
     /// `None` with a notice if there is no gpg.
     fn new(program: &Program, name: &str) -> Option<Self> {
-        Self::at(talaria_bench::peer("gpg")?, program, name)
+        Self::at(talaria_needs::found(talaria_bench::peer("gpg"), "gpg")?, program, name)
     }
 
     /// GnuPG 2.4, which `scripts/gnupg-2.4` puts beside the installed one.
@@ -39,7 +39,7 @@ impl Gpg {
 
     fn at(gpg: PathBuf, program: &Program, name: &str) -> Option<Self> {
         if Command::new(&gpg).arg("--version").output().is_err() {
-            eprintln!("skipped: needs {}", gpg.display());
+            talaria_needs::left_out(if gpg.is_absolute() { "gpg 2.4" } else { "gpg" });
             return None;
         }
         let home = program.path(name);
@@ -399,7 +399,7 @@ fn compare(
         _ => Gpg::new_2_4(&program, "gnupg")?,
     };
     if !Path::new(ring).exists() {
-        eprintln!("skipped: needs {ring}");
+        talaria_needs::left_out(ring);
         return None;
     }
     program.ok(&["import", ring]);
@@ -509,7 +509,7 @@ fn make_keys<const N: usize>(gpg: &Gpg, user_ids: [&str; N]) -> Option<[String; 
     let _ = fs::remove_file(gpg.path("trustdb.gpg"));
     let made = made.try_into().ok();
     if made.is_none() {
-        eprintln!("skipped: gpg cannot make keys here");
+        talaria_needs::left_out("gpg that makes keys");
     }
     made
 }

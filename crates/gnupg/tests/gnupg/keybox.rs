@@ -27,7 +27,7 @@ fn certs(bytes: &[u8]) -> Vec<Cert> {
 fn setting() -> Option<(Gpg, Vec<Cert>)> {
     let found = Gpg::new().zip(fs::read(KEYRING).ok());
     if found.is_none() {
-        eprintln!("skipped: no gpg, or no {KEYRING}");
+        talaria_needs::left_out("gpg or its keyring");
     }
     found.map(|(gpg, bytes)| (gpg, certs(&bytes)))
 }

@@ -111,7 +111,7 @@ impl Used {
 fn used() -> Option<Used> {
     let used = Used::new();
     if used.is_none() {
-        eprintln!("skipped: no gpg with a TOFU database");
+        talaria_needs::left_out("gpg with a TOFU database");
     }
     used
 }

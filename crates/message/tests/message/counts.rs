@@ -115,7 +115,7 @@ fn ask_peers(cert: &Cert, signature: &[u8]) -> Peers {
         if let Ok(status) = command.status() {
             Some(status.success())
         } else {
-            eprintln!("skipped: {} is not installed", command.get_program().display());
+            talaria_needs::left_out(&command.get_program().to_string_lossy());
             None
         }
     };

@@ -592,7 +592,7 @@ fn curl(arguments: &[&str]) -> Option<String> {
     let output =
         curl.args(["--silent", "--show-error", "--max-time", "60"]).args(arguments).output();
     let Ok(output) = output else {
-        eprintln!("skipped: needs curl");
+        talaria_needs::left_out("curl");
         return None;
     };
     assert!(output.status.success(), "{output:?}");

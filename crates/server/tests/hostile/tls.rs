@@ -24,7 +24,7 @@ pub(crate) fn certificate(folder: &Path, name: &str) -> Option<(PathBuf, PathBuf
         .arg(&certificate)
         .output();
     let Ok(made) = made else {
-        eprintln!("skipped: needs openssl");
+        talaria_needs::left_out("openssl");
         return None;
     };
     assert!(made.status.success(), "{made:?}");

@@ -36,7 +36,7 @@ fn ring(path: &str) -> Vec<Cert> {
 fn real_certs(needs_sks: bool) -> Option<Vec<Cert>> {
     let missing = RINGS.iter().any(|ring| !Path::new(ring).exists());
     if missing || needs_sks && !sks::is_installed() {
-        eprintln!("skipped: needs sks and debian-keyring");
+        talaria_needs::left_out("sks or debian-keyring");
         return None;
     }
     let mut certs: Vec<Cert> = RINGS.into_iter().flat_map(ring).collect();

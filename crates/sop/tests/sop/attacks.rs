@@ -5,7 +5,7 @@ use crate::common::{Desk, SOP, peer};
 
 /// The programs to ask, ours first.
 fn programs() -> Vec<String> {
-    std::iter::once(SOP.to_owned()).chain(peer("sqop")).collect()
+    std::iter::once(SOP.to_owned()).chain(talaria_needs::found(peer("sqop"), "sqop")).collect()
 }
 
 fn signed(desk: &Desk) -> String {

@@ -10,7 +10,7 @@ struct Gpg {
 
 impl Gpg {
     fn new() -> Option<Self> {
-        let program = peer("gpg")?;
+        let program = talaria_needs::found(peer("gpg"), "gpg")?;
         Some(Self { desk: Desk::new(), program })
     }
 

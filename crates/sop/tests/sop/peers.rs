@@ -136,7 +136,11 @@ impl Program {
     }
 
     fn theirs() -> Vec<Self> {
-        PEERS.iter().filter_map(|it| Some(Self { peer: it, path: peer(it.name)? })).collect()
+        let found = |it: &Peer| {
+            let what = if it.name == "sqop" { it.name } else { "another SOP program" };
+            talaria_needs::found(peer(it.name), what)
+        };
+        PEERS.iter().filter_map(|it| Some(Self { peer: it, path: found(it)? })).collect()
     }
 
     fn has(&self, quirk: Quirk) -> bool {

@@ -17,7 +17,7 @@ impl Disk {
         if mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], &at) {
             return Some(Self { at });
         }
-        println!("skipped: a file system cannot be mounted here");
+        talaria_needs::left_out("the right to mount");
         None
     }
 
@@ -73,7 +73,7 @@ impl Mount {
         if mount(&["--bind", from.to_str().unwrap()], at) {
             return Some(Self(at.to_owned()));
         }
-        println!("skipped: nothing can be mounted here");
+        talaria_needs::left_out("the right to mount");
         None
     }
 }

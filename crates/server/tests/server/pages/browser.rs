@@ -144,7 +144,7 @@ fn post(agent: &ureq::Agent, address: &str, body: &Value) -> Value {
 #[test]
 fn a_browser_shows_every_page_without_errors() {
     let Some(browser) = Browser::start() else {
-        eprintln!("skipped: needs chromium and chromium-driver");
+        talaria_needs::left_out("chromium or chromium-driver");
         return;
     };
     let hostile: Vec<&[u8]> = super::HOSTILE.iter().map(|text| text.as_bytes()).collect();
@@ -219,7 +219,7 @@ fn a_browser_shows_every_page_without_errors() {
 #[test]
 fn suggestions_appear_during_typing() {
     let Some(browser) = Browser::start() else {
-        eprintln!("skipped: needs chromium and chromium-driver");
+        talaria_needs::left_out("chromium or chromium-driver");
         return;
     };
     let name = "<img src=x onerror=alert(1)> \u{202e}evil <suggested@example.org>";

@@ -79,7 +79,7 @@ fn imported(program: &Path, home: &Path, certs: &[u8]) -> Option<String> {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        eprintln!("skipped: needs {}", program.display());
+        talaria_needs::left_out(if program.is_absolute() { "gpg 2.4" } else { "gpg" });
         return None;
     };
     child.stdin.take().unwrap().write_all(certs).unwrap();
@@ -103,7 +103,7 @@ pub(crate) fn assert_sq_reads(certs: &[u8]) {
     let mut sq = Command::new("sq");
     sq.args(["inspect"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = sq.spawn() else {
-        eprintln!("skipped: needs sq");
+        talaria_needs::left_out("sq");
         return;
     };
     child.stdin.take().unwrap().write_all(certs).unwrap();
