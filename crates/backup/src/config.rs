@@ -178,7 +178,7 @@ impl RepositoryConfig {
         lines.end()?;
         // One configuration has one text: sorted, without repetition.
         if config.text(repository).as_bytes() != text {
-            return Err(crate::BackupError::damaged(
+            return Err(crate::error::BackupError::damaged(
                 name,
                 "its lines are not in the form of the format",
             ));

@@ -151,7 +151,7 @@ impl Snapshot {
         let snapshot = Self::read(&mut lines)?;
         lines.end()?;
         if snapshot.text(repository).as_bytes() != text {
-            return Err(crate::BackupError::damaged(
+            return Err(crate::error::BackupError::damaged(
                 name,
                 "its lines are not in the form of the format",
             ));

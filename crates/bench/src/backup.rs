@@ -13,9 +13,10 @@ use std::{env, iter};
 pub(crate) use self::source::many_files;
 use self::source::{check_restored, octets, one_file};
 use self::tool::{PROFILES, Place, Tool};
+use crate::error::BenchError;
 use crate::measure::{Cost, median, own_program, version};
+use crate::results;
 use crate::table::{Cell, Table, grouped};
-use crate::{BenchError, results};
 
 /// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,10 +10,11 @@ use std::process::Command;
 use talaria_cert::Cert;
 use talaria_store::{Access, Cursor, Order, Store};
 
+use crate::error::BenchError;
 use crate::lookups::{self, Lookup};
 use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process, own_program};
+use crate::results;
 use crate::table::{Cell, Table};
-use crate::{BenchError, results};
 
 /// Certificates of the import under strace, which slows it down.
 const TRACED_CERTS: usize = 100;

@@ -20,11 +20,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::error::BenchError;
 use crate::generate::CorpusProfile;
 use crate::measure::own_program;
+use crate::results;
 use crate::storage::PAGE_SIZES;
 use crate::table::Table;
-use crate::{BenchError, results};
 
 use dump::Dump;
 use sks::Sks;

@@ -21,9 +21,10 @@ use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{SigningKey, policy, signing_key};
 
+use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process, median, version};
+use crate::results;
 use crate::table::{Cell, Table};
-use crate::{BenchError, results};
 
 /// Options of the measurement.
 #[derive(Clone, Debug)]

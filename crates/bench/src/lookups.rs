@@ -5,7 +5,7 @@ use std::path::Path;
 use talaria_cert::{Address, Cert, Splitter};
 use talaria_store::Query;
 
-use crate::BenchError;
+use crate::error::BenchError;
 
 /// A lookup.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::{ClockId, clock_gettime};
 use wait4::Wait4 as _;
 
-use crate::BenchError;
+use crate::error::BenchError;
 
 /// The intervals for reading the memory of a running program: short ones first, since a look-up takes a few milliseconds.
 const WATCH_LEAST: Duration = Duration::from_micros(100);

@@ -19,9 +19,10 @@ use talaria_message::{
     EncryptOptions, Issuer, Opener, Recipients, Sealer, SigningKey, Verifier, policy, signing_key,
 };
 
+use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, in_process, median, version};
+use crate::results;
 use crate::table::{Cell, Table};
-use crate::{BenchError, results};
 
 /// Options of the measurement.
 #[derive(Clone, Debug)]

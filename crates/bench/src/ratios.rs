@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use self::interval::Interval;
 use self::tasks::{Beside, Memory, Task};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::own_program;
 use crate::table::{Cell, Table};
 

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::error::BenchError;
 use crate::page::page;
 use crate::plot::escaped;
 use crate::table::{Cell, Table};
-use crate::{BenchError, pictures, results};
+use crate::{pictures, results};
 
 /// The measurements in the order of the page, each with the command that makes them.
 const ORDER: [(&str, &str); 22] = [

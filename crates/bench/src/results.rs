@@ -7,8 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::error::BenchError;
+use crate::pictures;
 use crate::table::Table;
-use crate::{BenchError, pictures};
 
 /// Writes a table and its pictures into `folder`, if there is one.
 pub(crate) fn save(folder: Option<&Path>, name: &str, table: &Table) -> Result<(), BenchError> {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use talaria_store::{Access, Store, StoreError};
 
+use crate::error::BenchError;
 use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
 use crate::measure::{ProgramRun, in_process, own_program};
+use crate::results;
 use crate::table::{Cell, Table};
-use crate::{BenchError, results};
 
 /// Certificates in one dump file, as keyservers write them.
 const FILE_CERTS: u64 = 20_000;

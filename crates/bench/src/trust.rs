@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use talaria_cert::{Cert, Fingerprint, KeyId, Summary, Validity, Verification, verdicts};
 use talaria_trust::issuers;
 
-use crate::lookups;
+use crate::error::BenchError;
+use crate::generate::{CorpusProfile, Generate, generate};
 use crate::measure::{Cost, ProgramRun, own_program, version};
 use crate::table::{Cell, Table};
-use crate::{BenchError, CorpusProfile, Generate, generate, now, results};
+use crate::{lookups, now, results};
 
 /// Certificates of the report's listing.
 const LISTED: usize = 500;

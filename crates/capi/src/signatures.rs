@@ -231,9 +231,9 @@ pub unsafe extern "C" fn talaria_verifications_free(
 /// Handles are used by several threads at once.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<crate::talaria_sealer>();
-    shared::<crate::talaria_opener>();
-    shared::<crate::talaria_key>();
+    shared::<crate::messages::talaria_sealer>();
+    shared::<crate::messages::talaria_opener>();
+    shared::<crate::keys::talaria_key>();
     shared::<talaria_store>();
     shared::<talaria_verifier>();
 };

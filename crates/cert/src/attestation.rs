@@ -5,8 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::hash::Hasher;
 use crate::identity::{Variant, Variants};
-use crate::signature::Subpackets;
-use crate::{Signature, kind};
+use crate::signature::{Signature, Subpackets, kind};
 
 /// The subpacket with the digests.
 const ATTESTED: u8 = 37;

@@ -9,10 +9,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::error::Reason;
+use crate::fingerprint::Fingerprint;
 use crate::hash::md5;
+use crate::key::Key;
 use crate::packet::{self, PacketRef, Tag, packets};
 use crate::signature::kind;
-use crate::{Fingerprint, Key, Reason};
 
 /// Maximum number of packets in a certificate: a million, so that the memory kept per packet stays
 /// small beside the largest certificate.

@@ -3,11 +3,12 @@
 
 use std::collections::HashSet;
 
+use crate::cert::Cert;
+use crate::fingerprint::KeyId;
 use crate::key::Key;
 use crate::packet::Tag;
-use crate::signature::kind;
+use crate::signature::{Signature, kind};
 use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
-use crate::{Cert, KeyId, Signature};
 
 /// Maximum number of certifications in the name of one key that are tried, and of those on one user ID.
 const CLAIMS_MAX: usize = 16;

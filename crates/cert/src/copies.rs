@@ -2,8 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::cert::{Cert, PACKETS_MAX};
+use crate::fingerprint::Fingerprint;
+use crate::hash::sha256;
 use crate::merge::IngestRefusal;
-use crate::{CERT_BYTES_MAX, Cert, Fingerprint, PACKETS_MAX, Tag, sha256};
+use crate::packet::Tag;
+use crate::split::CERT_BYTES_MAX;
 
 /// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
 /// returns the index of the merged certificate, and whether the input added anything to the copies before

@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
-use crate::key::Material;
+use crate::cert::Cert;
+use crate::key::{Curve, Key, Material};
+use crate::packet::{PacketRef, Tag};
 use crate::served::{BACK_SIGNATURES_MAX, embedded};
-use crate::{Cert, Curve, Key, PacketRef, Signature, Tag};
+use crate::signature::Signature;
 
 /// Parsing, joining, summarizing and indexing, in nanoseconds for each certificate, packet and octet.
 const CERT_NS: u64 = 50_000;

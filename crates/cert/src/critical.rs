@@ -4,8 +4,8 @@
 //! The list of understood subpackets is GnuPG's (`docs/gnupg.md` compares it with `gpgv` and `sq`), plus the
 //! signer's user ID and the intended recipients. No other module decides about critical subpackets.
 
-use crate::signature::{Subpacket, Subpackets, kind};
-use crate::{Fingerprint, Signature};
+use crate::fingerprint::Fingerprint;
+use crate::signature::{Signature, Subpacket, Subpackets, kind};
 
 /// The object of a signature, and what its reader understands.
 #[derive(Clone, Copy, Debug)]

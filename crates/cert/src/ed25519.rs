@@ -23,8 +23,8 @@ use curve25519_dalek::traits::{Identity as _, IsIdentity as _, VartimeMultiscala
 use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 
 use crate::hash::HashValue;
-use crate::key::Material;
-use crate::{Curve, Key, Verdict};
+use crate::key::{Curve, Key, Material};
+use crate::verify::Verdict;
 
 /// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
 /// signature.

@@ -3,9 +3,13 @@
 //! Anybody can make a certificate that has somebody else's key as a subkey. Only the subkey itself can make a back
 //! signature, and only keys that can sign make one.
 
+use crate::cert::Cert;
+use crate::fingerprint::{Fingerprint, KeyId};
+use crate::key::Key;
+use crate::packet::{PacketRef, Tag};
 use crate::served::{Hints, few_embedded};
-use crate::signature::kind;
-use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict};
+use crate::signature::{Signature, kind};
+use crate::verify::Verdict;
 
 /// How a certificate holds a key, the firmest way first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

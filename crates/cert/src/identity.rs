@@ -14,9 +14,10 @@ use std::collections::HashMap;
 use curve25519_dalek::scalar::Scalar;
 
 use crate::arithmetic::below_order_of_ed448;
+use crate::fingerprint::KeyId;
 use crate::hash::sha256;
+use crate::signature::Signature;
 use crate::verify::mpi;
-use crate::{KeyId, Signature};
 
 /// The most bits of a number in a key or a signature that other programs read, as in GnuPG.
 pub const NUMBER_BITS_MAX: usize = 16_384;

@@ -1,10 +1,11 @@
 //! Public key packets (RFC 9580, section 5.5.2): names, sizes and times of keys. No arithmetic is
 //! done here.
 
+use crate::error::Reason;
 use crate::fields::Fields;
+use crate::fingerprint::{Fingerprint, KeyId, Keygrip};
 use crate::hash::{md5, sha1, sha256};
 use crate::packet::{PacketRef, Tag};
-use crate::{Fingerprint, KeyId, Keygrip, Reason};
 
 /// The longest public part of a key up to version 4, in octets, because signatures hash its length
 /// as two octets.

@@ -22,11 +22,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::attestation::Attested;
+use crate::cert::Cert;
 use crate::claims::Claims;
+use crate::fingerprint::{Fingerprint, KeyId};
 use crate::hash::sha256;
 use crate::identity::{Claim, Variant, Variants};
-use crate::verify::{CertificationVerifier, KeySetup, tried};
-use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, Verdict, kind};
+use crate::key::Key;
+use crate::packet::{PacketRef, Tag};
+use crate::signature::{Signature, kind};
+use crate::verify::{CertificationVerifier, KeySetup, Verdict, tried};
 
 /// Limits on one certificate. The default has no limits.
 ///

@@ -6,12 +6,19 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::cert::Cert;
 use crate::copies::{joined, packet_digests};
-use crate::{
-    CERT_BYTES_MAX, Cert, Issuers, Limits, Redacted, Signature, Summary, Tag, Terms, TimeForOthers,
-    Timestamp, VERIFIER, Verdict, Verification, View, carried_over, complete, renew, sha256,
-    verdicts,
-};
+use crate::hash::sha256;
+use crate::limits::{Issuers, Limits, TimeForOthers};
+use crate::packet::Tag;
+use crate::redaction::Redacted;
+use crate::signature::Signature;
+use crate::split::CERT_BYTES_MAX;
+use crate::summary::Summary;
+use crate::terms::Terms;
+use crate::timestamp::Timestamp;
+use crate::verify::{VERIFIER, Verdict, Verification, carried_over, complete, renew, verdicts};
+use crate::view::View;
 use rayon::prelude::*;
 
 pub use crate::copies::join_within;

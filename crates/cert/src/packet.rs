@@ -3,7 +3,7 @@
 //! Finds the start, the end and the tag of a packet, in either header format. Packet bodies are not
 //! read. Written headers are always in the OpenPGP ("new") format.
 
-use crate::Reason;
+use crate::error::Reason;
 
 /// The longest packet that is read: 16 MiB, far above any packet of a real certificate.
 ///

@@ -1,6 +1,6 @@
 //! Gossip peers.
 
-use crate::View;
+use crate::view::View;
 
 /// A gossip peer.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -4,7 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Address, Cert, Fingerprint, Key, KeyId, address, user_id};
+use crate::address::{self, Address};
+use crate::cert::Cert;
+use crate::fingerprint::{Fingerprint, KeyId};
+use crate::key::Key;
+use crate::user_id;
 
 /// A well-formed search.
 #[derive(Clone, Debug, Eq, PartialEq)]

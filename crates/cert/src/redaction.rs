@@ -1,6 +1,8 @@
 //! Redactions: user IDs that a store removes and no longer accepts.
 
-use crate::{Cert, PacketRef, Tag, user_id};
+use crate::cert::Cert;
+use crate::packet::{PacketRef, Tag};
+use crate::user_id;
 
 /// The user IDs of a certificate that are removed and no longer accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]

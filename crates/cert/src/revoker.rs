@@ -4,11 +4,14 @@
 //! newest. A revoker revokes the key as a whole (type 0x20) and nothing else. The state of the revoker's
 //! own certificate does not matter, so there is no chain to follow.
 
+use crate::cert::Cert;
+use crate::critical::Context;
+use crate::fingerprint::Fingerprint;
 use crate::identity::Variants;
-use crate::packet::Tag;
-use crate::signature::{Revoker, kind};
+use crate::key::Key;
+use crate::packet::{PacketRef, Tag};
+use crate::signature::{Revoker, Signature, kind};
 use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
-use crate::{Cert, Context, Fingerprint, Key, PacketRef, Signature};
 
 /// Maximum number of revocations in the name of one revoker that are tried on a certificate. The limits of a keyserver keep
 /// fewer ([`crate::Limits`]).

@@ -1,8 +1,9 @@
 //! Recovering from damaged bytes what its owner's signatures still prove.
 
+use crate::cert::Cert;
+use crate::fingerprint::Fingerprint;
 use crate::packet::{self, Header, PacketRef, Tag};
 use crate::verify::{Verdict, Verification, verdicts};
-use crate::{Cert, Fingerprint};
 
 impl Cert {
     /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the primary key, the

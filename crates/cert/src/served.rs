@@ -11,15 +11,17 @@ use std::str::FromStr;
 
 use crate::arithmetic;
 use crate::attestation::Attested;
+use crate::cert::Cert;
 use crate::critical::is_known_subpacket;
 use crate::fields::Fields;
+use crate::fingerprint::{Fingerprint, KeyId};
 use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
+use crate::key::Key;
 use crate::limits::{CLASSES, DESIGNATED_MAX, admitted, class_of, essential_bytes, named};
-use crate::packet;
-use crate::signature::{Subpacket, Subpackets, issuer_of};
+use crate::packet::{self, PacketRef, Tag};
+use crate::signature::{Signature, Subpacket, Subpackets, issuer_of, kind};
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
 use crate::verify::{MD5, PrimaryKeyVerifier, Verdict, fits};
-use crate::{Cert, Fingerprint, Key, KeyId, PacketRef, Signature, Tag, kind};
 
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

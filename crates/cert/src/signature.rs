@@ -1,7 +1,7 @@
 //! Signature packets (RFC 9580, section 5.2), read without any arithmetic.
 
+use crate::fingerprint::{Fingerprint, KeyId};
 use crate::hash::{HashValue, Hasher};
-use crate::{Fingerprint, KeyId};
 
 /// Signature types (RFC 9580, section 5.2.1) that occur in certificates.
 pub mod kind {

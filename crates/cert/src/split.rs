@@ -7,8 +7,9 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use crate::packet::{Header, Tag, first_packet};
-use crate::{PACKET_BYTES_MAX, Reason, Reject, Signature, kind};
+use crate::error::{Reason, Reject};
+use crate::packet::{Header, PACKET_BYTES_MAX, Tag, first_packet};
+use crate::signature::{Signature, kind};
 
 /// The largest certificate that is read: 64 MiB, all packets with their headers.
 ///

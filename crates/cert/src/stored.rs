@@ -3,10 +3,13 @@
 //! The layout is described in `docs/formats/store.md`, section "Summary".
 
 use crate::fields::Fields;
+use crate::fingerprint::Fingerprint;
+use crate::key::Curve;
+use crate::revoker::RevokerState;
+use crate::signature::Revoker;
 use crate::summary::{
     Capabilities, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
 };
-use crate::{Curve, Fingerprint, Revoker, RevokerState};
 
 /// First octet of a stored summary: the format version.
 const FORMAT: u8 = 2;

@@ -9,13 +9,14 @@
 //! keys. But the deciding signature can change when one of the signatures expires or becomes valid, and there
 //! the span ends.
 
-use crate::key;
+use crate::cert::Cert;
+use crate::critical::Context;
+use crate::fingerprint::Fingerprint;
+use crate::key::{self, Curve, Key};
 use crate::packet::Tag;
-use crate::signature::kind;
+use crate::revoker::{DesignatedRevocation, RevokerState};
+use crate::signature::{Revoker, Signature, kind};
 use crate::verify::Verdict;
-use crate::{
-    Cert, Context, Curve, DesignatedRevocation, Fingerprint, Key, Revoker, RevokerState, Signature,
-};
 
 /// The GnuPG release to follow where releases differ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -314,7 +315,7 @@ impl UserIdSummary {
 struct Evaluation<'a> {
     cert: &'a Cert,
     now: u32,
-    components: Vec<(crate::PacketRef<'a>, Vec<Signature<'a>>)>,
+    components: Vec<(crate::packet::PacketRef<'a>, Vec<Signature<'a>>)>,
     span: Span,
     checked: bool,
 }
@@ -452,7 +453,7 @@ impl<'a> Evaluation<'a> {
 
     fn user_id(
         &self,
-        packet: &crate::PacketRef<'_>,
+        packet: &crate::packet::PacketRef<'_>,
         signatures: &[Signature<'_>],
         key_created: u32,
     ) -> (UserIdSummary, Option<Claim>) {
@@ -488,7 +489,7 @@ impl<'a> Evaluation<'a> {
 
     fn subkey(
         &self,
-        packet: &crate::PacketRef<'_>,
+        packet: &crate::packet::PacketRef<'_>,
         signatures: &[Signature<'_>],
     ) -> Option<KeySummary> {
         let key = Key::parse(*packet).ok()?;

@@ -1,8 +1,13 @@
 //! The search terms of a certificate, from which a store builds its indexes.
 
+use crate::address::Addressee;
+use crate::cert::Cert;
+use crate::fingerprint::{Fingerprint, KeyId};
 use crate::hash::sha256;
+use crate::holding::Holding;
 use crate::summary::Summary;
-use crate::{Addressee, Cert, Fingerprint, Holding, KeyId, Verdict, user_id};
+use crate::user_id;
+use crate::verify::Verdict;
 
 /// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, 62 of a key ID. A
 /// handle selects candidates and proves nothing.

@@ -5,9 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::Signature;
 use crate::packet::write_length;
-use crate::signature::{Subpacket, Subpackets};
+use crate::signature::{Signature, Subpacket, Subpackets};
 
 pub(crate) const ISSUER: u8 = 16;
 pub(crate) const EMBEDDED_SIGNATURE: u8 = 32;

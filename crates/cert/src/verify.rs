@@ -17,13 +17,14 @@ use aws_lc_rs::signature::{self, RsaParameters};
 use rayon::prelude::*;
 
 use crate::arithmetic;
+use crate::cert::Cert;
 use crate::ed25519::{self, Job, ed25519_verdicts};
+use crate::fingerprint::Fingerprint;
 use crate::hash::{HashValue, Hasher};
 use crate::identity::{Claim, Variants};
-use crate::key::Material;
+use crate::key::{Curve, Key, Material};
 use crate::packet::{PacketRef, Tag};
-use crate::signature::kind;
-use crate::{Cert, Curve, Fingerprint, Key, Signature};
+use crate::signature::{Signature, kind};
 
 /// The verdict on one signature packet.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -10,9 +10,9 @@ use std::str::FromStr;
 
 use hockeypuck::Release;
 
-use crate::cert::sks_digest;
+use crate::cert::{Cert, sks_digest};
+use crate::packet::PacketRef;
 use crate::verify::Verdict;
-use crate::{Cert, PacketRef};
 
 /// A data set that gossip peers reconcile: a selection of packets of our certificates.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use talaria_cert::{CERT_BYTES_MAX, Cert, Fingerprint, Reason};
 use tempfile::NamedTempFile;
 
-use crate::{GnupgError, LeftOut, LeftOutReason};
+use crate::error::{GnupgError, LeftOut, LeftOutReason};
 
 /// The file that a writer locks.
 const LOCK: &str = "writelock";

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::GnupgError;
+use crate::error::GnupgError;
 
 /// How long a lock is waited for: 60 s. GnuPG waits for ever.
 const WAIT_MAX: Duration = Duration::from_secs(60);

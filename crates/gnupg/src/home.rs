@@ -10,8 +10,9 @@ use talaria_cert::{BATCH_BYTES, Cert, Fingerprint, Item, Splitter};
 use tempfile::NamedTempFile;
 
 use crate::dotlock::Dotlock;
-use crate::keybox::{self, Blob, is_openpgp_keybox};
-use crate::{GnupgError, Keybox, LeftOut, write_ownertrust};
+use crate::error::{GnupgError, LeftOut};
+use crate::keybox::{self, Blob, Keybox, is_openpgp_keybox};
+use crate::ownertrust::write_ownertrust;
 
 /// The name of the file for ownertrust, see [`Home::write`].
 const OWNERTRUST: &str = "otrust.txt";

@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use sha1::{Digest as _, Sha1};
 use talaria_cert::{Cert, Fingerprint, Reason, Tag};
 
-use crate::{LeftOut, LeftOutReason};
+use crate::error::{LeftOut, LeftOutReason};
 
 /// The largest blob that is read: 64 MiB, like the largest certificate.
 pub const BLOB_BYTES_MAX: usize = 64 << 20;

@@ -9,7 +9,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::{GnupgError, sqlite};
+use crate::error::GnupgError;
+use crate::sqlite;
 
 /// The largest keyblock that is read: 64 MiB. keyboxd itself hands out at most 16 MiB.
 const KEYBLOCK_BYTES_MAX: i64 = 64 << 20;

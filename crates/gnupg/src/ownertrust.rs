@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use talaria_cert::{Fingerprint, KeyId};
 
-use crate::GnupgError;
+use crate::error::GnupgError;
 
 /// The first line of gpg's lists.
 const TITLE: &str = "# List of assigned trustvalues";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::GnupgError;
+use crate::error::GnupgError;
 
 /// The first bytes of an SQLite database.
 pub(crate) const MAGIC: &[u8; 16] = b"SQLite format 3\0";

@@ -6,7 +6,7 @@
 
 use talaria_cert::Fingerprint;
 
-use crate::GnupgError;
+use crate::error::GnupgError;
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 40;

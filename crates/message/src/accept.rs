@@ -228,7 +228,7 @@ impl Acceptance {
 fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> {
     let name = signer.to_hex();
     let is_of = |report: &SignatureReport| {
-        let of = |signer: &crate::Signer| signer.certificate == name || signer.key == name;
+        let of = |signer: &crate::verify::Signer| signer.certificate == name || signer.key == name;
         report.is_good() && report.signer.as_ref().is_some_and(of)
     };
     reports.iter().position(is_of)

@@ -11,10 +11,10 @@ use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus, RevocationType, SignatureType};
 use talaria_cert::{Revoker, Verification, day};
 
-use crate::Issuer;
 use crate::error::{MessageError, Result};
 use crate::guard::guarded;
 use crate::keys::not_valid;
+use crate::verify::Issuer;
 
 /// A function that finds certificates by one of their keys.
 pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::merge::{IngestOutcome, IngestRefusal};
 use talaria_cert::merge::{Record, digests};
 use talaria_cert::{
     Cert, Fingerprint, Handle, Reason, Terms, Timestamp, Verification, View, verdicts,
@@ -18,14 +19,15 @@ use talaria_cert::{
 
 use crate::blob::{self, Version};
 use crate::derive::{Derived, Failure};
+use crate::error::StoreError;
 use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
-use crate::meta;
+use crate::log::{self, ChangeKind};
 use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
-use crate::revoker;
 use crate::row::{ROWS_AFTER, RawRow};
 use crate::schema::{self, Indexes, TextIndex};
-use crate::{Access, ChangeKind, IngestOutcome, IngestRefusal, Layout, Store, StoreError, log};
+use crate::store::{Access, Layout, Store};
+use crate::{meta, revoker};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use talaria_cert::{Addressee, Fingerprint, Handle, KeyId};
 
-use crate::{CertId, Store, StoreError, revoker};
+use crate::error::StoreError;
+use crate::number::CertId;
+use crate::revoker;
+use crate::store::Store;
 
 /// Candidates from the indexes of a store. An index has handles, which collide: the caller compares the certificates.
 #[derive(Clone, Copy, Debug)]

@@ -15,19 +15,18 @@ use talaria_cert::{
 use crate::blob::{self, Blob, Integrity, Part};
 use crate::build::failed;
 use crate::derive::{Derived, Failure};
+use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::keyserver::{self, Confirmation};
 use crate::ledger::Ledger;
 use crate::log::{self, Grave};
-use crate::meta;
 use crate::operator::{self, RedactionRow};
-use crate::owner;
 use crate::remake::{Verdicts, remake};
-use crate::revoker;
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes, TextIndex};
+use crate::store::Store;
 use crate::tofu::{self, BindingRow};
-use crate::{Store, StoreError, damage, inventory, sums, texts, trust};
+use crate::{damage, inventory, meta, owner, revoker, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

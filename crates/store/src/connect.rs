@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access as Permission;
 
+use crate::error::StoreError;
 use crate::place::OpenFiles;
-use crate::store::BUSY_TIMEOUT;
-use crate::{Access, StoreError};
+use crate::store::{Access, BUSY_TIMEOUT};
 
 /// A time within which a file system may give two changes of a file the same time. Linux takes the time from a clock that ticks
 /// every 10 ms at most.

@@ -9,13 +9,17 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
+use crate::log::{self, ChangeKind};
+use crate::number::CertId;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS};
+use crate::store::Store;
 use crate::texts::Texts;
-use crate::{CertId, ChangeKind, Store, StoreError, aside, inventory, log, revoker, trust};
+use crate::{aside, inventory, revoker, trust};
 
 /// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;

@@ -8,7 +8,10 @@ use talaria_cert::View;
 use talaria_cert::merge::digests;
 
 use crate::blob::{self, Blob, Part};
-use crate::{CertId, Store, StoreError, schema};
+use crate::error::StoreError;
+use crate::number::CertId;
+use crate::schema;
+use crate::store::Store;
 
 /// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
 /// added.

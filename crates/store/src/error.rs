@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
-use crate::CertId;
+use crate::number::CertId;
 use crate::place::{SecondName, file_kind};
 
 /// Why an operation on the store failed.

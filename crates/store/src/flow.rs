@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use talaria_cert::merge::Stored;
 use talaria_cert::{
     Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Timestamp, Validity,
     Verdict, kind,
@@ -10,7 +11,10 @@ use talaria_cert::{
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
 
-use crate::{CertId, CertIssuer, Store, StoreError, Stored};
+use crate::error::StoreError;
+use crate::number::CertId;
+use crate::store::Store;
+use crate::tofu::CertIssuer;
 
 /// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
 /// Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures with RIPEMD-160

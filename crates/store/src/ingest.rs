@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use rusqlite::Connection;
+use talaria_cert::merge::{IngestOutcome, Stored};
 use talaria_cert::merge::{Record, bytes_digest, digests};
 use talaria_cert::{
     Cert, Earlier, Fingerprint, Handle, Summary, Timestamp, VERIFIER, Verdict, Verification, View,
@@ -11,14 +12,16 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Version};
-use crate::find;
+use crate::error::StoreError;
 use crate::ledger::Ledger;
+use crate::log::{self, ChangeKind};
+use crate::number::CertId;
 use crate::operator::redaction;
-use crate::revoker;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS, lists};
+use crate::store::Store;
 use crate::texts::Texts;
-use crate::{CertId, ChangeKind, IngestOutcome, Store, StoreError, Stored, log, trust};
+use crate::{find, revoker, trust};
 
 /// An index row that waits to be written.
 #[derive(Default)]

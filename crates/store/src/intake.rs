@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use talaria_cert::Redacted;
 use talaria_cert::merge::{Before, Joining, Offer, Record, Rules, decide, join_within};
+use talaria_cert::merge::{IngestOutcome, Ingested, LeftOut, Stored};
 use talaria_cert::{
     Cert, Claims, Fingerprint, Issuers, Key, KeyId, Limits, PacketRef, Tag, Timestamp, VERIFIER,
     Verdict, Verification, View,
 };
 
-use crate::blob::Version;
+use crate::blob::{self, Version};
+use crate::error::StoreError;
 use crate::find::{self, Found};
 use crate::ingest::BatchWriter;
 use crate::ledger::Ledger;
+use crate::number::{CertId, ChangeNumber};
 use crate::operator::{admitted, redaction};
-use crate::{
-    CertId, ChangeNumber, IngestOutcome, Ingested, LeftOut, Store, StoreError, Stored, blob, schema,
-};
+use crate::schema;
+use crate::store::Store;
 
 /// Octets of copies in the store that are joined with others at once, if the cost is limited: 16 MiB. A single certificate may
 /// be longer.

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 
+use crate::error::StoreError;
 use crate::meta::{self, Entry};
-use crate::{Row, Store, StoreError, inventory, schema, sums};
+use crate::store::{Row, Store};
+use crate::{inventory, schema, sums};
 
 /// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
 /// recorded last. They take up to 40 MB.

@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Timestamp};
 
-use crate::{CertId, ChangeNumber, Return, Store, StoreError, inventory, sums};
+use crate::error::StoreError;
+use crate::maintain::Return;
+use crate::number::{CertId, ChangeNumber};
+use crate::store::Store;
+use crate::{inventory, sums};
 
 /// The kinds of change in the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 use talaria_cert::merge::Record;
 use talaria_cert::{Fingerprint, Timestamp};
 
-use crate::blob;
+use crate::error::StoreError;
 use crate::find::{self, Found};
 use crate::ingest::Rows;
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
+use crate::log::{self, ChangeKind};
+use crate::number::CertId;
 use crate::place::OpenFiles;
 use crate::schema::{self, TextIndex};
+use crate::store::Store;
 use crate::texts::Texts;
-use crate::{CertId, ChangeKind, Store, StoreError, aside, damage, log, revoker, row, trust};
+use crate::{aside, blob, damage, revoker, row, trust};
 
 /// Whether a deleted certificate can be imported again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

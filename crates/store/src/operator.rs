@@ -4,13 +4,16 @@ use std::borrow::Borrow;
 use std::path::Path;
 
 use rusqlite::Connection;
+use talaria_cert::Redaction;
 use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
 
 use crate::build::{failed, fill_text};
 use crate::derive::Failure;
+use crate::error::StoreError;
 use crate::remake::make_keygrips;
 use crate::schema::{self, TextIndex};
-use crate::{Redaction, Store, StoreError, aside, inventory, log, sums, texts};
+use crate::store::Store;
+use crate::{aside, inventory, log, sums, texts};
 use talaria_cert::Redacted;
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.

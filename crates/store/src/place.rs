@@ -13,9 +13,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
+use crate::error::StoreError;
 use crate::new_file::NewFile;
+use crate::schema;
 use crate::witness::{self, FileStep};
-use crate::{StoreError, schema};
 
 /// The first octets of every SQLite database.
 const MAGIC: &[u8] = b"SQLite format 3\0";

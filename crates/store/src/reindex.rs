@@ -25,17 +25,18 @@ use talaria_cert::{
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::build::failed;
-use crate::check::{LOST, certificate_name};
+use crate::check::{CheckReport, LOST, Remedy, certificate_name};
 use crate::derive::{Derived, Difference, Differences, Failure};
+use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
-use crate::meta;
-use crate::revoker;
+use crate::log::{self, ChangeKind};
 use crate::row::{self, ROWS_AFTER, RawRow, columns};
 use crate::schema::{self, TextIndex};
+use crate::store::Store;
 use crate::texts::{self, Texts};
-use crate::{ChangeKind, CheckReport, Remedy, Store, StoreError, damage, log, trust};
+use crate::{damage, meta, revoker, trust};
 
 /// Certificates that are read at a time, and their size, above which none is added.
 const PIECE_CERTS: usize = 500;

@@ -16,11 +16,10 @@ use crate::check::LOST;
 use crate::derive::{Derived, Failure};
 use crate::evidence::{Evidence, Seen};
 use crate::ingest::numbers;
-use crate::meta;
-use crate::revoker;
+use crate::log::{self, ChangeKind};
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes};
-use crate::{ChangeKind, log};
+use crate::{meta, revoker};
 
 /// Maximum number of certificates that are read at a time.
 const BATCH: usize = 2000;

@@ -8,14 +8,15 @@
 use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::Connection;
+use talaria_cert::merge::Stored;
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
-use crate::blob;
-use crate::find;
+use crate::error::StoreError;
 use crate::ledger::Ledger;
-use crate::meta;
+use crate::log::{self, ChangeKind};
 use crate::row::{self, RawRow};
-use crate::{ChangeKind, Store, StoreError, Stored, log};
+use crate::store::Store;
+use crate::{blob, find, meta};
 
 impl Store {
     /// The designated revocations of a certificate by revokers in the store, of any date.

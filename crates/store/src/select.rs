@@ -10,15 +10,20 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 use rusqlite::OptionalExtension as _;
+use talaria_cert::Query;
 use talaria_cert::{
     Addressee, Fingerprint, Handle, Holding, KeyId, KeySummary, Matcher, Summary, UserIdContent,
     UserIdSummary, user_id,
 };
 
-use crate::blob::{Blob, Part};
+use crate::blob::{self, Blob, Part};
+use crate::error::StoreError;
+use crate::number::{CertId, ChangeNumber};
 use crate::row::{RawRow, columns};
-use crate::schema::TextIndex;
-use crate::{CertId, ChangeNumber, Query, Row, Store, StoreError, Stored, blob, schema, texts};
+use crate::schema::{self, TextIndex};
+use crate::store::{Row, Store};
+use crate::texts;
+use talaria_cert::merge::Stored;
 
 /// Number of rows that a cursor reads within one transaction.
 const PAGE_ROWS: i64 = 1000;

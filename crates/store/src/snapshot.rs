@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::ops::Deref;
 
-use crate::{Store, StoreError};
+use crate::error::StoreError;
+use crate::store::Store;
 
 /// A store at one moment: all reads through a snapshot see the same state, and cost less. The snapshot ends when this value
 /// is dropped.

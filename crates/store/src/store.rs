@@ -12,25 +12,25 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension as _};
+use talaria_cert::merge::Stored;
 use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
 use crate::build::failed;
+use crate::comparisons::Comparisons;
 use crate::connect::{Frozen, connect, is_open_error};
 use crate::derive::Failure;
-use crate::find;
+use crate::error::StoreError;
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::meta::{self, Entry};
-use crate::migrate;
+use crate::number::{CertId, ChangeNumber};
 use crate::place::{OpenFiles, SecondName, network_file_system, write_in_place};
-use crate::revoker;
 use crate::row::{self, RawRow};
 use crate::schema::{self, Indexes, TextIndex};
-use crate::seal;
 use crate::texts::LateTexts;
 use crate::witness::{self, FileStep};
-use crate::{CertId, ChangeNumber, Comparisons, StoreError, Stored};
+use crate::{find, migrate, revoker, seal};
 
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);

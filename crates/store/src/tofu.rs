@@ -10,7 +10,9 @@ use talaria_cert::{
 };
 use talaria_trust::tofu::{History, Policy, strictest};
 
-use crate::{Store, StoreError, inventory, sums};
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::{inventory, sums};
 
 /// A binding of an address to a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -24,14 +24,13 @@ use talaria_trust::{
 
 use crate::blob::{self, Integrity, Part};
 use crate::derive::Failure;
-use crate::find;
+use crate::error::StoreError;
 use crate::ledger::Ledger;
 use crate::meta::{self, Entry};
-use crate::owner;
-use crate::revoker;
-use crate::row;
+use crate::number::CertId;
 use crate::sorter::Sorter;
-use crate::{CertId, Store, StoreError, sums};
+use crate::store::Store;
+use crate::{find, owner, revoker, row, sums};
 
 /// The stored name of GnuPG's 2.2 rules in `meta`.
 const GNUPG_2_2: &str = "2.2";

@@ -5,10 +5,11 @@ use std::borrow::Borrow;
 use talaria_cert::{Fingerprint, Timestamp};
 use talaria_trust::Rules;
 
+use crate::error::StoreError;
 use crate::ledger::Ledger;
 use crate::owner;
-use crate::trust::{self, Planned};
-use crate::{Certifiers, Store, StoreError, TrustReport, TrustView};
+use crate::store::Store;
+use crate::trust::{self, Certifiers, Planned, TrustReport, TrustView};
 
 /// The web of trust over the certificates of a store.
 #[derive(Debug)]

@@ -30,8 +30,9 @@ use talaria_store::{Order, Query};
 
 use self::assuan::{Connection, Inquiry};
 use self::expression::Expression;
+use crate::error::Error;
 use crate::keys::{of_make, with_parsed};
-use crate::{Error, Stores};
+use crate::stores::Stores;
 
 /// The reason why gpg-agent did not carry out a request.
 #[derive(Debug, thiserror::Error)]

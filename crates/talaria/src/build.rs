@@ -11,9 +11,10 @@ use talaria_cert::{Armor, Batch, Item, Reject, Splitter};
 use talaria_store::{BuildOptions, Builder, Built, Draft, Position, Step, TextIndex};
 
 use crate::compressed::{Compression, MAGIC_BYTES};
+use crate::error::Error;
 use crate::import::Rejected;
-use crate::source::{compression, fill};
-use crate::{Error, Input, Monitor, Progress};
+use crate::source::{Input, compression, fill};
+use crate::{Monitor, Progress};
 
 /// The number of bytes read, parsed and committed at a time: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;

@@ -18,8 +18,10 @@ use talaria_message::openpgp::{self, Packet};
 use talaria_message::read_cert;
 use talaria_store::{IngestOutcome, Order, Query, Row};
 
+use crate::error::Error;
 use crate::keys::of_make;
-use crate::{Error, Stores, described};
+use crate::messages::described;
+use crate::stores::Stores;
 
 /// The maximum number of certificates examined for one name.
 const CANDIDATES_MAX: usize = 50;

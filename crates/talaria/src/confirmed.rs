@@ -16,8 +16,10 @@ use talaria_store::{Binding, CertId, Certifiers, Order, Query, Row, Store, Store
 use talaria_trust::Level;
 use talaria_trust::tofu::{Policy, strictest};
 
+use crate::error::Error;
+use crate::messages::described;
+use crate::stores::{Opened, Stores};
 use crate::tofu::bindings_of;
-use crate::{Error, Opened, Stores, described};
 
 /// The maximum number of certificates of one [`Confirmation`] that are looked at, unless it is the best one.
 const CLAIMANTS_MAX: usize = 50;

@@ -11,13 +11,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use md5::{Digest as _, Md5};
+use talaria_cert::timestamp;
 use talaria_cert::{Cert, Fingerprint};
 
-use crate::export::{Chosen, each};
+use crate::Monitor;
+use crate::error::Error;
+use crate::export::{Chosen, Exported, OnDamage, Signatures, Skipped, each};
 use crate::file_steps::{
     FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
 };
-use crate::{Error, Exported, Monitor, OnDamage, Signatures, Skipped, Stores, Token, timestamp};
+use crate::stores::Stores;
+use crate::token::Token;
 
 /// The file with the position in the change log where a dump ends.
 const STATE: &str = "talaria-dump.txt";

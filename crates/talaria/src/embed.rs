@@ -32,7 +32,8 @@ pub use log::{
     SharedWitness, putting, putting_deletable,
 };
 
-use crate::{Error, Stores};
+use crate::error::Error;
+use crate::stores::Stores;
 
 /// The current time in seconds since 1970.
 fn now() -> u32 {

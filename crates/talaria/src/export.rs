@@ -8,7 +8,9 @@ use talaria_cert::{Cert, Fingerprint, Verification, enarmor};
 use talaria_gnupg::{self as gnupg, LeftOut};
 use talaria_store::{ChangeNumber, Cursor, Order, Query, StoreError, Stored};
 
-use crate::{Error, Monitor, Progress, Stores};
+use crate::error::Error;
+use crate::stores::Stores;
+use crate::{Monitor, Progress};
 
 /// The signatures to export.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -43,9 +43,10 @@ pub use talaria_message::make::{
     SubkeyOptions, SubkeyUse,
 };
 
+use crate::error::Error;
 use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
 use crate::messages::described;
-use crate::{Error, Stores};
+use crate::stores::Stores;
 
 /// The extension of key files.
 const EXTENSION: &str = "pgp";

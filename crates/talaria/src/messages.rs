@@ -12,9 +12,10 @@ use talaria_message::{
 };
 use talaria_store::{Order, Query};
 
-use crate::confirmed::Claimant;
-use crate::source::{self, Piece};
-use crate::{Confirmation, Error, Input, Stores};
+use crate::confirmed::{Claimant, Confirmation};
+use crate::error::Error;
+use crate::source::{self, Input, Piece};
+use crate::stores::Stores;
 
 /// The maximum number of certificates examined in a search for recipients.
 const CANDIDATES_MAX: usize = 50;

@@ -7,8 +7,9 @@ use serde::Serialize;
 use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{DamagedCert, Repair, Salvage, Store};
 
+use crate::error::Error;
 use crate::source::{self, Input, Piece};
-use crate::{Error, Monitor, Progress};
+use crate::{Monitor, Progress};
 
 /// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
 const COPIES_MAX: usize = 8;
@@ -107,7 +108,7 @@ pub fn repair(
                 monitor.check()
             }) {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
-                result => error = result.err().map(|failure| crate::describe(&failure)),
+                result => error = result.err().map(|failure| crate::error::describe(&failure)),
             }
             [copies] = fetched;
         }

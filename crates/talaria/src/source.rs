@@ -12,8 +12,8 @@ use talaria_cert::{Address, Armor, BATCH_BYTES, Fingerprint, Item, Reason, Split
 use talaria_gnupg as gnupg;
 use talaria_store::{Access, Cursor, FileKind, Order, Store, file_kind};
 
-use crate::Error;
 use crate::compressed::{Compression, MAGIC_BYTES};
+use crate::error::Error;
 
 /// The maximum length of inputs that are held in memory as a whole (a server's answer, a trust database, a
 /// list of owner trust): 64 MiB.

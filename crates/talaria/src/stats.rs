@@ -7,7 +7,8 @@ use serde::Serialize;
 use talaria_cert::{KeySummary, Validity, year};
 use talaria_store::{Order, Row, Store, StoreError};
 
-use crate::{Error, Stores};
+use crate::error::Error;
+use crate::stores::Stores;
 
 /// Statistics over all certificates.
 #[derive(Clone, Debug, Default, Serialize)]

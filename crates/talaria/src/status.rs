@@ -10,7 +10,7 @@ use talaria_message::{
 use talaria_trust::Level;
 
 use self::head::Head;
-use crate::TrustModel;
+use crate::trust::TrustModel;
 
 /// Escapes a text for a status line: control characters and `%` as GnuPG does, and characters that some
 /// programs take for line ends.
@@ -82,7 +82,7 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     let made = |lines: &mut Vec<String>, name: &str| {
         lines.push(format!("{name} {key_id} {}", user_id()));
         if let Some(signer) = &report.signer {
-            let day = crate::day(report.created);
+            let day = talaria_cert::day(report.created);
             let SignatureReport { expires, version, .. } = report;
             lines.push(format!(
                 "VALIDSIG {} {day} {created} {expires} {version} 0 {algorithm} {hash} {kind:02X} {}",

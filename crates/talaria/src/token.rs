@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use talaria_store::{ChangeNumber, Store};
 
-use crate::Error;
+use crate::error::Error;
 
 /// A position in the change log of a store: the name of the store and a change number.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -22,7 +22,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
 
-use crate::{Level, Scope};
+use crate::level::Level;
+use crate::scope::Scope;
 
 /// The trust amount that makes a user ID fully valid.
 pub const FULL: u8 = 120;

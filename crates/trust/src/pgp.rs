@@ -9,7 +9,9 @@
 
 use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
-use crate::{Certification, Level, Scope, Subject, SubjectId};
+use crate::level::Level;
+use crate::scope::Scope;
+use crate::subject::{Certification, Subject, SubjectId};
 
 /// The number of certifications that make a user ID valid. Programs set the fields of the default rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

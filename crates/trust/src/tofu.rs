@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use talaria_cert::Fingerprint;
 
-use crate::Level;
+use crate::level::Level;
 
 /// The user's decision about a binding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
             None => (None, None),
         };
         if let Some(name) = &name
-            && !repository.config().has_role(name, crate::Role::Create)
+            && !repository.config().has_role(name, crate::config::Role::Create)
         {
             return refused(format!(
                 "{} may not create snapshots in this repository",
@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
             }
             drop(lease);
             if let Some(head) = chain.own.filter(|_| !written.is_empty()) {
-                let heads = crate::Heads::from([(self.name.clone(), head)]);
+                let heads = crate::chain::Heads::from([(self.name.clone(), head)]);
                 state.remember(&repository.config().owner, repository.config().number, &heads)?;
             }
             return Ok((written, rest));

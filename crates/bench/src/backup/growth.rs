@@ -14,7 +14,7 @@ use talaria_message::{policy, signing_key};
 
 use super::BackupOptions;
 use super::source::{Noise, check_restored, one_file};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun};
 use crate::table::{Cell, Table};
 

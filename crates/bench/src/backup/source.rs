@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process;
 
-use crate::BenchError;
+use crate::error::BenchError;
 
 /// Files in a folder of the many files.
 const FILES_PER_FOLDER: usize = 256;

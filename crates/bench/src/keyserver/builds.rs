@@ -6,7 +6,7 @@ use std::path::Path;
 use super::dump::{self, file_bytes};
 use super::sks::Sks;
 use super::{Bench, Results, float, middle};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, median};
 use crate::table::{Cell, Table};
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use talaria_cert::Cert;
 
 use super::float;
+use crate::error::BenchError;
 use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
-use crate::{BenchError, measure};
+use crate::measure;
 
 /// Certificates in one file, some more than keyservers write into one.
 const FILE_CERTS: u64 = 10_000;

@@ -13,7 +13,7 @@ use super::server::{Server, free_port, talaria};
 use super::sks::Sks;
 use super::trees::digest;
 use super::{Bench, Results, float};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::ProgramRun;
 use crate::table::{Cell, Table};
 

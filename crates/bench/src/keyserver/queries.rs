@@ -12,7 +12,7 @@ use super::server::{Server, free_port, lookup_path, talaria};
 use super::trees::digest;
 use super::uploads::Adder;
 use super::{Bench, Results, middle};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::lookups::Lookup;
 use crate::measure::ProgramRun;
 use crate::table::{Cell, Table};

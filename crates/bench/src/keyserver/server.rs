@@ -12,7 +12,7 @@ use talaria_cert::Cert;
 
 use super::client::{Client, Reply};
 use super::float;
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::{memory, process_cpu_s};
 
 /// The time limit until a server answers.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::dump::file_bytes;
 use super::server::{Server, free_port};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun};
 
 /// Whether SKS can be run.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use talaria_recon::{Digest, PrefixTree};
 
 use super::{Bench, Results, float};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::measure::{Cost, in_process, median, memory};
 use crate::table::{Cell, Table};
 

@@ -11,7 +11,7 @@ use super::client::Client;
 use super::dump;
 use super::server::{Server, free_port, talaria};
 use super::{Bench, Results, float, middle};
-use crate::BenchError;
+use crate::error::BenchError;
 use crate::table::Table;
 
 /// Connections that upload at the same time.

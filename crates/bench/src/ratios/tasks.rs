@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::RatiosOptions;
 use crate::backup::many_files;
+use crate::error::BenchError;
 use crate::generate::{Generate, generate_files};
 use crate::keyserver::sks::{self, Sks};
 use crate::log::Pair;
-use crate::lookups;
 use crate::measure::{Cost, ProgramRun, version};
-use crate::{BenchError, keydb};
+use crate::{keydb, lookups};
 
 /// Octets of the messages.
 const MESSAGE: usize = 64 << 20;

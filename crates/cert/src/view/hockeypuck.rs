@@ -6,11 +6,12 @@
 //! digests whose first bits are wrong, and signing subkeys that must sign their primary key.
 
 use crate::arithmetic;
+use crate::cert::Cert;
 use crate::fields::Fields;
+use crate::key::{Curve, Key};
 use crate::packet::{PacketRef, Tag};
-use crate::signature::{Subpacket, Subpackets, kind};
+use crate::signature::{Signature, Subpacket, Subpackets, kind};
 use crate::verify::{PrimaryKeyVerifier, Verdict};
-use crate::{Cert, Curve, Key, Signature};
 
 /// Releases of Hockeypuck with rules of their own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -125,7 +126,7 @@ const EXPONENT_BYTES_MAX: usize = 3;
 struct Selection<'a> {
     release: Release,
     id: u64,
-    fingerprint: crate::Fingerprint,
+    fingerprint: crate::fingerprint::Fingerprint,
     primary: PublicKey,
     key: Key<'a>,
     verifier: PrimaryKeyVerifier<'a>,

@@ -13,8 +13,9 @@ use talaria_cert::{Fingerprint, KeyId};
 use super::{
     TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy, TofuSignature,
 };
+use crate::error::GnupgError;
 use crate::ownertrust::unhex;
-use crate::{GnupgError, sqlite};
+use crate::sqlite;
 
 /// The most files that are looked at in a folder: a million.
 const FILES_MAX: usize = 1_000_000;

@@ -11,7 +11,7 @@ use talaria_cert::{Fingerprint, KeyId};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{GnupgError, LeftOutReason};
+use crate::error::{GnupgError, LeftOutReason};
 
 /// The flat layout of GnuPG 2.1.10 to 2.1.14, and that of `tofu.d/email/XX/NAME.db`.
 const BY_EMAIL: &str = "

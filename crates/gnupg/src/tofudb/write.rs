@@ -10,7 +10,8 @@ use talaria_cert::Fingerprint;
 use tempfile::NamedTempFile;
 
 use super::{TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy};
-use crate::{GnupgError, LeftOut, LeftOutReason, sqlite};
+use crate::error::{GnupgError, LeftOut, LeftOutReason};
+use crate::sqlite;
 
 /// The statements of GnuPG 2.2 and 2.4 (`initdb` in `g10/tofu.c`), which SQLite keeps as they are
 /// typed.

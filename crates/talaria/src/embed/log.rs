@@ -18,10 +18,10 @@ use talaria_log::{
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{MessageError, Recipients, Secrets, policy};
+use talaria_store::NewFile;
 
 use super::{SharedKey, lock, now, parse_all, secret_keys};
-use crate::Error;
-use talaria_store::NewFile;
+use crate::error::Error;
 
 /// The current time in milliseconds since 1970.
 fn now_ms() -> u64 {

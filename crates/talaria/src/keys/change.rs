@@ -13,8 +13,8 @@ use talaria_store::Query;
 use super::{
     KeyStore, Protection, RevocationReason, of_make, refused, with_parsed, without_secrets_of,
 };
-use crate::Error;
 use crate::certify::Text;
+use crate::error::Error;
 
 /// Options for a revocation.
 #[derive(Clone, Debug, Default)]

@@ -18,8 +18,9 @@ use super::{
     EXTENSION, GenerateOptions, Generated, KeyStore, Protection, UNFINISHED, failed, of_make,
     public, serialized,
 };
+use crate::error::Error;
 use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
-use crate::{Error, Stores};
+use crate::stores::Stores;
 
 /// A new key that is not in use yet. It disappears unless [`Self::publish`] succeeds.
 pub struct NewKey<'a> {

@@ -899,7 +899,7 @@ fn owners_get_the_numbers_of_their_names() {
     let meta = Meta { mode: 0o640, uid: 4242, gid: 4243, ..Meta::default() };
     let node = Node::File { meta, size: 0, content: Vec::new() };
     let root = chunks.tree(&[Entry { path: b"file".to_vec(), node }]);
-    let mut snapshot = crate::testing::listed(1, 1, crate::Id([1; 32])).snapshot;
+    let mut snapshot = crate::testing::listed(1, 1, crate::id::Id([1; 32])).snapshot;
     snapshot.users = [(4242, b"root".to_vec())].into();
     let names = Owners::by_name(&snapshot);
     let options = RestoreOptions { owners: true, names, ..RestoreOptions::default() };
