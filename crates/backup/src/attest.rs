@@ -7,9 +7,11 @@ use talaria_message::openpgp::Fingerprint;
 
 use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
-use crate::forget::{self, SnapshotName};
+use crate::forget::{self};
+use crate::forgotten::SnapshotName;
 use crate::id::{Id, RepositoryId};
-use crate::repository::{Keys, Listed, Repository};
+use crate::listed::Listed;
+use crate::repository::{Keys, Repository};
 use crate::signed::Header;
 
 /// The folder of attestations.

@@ -15,10 +15,11 @@ use crate::epoch::{EpochProfile, Use};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
+use crate::listed::Listed;
 use crate::located::Present;
 use crate::pack::{pack_name, pack_of_name};
 use crate::plan::can_rely;
-use crate::repository::{Keys, Listed, Repository};
+use crate::repository::{Keys, Repository};
 use crate::source::{EpochReader, Source};
 use crate::tree::ContentParts;
 

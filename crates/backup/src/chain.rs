@@ -5,13 +5,10 @@ use std::fmt;
 
 use talaria_message::openpgp::Fingerprint;
 
-use crate::forget::Forgotten;
+use crate::forgotten::Forgotten;
 use crate::id::Id;
-use crate::repository::Listed;
-use crate::snapshot::Head;
-
-/// The newest known snapshot of each client; `None` is the client of unsigned snapshots.
-pub type Heads = BTreeMap<Option<Fingerprint>, Head>;
+use crate::listed::Listed;
+use crate::snapshot::{Head, Heads};
 
 /// A fault in the chain of a client.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -112,7 +109,7 @@ pub fn irregularities(
 mod tests {
     use super::*;
     use crate::document::DocumentStanding;
-    use crate::forget::SnapshotName;
+    use crate::forgotten::SnapshotName;
     use crate::testing::{self, key};
 
     fn listed(client: u8, number: u64, id: u8, previous: Option<u8>) -> Listed {

@@ -11,7 +11,8 @@ use crate::progress::BackupProgress;
 use crate::reading::{ChunkInput, Content, Done, Readers};
 use crate::sink::Sink;
 use crate::snapshot::Root;
-use crate::tree::{ContentWriter, INLINE_BYTES_MAX, TreeWriter};
+use crate::tree::rules::INLINE_BYTES_MAX;
+use crate::tree::{ContentWriter, TreeWriter};
 
 /// Items that wait for a worker or are with one. Each may hold a folder open.
 const WAITING_MAX: usize = 512;

@@ -13,7 +13,7 @@ use crate::chunks::ReadChunks;
 use crate::config::fingerprint;
 use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
-use crate::forget::SnapshotName;
+use crate::forgotten::SnapshotName;
 use crate::id::{Kind, RepositoryId};
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository, random};

@@ -14,7 +14,7 @@ use crate::config::Role;
 use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
-use crate::forget::Forgotten;
+use crate::forgotten::Forgotten;
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
-use crate::chain::Heads;
 use crate::check::{Checked, Described, Examine, Found, ReadData};
 use crate::error::{BackupError, Result};
 use crate::id::ObjectHash;
@@ -18,6 +17,7 @@ use crate::progress::BackupProgress;
 use crate::prune::copy;
 use crate::repository::{Keys, Repository};
 use crate::sink::lock;
+use crate::snapshot::Heads;
 use crate::verified::{VERDICTS, Verdicts};
 
 /// The folder of damaged objects, which do not have the content that was written.

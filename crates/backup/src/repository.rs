@@ -19,8 +19,9 @@ use crate::config::{Epoch, RepositoryConfig, Role};
 use crate::document::{self, DocumentStanding, is_revoked, verifier};
 use crate::epoch::{EpochKey, EpochProfile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
-use crate::forget::Forgotten;
+use crate::forgotten::Forgotten;
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
+use crate::listed::Listed;
 use crate::snapshot::Snapshot;
 use crate::table::{InMemory, Scratch};
 use crate::text::Lines;
@@ -85,20 +86,6 @@ pub struct Keys {
     data: BTreeMap<u32, Cert>,
     /// Why the keys of an epoch are not here.
     missing: Vec<BackupError>,
-}
-
-/// A snapshot as a repository has it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Listed {
-    /// The identifier.
-    pub id: Id,
-    /// The content.
-    pub snapshot: Snapshot,
-    /// Whose word it is.
-    pub standing: DocumentStanding,
-    /// Its client signed it, and it does not count only because that key is revoked, or the client was removed, and the owner has not
-    /// attested it.
-    pub is_unattested: bool,
 }
 
 /// A change of the people who have access.

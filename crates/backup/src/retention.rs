@@ -11,9 +11,9 @@ use talaria_message::openpgp::Fingerprint;
 
 use crate::document::DocumentStanding;
 use crate::error::{BackupError, Result};
-use crate::forget::Forgotten;
+use crate::forgotten::Forgotten;
 use crate::id::Id;
-use crate::repository::Listed;
+use crate::listed::Listed;
 use crate::snapshot::Lineage;
 
 /// Seconds of a day.

@@ -10,7 +10,7 @@ use crate::config::fingerprint;
 use crate::error::Result;
 use crate::id::{Id, RepositoryId};
 use crate::text::{Lines, Place, escaped, unescaped};
-use crate::tree::LEVEL_MAX;
+use crate::tree::rules::LEVEL_MAX;
 
 const DOMAIN: &str = "talaria backup snapshot";
 
@@ -31,6 +31,9 @@ pub struct Head {
     /// The identifier of the snapshot.
     pub id: Id,
 }
+
+/// The newest known snapshot of each client; `None` is the client of unsigned snapshots.
+pub type Heads = BTreeMap<Option<Fingerprint>, Head>;
 
 /// The snapshot of another repository that a snapshot is a copy of.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -267,13 +267,13 @@ mod tests {
     use talaria_message::openpgp::Cert;
 
     use super::*;
-    use crate::chain::Heads;
     use crate::check::ReadData;
     use crate::epoch::Use;
     use crate::id::{Id, Kind};
     use crate::pack::{PackWriter, pack_name};
     use crate::progress::BackupProgress;
     use crate::repair::RepairOptions;
+    use crate::snapshot::Heads;
     use crate::table::InMemory;
     use crate::testing::{NOW, People, noise, signer};
 

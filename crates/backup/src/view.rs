@@ -7,7 +7,8 @@ use crate::entry::{Entry, Node, Part};
 use crate::error::{BackupError, Result};
 use crate::id::Kind;
 use crate::snapshot::Root;
-use crate::tree::{Entries, LIST_DEPTH_MAX, Tree, is_beneath, parse_list};
+use crate::tree::rules::LIST_DEPTH_MAX;
+use crate::tree::{Entries, Tree, is_beneath, parse_list};
 
 /// Entries beneath a folder that are read to get to the next one. After so many, the reader looks for it.
 const STEPS_MAX: usize = 500;

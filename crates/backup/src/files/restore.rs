@@ -7,10 +7,11 @@
 mod apply;
 mod beneath;
 mod verify;
+mod wanted;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
@@ -21,26 +22,30 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, makedev, mknodat, openat, readlinkat,
-    renameat, statat, symlinkat, syncfs, unlinkat,
+    AtFlags, FileType, Mode, OFlags, Stat, linkat, makedev, mknodat, openat, readlinkat, renameat,
+    statat, symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
 pub use self::verify::{Mismatch, VerifyReport, verify};
+pub use self::wanted::{Overwrite, RestoreEvent, RestoreOptions};
 
 use self::apply::{Object, apply, is_privileged};
 use self::beneath::{Folders, Left, Obstacle, State, find_parent, name_of};
 use self::verify::{has_content, open_file};
+use self::wanted::{
+    THREADS_MAX, Wanted, base_of, has_meta, make_target, next_wanted, open_target, target_failed,
+    threads_of,
+};
 use super::attributes;
-use super::owners::Owners;
-use super::select::{PathSelection, Verdict};
+use super::select::Verdict;
 use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Meta, Node, Part, Time};
 use crate::error::{BackupError, Result};
 use crate::id::Kind;
 use crate::progress::BackupProgress;
 use crate::text::{Place, escaped};
-use crate::tree::{ContentParts, Entries, Finder, Tree, is_beneath, parents};
+use crate::tree::{ContentParts, Entries, Finder, Tree, is_beneath};
 
 /// Small files of one folder that a thread takes at once.
 const BATCH_FILES: usize = 32;
@@ -50,68 +55,6 @@ const SMALL_PARTS_MAX: usize = 4;
 const SHARED_BYTES_MAX: u64 = 128 << 10;
 /// Names that are tried for a temporary file.
 const TEMPORARY_TRIES: usize = 1000;
-/// More threads would need more open folders than a process may have.
-const THREADS_MAX: usize = 64;
-
-/// When to replace files that are there.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Overwrite {
-    /// Leave everything that is there, folders with their mode and time too.
-    #[default]
-    Never,
-    /// Replace files whose size, time, mode, attributes or, where owners are restored, owner differ.
-    IfChanged,
-    /// As [`Self::IfChanged`], and compare the content of the others, too.
-    IfDifferent,
-    /// Replace files that have an older time than in the snapshot.
-    IfNewer,
-    /// Replace all files.
-    Always,
-}
-
-/// Options of a restore.
-#[derive(Clone, Debug, Default)]
-pub struct RestoreOptions {
-    /// The paths to restore.
-    pub selection: PathSelection,
-    /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for everything.
-    pub subfolder: Vec<u8>,
-    /// When to replace files that are there. A folder is never replaced by a file.
-    pub overwrite: Overwrite,
-    /// Restore owners and groups, which usually only root can.
-    pub owners: bool,
-    /// The numbers of the owners.
-    pub names: Owners,
-    /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and `trusted.*`. Without this, they
-    /// are [withheld](RestoreEvent::Withheld).
-    pub privileged: bool,
-    /// The number of threads that write files; 0 for one per core.
-    pub threads: usize,
-}
-
-/// Something that a person should know about a path.
-#[derive(Debug)]
-pub enum RestoreEvent {
-    /// Something is in its place and was left there, as [`Overwrite`] says.
-    Kept,
-    /// A part of it needs [`RestoreOptions::privileged`] and was left out.
-    Withheld {
-        /// The part, in words.
-        what: String,
-    },
-    /// A part of it could not be restored. The rest was.
-    Incomplete {
-        /// The part, in words.
-        what: String,
-        /// The reason.
-        source: io::Error,
-    },
-    /// It could not be restored. Nothing wrong was left in its place.
-    Failed {
-        /// The reason.
-        source: BackupError,
-    },
-}
 
 /// Counts of a restore.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -234,88 +177,6 @@ pub fn map_folders(
     }
     places.iter().try_for_each(|(target, _)| make_target(target))?;
     Ok(places)
-}
-
-/// The folder of the snapshot that becomes the target, if `subfolder` is restored: itself, or the folder of a file.
-fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u8]> {
-    if subfolder.is_empty() {
-        return Ok(subfolder);
-    }
-    match tree.get(subfolder)? {
-        Some(Entry { node: Node::Directory(_), .. }) => Ok(subfolder),
-        Some(_) => Ok(parents(subfolder).last().unwrap_or_default()),
-        None => {
-            let path = escaped(subfolder, Place::Last);
-            Err(BackupError::NotFound(format!("the snapshot has no path \"{path}\"")))
-        }
-    }
-}
-
-fn target_failed(target: &Path, source: io::Error) -> BackupError {
-    let path = escaped(target.as_os_str().as_encoded_bytes(), Place::Last);
-    BackupError::File { path, source }
-}
-
-fn make_target(target: &Path) -> Result<()> {
-    fs::create_dir_all(target).map_err(|error| target_failed(target, error))
-}
-
-fn open_target(target: &Path) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(CWD, target, flags, Mode::empty()).map_err(|error| target_failed(target, error.into()))
-}
-
-/// The number of threads that a person wants.
-fn threads_of(options: &RestoreOptions) -> usize {
-    match options.threads {
-        0 => thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        threads => threads,
-    }
-}
-
-/// Whether an existing file has the mode, the time and, where they are restored, the owners of an entry.
-fn has_meta(found: &Stat, meta: &Meta, options: &RestoreOptions) -> bool {
-    let time = (found.st_mtime, found.st_mtime_nsec);
-    let mode = if options.privileged { 0o7777 } else { 0o1777 };
-    time == (meta.mtime.seconds, u64::from(meta.mtime.nanoseconds))
-        && (found.st_mode ^ u32::from(meta.mode)) & mode == 0
-        && (!options.owners || (found.st_uid, found.st_gid) == options.names.of(meta))
-}
-
-/// The next entry that is wanted or a parent of such. `failed` gets errors of parts of the tree.
-fn next_wanted(
-    entries: &mut Entries<'_>,
-    wanted: &mut Wanted,
-    options: &RestoreOptions,
-    base: &[u8],
-    progress: &BackupProgress,
-    failed: &mut dyn FnMut(BackupError),
-) -> Result<Option<(Entry, Verdict)>> {
-    loop {
-        progress.go_on()?;
-        let entry = match entries.next() {
-            None => return Ok(None),
-            Some(Ok(entry)) => entry,
-            Some(Err(error)) if entries.is_refused() => return Err(error),
-            Some(Err(source)) => {
-                failed(source);
-                continue;
-            }
-        };
-        let subfolder = &options.subfolder;
-        if entry.path != *subfolder && !is_beneath(&entry.path, subfolder) {
-            return Ok(None);
-        }
-        // The subfolder itself is the target.
-        if entry.path == base {
-            continue;
-        }
-        let is_folder = matches!(entry.node, Node::Directory(_));
-        let verdict = wanted.judge(&options.selection, &entry.path, is_folder);
-        if verdict != Verdict::Unwanted {
-            return Ok(Some((entry, verdict)));
-        }
-    }
 }
 
 #[derive(Default)]
@@ -984,34 +845,6 @@ struct Links<'a> {
 enum Pass {
     Files,
     Others,
-}
-
-/// Follows the selection through the tree.
-#[derive(Default)]
-struct Wanted {
-    /// The last folder that is wanted with everything beneath it that is not excluded.
-    wanted: Option<Vec<u8>>,
-    /// The last folder that is not, with everything beneath it.
-    unwanted: Option<Vec<u8>>,
-}
-
-impl Wanted {
-    fn judge(&mut self, selection: &PathSelection, path: &[u8], is_folder: bool) -> Verdict {
-        let is_within = |folder: &Option<Vec<u8>>| {
-            folder.as_ref().is_some_and(|folder| is_beneath(path, folder))
-        };
-        if is_within(&self.unwanted) {
-            return Verdict::Unwanted;
-        }
-        let is_wanted = is_within(&self.wanted);
-        let verdict = selection.judge(path, is_folder, is_wanted);
-        match verdict {
-            Verdict::Wanted if is_folder && !is_wanted => self.wanted = Some(path.to_vec()),
-            Verdict::Unwanted if is_folder => self.unwanted = Some(path.to_vec()),
-            _ => {}
-        }
-        verdict
-    }
 }
 
 /// Whether one thread writes a content at once.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
 
-use crate::chain::Heads;
 use crate::config::fingerprint;
 use crate::error::{BackupError, Result};
 use crate::files::scratch::ScratchFolder;
 use crate::id::RepositoryId;
 use crate::repository::Expected;
 use crate::snapshot::Head;
+use crate::snapshot::Heads;
 use crate::table::Scratch;
 use crate::text::{Lines, Place, escaped};
 

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use super::attributes::{self, Attributes};
 use super::select::{PathSelection, Verdict};
 use crate::entry::{Entry, Meta, Node, Time};
-use crate::tree::PATH_BYTES_MAX;
+use crate::tree::rules::PATH_BYTES_MAX;
 
 /// The time stamps of a file system are those of the kernel's last tick, at most 10 ms ago, later on a machine that is paused.
 const TICK_NS: i128 = 50_000_000;

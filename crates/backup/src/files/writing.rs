@@ -15,9 +15,10 @@ use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::id::{Id, ObjectHash};
+use crate::listed::Listed;
 use crate::plan::is_lost;
 use crate::progress::BackupProgress;
-use crate::repository::{Keys, Listed, Repository};
+use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
 use crate::snapshot::{Head, Root, Snapshot};
 
@@ -235,7 +236,7 @@ impl<'a> Writer<'a> {
             }
             drop(lease);
             if let Some(head) = chain.own.filter(|_| !written.is_empty()) {
-                let heads = crate::chain::Heads::from([(self.name.clone(), head)]);
+                let heads = crate::snapshot::Heads::from([(self.name.clone(), head)]);
                 state.remember(&repository.config().owner, repository.config().number, &heads)?;
             }
             return Ok((written, rest));

@@ -1,7 +1,7 @@
 //! The content of files: lists of parts, in the entry or in chunks of their own.
 
-use super::LIST_DEPTH_MAX;
 use super::line::{check_part, parse_part, push_part};
+use super::rules::LIST_DEPTH_MAX;
 use crate::chunks::{ReadChunks, WriteChunks};
 use crate::entry::Part;
 use crate::error::{BackupError, Result};

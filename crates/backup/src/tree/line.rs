@@ -4,14 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::order::{check_path, path_order};
-use super::{INLINE_BYTES_MAX, LINE_BYTES_MAX, TARGET_BYTES_MAX};
+use super::rules::{INLINE_BYTES_MAX, LINE_BYTES_MAX, Rule, TARGET_BYTES_MAX};
 use crate::chunks::CHUNK_BYTES_MAX;
 use crate::entry::{Entry, Meta, Node, Part, Time};
 use crate::id::{Id, from_hex};
 use crate::text::{Place, push_escaped, unescaped};
-
-/// The rule of the format that something breaks, in words for an error.
-pub(crate) type Rule = &'static str;
 
 /// The longest name of an extended attribute. Octets.
 const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;

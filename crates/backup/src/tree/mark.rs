@@ -1,7 +1,7 @@
 //! The chunks that a tree needs.
 
 use super::line::{parse_child, parse_entry, parse_part};
-use super::{LEVEL_MAX, LIST_DEPTH_MAX};
+use super::rules::{LEVEL_MAX, LIST_DEPTH_MAX};
 use crate::chunks::ReadChunks;
 use crate::entry::{Node, Part};
 use crate::error::{BackupError, Result};

@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::line::Rule;
-use super::{COMPONENT_BYTES_MAX, PATH_BYTES_MAX};
+use super::rules::{COMPONENT_BYTES_MAX, PATH_BYTES_MAX, Rule};
 
 /// Compares two paths component by component, as octets. This is the order of a tree.
 #[must_use]

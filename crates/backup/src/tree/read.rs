@@ -1,8 +1,8 @@
 //! Reading of trees.
 
-use super::LEVEL_MAX;
-use super::line::{Rule, check_line, parse_child, parse_entry, path_field};
+use super::line::{check_line, parse_child, parse_entry, path_field};
 use super::order::{Order, parents, path_order};
+use super::rules::{LEVEL_MAX, Rule};
 use crate::chunks::{CHUNK_BYTES_MAX, ReadChunks};
 use crate::entry::{Entry, Node};
 use crate::error::{BackupError, Result};

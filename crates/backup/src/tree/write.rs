@@ -1,8 +1,8 @@
 //! Writing of trees.
 
-use super::LEVEL_MAX;
 use super::line::{check_entry, check_line, push_child, push_entry};
 use super::order::Order;
+use super::rules::LEVEL_MAX;
 use crate::chunks::WriteChunks;
 use crate::entry::{Entry, Node};
 use crate::error::{BackupError, Result};

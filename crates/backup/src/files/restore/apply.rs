@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 
 use super::super::attributes;
-use super::{RestoreEvent, RestoreOptions};
+use super::wanted::{RestoreEvent, RestoreOptions};
 use crate::entry::Meta;
 
 /// The bits for set-user-ID and set-group-ID.

@@ -7,6 +7,8 @@ use std::sync::Mutex;
 
 use rustix::fs::{XattrFlags, setxattr};
 
+use super::super::owners::Owners;
+use super::super::select::PathSelection;
 use super::super::{Walk, WalkOptions, Walked};
 use super::*;
 use crate::chunks::WriteChunks as _;

@@ -17,7 +17,7 @@ use rustix::fs::{
 
 use super::super::select::Verdict;
 use super::beneath::{find_parent, name_of};
-use super::{
+use super::wanted::{
     RestoreOptions, THREADS_MAX, Wanted, base_of, has_meta, next_wanted, open_target, threads_of,
 };
 use crate::chunks::ReadChunks;
