@@ -15,9 +15,10 @@ use openssl::pkey_ctx::PkeyCtx;
 use openssl::sign::Verifier;
 
 use crate::ed25519::PublicKey;
+use crate::fields::{eddsa_legacy, mpi};
 use crate::key::{Curve, Key, Material};
 use crate::signature::Signature;
-use crate::verify::{Verdict, eddsa_legacy, mpi};
+use crate::verdict::Verdict;
 
 /// Longest modulus of an RSA key that is accepted, as in OpenSSL: 16,384 bits.
 const MODULUS_BITS_MAX: i32 = 16_384;

@@ -13,8 +13,9 @@ use crate::error::Reason;
 use crate::fingerprint::Fingerprint;
 use crate::hash::md5;
 use crate::key::Key;
-use crate::packet::{self, PacketRef, Tag, packets};
+use crate::packet::{self, PacketRef, packets};
 use crate::signature::kind;
+use crate::tag::Tag;
 
 /// Maximum number of packets in a certificate: a million, so that the memory kept per packet stays
 /// small beside the largest certificate.

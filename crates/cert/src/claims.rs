@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use crate::cert::Cert;
 use crate::fingerprint::KeyId;
 use crate::key::Key;
-use crate::packet::Tag;
 use crate::signature::{Signature, kind};
-use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
+use crate::tag::Tag;
+use crate::verdict::Verdict;
+use crate::verify::{CertificationVerifier, KeySetup, signatures};
 
 /// Maximum number of certifications in the name of one key that are tried, and of those on one user ID.
 const CLAIMS_MAX: usize = 16;

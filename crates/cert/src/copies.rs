@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use crate::cert::{Cert, PACKETS_MAX};
 use crate::fingerprint::Fingerprint;
 use crate::hash::sha256;
-use crate::merge::IngestRefusal;
-use crate::packet::Tag;
+use crate::refusal::IngestRefusal;
 use crate::split::CERT_BYTES_MAX;
+use crate::tag::Tag;
 
 /// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
 /// returns the index of the merged certificate, and whether the input added anything to the copies before

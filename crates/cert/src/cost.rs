@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use crate::cert::Cert;
 use crate::key::{Curve, Key, Material};
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
 use crate::served::{BACK_SIGNATURES_MAX, embedded};
 use crate::signature::Signature;
+use crate::tag::Tag;
 
 /// Parsing, joining, summarizing and indexing, in nanoseconds for each certificate, packet and octet.
 const CERT_NS: u64 = 50_000;

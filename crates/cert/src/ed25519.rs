@@ -24,7 +24,7 @@ use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 
 use crate::hash::HashValue;
 use crate::key::{Curve, Key, Material};
-use crate::verify::Verdict;
+use crate::verdict::Verdict;
 
 /// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
 /// signature.

@@ -1,6 +1,6 @@
 //! Reasons why bytes are not a certificate.
 
-use crate::packet::Tag;
+use crate::tag::Tag;
 
 /// Why a certificate, or the bytes at the place of one, could not be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -30,3 +30,20 @@ impl<'a> Fields<'a> {
         Some(&bytes[zeros..])
     }
 }
+
+/// A multiprecision integer as it is written, and what follows it.
+pub(crate) fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&bits, rest) = bytes.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(bits)).div_ceil(8))
+}
+
+/// The two MPIs of an `EdDSA` signature of algorithm 22, as 64 octets for Ed25519 or 114 for Ed448.
+pub(crate) fn eddsa_legacy<const BYTES: usize>(numbers: &[u8]) -> Option<[u8; BYTES]> {
+    let half = BYTES / 2;
+    let (r, rest) = mpi(numbers)?;
+    let (s, _) = mpi(rest)?;
+    let mut out = [0; BYTES];
+    out.get_mut(half.checked_sub(r.len())?..half)?.copy_from_slice(r);
+    out.get_mut(BYTES.checked_sub(s.len()).filter(|&at| at >= half)?..)?.copy_from_slice(s);
+    Some(out)
+}

@@ -6,10 +6,11 @@
 use crate::cert::Cert;
 use crate::fingerprint::{Fingerprint, KeyId};
 use crate::key::Key;
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
 use crate::served::{Hints, few_embedded};
 use crate::signature::{Signature, kind};
-use crate::verify::Verdict;
+use crate::tag::Tag;
+use crate::verdict::Verdict;
 
 /// How a certificate holds a key, the firmest way first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -9,15 +9,15 @@
 //! serving go by identity (`docs/decisions/0008-signature-identity.md`).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use curve25519_dalek::scalar::Scalar;
 
 use crate::arithmetic::below_order_of_ed448;
+use crate::fields::mpi;
 use crate::fingerprint::KeyId;
 use crate::hash::sha256;
 use crate::signature::Signature;
-use crate::verify::mpi;
 
 /// The most bits of a number in a key or a signature that other programs read, as in GnuPG.
 pub const NUMBER_BITS_MAX: usize = 16_384;
@@ -308,6 +308,15 @@ fn below_order(octets: &[u8]) -> Cow<'_, [u8]> {
     }
     let reduced = Scalar::from_bytes_mod_order(number).to_bytes();
     if reduced == number { Cow::Borrowed(octets) } else { Cow::Owned(reduced.to_vec()) }
+}
+
+/// All keys that the packets of a signature name, at most [`crate::ISSUERS_MAX`] of each packet.
+pub(crate) fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
+    let signatures = variants.0.iter().filter_map(|variant| variant.signature);
+    match variants.signature().and_then(|signature| signature.signed_issuer) {
+        Some(issuer) => [issuer].into(),
+        None => signatures.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect(),
+    }
 }
 
 #[cfg(test)]

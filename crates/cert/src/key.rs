@@ -5,7 +5,8 @@ use crate::error::Reason;
 use crate::fields::Fields;
 use crate::fingerprint::{Fingerprint, KeyId, Keygrip};
 use crate::hash::{md5, sha1, sha256};
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
+use crate::tag::Tag;
 
 /// The longest public part of a key up to version 4, in octets, because signatures hash its length
 /// as two octets.

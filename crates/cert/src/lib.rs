@@ -31,6 +31,7 @@ mod armor;
 mod attestation;
 mod cert;
 mod claims;
+mod classes;
 mod copies;
 mod cost;
 mod critical;
@@ -51,6 +52,7 @@ mod packet;
 mod peer;
 mod query;
 mod redaction;
+mod refusal;
 mod revoker;
 mod salvage;
 mod served;
@@ -59,10 +61,12 @@ mod spelling;
 mod split;
 mod stored;
 mod summary;
+mod tag;
 mod terms;
 mod timestamp;
 mod unhashed;
 pub mod user_id;
+mod verdict;
 mod verify;
 mod view;
 mod visible;
@@ -80,12 +84,13 @@ pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;
 pub use identity::NUMBER_BITS_MAX;
 pub use key::{Curve, KEY_BYTES_MAX, Key};
-pub use limits::{DESIGNATED_MAX, Issuers, Limits, TimeForOthers};
-pub use packet::{PACKET_BYTES_MAX, PacketRef, Tag, first_packet, packets};
+pub use limits::{Issuers, Limits, TimeForOthers};
+pub use packet::{PACKET_BYTES_MAX, PacketRef, first_packet, packets};
 pub use peer::Peer;
 pub use query::{Matcher, Query, QueryError};
 pub use redaction::{Redacted, Redaction};
 pub use revoker::{DesignatedRevocation, RevokerState};
+pub use served::DESIGNATED_MAX;
 pub use served::{Serving, ThirdParty, USER_ID_BYTES_MAX};
 pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
@@ -93,6 +98,7 @@ pub use summary::{
     Capabilities, Gnupg, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
     Validity,
 };
+pub use tag::Tag;
 pub use terms::{Handle, Terms};
 pub use terms::{
     keygrips as keygrip_handles, keys as key_handles, keys_of_damaged as key_handles_of_damaged,
@@ -100,8 +106,9 @@ pub use terms::{
 };
 pub use timestamp::Timestamp;
 pub use unhashed::plain_signature;
+pub use verdict::{Verdict, Verification};
 pub use verify::{
-    CertificationVerifier, Earlier, KeySetup, VERIFIER, Verdict, Verification, carried_over,
-    complete, renew, renewed, verdicts,
+    CertificationVerifier, Earlier, KeySetup, VERIFIER, carried_over, complete, renew, renewed,
+    verdicts,
 };
 pub use view::{UnknownView, View};

@@ -24,13 +24,17 @@ use std::time::Duration;
 use crate::attestation::Attested;
 use crate::cert::Cert;
 use crate::claims::Claims;
+use crate::classes::{CLASS_BYTES, CLASSES, admitted, class_of, essential_bytes};
 use crate::fingerprint::{Fingerprint, KeyId};
 use crate::hash::sha256;
-use crate::identity::{Claim, Variant, Variants};
+use crate::identity::{Claim, Variant, Variants, named};
 use crate::key::Key;
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
+use crate::served::DESIGNATED_MAX;
 use crate::signature::{Signature, kind};
-use crate::verify::{CertificationVerifier, KeySetup, Verdict, tried};
+use crate::tag::Tag;
+use crate::verdict::Verdict;
+use crate::verify::{CertificationVerifier, KeySetup, tried};
 
 /// Limits on one certificate. The default has no limits.
 ///
@@ -143,9 +147,6 @@ impl Issuers for Vec<(Cert, Vec<Verdict>)> {
     }
 }
 
-/// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
-pub const DESIGNATED_MAX: usize = 4;
-
 /// The CPU time that the signatures of other keys on one certificate may take, by the model of [`Cert::cost`]: a quarter of it
 /// for finding the keys that they name, and a quarter for finding out which of these keys the owner has certified. Signatures
 /// beyond it are not verified.
@@ -232,24 +233,9 @@ const OCTET_NS: u64 = 2;
 /// Seconds that a date may be ahead of the clock: one day.
 const AHEAD_S: u32 = 86_400;
 
-/// The bytes up to which a packet belongs to each size class but the last.
-const CLASS_BYTES: [usize; 3] = [1 << 10, 8 << 10, 64 << 10];
-
-/// Number of size classes.
-pub(crate) const CLASSES: usize = CLASS_BYTES.len() + 1;
-
-pub(crate) fn class_of(bytes: usize) -> usize {
-    CLASS_BYTES.into_iter().take_while(|&most| bytes > most).count()
-}
-
 /// The number of packets of each size class that a signature may have beside its first.
 fn further_variants(limits: &Limits) -> [usize; CLASSES] {
     std::array::from_fn(|class| limits.variants.saturating_sub(1) >> (3 * class))
-}
-
-/// The number of packets of a size class that a limit admits.
-pub(crate) fn admitted(limit: usize, class: usize) -> usize {
-    (limit >> (3 * class)).max(usize::from(limit > 0))
 }
 
 /// The pool in which a signature competes for its place.
@@ -1174,20 +1160,6 @@ fn count_better(parts: &mut [Part<'_>], revokers: &Revokers) {
             part.candidates[number].rank.behind = behind;
         }
     }
-}
-
-/// All keys that the packets of a signature name, at most [`crate::ISSUERS_MAX`] of each packet.
-pub(crate) fn named(variants: &Variants<'_>) -> BTreeSet<KeyId> {
-    let signatures = variants.0.iter().filter_map(|variant| variant.signature);
-    match variants.signature().and_then(|signature| signature.signed_issuer) {
-        Some(issuer) => [issuer].into(),
-        None => signatures.flat_map(|s| s.issuers()).map(|(issuer, _)| issuer).collect(),
-    }
-}
-
-/// The bytes of a signature that are its identity.
-pub(crate) fn essential_bytes(signature: &Signature<'_>) -> usize {
-    signature.hashed.len() + signature.salt.len() + signature.value().len()
 }
 
 /// The bytes of a packet beside the identity of its signature.

@@ -6,18 +6,20 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+pub use crate::refusal::IngestRefusal;
+
 use crate::cert::Cert;
 use crate::copies::{joined, packet_digests};
 use crate::hash::sha256;
 use crate::limits::{Issuers, Limits, TimeForOthers};
-use crate::packet::Tag;
 use crate::redaction::Redacted;
 use crate::signature::Signature;
-use crate::split::CERT_BYTES_MAX;
 use crate::summary::Summary;
+use crate::tag::Tag;
 use crate::terms::Terms;
 use crate::timestamp::Timestamp;
-use crate::verify::{VERIFIER, Verdict, Verification, carried_over, complete, renew, verdicts};
+use crate::verdict::{Verdict, Verification};
+use crate::verify::{VERIFIER, carried_over, complete, renew, verdicts};
 use crate::view::View;
 use rayon::prelude::*;
 
@@ -101,29 +103,6 @@ fn signature_names(cert: &Cert) -> impl Iterator<Item = Option<[u8; 32]>> + '_ {
         let signature = Signature::parse(packet.body);
         Some(signature.map_or(digest, |signature| sha256(&[&component, &signature.id()])))
     })
-}
-
-/// Why a readable certificate was refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum IngestRefusal {
-    /// The certificate was deleted and blocked.
-    #[error("the certificate is blocked")]
-    Blocked,
-    /// The store has another primary key with the same fingerprint (possible in version 3, or with
-    /// a collision of SHA-1).
-    #[error("the store has another primary key with the same fingerprint")]
-    OtherPrimaryKey,
-    /// The merged certificate is above [`CERT_BYTES_MAX`] or [`crate::PACKETS_MAX`].
-    #[error(
-        "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
-    )]
-    TooLarge,
-    /// The certificate has more signatures in the name of its owner than are looked at ([`crate::Limits::signatures`]).
-    #[error("the certificate has more signatures in the name of its owner than this server reads")]
-    TooManySignatures,
-    /// The bytes of the stored copy are not those that were written.
-    #[error("the copy in the store is damaged")]
-    DamagedCopy,
 }
 
 /// A certificate with all data that are stored about it.

@@ -1,9 +1,9 @@
 //! Certificates reduced to the packets that are still needed today.
 
 use crate::cert::Cert;
-use crate::packet::Tag;
 use crate::signature::{Signature, kind};
-use crate::verify::Verdict;
+use crate::tag::Tag;
+use crate::verdict::Verdict;
 
 impl Cert {
     /// The certificate without signatures that are no longer needed, as with GnuPG's `export-minimal`. The newest

@@ -1,7 +1,8 @@
 //! Redactions: user IDs that a store removes and no longer accepts.
 
 use crate::cert::Cert;
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
+use crate::tag::Tag;
 use crate::user_id;
 
 /// The user IDs of a certificate that are removed and no longer accepted.

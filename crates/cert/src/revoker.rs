@@ -9,9 +9,11 @@ use crate::critical::Context;
 use crate::fingerprint::Fingerprint;
 use crate::identity::Variants;
 use crate::key::Key;
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
 use crate::signature::{Revoker, Signature, kind};
-use crate::verify::{CertificationVerifier, KeySetup, Verdict, signatures};
+use crate::tag::Tag;
+use crate::verdict::Verdict;
+use crate::verify::{CertificationVerifier, KeySetup, signatures};
 
 /// Maximum number of revocations in the name of one revoker that are tried on a certificate. The limits of a keyserver keep
 /// fewer ([`crate::Limits`]).

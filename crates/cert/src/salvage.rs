@@ -2,8 +2,10 @@
 
 use crate::cert::Cert;
 use crate::fingerprint::Fingerprint;
-use crate::packet::{self, Header, PacketRef, Tag};
-use crate::verify::{Verdict, Verification, verdicts};
+use crate::packet::{self, Header, PacketRef};
+use crate::tag::Tag;
+use crate::verdict::{Verdict, Verification};
+use crate::verify::verdicts;
 
 impl Cert {
     /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the primary key, the

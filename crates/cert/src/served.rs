@@ -12,16 +12,18 @@ use std::str::FromStr;
 use crate::arithmetic;
 use crate::attestation::Attested;
 use crate::cert::Cert;
+use crate::classes::{CLASSES, admitted, class_of, essential_bytes};
 use crate::critical::is_known_subpacket;
 use crate::fields::Fields;
 use crate::fingerprint::{Fingerprint, KeyId};
-use crate::identity::{NUMBER_BITS_MAX, Variant, Variants};
+use crate::identity::{NUMBER_BITS_MAX, Variant, Variants, named};
 use crate::key::Key;
-use crate::limits::{CLASSES, DESIGNATED_MAX, admitted, class_of, essential_bytes, named};
-use crate::packet::{self, PacketRef, Tag};
+use crate::packet::{self, PacketRef};
 use crate::signature::{Signature, Subpacket, Subpackets, issuer_of, kind};
+use crate::tag::Tag;
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
-use crate::verify::{MD5, PrimaryKeyVerifier, Verdict, fits};
+use crate::verdict::Verdict;
+use crate::verify::{MD5, PrimaryKeyVerifier, fits};
 
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,6 +58,9 @@ impl FromStr for ThirdParty {
         found.ok_or("the third-party signatures to serve are \"verified\", or \"all\"")
     }
 }
+
+/// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
+pub const DESIGNATED_MAX: usize = 4;
 
 /// The parts to serve beyond those that the owner has signed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,8 +8,9 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use crate::error::{Reason, Reject};
-use crate::packet::{Header, PACKET_BYTES_MAX, Tag, first_packet};
+use crate::packet::{Header, PACKET_BYTES_MAX, first_packet};
 use crate::signature::{Signature, kind};
+use crate::tag::Tag;
 
 /// The largest certificate that is read: 64 MiB, all packets with their headers.
 ///

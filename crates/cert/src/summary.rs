@@ -13,10 +13,10 @@ use crate::cert::Cert;
 use crate::critical::Context;
 use crate::fingerprint::Fingerprint;
 use crate::key::{self, Curve, Key};
-use crate::packet::Tag;
 use crate::revoker::{DesignatedRevocation, RevokerState};
 use crate::signature::{Revoker, Signature, kind};
-use crate::verify::Verdict;
+use crate::tag::Tag;
+use crate::verdict::Verdict;
 
 /// The GnuPG release to follow where releases differ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

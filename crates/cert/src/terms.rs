@@ -7,7 +7,7 @@ use crate::hash::sha256;
 use crate::holding::Holding;
 use crate::summary::Summary;
 use crate::user_id;
-use crate::verify::Verdict;
+use crate::verdict::Verdict;
 
 /// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, 62 of a key ID. A
 /// handle selects candidates and proves nothing.

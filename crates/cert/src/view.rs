@@ -12,7 +12,7 @@ use hockeypuck::Release;
 
 use crate::cert::{Cert, sks_digest};
 use crate::packet::PacketRef;
-use crate::verify::Verdict;
+use crate::verdict::Verdict;
 
 /// A data set that gossip peers reconcile: a selection of packets of our certificates.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -9,9 +9,11 @@ use crate::arithmetic;
 use crate::cert::Cert;
 use crate::fields::Fields;
 use crate::key::{Curve, Key};
-use crate::packet::{PacketRef, Tag};
+use crate::packet::PacketRef;
 use crate::signature::{Signature, Subpacket, Subpackets, kind};
-use crate::verify::{PrimaryKeyVerifier, Verdict};
+use crate::tag::Tag;
+use crate::verdict::Verdict;
+use crate::verify::PrimaryKeyVerifier;
 
 /// Releases of Hockeypuck with rules of their own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

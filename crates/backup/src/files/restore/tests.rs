@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{CWD, XattrFlags, setxattr};
 
 use super::super::owners::Owners;
 use super::super::select::PathSelection;
