@@ -14,7 +14,8 @@ use talaria_message::{
     Issuer, Recipients, SignatureReport, Verifier, decryption_keys, make, read_cert, read_certs,
 };
 
-use crate::messages::NOW;
+/// A time after that of the seeds.
+pub const NOW: u32 = 1_740_000_000;
 
 /// Secret keys without a passphrase, made by `talaria key generate` at 1,700,000,000.
 const KEYS: [&[u8]; 3] = [

@@ -15,9 +15,6 @@ use talaria_message::{
 
 use crate::known::{DOCUMENT, secrets, stranger, verifier};
 
-/// A time after that of the seeds.
-pub const NOW: u32 = 1_740_000_000;
-
 /// Limits on the content of one input.
 fn limits() -> ReadLimits {
     let mut limits = ReadLimits::default();

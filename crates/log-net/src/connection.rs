@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 
 use crate::FAREWELL;
+use crate::error::NetError;
 use crate::key::NodePublic;
-use crate::node::NetError;
 
 /// Octets that are read at once.
 const READ_OCTETS: usize = 64 << 10;

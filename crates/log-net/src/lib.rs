@@ -7,6 +7,7 @@
 //! connect. The keys are in the log (`talaria log node publish`).
 
 mod connection;
+mod error;
 mod key;
 mod nats;
 mod node;
@@ -14,8 +15,9 @@ mod node;
 mod tests;
 mod tls;
 
+pub use error::NetError;
 pub use key::{KeyError, NodePublic, NodeSecret};
-pub use node::{Event, NetError, Peer, ServeOptions, Stop, Synced, serve, sync};
+pub use node::{Event, Peer, ServeOptions, Stop, Synced, serve, sync};
 
 use std::time::Duration;
 

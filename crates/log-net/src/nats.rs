@@ -20,7 +20,7 @@ use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 
 use crate::connection::{Shared, wall_ms};
-use crate::node::NetError;
+use crate::error::NetError;
 use crate::{CONNECT, MESSAGE_OCTETS, MESSAGE_OCTETS_MAX};
 
 /// Time between two looks at the stream without a reason.

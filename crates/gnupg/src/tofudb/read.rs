@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use talaria_cert::{Fingerprint, KeyId};
 
-use super::{
+use super::database::{
     TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy, TofuSignature,
 };
 use crate::error::GnupgError;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use talaria_cert::Fingerprint;
 use tempfile::NamedTempFile;
 
-use super::{TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy};
+use super::database::{TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy};
 use crate::error::{GnupgError, LeftOut, LeftOutReason};
 use crate::sqlite;
 
