@@ -21,9 +21,10 @@ use answer::Answer;
 use ask::Ask;
 use greet::{Agree, Greet};
 
+use crate::decoder::Frame;
 use crate::digest::Digest;
 use crate::field::Zp;
-use crate::message::{Frame, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, kind_name};
+use crate::message::{GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, kind_name};
 use crate::prefix::Prefix;
 use crate::tree::{PrefixTree, Subtree};
 

@@ -54,6 +54,7 @@
 //! # }
 //! ```
 
+mod decoder;
 mod digest;
 mod exchange;
 mod field;
@@ -63,6 +64,7 @@ mod poly;
 mod prefix;
 mod tree;
 
+pub use decoder::{Decoder, Frame};
 pub use digest::{Digest, DigestError};
 pub use exchange::{
     Ending, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, FULL_BELOW, FilterRule,
@@ -73,8 +75,8 @@ pub use hashquery::{
     HASHQUERY_DIGESTS_MAX, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,
 };
 pub use message::{
-    BIT_QUANTUM, DecodeError, Decoder, Frame, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR,
-    MESSAGE_BYTES_MAX, PeerConfig,
+    BIT_QUANTUM, DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, M_BAR, MESSAGE_BYTES_MAX,
+    PeerConfig,
 };
 pub use poly::{Difference, reconcile};
 pub use prefix::Prefix;

@@ -1,9 +1,9 @@
 //! Messages between two peers, to bytes and back.
 
-mod decoder;
+mod error;
 mod read;
 
-pub use decoder::{Decoder, Frame};
+pub use error::DecodeError;
 pub(crate) use read::Reader;
 
 use crate::digest::Digest;
@@ -89,26 +89,6 @@ pub struct PeerConfig {
     pub filters: String,
 }
 
-/// Why bytes are no message.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// The length is above the limit.
-    #[error("the peer announced {announced} bytes or digests, the limit is {max}")]
-    TooMany {
-        /// The size that the peer announced: bytes of a message or digests of a query.
-        announced: u64,
-        /// The most bytes that are read.
-        max: usize,
-    },
-    /// A type byte that the protocol does not have.
-    #[error("unknown message type {0}")]
-    Kind(u8),
-    /// The bytes do not form the message.
-    #[error("malformed {0}")]
-    Malformed(&'static str),
-}
-
 impl GossipMessage {
     /// Its name in errors.
     #[must_use]
@@ -175,7 +155,7 @@ impl GossipMessage {
     }
 
     /// Parses the content of a frame: the type byte and the body.
-    fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(frame: &[u8]) -> Result<Self, DecodeError> {
         let (&kind, body) = frame.split_first().ok_or(DecodeError::Malformed("empty message"))?;
         let mut body = Reader::new(body);
         let message = match kind {
@@ -309,6 +289,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::decoder::Decoder;
 
     fn text() -> impl Strategy<Value = String> {
         prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)

@@ -1,6 +1,6 @@
 //! The parts of messages.
 
-use super::DecodeError;
+use super::error::DecodeError;
 use crate::digest::Digest;
 use crate::field::Zp;
 use crate::prefix::Prefix;

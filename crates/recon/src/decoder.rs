@@ -1,6 +1,6 @@
 //! Messages from a stream of bytes.
 
-use super::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
+use crate::message::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
 
 /// The most room for received bytes: a message, and what came with its end. Only a caller that feeds more at once gets more.
 const ROOM_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
