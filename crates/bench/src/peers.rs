@@ -66,7 +66,7 @@ pub fn peer(name: &str) -> Option<PathBuf> {
 
 /// The version output of a program: SOP has a subcommand for it.
 fn said_by(path: &Path) -> String {
-    let sop = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("sop"));
+    let sop = path.file_name().is_some_and(|name| name.to_string_lossy().ends_with("op"));
     let output = Command::new(path)
         .arg(if sop { "version" } else { "--version" })
         .stdin(Stdio::null())
@@ -105,6 +105,16 @@ mod tests {
             assert_eq!(Version::read(said), Some(version), "{said}");
         }
         assert_eq!(Version::read("gosop development"), None);
+    }
+
+    /// sqop has no option for its version, only a subcommand.
+    #[test]
+    fn a_program_of_the_stateless_interface_is_asked_by_its_subcommand() {
+        let sqop = Path::new("/usr/bin/sqop");
+        if !sqop.exists() {
+            return talaria_needs::left_out("sqop");
+        }
+        assert!(said_by(sqop).starts_with("sqop "), "{}", said_by(sqop));
     }
 
     /// Debian 12 has gosop of November 2022, which knows no profiles.
