@@ -3,7 +3,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::program::{Home, Program, Serving, corpus, prepared};
 
@@ -36,7 +40,7 @@ fn serve_log(home: &Home) -> (std::process::Child, String) {
         Some(line.unwrap().strip_prefix("Listening at ")?.trim_end_matches('.').to_owned())
     });
     // Somebody must read what it says.
-    std::thread::spawn(move || lines.for_each(drop));
+    thread::spawn(move || lines.for_each(drop));
     (child, address.unwrap())
 }
 
@@ -121,127 +125,194 @@ pub(crate) fn can_mount() -> bool {
         && fs::File::options().read(true).write(true).open("/dev/fuse").is_ok()
 }
 
-#[test]
-fn every_example_of_the_help_works() {
-    let root = tempfile::tempdir().unwrap();
-    let alice = prepared(root.path());
-    let bob = fs::read_to_string(alice.0.join("fingerprints.txt")).unwrap().trim().to_owned();
-    assert_eq!(bob.len(), 40);
-    let many = Program::new();
-    many.ring("many.pgp", &corpus(60));
-    let server = Program::new();
-    server.ok(&["import", &alice.0.join("keyring.gpg").display().to_string()]);
-    // The server gossips only with its configured peers.
-    server.ok(&["peer", "add", "127.0.0.1:11370"]);
-    let server = Serving::start(&server, &["--gossip", "127.0.0.1:0"]);
-    let gossip = server.gossip.unwrap().to_string();
-    let mut count = 0;
-    let mut failed = Vec::new();
-    for (number, (command, lines)) in examples().into_iter().enumerate() {
-        if command.is_empty() {
-            continue;
-        }
-        assert!(lines.len() >= 2, "{command}: {lines:?}");
-        for (at, line) in lines.iter().enumerate() {
-            count += 1;
-            let copy = root.path().join(format!("{number}-{at}"));
-            let copied = Command::new("cp").arg("-a").arg(&alice.0).arg(&copy).status().unwrap();
-            assert!(copied.success());
-            let home = Home(copy.clone());
-            // Servers on the internet are replaced by servers on this machine.
-            let mut run = line
-                .replace(ANY, &bob)
-                .replace("hkps://keys.openpgp.org", &server.keyserver())
-                .replace("127.0.0.1:11370", &gossip)
-                .replace("/mnt/backup", "backups");
-            // The folder has a file of each name; the example writes it, so it is not there yet.
-            let output = line.split(" -o ").nth(1).and_then(|rest| rest.split(' ').next());
-            let words = |name: &str| line.split(' ').filter(|word| *word == name).count();
-            if let Some(output) = output.filter(|output| words(output) == 1) {
-                let _ = fs::remove_file(copy.join(output));
-            }
-            let mut wanted = 0;
-            if line.starts_with("talaria serve") && !line.contains("--show-config") {
-                // The server runs until it gets a signal, on a free port.
-                let listen =
-                    if line.contains("--listen") { "" } else { " --listen 127.0.0.1:11371" };
-                run = format!("timeout --signal TERM 2 {run}{listen}").replace(":11371", ":0");
-                wanted = 124;
-            }
-            if line == "talaria key generate \"Carol <carol@example.org>\"" {
-                // There is no terminal for the question.
-                run.push_str(" --passphrase-file passphrase.txt");
-            }
-            if line.contains(" admin restore ") {
-                home.sh("talaria -q admin backup backup.db");
-            }
-            if line.starts_with("talaria tune") {
-                home.sh(&format!("talaria -q import {}", many.path("many.pgp").display()));
-            }
-            if line.contains("talaria backup ") && !line.contains(" init") {
-                let backup = "talaria -q backup --repo backups";
-                home.sh(&format!(
-                    "{backup} init && {backup} create letter.txt && {backup} create ."
-                ));
-            }
-            let mut serving = None;
-            if line.contains("talaria log ") {
-                let grant = log(&home);
-                let (key, id) = node(&home);
-                run = run.replace(NODE_KEY, &key);
-                run = run.replace(ENTRY, if line.contains("--expect") { &id } else { &grant });
-                if line.contains(" node publish --name") {
-                    let own = home.sh("talaria log --log fleet node key");
-                    home.sh(&format!("talaria -q log --log fleet node end {own}"));
-                }
-                if line.contains(NODE) {
-                    let (child, address) = serve_log(&home);
-                    run = run.replace(NODE, &address).replace("0.0.0.0:7711", "127.0.0.1:0");
-                    serving = Some(child);
-                }
-                if line.contains(" serve ") || line.contains(" watch") {
-                    run = format!("timeout --foreground --preserve-status --signal TERM 2 {run}");
-                }
-            }
-            if line.contains(" copy --from ") {
-                home.sh("talaria -q backup --repo backups init && talaria -q backup --repo backups create .; true");
-                if !line.contains(" init") {
-                    home.sh("talaria -q backup --repo backups2 init");
-                }
-            }
-            for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
-                if line.contains(&format!("admin {undone}")) {
-                    home.sh(&format!("talaria admin {done} {bob}"));
-                }
-            }
-            if line.contains(" mount ") {
-                if !can_mount() {
-                    continue;
-                }
-                // It ends well when it is asked to.
-                run = format!("mkdir snapshots; timeout --preserve-status --signal TERM 2 {run}");
-            }
-            let output = home.try_sh(&run);
-            if output.status.code() != Some(wanted) {
-                failed.push(format!(
-                    "{run}: {}\n{}",
-                    output.status,
-                    String::from_utf8_lossy(&output.stderr)
-                ));
-            }
-            if wanted == 124 {
-                assert!(String::from_utf8_lossy(&output.stderr).contains("Serving "), "{output:?}");
-            }
-            if let Some(mut serving) = serving {
-                serving.kill().unwrap();
-                serving.wait().unwrap();
-            }
+/// What the examples need beside the folder in which they run.
+struct Ground {
+    root: tempfile::TempDir,
+    /// Folders to copy: with files and keys, the same with a backup repository, and the same with a log.
+    alice: Home,
+    with_backups: Home,
+    with_log: Home,
+    /// The identity of Bob's grant in the log, the key of his node, and the identity of the log.
+    grant: String,
+    node: String,
+    log: String,
+    bob: String,
+    many: Program,
+    server: Serving,
+    /// The store of the server.
+    _store: Program,
+}
+
+/// Makes a repository with two snapshots of the folder.
+fn back_up(home: &Home) {
+    let backup = "talaria -q backup --repo backups";
+    home.sh(&format!("{backup} init && {backup} create letter.txt && {backup} create ."));
+}
+
+impl Ground {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let alice = prepared(root.path());
+        let bob = fs::read_to_string(alice.0.join("fingerprints.txt")).unwrap().trim().to_owned();
+        assert_eq!(bob.len(), 40);
+        let many = Program::new();
+        many.ring("many.pgp", &corpus(60));
+        let store = Program::new();
+        store.ok(&["import", &alice.0.join("keyring.gpg").display().to_string()]);
+        // The server gossips only with its configured peers.
+        store.ok(&["peer", "add", "127.0.0.1:11370"]);
+        let server = Serving::start(&store, &["--gossip", "127.0.0.1:0"]);
+        let with_backups = copied(&alice, &root.path().join("with-backups"));
+        back_up(&with_backups);
+        let with_log = copied(&alice, &root.path().join("with-log"));
+        let grant = log(&with_log);
+        let (node, log) = node(&with_log);
+        for home in [&alice, &with_backups, &with_log] {
             let _ = home.try_sh("gpgconf --kill all");
-            let _ = fs::remove_dir_all(&copy);
+        }
+        Self {
+            root,
+            alice,
+            with_backups,
+            with_log,
+            grant,
+            node,
+            log,
+            bob,
+            many,
+            server,
+            _store: store,
         }
     }
-    assert!(failed.is_empty(), "{} of {count}:\n{}", failed.len(), failed.join("\n"));
+
+    /// Runs an example in a folder of its own. Returns what is wrong with it.
+    fn run(&self, name: &str, line: &str) -> Option<String> {
+        let is_of_log = line.contains("talaria log ");
+        let is_copy = line.contains(" copy --from ");
+        let needs_backups =
+            line.contains("talaria backup ") && (is_copy || !line.contains(" init"));
+        // The snapshots have the folder by its path.
+        let names_folder = line.contains("$PWD") || line.split(' ').any(|word| word == ".");
+        let template = match () {
+            () if is_of_log => &self.with_log,
+            () if needs_backups && !names_folder => &self.with_backups,
+            () => &self.alice,
+        };
+        let home = copied(template, &self.root.path().join(name));
+        if needs_backups && names_folder {
+            back_up(&home);
+        }
+        // Servers on the internet are replaced by servers on this machine.
+        let mut run = line
+            .replace(ANY, &self.bob)
+            .replace("hkps://keys.openpgp.org", &self.server.keyserver())
+            .replace("127.0.0.1:11370", &self.server.gossip.unwrap().to_string())
+            .replace("/mnt/backup", "backups");
+        // The folder has a file of each name; the example writes it, so it is not there yet.
+        let output = line.split(" -o ").nth(1).and_then(|rest| rest.split(' ').next());
+        let words = |name: &str| line.split(' ').filter(|word| *word == name).count();
+        if let Some(output) = output.filter(|output| words(output) == 1) {
+            let _ = fs::remove_file(home.0.join(output));
+        }
+        let mut wanted = 0;
+        if line.starts_with("talaria serve") && !line.contains("--show-config") {
+            // The server runs until it gets a signal, on a free port.
+            let listen = if line.contains("--listen") { "" } else { " --listen 127.0.0.1:11371" };
+            run = format!("timeout --signal TERM 2 {run}{listen}").replace(":11371", ":0");
+            wanted = 124;
+        }
+        if line == "talaria key generate \"Carol <carol@example.org>\"" {
+            // There is no terminal for the question.
+            run.push_str(" --passphrase-file passphrase.txt");
+        }
+        if line.contains(" admin restore ") {
+            home.sh("talaria -q admin backup backup.db");
+        }
+        if line.starts_with("talaria tune") {
+            home.sh(&format!("talaria -q import {}", self.many.path("many.pgp").display()));
+        }
+        let mut serving = None;
+        if is_of_log {
+            run = run.replace(NODE_KEY, &self.node);
+            let entry = if line.contains("--expect") { &self.log } else { &self.grant };
+            run = run.replace(ENTRY, entry);
+            if line.contains(" node publish --name") {
+                let own = home.sh("talaria log --log fleet node key");
+                home.sh(&format!("talaria -q log --log fleet node end {own}"));
+            }
+            if line.contains(NODE) {
+                let (child, address) = serve_log(&home);
+                run = run.replace(NODE, &address).replace("0.0.0.0:7711", "127.0.0.1:0");
+                serving = Some(child);
+            }
+            if line.contains(" serve ") || line.contains(" watch") {
+                run = format!("timeout --foreground --preserve-status --signal TERM 2 {run}");
+            }
+        }
+        if is_copy && !line.contains(" init") {
+            home.sh("talaria -q backup --repo backups2 init");
+        }
+        for (undone, done) in [("unblock", "block"), ("unredact", "redact --all")] {
+            if line.contains(&format!("admin {undone}")) {
+                home.sh(&format!("talaria admin {done} {}", self.bob));
+            }
+        }
+        if line.contains(" mount ") {
+            if !can_mount() {
+                talaria_needs::left_out("the right to mount");
+                return None;
+            }
+            // It ends well when it is asked to.
+            run = format!("mkdir snapshots; timeout --preserve-status --signal TERM 2 {run}");
+        }
+        let output = home.try_sh(&run);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_right =
+            output.status.code() == Some(wanted) && (wanted == 0 || said.contains("Serving "));
+        let fault = (!is_right).then(|| format!("{run}: {}\n{said}", output.status));
+        if let Some(mut serving) = serving {
+            serving.kill().unwrap();
+            serving.wait().unwrap();
+        }
+        let _ = home.try_sh("gpgconf --kill all");
+        let _ = fs::remove_dir_all(&home.0);
+        fault
+    }
+}
+
+/// A copy of a folder in the same place, so that its neighbours are the same.
+fn copied(from: &Home, to: &Path) -> Home {
+    let copied = Command::new("cp").arg("-a").arg(&from.0).arg(to).status().unwrap();
+    assert!(copied.success());
+    Home(to.to_owned())
+}
+
+#[test]
+fn every_example_of_the_help_works() {
+    let ground = Ground::new();
+    let mut all = Vec::new();
+    for (command, lines) in examples().into_iter().filter(|(command, _)| !command.is_empty()) {
+        assert!(lines.len() >= 2, "{command}: {lines:?}");
+        all.extend(lines);
+    }
+    let count = all.len();
     assert!(count > 120, "{count}");
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // Servers among them run until they are stopped, so two wait beside each other.
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(line) = all.get(number) else { break };
+                    let fault = ground.run(&number.to_string(), line);
+                    failed.lock().unwrap().extend(fault);
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} of {count}:\n{}", failed.len(), failed.join("\n"));
 }
 
 #[test]

@@ -95,11 +95,8 @@ fn the_services_of_another_build_and_alone_are_refused() {
 #[test]
 fn services_of_another_user_are_not_started() {
     let other = "bin/talaria-services";
-    let installed = Installed::new(&[]);
-    fs::create_dir(installed.path("bin")).unwrap();
-    for (name, program) in [("bin/talaria", FRONT), (other, "/bin/true")] {
-        fs::copy(program, installed.path(name)).unwrap();
-    }
+    let installed = Installed::new(&[("bin/talaria", FRONT)]);
+    fs::copy("/bin/true", installed.path(other)).unwrap();
     if chown(installed.path(other), Some(12_345), None).is_err() {
         // Then the other way round: a program of root, beside one of this user, is taken. It says nothing of what was asked.
         fs::remove_file(installed.path(other)).unwrap();
