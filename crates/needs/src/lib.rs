@@ -38,10 +38,10 @@ pub fn left_out(what: &str) {
     );
     let thread = thread::current();
     let name = thread.name().unwrap_or_default();
-    eprintln!("left out: {name}: no {what}");
+    eprintln!("left out: {name}: without {what}");
     let Some(path) = std::env::var_os(RECORD) else { return };
     let mut record = OpenOptions::new().create(true).append(true).open(path).expect(RECORD);
-    writeln!(record, "{name}: no {what}").expect(RECORD);
+    writeln!(record, "{name}: without {what}").expect(RECORD);
 }
 
 /// What was looked for, if it is there. Otherwise as [`left_out`].
