@@ -698,15 +698,16 @@ fn keep_within(foreign: &mut Vec<Foreign<'_>>, limit: usize) {
     let mut admitted = vec![false; foreign.len()];
     for (number, one) in foreign.iter().enumerate().filter(|(_, one)| !one.is_sure_revocation()) {
         let issuers = named(&one.variants).into_iter();
-        let mut together: BTreeSet<usize> = issuers
+        let mut of_it = issuers
             .filter_map(|issuer| revocations.get(&(one.at, issuer)))
             .flatten()
             .copied()
-            .filter(|&revocation| !admitted[revocation])
-            .collect();
-        together.insert(number);
-        let mut after = counts;
-        if together.iter().all(|&of| foreign[of].counts_within(&mut after, limit)) {
+            .filter(|&revocation| !admitted[revocation]);
+        let (mut after, mut together) = (counts, BTreeSet::from([number]));
+        // It ends at the first that does not fit: one key may have made thousands.
+        let fits = one.counts_within(&mut after, limit)
+            && of_it.all(|of| !together.insert(of) || foreign[of].counts_within(&mut after, limit));
+        if fits {
             counts = after;
             together.into_iter().for_each(|of| admitted[of] = true);
         }
