@@ -11,6 +11,9 @@ use std::process::Command;
 /// What decides how the program is built, beside its source.
 const VARIABLES: [&str; 4] = ["PROFILE", "TARGET", "OPT_LEVEL", "CARGO_PKG_VERSION"];
 
+/// Crates that are no part of the programs: a change of theirs makes nothing new.
+const OTHERS: [&str; 6] = ["capi", "fuzz", "needs", "python", "sim", "sop"];
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let crates = root.parent().filter(|crates| crates.join("cli").is_dir());
@@ -58,7 +61,9 @@ fn packs_relocations() -> bool {
 
 fn folders(parent: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.join("src").is_dir()).collect()
+    let is_part = |path: &Path| !OTHERS.iter().any(|other| path.ends_with(other));
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.join("src").is_dir() && is_part(path)).collect()
 }
 
 fn collect(folder: &Path, files: &mut BTreeSet<PathBuf>) {

@@ -1,9 +1,10 @@
 //! What only the program `talaria-services` has: servers, exchanges over networks, storage services and benchmarks.
 //!
 //! `talaria` starts it in its own place, with the same arguments. It lies in a fixed folder beside `talaria` and is never looked for
-//! elsewhere. Each of the two refuses to work with the other of another build.
+//! elsewhere. It refuses to work for a `talaria` of another build.
 
 use std::env;
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -30,70 +31,36 @@ const BUILD: &str = env!("TALARIA_BUILD");
 /// The variable in which `talaria` says its build.
 const VARIABLE: &str = "TALARIA_BUILD";
 
-/// The calls that need a network.
-pub(crate) trait Networks: Sync {
+type ServeLog = fn(
+    Arc<LogFolder>,
+    &NodeSecret,
+    &ServeOptions,
+    &Stop,
+    Box<dyn Fn(Event) + Send + Sync>,
+) -> Result<(), NetError>;
+
+type SyncLog =
+    fn(FolderReplica, &NodeSecret, Option<NodePublic>, &str, &Stop) -> Result<Synced, NetError>;
+
+/// The calls that need a network, as pointers: what `talaria` names itself, it has.
+pub(crate) struct Networks {
     /// [`talaria_log_net::serve`]
-    fn serve_log(
-        &self,
-        log: Arc<LogFolder>,
-        secret: &NodeSecret,
-        options: &ServeOptions,
-        stop: &Stop,
-        tell: Box<dyn Fn(Event) + Send + Sync>,
-    ) -> Result<(), NetError>;
-
+    pub(crate) serve_log: ServeLog,
     /// [`talaria_log_net::sync`]
-    fn sync_log(
-        &self,
-        replica: FolderReplica,
-        secret: &NodeSecret,
-        expected: Option<NodePublic>,
-        address: &str,
-        stop: &Stop,
-    ) -> Result<Synced, NetError>;
-
+    pub(crate) sync_log: SyncLog,
     /// The storage behind a URL.
-    fn storage(&self, url: &RepositoryUrl) -> Result<Arc<dyn Backend>, BackupError>;
+    pub(crate) storage: fn(&RepositoryUrl) -> Result<Arc<dyn Backend>, BackupError>,
 }
 
-/// The networks themselves.
-struct Real;
-
-impl Networks for Real {
-    fn serve_log(
-        &self,
-        log: Arc<LogFolder>,
-        secret: &NodeSecret,
-        options: &ServeOptions,
-        stop: &Stop,
-        tell: Box<dyn Fn(Event) + Send + Sync>,
-    ) -> Result<(), NetError> {
-        talaria_log_net::serve(log, secret, options, stop, tell)
-    }
-
-    fn sync_log(
-        &self,
-        replica: FolderReplica,
-        secret: &NodeSecret,
-        expected: Option<NodePublic>,
-        address: &str,
-        stop: &Stop,
-    ) -> Result<Synced, NetError> {
-        talaria_log_net::sync(replica, secret, expected, address, stop)
-    }
-
-    fn storage(&self, url: &RepositoryUrl) -> Result<Arc<dyn Backend>, BackupError> {
-        Ok(Arc::new(Remote::new(url)?))
-    }
-}
-
-static NETWORKS: OnceLock<&dyn Networks> = OnceLock::new();
+static NETWORKS: OnceLock<Networks> = OnceLock::new();
 
 /// Why `talaria-services` does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServicesError {
     #[error("the part of talaria for networks is not installed: {NAME}")]
     Missing { places: Vec<PathBuf> },
+    #[error("the folder of talaria is not known")]
+    NoFolder(#[source] io::Error),
     #[error("{} belongs to another user than talaria, so it is not started", path.display())]
     Foreign { path: PathBuf },
     #[error("starting {}", path.display())]
@@ -114,6 +81,7 @@ impl ServicesError {
                     places.collect::<String>()
                 )
             }
+            Self::NoFolder(_) => "Mount /proc, in which the kernel names it.".to_owned(),
             Self::Foreign { .. } | Self::Start { .. } | Self::OtherBuild => {
                 "Install both programs of one release.".to_owned()
             }
@@ -123,36 +91,40 @@ impl ServicesError {
 }
 
 /// The calls that need a network. In `talaria`, `talaria-services` takes over: whoever needs them asks for them before anything else.
-pub(crate) fn networks() -> Result<&'static dyn Networks, CliError> {
-    NETWORKS.get().copied().map_or_else(|| Err(take_over()), Ok)
+pub(crate) fn networks() -> Result<&'static Networks, CliError> {
+    NETWORKS.get().map_or_else(|| Err(take_over()), Ok)
 }
 
 /// Starts `talaria-services` in the place of this process. Returns only if that fails.
 pub(crate) fn take_over() -> CliError {
-    let Ok(own) = env::current_exe() else {
-        return ServicesError::Missing { places: Vec::new() }.into();
+    let own = match env::current_exe() {
+        Ok(own) => own,
+        Err(error) => return ServicesError::NoFolder(error).into(),
     };
     let folder = own.parent().unwrap_or(Path::new("/"));
     let places: Vec<PathBuf> = PLACES.iter().map(|place| folder.join(place).join(NAME)).collect();
     let Some(path) = places.iter().find(|path| path.is_file()) else {
         return ServicesError::Missing { places }.into();
     };
-    if !is_of_same_owner(&own, path) {
-        return ServicesError::Foreign { path: path.clone() }.into();
+    let path = path.clone();
+    match is_of_same_owner(&path) {
+        Ok(true) => {}
+        Ok(false) => return ServicesError::Foreign { path }.into(),
+        Err(source) => return ServicesError::Start { path, source }.into(),
     }
-    let mut command = Command::new(path);
+    let mut command = Command::new(&path);
     // The name of this program, which is the one to measure and to start again.
     command.arg0(&own).args(env::args_os().skip(1)).env(VARIABLE, BUILD);
-    ServicesError::Start { path: path.clone(), source: command.exec() }.into()
+    ServicesError::Start { path, source: command.exec() }.into()
 }
 
-/// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`, others can put programs beside it.
-fn is_of_same_owner(own: &Path, other: &Path) -> bool {
-    let owner = |path: &Path| path.metadata().map(|metadata| metadata.uid());
-    match (owner(own), owner(other)) {
-        (Ok(own), Ok(other)) => other == own || other == 0,
-        _ => false,
-    }
+/// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`, others can put programs beside it, and
+/// symbolic links, which they can change between this look and the start.
+fn is_of_same_owner(program: &Path) -> io::Result<bool> {
+    // Also if the file was replaced since this process began.
+    let own = fs::metadata("/proc/self/exe")?.uid();
+    let found = [fs::symlink_metadata(program)?.uid(), fs::metadata(program)?.uid()];
+    Ok(found.iter().all(|&owner| owner == own || owner == 0))
 }
 
 /// Makes this process `talaria-services`, if `talaria` of the same build has started it.
@@ -162,6 +134,12 @@ pub(crate) fn offer() -> Result<(), CliError> {
         Ok(_) => return Err(ServicesError::OtherBuild.into()),
         Err(_) => return Err(ServicesError::Alone.into()),
     }
-    let _ = NETWORKS.set(&Real);
+    let _ = NETWORKS.set(Networks {
+        serve_log: |log, secret, options, stop, tell| {
+            talaria_log_net::serve(log, secret, options, stop, tell)
+        },
+        sync_log: talaria_log_net::sync,
+        storage: |url| Ok(Arc::new(Remote::new(url)?)),
+    });
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `talaria-services`, which `talaria` starts in its place.
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -91,20 +91,28 @@ fn the_services_of_another_build_and_alone_are_refused() {
     }
 }
 
-/// A user who is not root cannot give a file away.
+/// A user who is not root cannot give a file away. For one, a program of root is accepted.
 #[test]
 fn services_of_another_user_are_not_started() {
-    let other = "bin/talaria-services";
-    let installed = Installed::new(&[("bin/talaria", FRONT)]);
-    fs::copy("/bin/true", installed.path(other)).unwrap();
-    if chown(installed.path(other), Some(12_345), None).is_err() {
-        // Then the other way round: a program of root, beside one of this user, is taken. It says nothing of what was asked.
-        fs::remove_file(installed.path(other)).unwrap();
-        symlink("/bin/true", installed.path(other)).unwrap();
-        assert!(run(&installed.path("bin/talaria"), &SHOW).stdout.is_empty());
-        return;
+    const OTHER: u32 = 12_345;
+    let place = "bin/talaria-services";
+    for is_link in [false, true] {
+        let installed = Installed::new(&[("bin/talaria", FRONT)]);
+        let path = installed.path(place);
+        let given = if is_link {
+            // It leads to a program of root, until its owner has it lead elsewhere.
+            symlink("/bin/true", &path).unwrap();
+            lchown(&path, Some(OTHER), None)
+        } else {
+            fs::copy("/bin/true", &path).unwrap();
+            chown(&path, Some(OTHER), None)
+        };
+        let output = run(&installed.path("bin/talaria"), &SHOW);
+        if given.is_err() {
+            assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(5), "{output:?}");
+        assert!(said(&output).contains("belongs to another user"), "{output:?}");
     }
-    let output = run(&installed.path("bin/talaria"), &SHOW);
-    assert_eq!(output.status.code(), Some(5), "{output:?}");
-    assert!(said(&output).contains("belongs to another user"), "{output:?}");
 }

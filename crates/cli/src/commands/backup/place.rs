@@ -28,7 +28,7 @@ pub(super) fn open_place(place: &Path) -> Result<Arc<dyn Backend>, CliError> {
             return Err(BackupError::Storage { name: place.display().to_string(), source }.into());
         }
         None => Arc::new(Folder::new(place)),
-        Some(address) => networks()?.storage(&address?)?,
+        Some(address) => (networks()?.storage)(&address?)?,
     })
 }
 

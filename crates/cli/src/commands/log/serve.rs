@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
                 // The reader may have ended.
                 let _ = send.send(event);
             };
-            networks.serve_log(log, &secret, &options, &stop, Box::new(tell))
+            (networks.serve_log)(log, &secret, &options, &stop, Box::new(tell))
         })
     };
     let mut reporter = Reporter { unreachable: HashMap::new(), refused: (0, None) };

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let secret = node::secret(folder)?;
     let log = replica.id();
     let Synced { peer, report, result, .. } = cx.step("Exchanging entries", || {
-        networks.sync_log(replica, &secret, args.peer_key, &args.address, &Stop::default())
+        (networks.sync_log)(replica, &secret, args.peer_key, &args.address, &Stop::default())
     })?;
     let is_complete = report.is_complete();
     if cx.json {
