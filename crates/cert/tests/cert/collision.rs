@@ -8,8 +8,8 @@ use talaria_cert::{
     Verification, packets, renewed,
 };
 
-const ALICE: &str = include_str!("fixtures/sha-mbles.alice.asc");
-const BOB: &str = include_str!("fixtures/sha-mbles.bob.asc");
+const ALICE: &str = include_str!("../fixtures/sha-mbles.alice.asc");
+const BOB: &str = include_str!("../fixtures/sha-mbles.bob.asc");
 const SHA1: u8 = 2;
 
 fn read(armored: &str) -> Cert {

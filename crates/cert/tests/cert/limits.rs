@@ -1,7 +1,5 @@
 //! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner named.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,7 +16,7 @@ use talaria_cert::{
     Verification, verdicts,
 };
 
-use common::{MADE, at, builder, judged, key, signer};
+use crate::common::{MADE, at, builder, judged, key, signer};
 
 /// A day after the certificates were made.
 const NOW: u32 = MADE + 86_400;

@@ -6,8 +6,8 @@ use talaria_cert::{
     Cert, Earlier, Serving, Tag, ThirdParty, Verdict, Verification, renewed, verdicts,
 };
 
-const CERT: &[u8] = include_bytes!("fixtures/gnupg-2.4-ed448.pgp");
-const LISTING: &str = include_str!("fixtures/gnupg-2.4-ed448.txt");
+const CERT: &[u8] = include_bytes!("../fixtures/gnupg-2.4-ed448.pgp");
+const LISTING: &str = include_str!("../fixtures/gnupg-2.4-ed448.txt");
 
 #[test]
 fn an_ed448_certificate_is_read_as_gnupg_lists_it() {

@@ -1,7 +1,5 @@
 //! Views, compared with the results of their software for the same certificates.
 
-mod common;
-
 use openpgp::Profile;
 use openpgp::cert::CertBuilder;
 use openpgp::crypto::mpi;
@@ -14,10 +12,10 @@ use proptest::prelude::*;
 use sequoia_openpgp as openpgp;
 use talaria_cert::{Cert, PacketRef, Reason, Splitter, Tag, Verdict, Verification, View, verdicts};
 
-use common::{MADE, at, builder, judged as judged_cert, key, signer};
+use crate::common::{MADE, at, builder, judged as judged_cert, key, signer};
 
-const KEYRING: &[u8] = include_bytes!("fixtures/hockeypuck-2.3.3.pgp");
-const DIGESTS: &str = include_str!("fixtures/hockeypuck-2.3.3.txt");
+const KEYRING: &[u8] = include_bytes!("../fixtures/hockeypuck-2.3.3.pgp");
+const DIGESTS: &str = include_str!("../fixtures/hockeypuck-2.3.3.txt");
 
 fn certs(keyring: &[u8]) -> Vec<Cert> {
     certs_by(Cert::parse, keyring)

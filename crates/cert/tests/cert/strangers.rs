@@ -1,8 +1,6 @@
 //! What strangers with keys of their own really sign on a certificate, and in whose name; and what an owner signs with a wrong
 //! clock.
 
-mod common;
-
 use sequoia_openpgp as openpgp;
 
 use openpgp::cert::CertBuilder;
@@ -13,7 +11,7 @@ use openpgp::serialize::MarshalInto as _;
 use openpgp::types::{ReasonForRevocation, RevocationKey, SignatureType};
 use talaria_cert::{Cert, Serving, Summary, Tag, ThirdParty, Validity, Verdict};
 
-use common::{MADE, at, builder, judged, key, signer};
+use crate::common::{MADE, at, builder, judged, key, signer};
 
 fn user_id(cert: &openpgp::Cert) -> UserID {
     cert.userids().next().unwrap().userid().clone()
