@@ -1,4 +1,4 @@
-//! What tests need of the machine, and which of it may be absent.
+//! What tests need of the machine, which of it may be absent, and how much they do.
 //!
 //! A test that cannot run says so here. That is its success only if the file `may-be-absent` of this crate names what is missing, with
 //! a reason; otherwise the test fails. The file that the variable `TALARIA_LEFT_OUT` names gets a line for each test, so that whoever
@@ -55,6 +55,17 @@ pub fn found<T>(found: Option<T>, what: &str) -> Option<T> {
         left_out(what);
     }
     found
+}
+
+/// How much a test does: `short` in the usual run, `full` if the variable `TALARIA_FULL` is set, as
+/// `./test --full` does.
+///
+/// ```
+/// let kills = talaria_needs::short_or_full(30, 1000);
+/// assert!(kills == 30 || std::env::var_os("TALARIA_FULL").is_some());
+/// ```
+pub fn short_or_full<T>(short: T, full: T) -> T {
+    if std::env::var_os("TALARIA_FULL").is_some() { full } else { short }
 }
 
 #[cfg(test)]

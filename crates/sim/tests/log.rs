@@ -46,7 +46,11 @@ fn run_seeds(seeds: Range<u64>, defect: Defect) -> Result<LogReport, LogFailure>
 #[test]
 fn twenty_nodes_converge() {
     let first = number("TALARIA_SEED");
-    let count = number("TALARIA_SEEDS").unwrap_or(if first.is_some() { 1 } else { 100 });
+    let count = number("TALARIA_SEEDS").unwrap_or(if first.is_some() {
+        1
+    } else {
+        talaria_needs::short_or_full(100, 10_000)
+    });
     let first = first.unwrap_or(0);
     match run_seeds(first..first + count, Defect::None) {
         Ok(report) => {

@@ -1,12 +1,11 @@
-//! Power cuts and faults while talaria writes outputs, keys and dumps. `TALARIA_SEEDS` sets the number of seeds.
+//! Power cuts and faults while talaria writes outputs, keys and dumps.
 
 use talaria_sim::{Fault, Own, Syncs, cut_own, fail_own};
 
 /// What is lost differs between seeds; where the power is cut does not.
 fn cut_with_seeds(own: Own) {
-    let count = std::env::var("TALARIA_SEEDS").ok().and_then(|count| count.parse().ok());
     // A seed has hundreds of cuts.
-    let count: u64 = count.map_or(2, |count: u64| count.div_ceil(100));
+    let count = talaria_needs::short_or_full(1, 100);
     let mut cuts = 0;
     for seed in 0..count {
         let report = cut_own(own, seed, Syncs::Obeyed);

@@ -10,7 +10,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn run_all(rots: &[Rot], files: usize, seeds: u64) -> PagesReport {
     let only = number("TALARIA_SEED");
-    let seeds = number("TALARIA_SEEDS").unwrap_or(seeds);
+    let seeds = number("TALARIA_SEEDS").unwrap_or(talaria_needs::short_or_full(seeds, 1000));
     let seeds = only.map_or(0..seeds, |seed| seed..seed + 1);
     let mut total = PagesReport::default();
     for seed in seeds {
@@ -25,12 +25,12 @@ fn run_all(rots: &[Rot], files: usize, seeds: u64) -> PagesReport {
 
 #[test]
 fn lost_writes_are_named_and_never_made_permanent() {
-    let report = run_all(&[Rot::Stale], 24, 6);
+    let report = run_all(&[Rot::Stale], 24, 4);
     assert!(report.named > report.files / 2, "{report:?}");
 }
 
 #[test]
 fn rotten_and_misplaced_pages_are_named_and_never_made_permanent() {
-    let report = run_all(&[Rot::Misplaced, Rot::Zeros, Rot::Flipped], 20, 4);
+    let report = run_all(&[Rot::Misplaced, Rot::Zeros, Rot::Flipped], 20, 3);
     assert!(report.named > report.files / 3, "{report:?}");
 }

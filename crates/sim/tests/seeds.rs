@@ -46,7 +46,11 @@ fn run_seeds(seeds: std::ops::Range<u64>, syncs: Syncs) -> Result<Report, (u64, 
 #[test]
 fn nothing_acknowledged_is_lost() {
     let first = number("TALARIA_SEED");
-    let count = number("TALARIA_SEEDS").unwrap_or(if first.is_some() { 1 } else { 200 });
+    let count = number("TALARIA_SEEDS").unwrap_or(if first.is_some() {
+        1
+    } else {
+        talaria_needs::short_or_full(60, 10_000)
+    });
     let first = first.unwrap_or(0);
     let seeds = first..first + count;
     match run_seeds(seeds, Syncs::Obeyed) {
@@ -84,7 +88,7 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
         Operation::Build { number: 2, copies: (0..6).map(|cert| (cert / 2, Copy::Odd)).collect() },
     ];
     // Every step of all operations takes minutes.
-    let stride = if number("TALARIA_SEEDS").is_some_and(|seeds| seeds > 200) { 1 } else { 5 };
+    let stride = talaria_needs::short_or_full(7, 1);
     for (at, operation) in operations.into_iter().enumerate() {
         let backup = Operation::Backup { by: 0, number: 0 };
         let all = vec![backup, import(0..3), operation.clone(), import(5..7)];

@@ -613,7 +613,9 @@ mod tests {
 
     #[test]
     fn the_tokenizers_leave_every_character_as_it_is() {
-        for plane in 0..=16_u32 {
+        // The others have few characters that fold, and take a minute.
+        let planes = talaria_needs::short_or_full(vec![0, 1, 14], (0..=16).collect());
+        for plane in planes {
             let characters = (plane << 16..(plane + 1) << 16).filter_map(char::from_u32);
             let texts: Vec<String> =
                 characters.map(|c| user_id::folded(&format!("a{c}b {c}"))).collect();

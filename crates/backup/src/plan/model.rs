@@ -331,7 +331,7 @@ fn no_interleaving_of_writers_and_prunes_loses_a_chunk() {
 /// Some 37 million states, which take 3 GB and two minutes: only in the long form of the tests.
 #[test]
 fn two_writers_and_two_prunes_lose_nothing() {
-    if std::env::var_os("TALARIA_KILLS").is_none() {
+    if talaria_needs::short_or_full(true, false) {
         return;
     }
     let narrow = Rules { narrow: true, ..Rules::default() };

@@ -714,12 +714,11 @@ fn a_mounted_snapshot_equals_a_restore_and_is_read_only() {
 
 #[test]
 fn a_killed_run_harms_nothing_and_the_next_one_continues() {
-    let kills = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     let backups = Backups::new();
     let root = folder(&backups.0, "files", 250);
     backups.ok(&["init"]);
     let mut finished = Vec::new();
-    for turn in 0..kills.unwrap_or(200) {
+    for turn in 0..talaria_needs::short_or_full(60, 1000) {
         // Each run has something new to store.
         fs::write(root.join("turn"), turn.to_string().repeat(100_000)).unwrap();
         let mut run = backups.command(&["create", "files"]).spawn().unwrap();
@@ -753,7 +752,6 @@ fn a_killed_run_harms_nothing_and_the_next_one_continues() {
 
 #[test]
 fn a_killed_prune_or_change_of_keys_harms_nothing_and_the_next_one_continues() {
-    let kills = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
     let backups = Backups::new();
     let root = folder(&backups.0, "files", 60);
     let bob = ["key", "generate", "--no-passphrase", "Bob <bob@example.net>"];
@@ -765,7 +763,7 @@ fn a_killed_prune_or_change_of_keys_harms_nothing_and_the_next_one_continues() {
     };
     create();
     let mut finished = 0;
-    for turn in 0..kills.unwrap_or(60_u64) {
+    for turn in 0..talaria_needs::short_or_full(24_u64, 1000) {
         if turn % 3 == 0 {
             // Something to forget and to copy.
             fs::write(root.join("deep/file 7"), turn.to_string().repeat(30_000)).unwrap();

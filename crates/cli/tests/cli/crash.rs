@@ -1,8 +1,7 @@
 //! `kill -9` at random moments: reported changes are complete, no change is partial, and the next
 //! command finds an intact store.
 //!
-//! `TALARIA_KILLS` is the total number of killed processes (default 200), and `TALARIA_SEED` the random seed;
-//! tests print their seed.
+//! `TALARIA_SEED` is the random seed; tests print theirs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,8 +15,7 @@ use talaria::cert::Cert;
 
 /// The number of kills of one test: a share of the total in percent.
 pub(crate) fn kills(share: u32) -> u32 {
-    let all = std::env::var("TALARIA_KILLS").ok().and_then(|text| text.parse().ok());
-    (all.unwrap_or(200) * share).div_ceil(100)
+    (talaria_needs::short_or_full(80, 1000) * share).div_ceil(100)
 }
 
 /// Random moments for kills.

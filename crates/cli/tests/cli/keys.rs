@@ -154,10 +154,10 @@ fn parts(user: &User) -> [usize; 4] {
 fn a_key_is_generated_wholly_or_not_at_all() {
     if !Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|s| s.success())
     {
-        eprintln!("strace may not trace here: the steps of key generate were not tried");
+        talaria_needs::left_out("strace that may trace");
         return;
     }
-    let stride = if std::env::var("TALARIA_KILLS").is_ok() { 1 } else { 3 };
+    let stride = talaria_needs::short_or_full(5, 1);
     let (mut nothing, mut all) = (0, 0);
     for fault in ["signal=KILL", "error=ENOSPC", "error=EIO"] {
         for step in (1..).step_by(stride) {

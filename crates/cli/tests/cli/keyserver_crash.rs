@@ -1,7 +1,6 @@
 //! `kill -9` of a keyserver during uploads: every acknowledged upload is stored, and everything
 //! derived from it is as if nothing had happened.
 //!
-//! `TALARIA_SERVER_KILLS` is the number of kills (default 200).
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -79,10 +78,7 @@ fn metric(address: SocketAddr, name: &str) -> u64 {
 
 #[test]
 fn acknowledged_uploads_survive_a_killed_server() {
-    let kills: usize = std::env::var("TALARIA_SERVER_KILLS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(200);
+    let kills = talaria_needs::short_or_full(40, 200);
     let program = Program::new();
     // Halves of certificates, so that some uploads add certificates and some merge.
     let all = certs(&Generate { seed: 12, first: 0, count: 1500, profile: CorpusProfile::small() });

@@ -452,14 +452,16 @@ fn compare(
 #[test]
 fn user_ids_of_the_arch_keyring_have_the_validity_that_gpg_computes() {
     let seeds = [(1, [1, 10, 10]), (2, [2, 10, 10]), (3, [3, 10, 10])];
-    if let Some(mistaken) = compare(ARCH, "2.2", &seeds, seeds.len()) {
+    let seeds = &seeds[..talaria_needs::short_or_full(1, seeds.len())];
+    if let Some(mistaken) = compare(ARCH, "2.2", seeds, seeds.len()) {
         assert!(mistaken > 0, "gpg makes no mistakes any more: the rules for them can go");
     }
 }
 
 #[test]
 fn user_ids_of_the_debian_keyring_have_the_validity_that_gpg_computes() {
-    compare(DEBIAN, "2.2", &[1, 2, 3].map(|seed| (seed, [3, 60, 137])), 1);
+    let seeds = [1, 2, 3].map(|seed| (seed, [3, 60, 137]));
+    compare(DEBIAN, "2.2", &seeds[..talaria_needs::short_or_full(1, seeds.len())], 1);
 }
 
 /// Hundreds of letters differ from those of 2.2, because certifications with SHA-1 do not count.

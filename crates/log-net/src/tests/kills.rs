@@ -131,7 +131,7 @@ impl Drop for Process {
 
 #[test]
 fn no_acknowledged_entry_is_lost_by_kill_9_of_three_nodes_under_load() {
-    let kills: usize = std::env::var("TALARIA_KILLS").map_or(200, |kills| kills.parse().unwrap());
+    let kills: usize = talaria_needs::short_or_full(40, 1000);
     let site = Site::new(3);
     site.copy_to(1);
     site.copy_to(2);

@@ -194,7 +194,7 @@ fn a_message_under_the_name_of_a_good_one_does_not_keep_it_out() {
 /// Three processes that know only the stream, each killed in turn, and the stream as well.
 #[test]
 fn no_acknowledged_entry_is_lost_by_kill_9_of_nodes_and_of_the_stream() {
-    let kills: usize = std::env::var("TALARIA_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let kills: usize = talaria_needs::short_or_full(6, 1000);
     let site = Site::new(3);
     site.copy_to(1);
     site.copy_to(2);

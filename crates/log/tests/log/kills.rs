@@ -72,7 +72,7 @@ fn child_that_writes_until_it_is_killed() {
 
 #[test]
 fn no_acknowledged_entry_is_lost_by_kill_9() {
-    let kills: u32 = std::env::var("TALARIA_KILLS").map_or(30, |kills| kills.parse().unwrap());
+    let kills: u32 = talaria_needs::short_or_full(30, 1000);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("key.pgp"), Person::secret(0)).unwrap();
     let mut alice = Person::of(&key(folder.path()), 9);

@@ -10,7 +10,7 @@ use crate::{MIB, alone};
 /// Counting reads every certificate. If it mapped the store into memory, the process would grow by all of it.
 #[test]
 fn a_visit_of_the_statistics_maps_no_store() {
-    const CERTS: u64 = 20_000;
+    const CERTS: u64 = 10_000;
     let _alone = alone();
     let server = Site::apart(&generated(CERTS), config());
     let stored = std::fs::metadata(server.path()).unwrap().len();
@@ -18,7 +18,7 @@ fn a_visit_of_the_statistics_maps_no_store() {
     let process = server.process();
     process.forget_peak();
     let before = process.resident();
-    let grouped = "20,000";
+    let grouped = "10,000";
     wait_for("the certificates are counted", || {
         let page = server.open("/statistics").text();
         page.contains(grouped) && page.contains("class=\"totals\"")

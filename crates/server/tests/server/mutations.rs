@@ -12,7 +12,7 @@ use super::site::{Site, config, gpg, home};
 
 const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
 
-/// Mutations, and certificates that they are of, in the usual run. With `TALARIA_KILLS`, which `./test --full` sets, there
+/// Mutations, and certificates that they are of, in the usual run. In `./test --full` there
 /// are 12,000 of all certificates.
 const FEW: (usize, usize) = (600, 60);
 const ALL: (usize, usize) = (12_000, usize::MAX);
@@ -127,7 +127,7 @@ fn gpg_imports_every_real_certificate_after_mutations_of_it_were_uploaded() {
         talaria_needs::left_out("debian-keyring");
         return;
     }
-    let is_full = std::env::var_os("TALARIA_KILLS").is_some();
+    let is_full = talaria_needs::short_or_full(false, true);
     let (mutations, count) = if is_full { ALL } else { FEW };
     let mut certs = real_certs();
     assert!(certs.len() > 800, "{} certificates are too few", certs.len());

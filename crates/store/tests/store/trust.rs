@@ -724,7 +724,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: talaria_needs::short_or_full(15, 60), ..ProptestConfig::default() })]
 
     /// The order in which signatures arrive does not matter.
     #[test]
