@@ -16,7 +16,7 @@ use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, KEY_BYTES_MAX, Tag, Verdict, View, first_packet};
 
 use crate::meta::{self, Entry};
-use crate::{schema, sums};
+use crate::{format, sums};
 
 /// The first octets of the SHA-256 of a certificate.
 pub(crate) type BytesDigest = [u8; 16];
@@ -77,6 +77,9 @@ impl Integrity {
         }
     }
 }
+
+/// The finding for a certificate without bytes.
+pub(crate) const LOST: &str = "its bytes are missing";
 
 /// The finding for a certificate whose bytes are not those that were written.
 const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
@@ -286,7 +289,7 @@ fn read_one(
     let blob = read()?;
     // Its checksum and its change may be where this connection does not look yet.
     if blob.as_ref().is_some_and(|blob| blob.checksum.is_none() || blob.change.is_none())
-        && schema::leave_older_form(connection)?
+        && format::leave_older_form(connection)?
     {
         return read();
     }
@@ -324,15 +327,15 @@ pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Resu
 /// Whether a certificate without a checksum, or without one of its row in `cert`, will still get it.
 pub(crate) fn is_awaited(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     let first = match blob.checksum {
-        None => schema::CHECKSUM_FORMAT,
-        Some(_) => schema::STAMPED_FORMAT,
+        None => format::CHECKSUM_FORMAT,
+        Some(_) => format::STAMPED_FORMAT,
     };
-    Ok(schema::format(connection)? < first || is_unsealed_yet(connection, blob.id)?)
+    Ok(format::of(connection)? < first || is_unsealed_yet(connection, blob.id)?)
 }
 
 /// Whether a row of `cert` without a checksum will still get it.
 pub(crate) fn is_row_awaited(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
-    Ok(schema::format(connection)? < schema::STAMPED_FORMAT || is_unsealed_yet(connection, id)?)
+    Ok(format::of(connection)? < format::STAMPED_FORMAT || is_unsealed_yet(connection, id)?)
 }
 
 /// Whether an upgrade has yet to write the checksums of a certificate.
@@ -348,7 +351,7 @@ pub(crate) fn batch(
     (count, bytes): (usize, usize),
     part: Part,
 ) -> rusqlite::Result<Vec<Blob>> {
-    schema::leave_older_form(connection)?;
+    format::leave_older_form(connection)?;
     batch_beside(connection, "cert", after, (count, bytes), part)
 }
 

@@ -18,16 +18,20 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Version};
-use crate::derive::{Derived, Failure};
+use crate::change::{self, ChangeKind};
+use crate::connect::Access;
+use crate::derive::{Derived, Failure, failed};
 use crate::error::StoreError;
+use crate::file_name::beside;
 use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
-use crate::log::{self, ChangeKind};
-use crate::place::{beside, put_in_place, refuse_leftovers, remove_database};
+use crate::open::Layout;
+use crate::place::{put_in_place, refuse_leftovers, remove_database};
 use crate::row::{ROWS_AFTER, RawRow};
 use crate::schema::{self, Indexes, TextIndex};
-use crate::store::{Access, Layout, Store};
-use crate::{meta, revoker};
+use crate::store::Store;
+use crate::texts::fill_text;
+use crate::{format, meta, revoker};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
@@ -249,7 +253,13 @@ impl Builder {
                     .write(&transaction)?;
             }
             for (id, draft) in &fresh {
-                log::append(&transaction, *id, self.options.now.seconds(), *id, ChangeKind::New)?;
+                change::append(
+                    &transaction,
+                    *id,
+                    self.options.now.seconds(),
+                    *id,
+                    ChangeKind::New,
+                )?;
                 self.derived.add(*id, &draft.terms, &draft.digests)?;
             }
             meta::set(&transaction, "building", format!("{} {}", reached.input, reached.offset))?;
@@ -326,7 +336,7 @@ impl Builder {
         let transaction = self.connection.transaction()?;
         let filled: Option<i64> =
             transaction.query_row("PRAGMA application_id", [], |row| row.get(0)).optional()?;
-        if filled == Some(schema::APPLICATION) {
+        if filled == Some(format::APPLICATION) {
             return Ok(());
         }
         // Merging the text indexes frees pages, which the next tables use.
@@ -351,49 +361,6 @@ impl Builder {
 
 /// A certificate that is ready to be appended.
 pub struct Draft(Record);
-
-/// Converts an error of a bulk operation on `path`.
-pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
-    match failure {
-        Failure::Engine(source) => StoreError::engine(path, source),
-        Failure::Io(source) if source.kind() == std::io::ErrorKind::StorageFull => {
-            StoreError::Full { path: path.to_owned() }
-        }
-        Failure::Io(source) if source.kind() == std::io::ErrorKind::FileTooLarge => {
-            StoreError::TooLarge { path: path.to_owned() }
-        }
-        Failure::Io(source) => {
-            StoreError::Io { action: "sort the indexes of", path: path.to_owned(), source }
-        }
-    }
-}
-
-/// Fills an empty full-text index from the summaries.
-pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(), Failure> {
-    let table = index.table();
-    // Segments are merged once at the end instead of repeatedly. The engine keeps its default of one
-    // megabyte of postings in memory: more no longer fit into the processor's caches, which doubles
-    // the time.
-    let command = format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', 0)");
-    connection.execute(&command, [])?;
-    {
-        let mut insert =
-            connection.prepare(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
-        let mut statement = connection.prepare(ROWS_AFTER)?;
-        let mut rows = statement.query([0])?;
-        while let Some(row) = rows.next()? {
-            let row = RawRow::read(row)?;
-            // A row that cannot be read is that of a damaged certificate, which a check reports.
-            let Some(summary) = row.summary() else { continue };
-            let text = talaria_cert::search_text(&summary);
-            if !text.is_empty() {
-                insert.execute((row.id, index.content(&text)))?;
-            }
-        }
-    }
-    connection.execute(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), [])?;
-    Ok(schema::merge_seldom(connection, table)?)
-}
 
 /// Merges the certificates that occurred a second time.
 fn join_spool(
@@ -455,7 +422,7 @@ fn begin(
     schema::create_derived(&connection, &options.layout.indexes())?;
     connection.execute_batch(&format!(
         "CREATE TABLE spool (bytes BLOB NOT NULL); PRAGMA user_version = {}",
-        schema::FORMAT
+        format::FORMAT
     ))?;
     meta::set(&connection, "inputs", inputs.to_owned())?;
     schema::set_views(&connection, &options.all_views())?;
@@ -468,7 +435,7 @@ fn resume(partial: &Path, inputs: &str, options: &BuildOptions) -> Option<(Conne
     let connection = Connection::open(partial).ok()?;
     tune(&connection).ok()?;
     let format = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    if format != Ok(schema::FORMAT)
+    if format != Ok(format::FORMAT)
         || schema::views(&connection).ok()? != options.all_views()
         || Indexes::found(&connection).ok()? != options.layout.indexes()
     {

@@ -13,20 +13,20 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::build::failed;
+use crate::derive::failed;
 use crate::derive::{Derived, Failure};
 use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::keyserver::{self, Confirmation};
 use crate::ledger::Ledger;
-use crate::log::{self, Grave};
-use crate::operator::{self, RedactionRow};
+use crate::redaction::{self, RedactionRow};
 use crate::remake::{Verdicts, remake};
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes, TextIndex};
 use crate::store::Store;
 use crate::tofu::{self, BindingRow};
-use crate::{damage, inventory, meta, owner, revoker, sums, texts, trust};
+use crate::tombstone::{self, Grave};
+use crate::{damage, format, inventory, meta, owner, revoker, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
 const BATCH: usize = 2000;
@@ -372,7 +372,7 @@ impl Store {
         let lost = evidence.lost(connection, seen, part)?;
         for &id in &lost {
             let name = certificate_name(id, row::fingerprint(connection, id)?);
-            report.add(name, LOST, Remedy::Copy);
+            report.add(name, blob::LOST, Remedy::Copy);
         }
         let mut orphans = evidence::orphans(connection, seen, part)?;
         orphans.retain(|id| !lost.contains(id));
@@ -471,8 +471,8 @@ pub(crate) fn certificate_name(id: i64, fingerprint: Option<Fingerprint>) -> Str
 /// Compares the definitions of tables and indexes with those of a new store.
 fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut indexes = Indexes::found(connection)?;
-    let format = schema::format(connection)?;
-    if format < schema::ONE_ROW_FORMAT {
+    let format = format::of(connection)?;
+    if format < format::ONE_ROW_FORMAT {
         indexes.keygrips = true;
     }
     let fresh = Connection::open_in_memory()?;
@@ -523,7 +523,7 @@ fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<(
     }
     other_rows(connection, report)?;
     // Before, rows had no inventory.
-    if schema::format(connection)? >= schema::STAMPED_FORMAT {
+    if format::of(connection)? >= format::STAMPED_FORMAT {
         for table in inventory::differing(connection)? {
             report.add(format!("table {table}"), INVENTORY, Remedy::Restore);
         }
@@ -554,9 +554,6 @@ const INVENTORY: &str =
 /// The finding for a row of `cert` that is not the one that was written.
 const ROW_SUM: &str = "its row in table cert does not match its checksum";
 
-/// The finding for a certificate without bytes.
-pub(crate) const LOST: &str = "its bytes are missing";
-
 /// Checks rows with what the user or the operator has decided, as all who use them read them.
 fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let mut note = |name: String, is_good: bool| {
@@ -564,7 +561,7 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
             report.add(name, SUM, Remedy::Restore);
         }
     };
-    for row in connection.prepare(log::GRAVES)?.query_map([], Grave::read)? {
+    for row in connection.prepare(tombstone::GRAVES)?.query_map([], Grave::read)? {
         let row = row?;
         note(row.name(), row.is_good);
     }
@@ -575,7 +572,7 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
         let (name, peer) = row?;
         note(name, peer.is_some());
     }
-    for row in connection.prepare(operator::REDACTIONS)?.query_map([], RedactionRow::read)? {
+    for row in connection.prepare(redaction::REDACTIONS)?.query_map([], RedactionRow::read)? {
         let row = row?;
         note(row.name(), row.is_good);
     }
@@ -587,7 +584,7 @@ fn other_rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Re
         let row = row?;
         note(row.name(), row.is_good);
     }
-    if schema::format(connection)? >= schema::CHECKSUM_FORMAT {
+    if format::of(connection)? >= format::CHECKSUM_FORMAT {
         let mut statement =
             connection.prepare("SELECT number, time, fingerprint, bytes, sum FROM set_aside")?;
         let mut rows = statement.query([])?;

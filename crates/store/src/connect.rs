@@ -11,12 +11,26 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::Access as Permission;
 
 use crate::error::StoreError;
-use crate::place::OpenFiles;
-use crate::store::{Access, BUSY_TIMEOUT};
+use crate::open_files::OpenFiles;
+
+/// Maximum time that a writer waits for another writer: 60 s.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A time within which a file system may give two changes of a file the same time. Linux takes the time from a clock that ticks
 /// every 10 ms at most.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Access mode of a store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Access {
+    /// Read only. A store in a folder that this process may not write is read without an index of its log, if it has no log:
+    /// [`StoreError::Changed`] if it gets one.
+    Read,
+    /// Read and write an existing store.
+    Write,
+    /// Read and write a store, and create it if it does not exist.
+    Create,
+}
 
 /// Connects to the database at `path`, whose files are `files`. Also returns its state if it is read without locks.
 ///

@@ -9,11 +9,11 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
+use crate::change::{self, ChangeKind};
 use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
-use crate::log::{self, ChangeKind};
 use crate::number::CertId;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS};
@@ -243,10 +243,10 @@ impl Damage<&mut Store> {
             let mut last = last + 1;
             purge(connection, id)?;
             if let Some(cert) = &cert {
-                log::append(connection, last, now, id, ChangeKind::Updated)?;
+                change::append(connection, last, now, id, ChangeKind::Updated)?;
                 rewrite(connection, id, last, cert.clone(), now)?;
             } else {
-                log::append(connection, last, now, id, ChangeKind::Deleted)?;
+                change::append(connection, last, now, id, ChangeKind::Deleted)?;
                 blob::retire(connection, id)?;
             }
             let arrived = cert.as_ref().map(Cert::fingerprint).or(fingerprint);
@@ -346,11 +346,11 @@ pub(crate) fn join(connection: &Connection, ids: &[i64], now: u32) -> rusqlite::
         last += 1;
         purge(connection, id)?;
         blob::retire(connection, id)?;
-        log::append(connection, last, now, id, ChangeKind::Deleted)?;
+        change::append(connection, last, now, id, ChangeKind::Deleted)?;
     }
     last += 1;
     purge(connection, ids[0])?;
-    log::append(connection, last, now, ids[0], ChangeKind::Updated)?;
+    change::append(connection, last, now, ids[0], ChangeKind::Updated)?;
     rewrite(connection, ids[0], last, joined, now)
 }
 

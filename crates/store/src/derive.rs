@@ -8,6 +8,8 @@ use rusqlite::Connection;
 use talaria_cert::{Terms, View};
 
 use crate::blob::Part;
+use crate::error::StoreError;
+use crate::format;
 use crate::schema::{self, POSTINGS, lists};
 use crate::sorter::Sorter;
 
@@ -27,6 +29,22 @@ impl From<std::io::Error> for Failure {
 impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Engine(error)
+    }
+}
+
+/// Converts an error of a bulk operation on `path`.
+pub(crate) fn failed(path: &Path, failure: Failure) -> StoreError {
+    match failure {
+        Failure::Engine(source) => StoreError::engine(path, source),
+        Failure::Io(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+            StoreError::Full { path: path.to_owned() }
+        }
+        Failure::Io(source) if source.kind() == std::io::ErrorKind::FileTooLarge => {
+            StoreError::TooLarge { path: path.to_owned() }
+        }
+        Failure::Io(source) => {
+            StoreError::Io { action: "sort the indexes of", path: path.to_owned(), source }
+        }
     }
 }
 
@@ -102,7 +120,7 @@ impl Derived {
         part: Part,
         mut differs: impl FnMut(&'static str, i64),
     ) -> Result<(), Failure> {
-        let is_older = schema::format(connection)? < schema::HOLDINGS_FORMAT;
+        let is_older = format::of(connection)? < format::HOLDINGS_FORMAT;
         for (table, sorter) in POSTINGS.iter().copied().zip(self.postings) {
             // It has other handles there.
             if table == "key" && is_older || !schema::keeps(connection, table)? {

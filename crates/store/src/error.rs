@@ -8,8 +8,9 @@ use std::time::Duration;
 use rusqlite::ErrorCode;
 use talaria_cert::Fingerprint;
 
+use crate::file_kind::file_kind;
 use crate::number::CertId;
-use crate::place::{SecondName, file_kind};
+use crate::second_name::SecondName;
 
 /// Why an operation on the store failed.
 #[derive(Debug, thiserror::Error)]

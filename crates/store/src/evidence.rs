@@ -7,9 +7,9 @@ use rusqlite::Connection;
 use talaria_cert::View;
 
 use crate::blob::{self, Blob, Integrity, Part};
-use crate::log::{self, Latest};
-use crate::meta;
+use crate::change::{self, Latest};
 use crate::row::{self, RawRow};
+use crate::{meta, tombstone};
 
 /// The last change of each certificate, and what the index of digests says.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Evidence {
     fn about(connection: &Connection, only: Option<i64>) -> rusqlite::Result<Self> {
         let is_remade = meta::get::<i64>(connection, REMADE)?.good().is_some();
         Ok(Self {
-            latest: log::latest(connection, only)?,
+            latest: change::latest(connection, only)?,
             disputed: disputed(connection, only)?,
             has_digests: !is_remade && has_digests(connection)?,
         })
@@ -111,7 +111,7 @@ impl Evidence {
             return Ok(self.last_change(id).is_some());
         };
         if let Some(fingerprint) = row.fingerprint()
-            && let Some(grave) = log::grave(connection, fingerprint)?
+            && let Some(grave) = tombstone::grave(connection, fingerprint)?
             && grave.is_good
             && grave.change > row.change
         {

@@ -13,6 +13,7 @@ use talaria_trust::flow::{Edge, FULL, Network};
 
 use crate::error::StoreError;
 use crate::number::CertId;
+use crate::revoker;
 use crate::store::Store;
 use crate::tofu::CertIssuer;
 
@@ -178,7 +179,7 @@ impl<'s> Certifications<'s> {
         let stored = self.store.stored(cert)?;
         let issuer = match stored {
             Some(stored) => {
-                let designated = self.store.designated(&stored, self.now)?;
+                let designated = self.store.run(|c| revoker::designated(c, &stored, self.now))?;
                 Some(Rc::new(Participant::new(stored, designated, self.now)))
             }
             None => None,

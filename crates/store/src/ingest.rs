@@ -12,16 +12,15 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Version};
+use crate::change::{self, ChangeKind};
 use crate::error::StoreError;
 use crate::ledger::Ledger;
-use crate::log::{self, ChangeKind};
 use crate::number::CertId;
-use crate::operator::redaction;
 use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS, lists};
 use crate::store::Store;
 use crate::texts::Texts;
-use crate::{find, revoker, trust};
+use crate::{find, redaction, revoker, tombstone, trust};
 
 /// An index row that waits to be written.
 #[derive(Default)]
@@ -241,7 +240,7 @@ impl Store {
                     };
                     if number != *change {
                         last = number;
-                        log::append(connection, last, now, *id, ChangeKind::Updated)?;
+                        change::append(connection, last, now, *id, ChangeKind::Updated)?;
                     }
                     let is_same = verdicts == stored.verdicts;
                     if !is_same {
@@ -327,13 +326,13 @@ impl<'a> BatchWriter<'a> {
         if !self.guarded {
             return Ok(false);
         }
-        let blocked = log::is_blocked(self.connection, cert.fingerprint())?;
-        Ok(blocked && !is_here || redaction(self.connection, cert)?.touches(cert))
+        let blocked = tombstone::is_blocked(self.connection, cert.fingerprint())?;
+        Ok(blocked && !is_here || redaction::of(self.connection, cert)?.touches(cert))
     }
 
     fn log(&mut self, id: i64, kind: ChangeKind) -> rusqlite::Result<()> {
         self.last_change += 1;
-        log::append(self.connection, self.last_change, self.now, id, kind)
+        change::append(self.connection, self.last_change, self.now, id, kind)
     }
 
     pub(crate) fn insert(&mut self, prepared: &Record) -> rusqlite::Result<()> {
@@ -342,7 +341,7 @@ impl<'a> BatchWriter<'a> {
         self.written.push(id);
         self.arrived.push(prepared.cert.fingerprint());
         self.log(id, ChangeKind::New)?;
-        log::forget_tombstone(self.connection, prepared.cert.fingerprint())?;
+        tombstone::forget_tombstone(self.connection, prepared.cert.fingerprint())?;
         let row = self.row(id, self.last_change, prepared)?;
         self.texts.note_size(row.summary.len());
         row.write(self.connection)?;

@@ -20,9 +20,8 @@ use crate::find::{self, Found};
 use crate::ingest::BatchWriter;
 use crate::ledger::Ledger;
 use crate::number::{CertId, ChangeNumber};
-use crate::operator::{admitted, redaction};
-use crate::schema;
 use crate::store::Store;
+use crate::{redaction, schema};
 
 /// Octets of copies in the store that are joined with others at once, if the cost is limited: 16 MiB. A single certificate may
 /// be longer.
@@ -303,13 +302,13 @@ impl Store {
         let snapshot = self.snapshot()?;
         for (place, cert) in certs {
             let redacted = if redacting {
-                self.run(|connection| redaction(connection, &cert))?
+                self.run(|connection| redaction::of(connection, &cert))?
             } else {
                 Redacted::default()
             };
             let given = cert.clone();
             let cert = if redacting && intake.joining == Joining::Union {
-                self.run(|connection| admitted(connection, cert))?
+                self.run(|connection| redaction::admitted(connection, cert))?
             } else {
                 cert
             };
@@ -628,10 +627,4 @@ impl Issuers for StoredIssuers<'_> {
 fn charge(cost: &mut Duration, more: Duration, allowed: Duration) -> Result<(), StoreError> {
     *cost = cost.saturating_add(more);
     if *cost > allowed { Err(StoreError::TooCostly { needed: *cost, allowed }) } else { Ok(()) }
-}
-
-/// The cost of verifying one signature by the key with this packet body.
-pub(crate) fn cost_of_signature(key: &[u8]) -> Duration {
-    let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: key };
-    Key::parse(packet).map_or(Duration::ZERO, |key| key.verification_cost())
 }

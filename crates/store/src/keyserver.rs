@@ -10,7 +10,7 @@ use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 use crate::error::StoreError;
 use crate::meta::{self, Entry};
 use crate::store::{Row, Store};
-use crate::{inventory, schema, sums};
+use crate::{format, inventory, schema, sums};
 
 /// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
 /// recorded last. They take up to 40 MB.
@@ -306,7 +306,7 @@ impl<S: Borrow<Store>> Keyserver<S> {
     ) -> Result<(), E> {
         let store = self.store();
         let engine = |source| StoreError::engine(store.path(), source);
-        if store.run(schema::format)? < schema::OWNERS_FORMAT {
+        if store.run(format::of)? < format::OWNERS_FORMAT {
             return Ok(());
         }
         let mut statement = store

@@ -7,9 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use talaria_cert::{Cert, DesignatedRevocation, Fingerprint};
-
-use crate::intake::cost_of_signature;
+use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Key, PacketRef, Tag};
 
 /// Verdicts that were computed in a rehearsal.
 #[derive(Clone, Debug, Default)]
@@ -112,4 +110,10 @@ const FEW: usize = 4;
 fn name(cert: &Cert, by: Fingerprint, body: &[u8]) -> [u8; 32] {
     let length = (body.len() as u64).to_be_bytes();
     talaria_cert::sha256(&[&by.to_stored(), &length, body, cert.as_bytes()])
+}
+
+/// The cost of verifying one signature by the key with this packet body.
+fn cost_of_signature(key: &[u8]) -> Duration {
+    let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: key };
+    Key::parse(packet).map_or(Duration::ZERO, |key| key.verification_cost())
 }

@@ -6,28 +6,19 @@ use std::time::{Duration, Instant};
 use talaria_cert::merge::Record;
 use talaria_cert::{Fingerprint, Timestamp};
 
+use crate::change::{self, ChangeKind};
 use crate::error::StoreError;
 use crate::find::{self, Found};
 use crate::ingest::Rows;
 use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
-use crate::log::{self, ChangeKind};
 use crate::number::CertId;
-use crate::place::OpenFiles;
+use crate::open_files::OpenFiles;
 use crate::schema::{self, TextIndex};
 use crate::store::Store;
 use crate::texts::Texts;
+use crate::tombstone::{self, Return};
 use crate::{aside, blob, damage, revoker, row, trust};
-
-/// Whether a deleted certificate can be imported again.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Return {
-    /// The certificate can be imported again.
-    #[default]
-    Allowed,
-    /// The certificate is refused from now on.
-    Blocked,
-}
 
 /// The result of a compaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -116,8 +107,8 @@ impl Store {
                 }
                 blob::retire(connection, id)?;
                 last += 1;
-                log::append(connection, last, now, id, ChangeKind::Deleted)?;
-                log::bury(connection, &stored_fingerprint, last, blocked)?;
+                change::append(connection, last, now, id, ChangeKind::Deleted)?;
+                tombstone::bury(connection, &stored_fingerprint, last, blocked)?;
                 deleted += 1;
             }
             rows.delete(connection)?;
@@ -135,9 +126,9 @@ impl Store {
                     let stored = fingerprint.to_stored();
                     let here = find::row(connection, fingerprint)?;
                     if here.is_none() {
-                        let buried = log::grave(connection, fingerprint)?;
+                        let buried = tombstone::grave(connection, fingerprint)?;
                         let change = buried.map_or(last, |grave| grave.change);
-                        log::bury(connection, &stored, change, true)?;
+                        tombstone::bury(connection, &stored, change, true)?;
                     } else if !overtaken.contains(&fingerprint) {
                         // The certificate was added after the lookup.
                         overtaken.push(fingerprint);

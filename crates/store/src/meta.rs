@@ -3,7 +3,7 @@
 use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::{schema, sums};
+use crate::{format, sums};
 
 /// A value, as it is stored.
 #[derive(Debug)]
@@ -34,14 +34,14 @@ pub(crate) fn get<T: FromSql>(connection: &Connection, name: &str) -> rusqlite::
     };
     let mut row: Option<(Value, Option<i64>)> = read()?;
     // Its checksum may be where this connection does not look yet.
-    if matches!(row, Some((_, None))) && schema::leave_older_form(connection)? {
+    if matches!(row, Some((_, None))) && format::leave_older_form(connection)? {
         row = read()?;
     }
     let Some((value, sum)) = row else { return Ok(Entry::Missing) };
     let is_good = match sum {
         Some(sum) => sum == sums::of_meta(name, &octets(&value)),
         // An upgrade writes the format last.
-        None => schema::format(connection)? < schema::STAMPED_FORMAT,
+        None => format::of(connection)? < format::STAMPED_FORMAT,
     };
     if !is_good {
         return Ok(Entry::Damaged);

@@ -5,12 +5,12 @@ use std::path::Path;
 use rusqlite::Connection;
 use talaria_cert::View;
 
-use crate::build::fill_text;
 use crate::derive::Failure;
 use crate::ledger::Ledger;
 use crate::remake::{Verdicts, remake, remake_keys};
 use crate::schema::{self, TextIndex};
-use crate::{blob, inventory, keyserver, meta, texts, tofu, trust};
+use crate::texts::fill_text;
+use crate::{blob, format, inventory, keyserver, meta, texts, tofu, trust};
 
 /// The version of the verifier that made the verdicts in stores of format 3 or older.
 const FORMAT_3_VERIFIER: u8 = 1;
@@ -42,7 +42,7 @@ pub(crate) fn migrate(
     if from < 5 {
         connection.execute_batch(schema::CHECKSUM)?;
     }
-    if from < schema::OWNERS_FORMAT {
+    if from < format::OWNERS_FORMAT {
         // Older formats name no peer. The peers will be asked again.
         connection.execute_batch("DROP TABLE IF EXISTS unobtainable")?;
         connection.execute_batch(schema::UNOBTAINABLE)?;
@@ -60,7 +60,7 @@ pub(crate) fn migrate(
         } else {
             trust::renew(connection, now, &Ledger::default())?;
         }
-    } else if from < schema::HOLDINGS_FORMAT {
+    } else if from < format::HOLDINGS_FORMAT {
         remake_keys(connection, folder)?;
     }
     meta::seal(connection)?;
@@ -80,7 +80,7 @@ pub(crate) fn migrate(
         }
     }
     forget_digests_of_version_6(connection)?;
-    connection.execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT))?;
+    connection.execute_batch(&format!("PRAGMA user_version = {}", format::FORMAT))?;
     Ok(())
 }
 

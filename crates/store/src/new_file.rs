@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::TempPath;
 
-use crate::place::{folder_of, rename_to_free};
+use crate::file_name::{folder_of, rename_to_free};
 use crate::witness::{FileStep, take};
 
 /// The start of temporary names.

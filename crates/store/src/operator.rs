@@ -4,17 +4,17 @@ use std::borrow::Borrow;
 use std::path::Path;
 
 use rusqlite::Connection;
-use talaria_cert::Redaction;
-use talaria_cert::{Address, Cert, Fingerprint, Limits, Timestamp, Verification};
+use talaria_cert::{Address, Fingerprint, Limits, Redaction, Timestamp, Verification};
 
-use crate::build::{failed, fill_text};
 use crate::derive::Failure;
+use crate::derive::failed;
 use crate::error::StoreError;
+use crate::redaction::{REDACTIONS, RedactionRow};
 use crate::remake::make_keygrips;
 use crate::schema::{self, TextIndex};
 use crate::store::Store;
-use crate::{aside, inventory, log, sums, texts};
-use talaria_cert::Redacted;
+use crate::texts::fill_text;
+use crate::{aside, inventory, sums, texts, tombstone};
 
 /// The decisions of an operator: blocked and redacted certificates, limits, and optional indexes.
 #[derive(Debug)]
@@ -32,19 +32,6 @@ impl Store {
     pub fn operator_mut(&mut self) -> Operator<&mut Self> {
         Operator(self)
     }
-
-    pub(crate) fn has_redactions(&self) -> Result<bool, StoreError> {
-        self.run(|connection| {
-            connection
-                .prepare_cached("SELECT EXISTS (SELECT 1 FROM redaction)")?
-                .query_row([], |row| row.get(0))
-        })
-    }
-
-    /// `cert` without its redacted user IDs.
-    pub(crate) fn redacted(&self, cert: &Cert) -> Result<Cert, StoreError> {
-        Ok(self.run(|connection| redaction(connection, cert))?.apply(cert))
-    }
 }
 
 impl<S: Borrow<Store>> Operator<S> {
@@ -58,7 +45,7 @@ impl<S: Borrow<Store>> Operator<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn is_blocked(&self, fingerprint: Fingerprint) -> Result<bool, StoreError> {
-        self.store().run(|connection| log::is_blocked(connection, fingerprint))
+        self.store().run(|connection| tombstone::is_blocked(connection, fingerprint))
     }
 
     /// Whether user IDs of a certificate are redacted.
@@ -109,9 +96,9 @@ impl Operator<&mut Store> {
         self.0.transaction(|connection, _| {
             let mut count = 0;
             for fingerprint in fingerprints {
-                let grave = log::grave(connection, *fingerprint)?;
-                if let Some(grave) = grave.filter(log::Grave::is_blocked) {
-                    log::bury(connection, &fingerprint.to_stored(), grave.change, false)?;
+                let grave = tombstone::grave(connection, *fingerprint)?;
+                if let Some(grave) = grave.filter(tombstone::Grave::is_blocked) {
+                    tombstone::bury(connection, &fingerprint.to_stored(), grave.change, false)?;
                     count += 1;
                 }
             }
@@ -270,64 +257,5 @@ impl Operator<&mut Store> {
             }
             Ok(goes_on)
         })
-    }
-}
-
-/// Reads the redactions of `cert`.
-pub(crate) fn redaction(connection: &Connection, cert: &Cert) -> rusqlite::Result<Redacted> {
-    let rows = redaction_rows(connection, cert)?.into_iter();
-    Ok(Redacted::new(rows.filter(|row| row.is_good).map(|row| row.redaction).collect()))
-}
-
-/// What may be joined of an offered copy: no user ID, if one of the redactions of the certificate is damaged. What is stored stays.
-pub(crate) fn admitted(connection: &Connection, cert: Cert) -> rusqlite::Result<Cert> {
-    if redaction_rows(connection, &cert)?.iter().all(|row| row.is_good) {
-        return Ok(cert);
-    }
-    Ok(Redacted::new(vec![Redaction::All]).apply(&cert))
-}
-
-fn redaction_rows(connection: &Connection, cert: &Cert) -> rusqlite::Result<Vec<RedactionRow>> {
-    connection
-        .prepare_cached(&format!("{REDACTIONS} WHERE fingerprint = ?1"))?
-        .query_map([cert.fingerprint().to_stored()], RedactionRow::read)?
-        .collect()
-}
-
-/// The columns of a [`RedactionRow`].
-pub(crate) const REDACTIONS: &str = "SELECT fingerprint, user_id, sum FROM redaction";
-
-/// A row of table `redaction`.
-#[derive(Debug)]
-pub(crate) struct RedactionRow {
-    stored: Vec<u8>,
-    /// All user IDs, if the row is damaged: nobody knows which one must not come back.
-    redaction: Redaction,
-    /// Whether the row is the one that was written.
-    pub(crate) is_good: bool,
-}
-
-impl RedactionRow {
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let (stored, user_id): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        let is_good = sums::of_redaction(&stored, &user_id) == row.get::<_, i64>(2)?;
-        let redaction = Redaction::from_stored(&user_id).filter(|_| is_good);
-        Ok(Self {
-            is_good: redaction.is_some(),
-            redaction: redaction.unwrap_or(Redaction::All),
-            stored,
-        })
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        Some(Fingerprint::from_stored(&self.stored)?.0)
-    }
-
-    /// The name in a finding.
-    pub(crate) fn name(&self) -> String {
-        match self.fingerprint() {
-            Some(fingerprint) => format!("a redaction of {fingerprint}"),
-            None => "a redaction".to_owned(),
-        }
     }
 }

@@ -24,14 +24,14 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
-use crate::build::failed;
-use crate::check::{CheckReport, LOST, Remedy, certificate_name};
+use crate::change::{self, ChangeKind};
+use crate::check::{CheckReport, Remedy, certificate_name};
+use crate::derive::failed;
 use crate::derive::{Derived, Difference, Differences, Failure};
 use crate::error::StoreError;
 use crate::evidence::{self, Evidence, Seen};
 use crate::ingest::{Rows, numbers};
 use crate::ledger::Ledger;
-use crate::log::{self, ChangeKind};
 use crate::row::{self, ROWS_AFTER, RawRow, columns};
 use crate::schema::{self, TextIndex};
 use crate::store::Store;
@@ -416,7 +416,7 @@ impl Reindex<'_> {
         }
         let change = match blob.change.or_else(|| seen.as_ref().map(|row| row.change)) {
             Some(change) if self.store.run(|c| is_change_of(c, change, blob.id))? => change,
-            _ => self.store.run(|c| log::last_change_of(c, blob.id))?,
+            _ => self.store.run(|c| change::last_change_of(c, blob.id))?,
         };
         Ok(Some(Wrong { id: blob.id, seen, prepared, action, change, former: blob.former() }))
     }
@@ -495,7 +495,7 @@ impl Reindex<'_> {
         };
         for &id in &lost {
             let name = certificate_name(id, self.store.run(|c| row::fingerprint(c, id))?);
-            self.report.add(name, LOST, Remedy::Copy);
+            self.report.add(name, blob::LOST, Remedy::Copy);
         }
         orphans.retain(|id| !lost.contains(id));
         for ids in orphans.chunks(PIECE_ROWS) {
@@ -665,7 +665,7 @@ fn write_wrong(
         if matches!(action, Action::Verdicts | Action::Bytes) || !is_logged {
             last += 1;
             change = last;
-            log::append(connection, change, now, *id, ChangeKind::Updated)?;
+            change::append(connection, change, now, *id, ChangeKind::Updated)?;
         }
         let version = Version { change, digest: &prepared.bytes_digest };
         match action {

@@ -11,14 +11,13 @@ use talaria_cert::{
 };
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
-use crate::build::fill_text;
-use crate::check::LOST;
+use crate::change::{self, ChangeKind};
 use crate::derive::{Derived, Failure};
 use crate::evidence::{Evidence, Seen};
 use crate::ingest::numbers;
-use crate::log::{self, ChangeKind};
 use crate::row::{self, RawRow, columns};
 use crate::schema::{self, Indexes};
+use crate::texts::fill_text;
 use crate::{meta, revoker};
 
 /// Maximum number of certificates that are read at a time.
@@ -129,7 +128,7 @@ pub(crate) fn remake(
                 if !is_same || !is_logged {
                     last_change += 1;
                     change = last_change;
-                    log::append(connection, change, now, id, ChangeKind::Updated)?;
+                    change::append(connection, change, now, id, ChangeKind::Updated)?;
                 }
                 let version = Version { change, digest: &prepared.bytes_digest };
                 let is_sealed = matches!(integrity, Integrity::Intact | Integrity::Row);
@@ -150,7 +149,7 @@ pub(crate) fn remake(
         }
     }
     for id in lost {
-        damaged(id, LOST.to_owned());
+        damaged(id, blob::LOST.to_owned());
         log_again(connection, id, evidence.last_change(id), &mut last_change, now)?;
         keep_row(connection, id, &mut derived)?;
     }
@@ -245,10 +244,10 @@ fn log_again(
     if latest.is_some_and(|latest| latest >= row.change) {
         return Ok(());
     }
-    let is_free = !log::has(connection, row.change)?;
+    let is_free = !change::has(connection, row.change)?;
     let number = if is_free { row.change } else { *last_change + 1 };
     *last_change = number.max(*last_change);
-    Ok(log::append(connection, number, now, id, ChangeKind::Updated)?)
+    Ok(change::append(connection, number, now, id, ChangeKind::Updated)?)
 }
 
 /// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
@@ -256,7 +255,7 @@ fn log_again(
 fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
     let Some(row) = row(connection, "cert_before", id)? else { return Ok(false) };
     let Some(summary) = row.summary() else { return Ok(false) };
-    match log::last_change_of(connection, id)? {
+    match change::last_change_of(connection, id)? {
         latest if latest > row.change => {
             RawRow { change: latest, former: None, ..row }.write(connection)?;
         }

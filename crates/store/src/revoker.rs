@@ -11,30 +11,26 @@ use rusqlite::Connection;
 use talaria_cert::merge::Stored;
 use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Handle, Summary};
 
-use crate::error::StoreError;
+use crate::change::{self, ChangeKind};
 use crate::ledger::Ledger;
-use crate::log::{self, ChangeKind};
 use crate::row::{self, RawRow};
-use crate::store::Store;
 use crate::{blob, find, meta};
 
-impl Store {
-    /// The designated revocations of a certificate by revokers in the store, of any date.
-    pub(crate) fn designated(
-        &self,
-        stored: &Stored,
-        now: u32,
-    ) -> Result<Vec<DesignatedRevocation>, StoreError> {
-        let mut found = Vec::new();
-        for revoker in stored.cert.revokers(&stored.verdicts, now) {
-            for by in revoker.fingerprints() {
-                if let Some(body) = self.run(|connection| primary_key(connection, by))? {
-                    found.extend(stored.cert.revocations_by(by, &body));
-                }
+/// The designated revocations of a certificate by revokers in the store, of any date.
+pub(crate) fn designated(
+    connection: &Connection,
+    stored: &Stored,
+    now: u32,
+) -> rusqlite::Result<Vec<DesignatedRevocation>> {
+    let mut found = Vec::new();
+    for revoker in stored.cert.revokers(&stored.verdicts, now) {
+        for by in revoker.fingerprints() {
+            if let Some(body) = primary_key(connection, by)? {
+                found.extend(stored.cert.revocations_by(by, &body));
             }
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 /// Applies the designated revocations by revokers in the store to the `summary` of `cert` at `now`, in seconds
@@ -337,7 +333,7 @@ fn log_turned(
     let written: BTreeSet<i64> = written.iter().copied().collect();
     for id in turned.iter().filter(|id| !written.contains(id)) {
         *last += 1;
-        log::append(connection, *last, now, *id, ChangeKind::Updated)?;
+        change::append(connection, *last, now, *id, ChangeKind::Updated)?;
         row::set_change(connection, *id, *last)?;
     }
     Ok(())

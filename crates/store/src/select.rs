@@ -20,9 +20,9 @@ use crate::blob::{self, Blob, Part};
 use crate::error::StoreError;
 use crate::number::{CertId, ChangeNumber};
 use crate::row::{RawRow, columns};
-use crate::schema::{self, TextIndex};
+use crate::schema::TextIndex;
 use crate::store::{Row, Store};
-use crate::texts;
+use crate::{format, texts};
 use talaria_cert::merge::Stored;
 
 /// Number of rows that a cursor reads within one transaction.
@@ -393,7 +393,7 @@ impl Store {
     /// The numbers of the first certificates that have a key with a key ID, and how they hold it, the firmest way first. A store
     /// of an older format only knows which are primary keys.
     fn holders(&self, id: KeyId, most: usize) -> Result<Vec<(i64, Holding)>, StoreError> {
-        if self.run(schema::format)? < schema::HOLDINGS_FORMAT {
+        if self.run(format::of)? < format::HOLDINGS_FORMAT {
             let owners = self.primary_keys(id)?;
             let mut others = self.with_key(id)?;
             others.retain(|other| !owners.contains(other));

@@ -1,95 +1,44 @@
-//! Opening a store, reading single certificates, and reading the change log.
+//! An open store: reading single certificates, and transactions.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, MAIN_DB, OpenFlags, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Stored;
 use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
-use crate::build::failed;
 use crate::comparisons::Comparisons;
-use crate::connect::{Frozen, connect, is_open_error};
-use crate::derive::Failure;
+use crate::connect::{Access, BUSY_TIMEOUT, Frozen};
 use crate::error::StoreError;
-use crate::journal::set_journal_mode;
 use crate::ledger::Ledger;
 use crate::meta::{self, Entry};
 use crate::number::{CertId, ChangeNumber};
-use crate::place::{OpenFiles, SecondName, network_file_system, write_in_place};
+use crate::open_files::OpenFiles;
+use crate::place::network_file_system;
 use crate::row::{self, RawRow};
-use crate::schema::{self, Indexes, TextIndex};
+use crate::schema::{self, TextIndex};
+use crate::second_name::SecondName;
 use crate::texts::LateTexts;
 use crate::witness::{self, FileStep};
-use crate::{find, migrate, revoker, seal};
-
-/// Maximum time that a writer waits for another writer: 60 s.
-pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::{find, format, revoker};
 
 /// The pauses between attempts to get a lock, in milliseconds; the last one is repeated. SQLite uses the same.
 const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
-/// Maximum number of bytes of the file that readers map into memory: 1 GiB.
-const MMAP_BYTES: i64 = 1 << 30;
-
 /// The level of syncing before a commit returns. With a log, EXTRA is the same as FULL. Without one, after a change of the page
 /// size has failed, EXTRA also syncs the removal of the journal: a power cut would otherwise undo the commit.
-const SYNCHRONOUS: &str = "EXTRA";
-
-/// Page cache of a connection, in KiB: 64 MiB.
-const CACHE_KIB: i64 = 64 << 10;
+pub(crate) const SYNCHRONOUS: &str = "EXTRA";
 
 /// Octets of the write-ahead log from which on it is copied into the database. A page that changed in many commits is
 /// copied once.
 pub const LOG_BYTES: u64 = 64 << 20;
-
-/// Access mode of a store.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Access {
-    /// Read only. A store in a folder that this process may not write is read without an index of its log, if it has no log:
-    /// [`StoreError::Changed`] if it gets one.
-    Read,
-    /// Read and write an existing store.
-    Write,
-    /// Read and write a store, and create it if it does not exist.
-    Create,
-}
-
-/// Layout of a new store. Programs set the fields of the default one.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Layout {
-    /// Page size in bytes, a power of two from 4 to 64 KiB. 16 KiB balances bulk work, single commits and the size of the
-    /// file (`docs/decisions/0018-page-size.md`). `talaria tune` measures it.
-    pub page_bytes: u32,
-    /// The full-text indexes of the store.
-    pub text: Vec<TextIndex>,
-    /// Whether the store has an index of keygrips, by which the keys of gpg-agent are found. A keyserver has no use for it.
-    pub keygrips: bool,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { page_bytes: 16 << 10, text: TextIndex::ALL.to_vec(), keygrips: true }
-    }
-}
-
-impl Layout {
-    pub(crate) fn indexes(&self) -> Indexes {
-        let has = |index: &TextIndex| self.text.contains(index);
-        let text = TextIndex::ALL.into_iter().filter(has).collect();
-        Indexes { text, keygrips: self.keygrips }
-    }
-}
 
 /// A set of certificates on disk, with indexes and a change log.
 ///
@@ -118,7 +67,7 @@ pub struct Store {
     pub(crate) compared: Comparisons,
     /// Whether the current snapshot has all that `compared` must know.
     pub(crate) has_followed: Cell<bool>,
-    upgraded_from: Option<i64>,
+    pub(crate) upgraded_from: Option<i64>,
 }
 
 /// A row of the certificate table: the data for a listing.
@@ -142,53 +91,26 @@ impl Row {
 
 /// The time used for a migration, in seconds since 1970. It need not be the caller's time: results are stored with
 /// the span of time for which they are true, and are recomputed outside of it.
-fn clock() -> u32 {
+pub(crate) fn clock() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 impl Store {
-    /// Opens the store at `path`. A new store gets the default layout. Opening for writing upgrades a store of an older
-    /// format. Reading does not: format 4 is read as it is, and older formats are refused.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Missing`], [`StoreError::Foreign`], [`StoreError::Format`], [`StoreError::Outdated`],
-    /// [`StoreError::ReadOnly`], [`StoreError::SecondName`], [`StoreError::NoIndex`], [`StoreError::Damaged`]; the file is
-    /// untouched by any of them.
-    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
-        Self::open_with(path, access, &Layout::default())
-    }
-
-    /// Opens the store at `path`. A new store gets `layout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::open`].
-    pub fn open_with(path: &Path, access: Access, layout: &Layout) -> Result<Self, StoreError> {
-        let io = |source| StoreError::Io { action: "open", path: path.to_owned(), source };
-        let missing = !path.try_exists().map_err(io)?;
-        if missing {
-            if access != Access::Create {
-                return Err(StoreError::Missing { path: path.to_owned() });
-            }
-            make(path, layout)?;
-        }
-        let before = OpenFiles::at(path).map_err(io)?;
-        if let (Access::Write | Access::Create, Some(name)) = (access, before.second_name()) {
-            return Err(StoreError::SecondName { path: path.to_owned(), name });
-        }
-        let (connection, frozen) = connect(path, &before, access)?;
-        let files = OpenFiles::at(path).map_err(io)?;
-        if !files.is_same_database(&before) {
-            return Err(StoreError::Moved { path: path.to_owned() });
-        }
-        let mut store = Self {
+    /// A store on a connection to its database, before anything is asked of it. A store in memory has no files.
+    pub(crate) fn on(
+        connection: Connection,
+        path: &Path,
+        access: Access,
+        files: Option<OpenFiles>,
+        frozen: Option<Frozen>,
+    ) -> Self {
+        Self {
             connection,
             path: path.to_owned(),
             access,
             limits: Limits::default(),
-            files: Some(files),
+            files,
             frozen,
             stop_waiting: Arc::default(),
             is_in_transaction: false,
@@ -199,74 +121,7 @@ impl Store {
             compared: Comparisons::default(),
             has_followed: Cell::new(false),
             upgraded_from: None,
-        };
-        store.wait_for_locks()?;
-        store.run(|connection| {
-            keep_plans(connection)?;
-            connection.set_prepared_statement_cache_capacity(64);
-            connection.execute_batch(&format!(
-                "PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = {MMAP_BYTES}; \
-                 PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; \
-                 PRAGMA synchronous = {SYNCHRONOUS};"
-            ))
-        })?;
-        store.upgraded_from = store.identify()?;
-        if access != Access::Read {
-            store.keep_a_log()?;
-            store.check_files()?;
-            store.when_log_is_long(|_| true)?;
         }
-        if missing {
-            // The first commit to a new log has a sync of its own for the header of the log, as a protection
-            // against old frames. A new log has no old frames, so this commit goes without a sync. The next commit
-            // syncs everything.
-            store.run(|connection| {
-                connection.execute_batch("PRAGMA synchronous = OFF")?;
-                meta::set_first(connection, "created", i64::from(clock()))?;
-                connection.execute_batch(&format!("PRAGMA synchronous = {SYNCHRONOUS}"))
-            })?;
-        }
-        Ok(store)
-    }
-
-    /// Switches the store back to a write-ahead log if it has none, since readers would block writers otherwise.
-    /// This is the state after a command was killed while it changed the page size. If switching is not possible
-    /// now, a later opening does it.
-    fn keep_a_log(&self) -> Result<(), StoreError> {
-        if !self.has_log()? {
-            let _ = set_journal_mode(&self.connection, "WAL");
-        }
-        Ok(())
-    }
-
-    /// A store in memory, which ends with this value.
-    ///
-    /// # Errors
-    ///
-    /// When there is not enough memory.
-    pub fn in_memory(name: &Path) -> Result<Self, StoreError> {
-        let connection =
-            Connection::open_in_memory().map_err(|source| StoreError::engine(name, source))?;
-        let store = Self {
-            connection,
-            path: name.to_owned(),
-            access: Access::Create,
-            limits: Limits::default(),
-            files: None,
-            frozen: None,
-            stop_waiting: Arc::default(),
-            is_in_transaction: false,
-            has_changed: false,
-            synced_version: Cell::new(None),
-            snapshots: Cell::new(0),
-            late_texts: RefCell::default(),
-            compared: Comparisons::default(),
-            has_followed: Cell::new(false),
-            upgraded_from: None,
-        };
-        store.run(keep_plans)?;
-        store.run(|connection| schema::create(connection, &Layout::default().indexes()))?;
-        Ok(store)
     }
 
     /// The format that the store had before it was upgraded by being opened for writing. `None` if it was not upgraded.
@@ -323,74 +178,6 @@ impl Store {
         self.connection
             .busy_handler(Some(wait))
             .map_err(|source| StoreError::engine(&self.path, source))
-    }
-
-    /// Checks the application ID and the format of the file. Migrates older formats if the store was opened for writing,
-    /// and returns the format that was found.
-    fn identify(&mut self) -> Result<Option<i64>, StoreError> {
-        let pragma = |name| {
-            self.run(|connection| {
-                connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-            })
-        };
-        match (pragma("application_id")?, pragma("user_version")?) {
-            (schema::APPLICATION, found @ 1..=schema::FORMAT) => match self.access {
-                Access::Write | Access::Create => {
-                    if found < schema::FORMAT {
-                        self.migrate(found)?;
-                    }
-                    self.seal_all()?;
-                    Ok((found < schema::FORMAT).then_some(found))
-                }
-                Access::Read if found < schema::OLDEST_READABLE => Err(StoreError::Outdated {
-                    path: self.path.clone(),
-                    found,
-                    known: schema::FORMAT,
-                }),
-                Access::Read => {
-                    self.run(|connection| schema::take_older_form(connection, found))?;
-                    Ok(None)
-                }
-            },
-            (schema::APPLICATION, found) => {
-                Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
-            }
-            _ => Err(StoreError::Foreign { path: self.path.clone() }),
-        }
-    }
-
-    /// Writes the checksums that are missing since the store was upgraded, in pieces: an interrupted upgrade continues
-    /// where it was.
-    fn seal_all(&mut self) -> Result<(), StoreError> {
-        while self.run(blob::sealed_until)?.is_some() {
-            self.atomically(|store| store.run(|connection| seal::next(connection, clock())))?;
-        }
-        Ok(())
-    }
-
-    /// Migrates a store of an older format to the current format.
-    fn migrate(&self, found: i64) -> Result<(), StoreError> {
-        let outdated =
-            || StoreError::Outdated { path: self.path.clone(), found, known: schema::FORMAT };
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let run = || -> Result<(), Failure> {
-            let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_READ_WRITE;
-            let mut writer = Connection::open_with_flags(&self.path, flags)?;
-            writer.busy_timeout(BUSY_TIMEOUT)?;
-            writer.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB};"))?;
-            let transaction =
-                writer.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            // Another process may have migrated the store already.
-            let found = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            if found < schema::FORMAT {
-                migrate::migrate(&transaction, found, clock(), folder)?;
-            }
-            Ok(transaction.commit()?)
-        };
-        run().map_err(|failure| match failure {
-            Failure::Engine(error) if is_open_error(&error) => outdated(),
-            failure => failed(&self.path, failure),
-        })
     }
 
     /// Runs `work` and converts its errors.
@@ -777,7 +564,7 @@ impl Store {
     }
 
     /// Whether the store has a write-ahead log at the moment.
-    fn has_log(&self) -> Result<bool, StoreError> {
+    pub(crate) fn has_log(&self) -> Result<bool, StoreError> {
         self.run(|connection| {
             connection.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0))
         })
@@ -807,10 +594,10 @@ impl Store {
         let found: i64 = self.run(|connection| {
             connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
         })?;
-        if found == schema::FORMAT {
+        if found == format::FORMAT {
             return Ok(());
         }
-        Err(StoreError::Format { path: self.path.clone(), found, known: schema::FORMAT })
+        Err(StoreError::Format { path: self.path.clone(), found, known: format::FORMAT })
     }
 
     /// The files that are open, for noticing from any thread that they were moved or replaced; `None` for a store in
@@ -864,50 +651,4 @@ impl Drop for Transaction<'_> {
             let _ = self.store.connection.execute_batch("ROLLBACK");
         }
     }
-}
-
-/// Creates an empty store, which appears at `path` when it is complete. If another process has created a store
-/// there first, that store stays.
-fn make(path: &Path, layout: &Layout) -> Result<(), StoreError> {
-    let database = empty(layout).map_err(|source| StoreError::engine(path, source))?;
-    let io = |source: io::Error| match source.kind() {
-        io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned() },
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-            StoreError::ReadOnly { path: path.to_owned() }
-        }
-        _ => StoreError::Io { action: "make", path: path.to_owned(), source },
-    };
-    match write_in_place(&database, path) {
-        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
-            // Another process has made the store.
-            if path.exists() {
-                return Ok(());
-            }
-            Err(io(io::Error::other("it is a symbolic link to a file that does not exist")))
-        }
-        Err(StoreError::Io { source, .. }) => Err(io(source)),
-        made => made,
-    }
-}
-
-/// The file of an empty store.
-fn empty(layout: &Layout) -> rusqlite::Result<Vec<u8>> {
-    /// The places of the versions in the header, and the version that says that the database has a write-ahead log
-    /// (sqlite.org/fileformat.html, section 1.3.3).
-    const VERSIONS: std::ops::Range<usize> = 18..20;
-    const WITH_LOG: u8 = 2;
-
-    let mut connection = Connection::open_in_memory()?;
-    connection.pragma_update(None, "page_size", layout.page_bytes)?;
-    schema::create(&connection, &layout.indexes())?;
-    let mut database = connection.serialize(MAIN_DB)?.to_vec();
-    database[VERSIONS].fill(WITH_LOG);
-    Ok(database)
-}
-
-/// Plans a statement once. Otherwise SQLite looks at the bound values of some statements, such as that for a certificate by its
-/// number, and plans them again each time that they have others, which takes longer than running them. The store keeps no
-/// statistics, so values change no plan.
-fn keep_plans(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }

@@ -9,9 +9,10 @@ use rusqlite::Connection;
 use talaria_cert::search_text;
 
 use crate::blob;
+use crate::derive::Failure;
 use crate::meta::{self, Entry};
 use crate::row::{ROW, ROWS_AFTER, RawRow};
-use crate::schema::TextIndex;
+use crate::schema::{self, TextIndex};
 
 /// Numbers of certificates that an index may be behind, after each transaction.
 const LATE_MAX: i64 = 64;
@@ -194,6 +195,33 @@ pub(crate) fn add_late(connection: &Connection) -> rusqlite::Result<usize> {
     set_indexed_until(connection, last)?;
     texts.write_up_to(connection, last)?;
     Ok(texts.add.len())
+}
+
+/// Fills an empty full-text index from the summaries.
+pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(), Failure> {
+    let table = index.table();
+    // Segments are merged once at the end instead of repeatedly. The engine keeps its default of one
+    // megabyte of postings in memory: more no longer fit into the processor's caches, which doubles
+    // the time.
+    let command = format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', 0)");
+    connection.execute(&command, [])?;
+    {
+        let mut insert =
+            connection.prepare(&format!("INSERT INTO {table} (rowid, text) VALUES (?1, ?2)"))?;
+        let mut statement = connection.prepare(ROWS_AFTER)?;
+        let mut rows = statement.query([0])?;
+        while let Some(row) = rows.next()? {
+            let row = RawRow::read(row)?;
+            // A row that cannot be read is that of a damaged certificate, which a check reports.
+            let Some(summary) = row.summary() else { continue };
+            let text = talaria_cert::search_text(&summary);
+            if !text.is_empty() {
+                insert.execute((row.id, index.content(&text)))?;
+            }
+        }
+    }
+    connection.execute(&format!("INSERT INTO {table} ({table}) VALUES ('optimize')"), [])?;
+    Ok(schema::merge_seldom(connection, table)?)
 }
 
 #[cfg(test)]

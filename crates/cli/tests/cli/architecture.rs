@@ -39,7 +39,7 @@ fn the_table_of_crates_agrees_with_the_manifests() {
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates whose files do not use each other in a circle.
-const WITHOUT_CIRCLES: [&str; 10] = [
+const WITHOUT_CIRCLES: [&str; 11] = [
     "backup",
     "backup-remote",
     "cert",
@@ -49,6 +49,7 @@ const WITHOUT_CIRCLES: [&str; 10] = [
     "needs",
     "python",
     "server",
+    "store",
     "trust",
 ];
 
