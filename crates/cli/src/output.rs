@@ -9,7 +9,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use talaria::NewFile;
+use talaria_disk::{NewFile, Readers};
 
 use crate::context::Content;
 use crate::descriptor;
@@ -225,10 +225,12 @@ impl Target {
     pub(crate) fn keep(self, private: bool) -> Result<(), CliError> {
         match self {
             Self::Stream(_) => Ok(()),
-            Self::File { file, path } => file.keep(private).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => CliError::Exists { path },
-                _ => failed("write", &path.display().to_string(), error),
-            }),
+            Self::File { file, path } => file
+                .keep(if private { Readers::Owner } else { Readers::Usual })
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => CliError::Exists { path },
+                    _ => failed("write", &path.display().to_string(), error),
+                }),
         }
     }
 }

@@ -5,12 +5,13 @@
 //! looked at. Writers take the lock on the file `writelock`; readers take none, since a file is
 //! replaced as a whole.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{CERT_BYTES_MAX, Cert, Fingerprint, Reason};
-use tempfile::NamedTempFile;
+use talaria_disk::{NewFile, Readers, create_folder, folder_of, sync_folder};
 
 use crate::error::{GnupgError, LeftOut, LeftOutReason};
 
@@ -95,7 +96,7 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
     lock.lock().map_err(GnupgError::io("lock", &lock_path))?;
     let mut left_out = Vec::new();
     // A certificate that is given twice goes to the next batch, to be joined with its file.
-    let mut pending: Vec<(NamedTempFile, PathBuf)> = Vec::new();
+    let mut pending: Vec<(NewFile, PathBuf)> = Vec::new();
     for cert in certs {
         let fingerprint = cert.fingerprint();
         let Some(name) = name(fingerprint) else {
@@ -126,7 +127,7 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
             Err(source) => return Err(GnupgError::Io { action: "read", path, source }),
         };
         let bytes = joined.as_ref().unwrap_or(cert).as_bytes();
-        let file = stage(base, bytes).map_err(GnupgError::io("write", &path))?;
+        let file = stage(&path, bytes).map_err(GnupgError::io("write", &path))?;
         pending.push((file, path));
     }
     put_in_place(base, &mut pending)?;
@@ -150,35 +151,29 @@ fn parse(bytes: &[u8], expected: Fingerprint) -> Result<Cert, Reason> {
     Err(Reason::Container(format!("the file contains the certificate {}", cert.fingerprint())))
 }
 
-/// Writes a file of a name that readers pass over, readable for all like its neighbours.
-fn stage(base: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mut file = tempfile::Builder::new()
-        .prefix("_talaria-")
-        .permissions(fs::Permissions::from_mode(0o644))
-        .tempfile_in(base)?;
+/// Writes a file that will be `path`, and can be read by everybody like its neighbours.
+fn stage(path: &Path, bytes: &[u8]) -> io::Result<NewFile> {
+    match create_folder(folder_of(path), 0o777) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let mut file = NewFile::replacing(path)?;
     file.write_all(bytes)?;
     Ok(file)
 }
 
-/// Puts staged files on disk, then in their places.
-fn put_in_place(
-    base: &Path,
-    pending: &mut Vec<(NamedTempFile, PathBuf)>,
-) -> Result<(), GnupgError> {
-    for (file, path) in pending.iter() {
-        file.as_file().sync_data().map_err(GnupgError::io("write", path))?;
-    }
+/// Puts staged files on disk and in their places, and then the names of their folders.
+fn put_in_place(base: &Path, pending: &mut Vec<(NewFile, PathBuf)>) -> Result<(), GnupgError> {
+    // It has the names of new folders.
+    let mut folders = BTreeSet::from([base.to_owned()]);
     for (file, path) in pending.drain(..) {
-        let write = || {
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            file.persist(&path).map_err(|error| error.error)
-        };
-        write().map_err(GnupgError::io("write", &path))?;
+        folders.insert(folder_of(&path).to_owned());
+        file.name(Readers::Everybody).map_err(GnupgError::io("write", &path))?;
     }
-    File::open(base).and_then(|base| base.sync_all()).map_err(GnupgError::io("write", base))
+    for folder in folders {
+        sync_folder(&folder).map_err(GnupgError::io("write", &folder))?;
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{BATCH_BYTES, Cert, Fingerprint, Item, Splitter};
-use tempfile::NamedTempFile;
+use talaria_disk::{NewFile, Readers, beside, sync_folder};
 
 use crate::dotlock::Dotlock;
 use crate::error::{GnupgError, LeftOut};
@@ -163,7 +163,7 @@ impl Home {
         }
         let failed = || GnupgError::io("write", &keybox);
         let mut left_out = Vec::new();
-        replace(path, &keybox, |out| {
+        replace(&keybox, |out| {
             left_out = present.write(out, certs, now)?;
             Ok(())
         })?;
@@ -171,9 +171,9 @@ impl Home {
         if ownertrusts.iter().any(|(_, value)| *value != 0) {
             let file = path.join(OWNERTRUST);
             let text = write_ownertrust(ownertrusts);
-            replace(path, &file, |out| out.write_all(text.as_bytes()))?;
+            replace(&file, |out| out.write_all(text.as_bytes()))?;
         }
-        File::open(path).and_then(|folder| folder.sync_all()).map_err(failed())?;
+        sync_folder(path).map_err(failed())?;
         Ok(left_out)
     }
 }
@@ -184,26 +184,17 @@ fn is_used_for_openpgp(keybox: &Path) -> bool {
     read.is_ok() && is_openpgp_keybox(&head)
 }
 
-/// Writes a file beside `path`, puts it on disk and in the place of `path`. The old one becomes
-/// `path~`, as with GnuPG.
+/// Writes a file, and puts it on disk and in the place of `path`. The old one becomes `path~`, as with GnuPG. The caller
+/// syncs the folder.
 fn replace(
-    folder: &Path,
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    write: impl FnOnce(&mut BufWriter<NewFile>) -> io::Result<()>,
 ) -> Result<(), GnupgError> {
     let attempt = || -> io::Result<()> {
-        let file = NamedTempFile::with_prefix_in(".#talaria-", folder)?;
-        let mut out = BufWriter::with_capacity(1 << 20, file.as_file());
+        let mut out = BufWriter::with_capacity(1 << 20, NewFile::replacing(path)?);
         write(&mut out)?;
-        out.flush()?;
-        drop(out);
-        if let Ok(meta) = fs::metadata(path) {
-            let mode = meta.permissions().mode() & 0o777;
-            file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-        }
-        file.as_file().sync_all()?;
-        let mut backup = path.as_os_str().to_owned();
-        backup.push("~");
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let backup = beside(path, "~");
         match fs::hard_link(path, &backup) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&backup)?;
@@ -212,8 +203,8 @@ fn replace(
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             linked => linked?,
         }
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        let readers = if path.exists() { Readers::Usual } else { Readers::Owner };
+        file.name(readers)
     };
     attempt().map_err(GnupgError::io("write", path))
 }

@@ -1,7 +1,7 @@
 //! The key of a node.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
+use talaria_disk::{NewFile, Readers};
 use talaria_log::NODE_KEY;
 use tokio_rustls::rustls::crypto::ring::sign::any_eddsa_type;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -118,15 +119,14 @@ impl NodeSecret {
         let text =
             format!("-----BEGIN PRIVATE KEY-----\n{one}\n{other}\n-----END PRIVATE KEY-----\n");
         let io = |source| KeyError::Io { action: "write", path: path.clone(), source };
-        // Only the owner can read a new file of this kind.
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        file.write_all(text.as_bytes()).map_err(io)?;
-        file.as_file().sync_all().map_err(io)?;
-        match file.persist_noclobber(&path) {
-            Ok(_) => File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)?,
+        let written = NewFile::beginning(&path).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.keep(Readers::Owner)
+        });
+        match written {
             // Another process was first.
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(io(error.error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            written => written.map_err(io)?,
         }
         Self::read(&path)
     }

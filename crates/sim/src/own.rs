@@ -15,8 +15,9 @@ use md5::{Digest as _, Md5};
 use talaria::keys::{GenerateOptions, KeyStore, Protection};
 use talaria::message::openpgp::Packet;
 use talaria::message::openpgp::serialize::MarshalInto as _;
-use talaria::{DumpOptions, Extent, Monitor, NewFile, Signatures, Stores, TEMPORARY, dump};
+use talaria::{DumpOptions, Extent, Monitor, Signatures, Stores, dump};
 use talaria_cert::Verification;
+use talaria_disk::{NewFile, Readers, TEMPORARY};
 use talaria_store::{Access, Depth};
 use talaria_trust::Level;
 use tempfile::TempDir;
@@ -235,7 +236,7 @@ impl Scenario for Output {
                 _ => NewFile::replacing(&path)?,
             };
             Self::content(number).chunks(600).try_for_each(|part| file.write_all(part))?;
-            file.keep(number == 1)
+            file.keep(if number == 1 { Readers::Owner } else { Readers::Usual })
         };
         write().map_err(|error: std::io::Error| text(error))
     }
@@ -312,7 +313,7 @@ impl Key {
         };
         let file = written().map_err(|error: std::io::Error| Why(text(error)))?;
         let made =
-            new.publish(&mut stores, NOW, || file.keep(true).map_err(|error| Why(text(error))))?;
+            new.publish(&mut stores, NOW, || file.keep(Readers::Owner).map_err(|error| Why(text(error))))?;
         Ok(made.cert.fingerprint().to_hex())
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
-use talaria_store::FileStep;
+use talaria_disk::FileStep;
 
 /// A file, whatever its name. Numbers are not used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -357,6 +357,7 @@ pub(crate) fn witness(
     let (FileStep::Create(path)
     | FileStep::CreateFolder(path)
     | FileStep::Write { path, .. }
+    | FileStep::Resize { path, .. }
     | FileStep::Sync(path)
     | FileStep::Rename { from: path, .. }
     | FileStep::Remove(path)
@@ -389,6 +390,12 @@ pub(crate) fn witness(
             fails(Step::Write { file, end: offset + bytes.len() as u64 })?;
             action()?;
             recorder.written(file, offset, &bytes);
+        }
+        FileStep::Resize { length, .. } => {
+            let file = recorder.opened(&name);
+            fails(Step::Write { file, end: length })?;
+            action()?;
+            recorder.push(Event::Resize { file, length });
         }
         FileStep::Sync(_) => {
             let file = recorder.opened(&name);

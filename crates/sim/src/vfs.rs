@@ -46,7 +46,7 @@ static SYSTEM: OnceLock<System> = OnceLock::new();
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        talaria_store::watch_file_steps(witness);
+        talaria_disk::watch(witness);
         // SAFETY: SQLite initializes itself here. The VFS that it returns, and the copy that is leaked, live for ever. The
         // copied functions work for the copy, since it has the same data.
         unsafe {

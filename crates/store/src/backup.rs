@@ -9,10 +9,10 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
-use crate::file_name::beside;
 use crate::journal::set_journal_mode;
 use crate::place::{put_in_place, refuse_leftovers, remove_database, set_aside};
 use crate::store::Store;
+use talaria_disk::beside;
 
 /// Number of pages that a backup copies between two progress calls.
 const BACKUP_PAGES: i32 = 1024;

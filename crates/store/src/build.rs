@@ -22,7 +22,6 @@ use crate::change::{self, ChangeKind};
 use crate::connect::Access;
 use crate::derive::{Derived, Failure, failed};
 use crate::error::StoreError;
-use crate::file_name::beside;
 use crate::ingest::numbers;
 use crate::journal::set_journal_mode;
 use crate::open::Layout;
@@ -32,6 +31,7 @@ use crate::schema::{self, Indexes, TextIndex};
 use crate::store::Store;
 use crate::texts::fill_text;
 use crate::{format, meta, revoker};
+use talaria_disk::beside;
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]

@@ -51,7 +51,6 @@ mod digests;
 mod error;
 mod evidence;
 mod file_kind;
-mod file_name;
 mod find;
 mod flow;
 mod format;
@@ -65,7 +64,6 @@ mod log;
 mod maintain;
 mod meta;
 mod migrate;
-mod new_file;
 mod number;
 mod open;
 mod open_files;
@@ -90,7 +88,6 @@ mod tofu;
 mod tombstone;
 mod trust;
 mod web;
-mod witness;
 
 pub use blob::Part;
 pub use build::{BuildOptions, Builder, Built, Draft, Position, Step};
@@ -103,17 +100,12 @@ pub use damage::{Damage, DamagedCert, Repair, Salvage, SetAside};
 pub use digests::Digests;
 pub use error::StoreError;
 pub use file_kind::{FileKind, file_kind};
-#[doc(hidden)]
-pub use file_name::folder_of;
 pub use flow::Certifications;
 pub use format::FORMAT;
 pub use intake::{Intake, Preparation};
 pub use keyserver::{GivenUp, Keyserver, LINK_SECONDS_MAX, UNOBTAINABLE_MAX, Unobtainable};
 pub use log::Log;
 pub use maintain::{Compacted, Pages};
-pub use new_file::{NewFile, TEMPORARY};
-#[doc(hidden)]
-pub use new_file::{WrittenFile, try_sync_folder};
 pub use number::{CertId, ChangeNumber};
 pub use open::Layout;
 pub use open_files::OpenFiles;
@@ -130,5 +122,3 @@ pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use tombstone::{Return, Tombstone};
 pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
 pub use web::Web;
-#[doc(hidden)]
-pub use witness::{FileStep, Witness, take as take_file_step, watch_file_steps};

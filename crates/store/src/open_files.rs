@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
-use crate::file_name::{beside, folder_of};
 use crate::second_name::SecondName;
+use talaria_disk::{beside, folder_of};
 
 /// Device and number of a file.
 type Inode = (u64, u64);

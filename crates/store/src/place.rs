@@ -1,14 +1,14 @@
 //! Moving a finished database to its name, and another one out of its way.
 
-use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use talaria_disk::{
+    NewFile, Readers, beside, folder_of, remove_if_there, rename_to_free, sync_file, sync_folder,
+};
+
 use crate::error::StoreError;
-use crate::file_name::{beside, folder_of, rename_to_free};
-use crate::new_file::NewFile;
 use crate::open_files::has_content;
-use crate::witness::{self, FileStep};
 
 /// Refuses a path that has no database, but the log or journal of one. SQLite would apply that file to the next
 /// database at this path.
@@ -30,8 +30,7 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::Io { action: "set aside", path: path.to_owned(), source };
     for suffix in ["", "-wal", "-journal", "-shm"] {
         let (from, to) = (beside(path, suffix), beside(aside, suffix));
-        let rename = FileStep::Rename { from: &from, to: &to };
-        match witness::take(rename, || rename_to_free(&from, &to)) {
+        match rename_to_free(&from, &to) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
@@ -45,14 +44,13 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
-    let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
-    let folder = folder_of(target);
-    let sync_folder = || witness::take(FileStep::SyncFolder(folder), || sync(folder)).map_err(io);
-    witness::take(FileStep::Sync(new), || sync(new)).map_err(io)?;
-    sync_folder()?;
-    witness::take(FileStep::Rename { from: new, to: target }, || rename_to_free(new, target))
-        .map_err(io)?;
-    sync_folder()
+    let put = || {
+        sync_file(new)?;
+        sync_folder(folder_of(target))?;
+        rename_to_free(new, target)?;
+        sync_folder(folder_of(target))
+    };
+    put().map_err(io)
 }
 
 /// Writes a new database, which appears at `target` when it is complete and on disk. If `target` exists by then, it stays. Nothing is
@@ -62,9 +60,8 @@ pub(crate) fn write_in_place(database: &[u8], target: &Path) -> Result<(), Store
     let write = || {
         let mut file = NewFile::beginning(target)?;
         file.write_all(database)?;
-        let folder = folder_of(target);
-        witness::take(FileStep::SyncFolder(folder), || File::open(folder)?.sync_all())?;
-        file.keep(false)
+        sync_folder(folder_of(target))?;
+        file.keep(Readers::Usual)
     };
     write().map_err(|source| StoreError::Io { action: "make", path: target.to_owned(), source })
 }
@@ -73,9 +70,8 @@ pub(crate) fn write_in_place(database: &[u8], target: &Path) -> Result<(), Store
 pub(crate) fn remove_database(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let file = beside(path, suffix);
-        match witness::take(FileStep::Remove(&file), || fs::remove_file(&file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err((file, error)),
-            _ => {}
+        if let Err(error) = remove_if_there(&file) {
+            return Err((file, error));
         }
     }
     Ok(())
@@ -105,6 +101,8 @@ fn network_kind(file_system: i64) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

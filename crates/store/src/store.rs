@@ -26,8 +26,8 @@ use crate::row::{self, RawRow};
 use crate::schema::{self, TextIndex};
 use crate::second_name::SecondName;
 use crate::texts::LateTexts;
-use crate::witness::{self, FileStep};
 use crate::{find, format, revoker};
+use talaria_disk::{FileStep, take};
 
 /// The pauses between attempts to get a lock, in milliseconds; the last one is repeated. SQLite uses the same.
 const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
@@ -629,7 +629,7 @@ impl LogToSync {
     pub fn sync(&self) -> Result<(), StoreError> {
         let Some(path) = &self.path else { return Ok(()) };
         let sync = || File::open(path)?.sync_data();
-        witness::take(FileStep::Sync(path), sync).map_err(|source| StoreError::Io {
+        take(FileStep::Sync(path), sync).map_err(|source| StoreError::Io {
             action: "sync",
             path: path.clone(),
             source,

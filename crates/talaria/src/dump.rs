@@ -13,13 +13,13 @@ use std::time::Instant;
 use md5::{Digest as _, Md5};
 use talaria_cert::timestamp;
 use talaria_cert::{Cert, Fingerprint};
+use talaria_disk::{
+    FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
+};
 
 use crate::Monitor;
 use crate::error::Error;
 use crate::export::{Chosen, Exported, OnDamage, Signatures, Skipped, each};
-use crate::file_steps::{
-    FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
-};
 use crate::stores::Stores;
 use crate::token::Token;
 

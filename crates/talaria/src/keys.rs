@@ -18,7 +18,7 @@ mod change;
 mod generate;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -28,11 +28,12 @@ use openpgp::packet::key::KeyRole;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
 use talaria_cert::{Addressee, PacketRef, Summary, Tag, Validity, Verification};
+use talaria_disk::{FolderLock, Readers, TEMPORARY, make_folder, remove, replace, sync_folder};
 use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
 use talaria_message::{
     AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
 };
-use talaria_store::{IngestOutcome, NewFile, Query, TEMPORARY};
+use talaria_store::{IngestOutcome, Query};
 
 pub use change::{
     Added, MadeRevocation, Revocation, RevocationTarget, Subkey, revocation, unlocked,
@@ -44,7 +45,6 @@ pub use talaria_message::make::{
 };
 
 use crate::error::Error;
-use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
 use crate::messages::described;
 use crate::stores::Stores;
 
@@ -318,11 +318,7 @@ impl KeyStore {
     fn write(&self, cert: &openpgp::Cert) -> Result<(), Error> {
         let bytes = serialized(cert)?;
         let path = self.path(&cert.fingerprint());
-        let written = NewFile::replacing(&path).and_then(|mut file| {
-            file.write_all(&bytes)?;
-            file.keep(true)
-        });
-        written.map_err(|error| failed("write", &path, error))
+        replace(&path, &bytes, Readers::Owner).map_err(|error| failed("write", &path, error))
     }
 
     /// Makes sure that the names in the folder are on disk.

@@ -69,7 +69,6 @@ mod dump;
 pub mod embed;
 mod error;
 mod export;
-mod file_steps;
 #[doc(hidden)]
 pub mod fuzz;
 mod import;
@@ -102,12 +101,12 @@ pub use trust::{Judge, Judged, JudgedId, TrustModel, ValidityReason, doubts};
 
 pub use talaria_cert as cert;
 pub use talaria_cert::{day, parse_day, timestamp};
+pub use talaria_disk::{NewFile, Readers, TEMPORARY};
 pub use talaria_gnupg as gnupg;
 pub use talaria_log as log;
 pub use talaria_log_net as log_net;
 pub use talaria_message as message;
 pub use talaria_store as store;
-pub use talaria_store::{NewFile, TEMPORARY};
 pub use talaria_trust as trust_models;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,9 +6,9 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tempfile::NamedTempFile;
+use talaria_disk::{NewFile, Readers};
 
 use super::attributes::Attributes;
 use super::walk::{Stamp, WalkItem};
@@ -247,8 +247,7 @@ impl<'a> Fields<'a> {
 
 /// Writes the cache of a run beside the last one, and replaces that at the end.
 pub struct CacheWriter {
-    path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<NewFile>,
     block: Vec<u8>,
     last: Vec<u8>,
 }
@@ -260,11 +259,9 @@ impl CacheWriter {
     ///
     /// Errors of the file system.
     pub fn create(path: &Path, repository: RepositoryId) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-        let mut file = BufWriter::with_capacity(BLOCK_BYTES, file);
+        let mut file = BufWriter::with_capacity(BLOCK_BYTES, NewFile::replacing(path)?);
         file.write_all(first_line(repository).as_bytes())?;
-        Ok(Self { path: path.into(), file, block: Vec::new(), last: Vec::new() })
+        Ok(Self { file, block: Vec::new(), last: Vec::new() })
     }
 
     /// Appends an entry with its attributes and, for a file, its parts with all lists resolved. Entries come in the order of the
@@ -331,8 +328,7 @@ impl CacheWriter {
     pub fn finish(mut self) -> io::Result<()> {
         self.write_block()?;
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.persist(&self.path)?;
-        Ok(())
+        file.name_unsynced(Readers::Owner)
     }
 
     fn write_block(&mut self) -> io::Result<()> {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use talaria_disk::{NewFile, Readers};
+
 use crate::backend::{Backend, Object};
 use crate::error::Result;
 
@@ -71,11 +73,10 @@ impl LocalCopies {
         parts.iter().for_each(|part| {
             hash.update(part);
         });
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file = NewFile::replacing(path)?;
         file.write_all(hash.finalize().as_bytes())?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
-        file.persist(path)?;
-        Ok(())
+        file.name_unsynced(Readers::Owner)
     }
 
     /// Removes copies of objects that the storage does not list.

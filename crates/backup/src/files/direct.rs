@@ -1,8 +1,8 @@
 //! Writing large objects past the page cache. The kernel does not copy them, and they do not push out the pages of other
 //! programs.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
@@ -18,7 +18,7 @@ const BYTES_MIN: usize = 1 << 20;
 /// # Errors
 ///
 /// Errors of writing.
-pub(super) fn write_start(file: &mut File, octets: &[u8]) -> io::Result<usize> {
+pub(super) fn write_start<F: AsFd + Write>(file: &mut F, octets: &[u8]) -> io::Result<usize> {
     let pages = octets.len() - octets.len() % PAGE;
     if octets.len() < BYTES_MIN || octets.as_ptr().align_offset(PAGE) != 0 {
         return Ok(0);

@@ -5,12 +5,11 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use talaria_disk::{NewFile, Readers, TEMPORARY, create_folder, remove, sync_folder};
+
 use crate::backend::{Backend, Object};
 use crate::error::{BackupError, Result};
 use crate::files::direct::write_start;
-
-/// The start of the names of unfinished files.
-const UNFINISHED: &str = ".tmp-";
 
 /// Objects as files in a folder of the local file system.
 pub struct Folder {
@@ -66,9 +65,7 @@ impl Folder {
             self.make_folders(above)?;
             self.note(above);
         }
-        let mut builder = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(folder) {
+        match create_folder(folder, 0o700) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         }
@@ -86,7 +83,7 @@ impl Folder {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 self.walk(&name, each)?;
-            } else if kind.is_file() && !name.contains(&format!("/{UNFINISHED}")) {
+            } else if kind.is_file() && !name.contains(&format!("/{TEMPORARY}")) {
                 match entry.metadata() {
                     Ok(meta) => each(Object { name, bytes: meta.len() }),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -104,19 +101,15 @@ impl Backend for Folder {
         let folder = path.parent().expect("an object is in a folder");
         let write = || -> io::Result<bool> {
             self.make_folders(folder)?;
-            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+            let mut file = NewFile::beginning(&path)?;
             if let Some((first, rest)) = parts.split_first() {
-                let written = write_start(file.as_file_mut(), first)?;
+                let written = write_start(&mut file, first)?;
                 file.write_all(&first[written..])?;
                 rest.iter().try_for_each(|part| file.write_all(part))?;
             }
-            file.as_file().sync_data()?;
-            match file.persist_noclobber(&path) {
-                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                    return Ok(false);
-                }
-                Err(error) => return Err(error.error),
-                Ok(_) => {}
+            match file.name(Readers::Owner) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+                named => named?,
             }
             self.note(folder);
             Ok(true)
@@ -131,8 +124,7 @@ impl Backend for Folder {
     fn sync(&self) -> Result<()> {
         let mut unsynced = self.unsynced.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for folder in unsynced.iter() {
-            let synced = File::open(folder).and_then(|folder| folder.sync_all());
-            synced.map_err(|source| BackupError::Storage {
+            sync_folder(folder).map_err(|source| BackupError::Storage {
                 name: folder.display().to_string(),
                 source,
             })?;
@@ -172,7 +164,7 @@ impl Backend for Folder {
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        match fs::remove_file(self.root.join(name)) {
+        match remove(&self.root.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(self.failed(name)),
         }

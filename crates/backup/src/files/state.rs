@@ -1,11 +1,12 @@
 //! This machine's record of a repository, which reveals a rollback.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use talaria_disk::{Readers, make_folder, replace};
 use talaria_message::openpgp::Fingerprint;
 
 use crate::config::fingerprint;
@@ -94,8 +95,8 @@ impl State {
             return Ok(());
         }
         let places = path.parent().unwrap_or(folder);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(places);
-        made.and_then(|()| write(places, &path, &text))
+        make_folder(places, 0o700)
+            .and_then(|()| replace(&path, text.as_bytes(), Readers::Owner))
             .map_err(|source| BackupError::File { path: path.display().to_string(), source })
     }
 
@@ -209,7 +210,7 @@ impl State {
             let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
             text.push_str(&format!("head {client} {number} {id}\n"));
         }
-        write(&self.folder, &self.folder.join(NAME), &text)
+        replace(&self.folder.join(NAME), text.as_bytes(), Readers::Owner)
             .map_err(|source| BackupError::File { path: self.folder.display().to_string(), source })
     }
 }
@@ -220,15 +221,6 @@ fn place_path(folder: &Path, place: &str) -> PathBuf {
 
 fn place_text(place: &str, id: RepositoryId) -> String {
     format!("{id} {}\n", escaped(place.as_bytes(), Place::Last))
-}
-
-/// Replaces a file in `folder`.
-fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Writing the file `tofu.db`.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, params};
 use talaria_cert::Fingerprint;
+use talaria_disk::{folder_of, rename, rename_to_free, sync_file, sync_folder};
 use tempfile::NamedTempFile;
 
 use super::database::{TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy};
@@ -75,18 +75,18 @@ pub fn write_tofudb(
     if sqlite::is_unfinished(path) {
         return Err(GnupgError::Unfinished { path: path.to_owned() });
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let file = NamedTempFile::with_prefix_in(".#talaria-", folder).map_err(failed)?;
+    let file = NamedTempFile::with_prefix_in(".#talaria-", folder_of(path)).map_err(failed)?;
     let left_out = fill(file.path(), database).map_err(|e| failed(io::Error::other(e)))?;
     let put_in_place = || -> io::Result<()> {
-        file.as_file().sync_all()?;
-        let result = match if_exists {
-            IfExists::Refuse => file.persist_noclobber(path),
-            IfExists::Replace => file.persist(path),
-        };
-        result.map_err(|error| error.error)?;
-        File::open(folder)?.sync_all()
+        // SQLite writes to a name.
+        sync_file(file.path())?;
+        match if_exists {
+            IfExists::Refuse => rename_to_free(file.path(), path)?,
+            IfExists::Replace => rename(file.path(), path)?,
+        }
+        // Another file can have that name by now.
+        file.into_temp_path().keep().map_err(|error| error.error)?;
+        sync_folder(folder_of(path))
     };
     put_in_place().map_err(failed)?;
     Ok(left_out)

@@ -11,9 +11,10 @@ use std::time::Duration;
 use crate::common::{Folder, NOW, assert_clean, contents, corpus};
 use rusqlite::Connection;
 use talaria_cert::{Cert, Limits, Verification};
+use talaria_disk::{FileStep, watch};
 use talaria_store::{
-    Access, BuildOptions, Builder, FileKind, FileStep, IngestOutcome, Position, Preparation,
-    SecondName, Store, StoreError, file_kind, watch_file_steps,
+    Access, BuildOptions, Builder, FileKind, IngestOutcome, Position, Preparation, SecondName,
+    Store, StoreError, file_kind,
 };
 
 fn build_options() -> BuildOptions {
@@ -185,7 +186,7 @@ fn note_steps(step: FileStep<'_>, action: &mut dyn FnMut() -> io::Result<()>) ->
 
 #[test]
 fn a_store_that_cannot_get_its_name_leaves_nothing() {
-    watch_file_steps(note_steps);
+    watch(note_steps);
     let folder = tempfile::tempdir().unwrap();
     let refused = Store::open(&folder.path().join(UNLINKED), Access::Create).map(|_| ());
     assert!(matches!(&refused, Err(StoreError::Io { action: "make", .. })), "{refused:?}");
@@ -195,7 +196,7 @@ fn a_store_that_cannot_get_its_name_leaves_nothing() {
 /// Others commit before they sync. A power loss would take what was acknowledged a second time.
 #[test]
 fn unchanged_is_said_of_synced_certificates_only() {
-    watch_file_steps(note_steps);
+    watch(note_steps);
     let all = corpus(8);
     let folder = Folder::new();
     let mut server = folder.filled(&all[..2]);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use talaria_disk::{NewFile, Readers};
 use talaria_log::{
     Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys,
     FolderReplica, Follower, ForkEvidence, Genesis, Grant, Honoured, Imported, KeyName, Log,
@@ -18,7 +19,6 @@ use talaria_log::{
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{MessageError, Recipients, Secrets, policy};
-use talaria_store::NewFile;
 
 use super::{SharedKey, lock, now, parse_all, secret_keys};
 use crate::error::Error;
@@ -684,7 +684,7 @@ impl SharedLog {
         let exported = self.log.export(&mut out, file)?;
         out.flush().map_err(failed)?;
         drop(out);
-        new.keep(false).map_err(failed)?;
+        new.keep(Readers::Usual).map_err(failed)?;
         Ok(exported.entries)
     }
 
@@ -713,7 +713,7 @@ impl SharedLog {
         let mut out = BufWriter::new(new.file());
         self.log.write_snapshot(&id, &mut out, file)?;
         drop(out);
-        new.keep(false).map_err(failed)?;
+        new.keep(Readers::Usual).map_err(failed)?;
         Ok(id)
     }
 

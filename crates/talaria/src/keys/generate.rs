@@ -10,8 +10,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{Fingerprint, Verification};
+use talaria_disk::{FolderLock, NewFile, Readers, folder_of, remove_if_there, rename, sync_folder};
 use talaria_message::{make, openpgp};
-use talaria_store::{IngestOutcome, NewFile, StoreError};
+use talaria_store::{IngestOutcome, StoreError};
 use talaria_trust::Level;
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
     public, serialized,
 };
 use crate::error::Error;
-use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
 use crate::stores::Stores;
 
 /// A new key that is not in use yet. It disappears unless [`Self::publish`] succeeds.
@@ -60,7 +60,7 @@ impl KeyStore {
         let new = NewKey { keys: self, made, path, revocation, is_published: false, _lock: lock };
         let written = NewFile::beginning(&new.path).and_then(|mut file| {
             file.write_all(&bytes)?;
-            file.keep(true)
+            file.keep(Readers::Owner)
         });
         written.map_err(|error| failed("write", &new.path, error))?;
         Ok(new)

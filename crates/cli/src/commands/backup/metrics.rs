@@ -1,17 +1,12 @@
 //! A file of metrics for Prometheus, as the textfile collector of `node_exporter` reads it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use talaria::message::openpgp::Fingerprint;
 
 use super::list::Newest;
 use crate::error::CliError;
-
-/// Everybody may read the file: the collector is another user.
-const MODE: u32 = 0o644;
 
 /// The content of the metrics file.
 pub(super) struct Metrics<'a> {
@@ -105,16 +100,9 @@ impl Metrics<'_> {
 
     /// Replaces the file in one step.
     pub(super) fn write(&self, path: &Path) -> Result<(), CliError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-            file.write_all(self.text().as_bytes())?;
-            file.as_file().set_permissions(std::fs::Permissions::from_mode(MODE))?;
-            file.as_file().sync_all()?;
-            file.persist(path)?;
-            Ok(())
-        };
-        write().map_err(|source| {
+        // The collector is another user.
+        let written = talaria_disk::replace(path, self.text().as_bytes(), talaria_disk::Readers::Everybody);
+        written.map_err(|source| {
             talaria::Error::Io { action: "write", name: path.display().to_string(), source }.into()
         })
     }

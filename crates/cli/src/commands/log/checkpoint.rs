@@ -1,6 +1,6 @@
 //! `talaria log checkpoint`
 
-use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::{SignArgs, open};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::failed;
-use crate::output::Existing;
+use crate::output::{Existing, Target};
 use crate::render::counted;
 
 /// Say which entries exist now
@@ -25,9 +25,12 @@ pub(crate) struct Args {
     /// Key of the checkpointer
     #[arg(long, value_name = "FILE", required_unless_present = "request")]
     key: Option<PathBuf>,
-    /// Write the request to witnesses to a new FILE (C2SP tlog-witness, add-checkpoint)
+    /// Write the request to witnesses to FILE (C2SP tlog-witness, add-checkpoint)
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
+    /// Replace the file of --request if it exists
+    #[arg(long, requires = "request")]
+    overwrite: bool,
     /// Number of entries in the checkpoint that the witness cosigned last [default: that of the last one that enough have cosigned]
     #[arg(long, value_name = "N", requires = "request")]
     old: Option<u64>,
@@ -36,8 +39,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let existing = Existing::with_overwrite(args.overwrite);
     if let Some(path) = &args.request {
-        Existing::Refused.check(path)?;
+        existing.check(path)?;
     }
     let signers = match &args.key {
         Some(path) => Some((read_note_key(path)?, args.sign.author(cx)?)),
@@ -73,8 +77,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
             let size = checkpoint.head.size;
             CliError::Usage(format!("--old: the checkpoint has only {}", counted(size, "entry")))
         })?;
-        let name = path.display().to_string();
-        fs::write(path, request.to_string()).map_err(|error| failed("write", &name, error))?;
+        let mut file = Target::file(path, existing)?;
+        let written = file.write_all(request.to_string().as_bytes());
+        written.map_err(|error| failed("write", &path.display().to_string(), error))?;
+        file.keep(false)?;
     }
     let CheckpointInfo { entry, head, time, .. } = checkpoint;
     if cx.json {

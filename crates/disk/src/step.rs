@@ -11,7 +11,7 @@ pub enum FileStep<'a> {
     Create(&'a Path),
     /// A folder is made.
     CreateFolder(&'a Path),
-    /// Octets are written to a file that was made by [`Self::Create`].
+    /// Octets are written to a file.
     Write {
         /// The file.
         path: &'a Path,
@@ -19,6 +19,13 @@ pub enum FileStep<'a> {
         offset: u64,
         /// The octets. If fewer of them are written, the next step continues there.
         parts: &'a [IoSlice<'a>],
+    },
+    /// A file becomes shorter, or longer by zeros.
+    Resize {
+        /// The file.
+        path: &'a Path,
+        /// The new length in octets.
+        length: u64,
     },
     /// The content of a file is synced.
     Sync(&'a Path),
@@ -42,7 +49,7 @@ static WITNESS: OnceLock<Witness> = OnceLock::new();
 
 /// Lets `witness` take all steps of this process from now on. Only the first witness counts.
 #[doc(hidden)]
-pub fn watch_file_steps(witness: Witness) {
+pub fn watch(witness: Witness) {
     let _ = WITNESS.set(witness);
 }
 
@@ -51,7 +58,6 @@ pub fn watch_file_steps(witness: Witness) {
 /// # Errors
 ///
 /// Those of `action`, or of the witness.
-#[doc(hidden)]
 pub fn take(step: FileStep<'_>, mut action: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     match WITNESS.get() {
         Some(witness) => witness(step, &mut action),

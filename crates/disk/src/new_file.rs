@@ -6,18 +6,19 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, IoSlice, Write};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::TempPath;
 
-use crate::file_name::{folder_of, rename_to_free};
-use crate::witness::{FileStep, take};
+use crate::folder::{rename, rename_to_free, try_sync_folder};
+use crate::name::folder_of;
+use crate::written::WrittenFile;
 
 /// The start of temporary names.
-pub const TEMPORARY: &str = ".tmp";
+pub const TEMPORARY: &str = ".tmp-";
 
 /// A file that is being written. It gets its name when it is complete and on disk.
 #[derive(Debug)]
@@ -28,6 +29,17 @@ pub struct NewFile {
     path: PathBuf,
     /// The file that it replaces.
     replaced: Option<Replaced>,
+}
+
+/// Who may read a finished file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Readers {
+    /// Its owner only.
+    Owner,
+    /// Those whom the user's mask allows, or who may read the file that is replaced.
+    Usual,
+    /// Everybody, whatever the user's mask says.
+    Everybody,
 }
 
 /// A file that a new one replaces.
@@ -85,29 +97,65 @@ impl NewFile {
         self.file.file()
     }
 
-    /// Finishes the file: it is on disk, gets its name, and the name is on disk. A private file can be read by its
-    /// owner only. A file that replaces another one has at most the permissions of that one.
+    /// Finishes the file: it is on disk, gets its name, and the name is on disk. A file that replaces another one has at most
+    /// the permissions of that one, unless everybody may read it.
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::AlreadyExists`] if there is a file by now that must not be replaced; errors of writing.
-    pub fn keep(mut self, private: bool) -> io::Result<()> {
-        let usual = match &self.replaced {
-            Some(replaced) => replaced.mode & 0o777,
-            None => 0o666 & !mask(),
-        };
-        let mode = if private { usual & 0o600 } else { usual };
-        self.file().set_permissions(Permissions::from_mode(mode))?;
-        self.file.sync()?;
-        let target = self.replaced.take().map(|replaced| replaced.path);
-        let path = self.path.clone();
-        self.name(target.as_deref())?;
+    pub fn keep(self, readers: Readers) -> io::Result<()> {
+        let folder = self.folder().to_owned();
+        self.name(readers)?;
         // A folder that may not be read cannot be synced; the file is complete anyway.
-        try_sync_folder(folder_of(target.as_deref().unwrap_or(&path)))
+        try_sync_folder(&folder)
     }
 
-    /// Gives the file its name; with `target`, it replaces that file.
-    fn name(self, target: Option<&Path>) -> io::Result<()> {
+    /// Finishes the file as [`Self::keep`] does, but a crash may take its name away until [`sync_folder`] is called for
+    /// [`Self::folder`].
+    ///
+    /// [`sync_folder`]: crate::sync_folder
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::keep`].
+    pub fn name(self, readers: Readers) -> io::Result<()> {
+        self.permit(readers)?;
+        self.file.sync()?;
+        self.put_in_place()
+    }
+
+    /// Gives the file its name without any sync. After a crash, the file can be there with any content, so its reader must
+    /// notice that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::keep`].
+    pub fn name_unsynced(self, readers: Readers) -> io::Result<()> {
+        self.permit(readers)?;
+        self.put_in_place()
+    }
+
+    /// The folder in which the file gets its name.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        folder_of(self.replaced.as_ref().map_or(&self.path, |replaced| &replaced.path))
+    }
+
+    fn permit(&self, readers: Readers) -> io::Result<()> {
+        let mode = match (readers, &self.replaced) {
+            // New files are so.
+            (Readers::Owner, None) => return Ok(()),
+            (Readers::Owner, Some(replaced)) => replaced.mode & 0o600,
+            (Readers::Usual, None) => 0o666 & !mask(),
+            (Readers::Usual, Some(replaced)) => replaced.mode & 0o777,
+            (Readers::Everybody, _) => 0o644,
+        };
+        self.file().set_permissions(Permissions::from_mode(mode))
+    }
+
+    /// Gives the file its name.
+    fn put_in_place(self) -> io::Result<()> {
+        let target = self.replaced.as_ref().map(|replaced| replaced.path.as_path());
         match (self.temporary, target) {
             (Some(temporary), Some(target)) => renamed(temporary, target, Existing::Replaced),
             (Some(temporary), None) => renamed(temporary, &self.path, Existing::Kept),
@@ -123,12 +171,23 @@ impl NewFile {
     }
 }
 
+/// Writes a file wholly: it is on disk under its name when this returns, and replaces an earlier one in one step.
+///
+/// # Errors
+///
+/// As [`NewFile::replacing`] and [`NewFile::keep`].
+pub fn replace(path: &Path, octets: &[u8], readers: Readers) -> io::Result<()> {
+    let mut file = NewFile::replacing(path)?;
+    file.write_all(octets)?;
+    file.keep(readers)
+}
+
 /// Gives a file with a temporary name its final name.
 fn renamed(temporary: TempPath, to: &Path, existing: Existing) -> io::Result<()> {
-    take(FileStep::Rename { from: &temporary, to }, || match existing {
-        Existing::Replaced => std::fs::rename(&temporary, to),
-        Existing::Kept => rename_to_free(&temporary, to),
-    })?;
+    match existing {
+        Existing::Replaced => rename(&temporary, to)?,
+        Existing::Kept => rename_to_free(&temporary, to)?,
+    }
     // Another file can have that name by now.
     temporary.keep().map(drop).map_err(|error| error.error)
 }
@@ -138,6 +197,12 @@ fn renamed(temporary: TempPath, to: &Path, existing: Existing) -> io::Result<()>
 enum Existing {
     Replaced,
     Kept,
+}
+
+impl AsFd for NewFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file().as_fd()
+    }
 }
 
 impl Write for NewFile {
@@ -152,90 +217,6 @@ impl Write for NewFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// A file that was made for writing.
-#[derive(Debug)]
-pub struct WrittenFile {
-    file: File,
-    /// The path of the file, or `#INODE` in its folder.
-    path: PathBuf,
-    /// The number of octets written.
-    offset: u64,
-}
-
-impl WrittenFile {
-    /// The file with the name `path`: a new one, or an earlier one that is emptied.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be created.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        Self::made(File::create(path)?, path.to_owned())
-    }
-
-    /// An empty file without a name in `folder`.
-    fn unnamed(file: File, folder: &Path) -> io::Result<Self> {
-        let path = folder.join(format!("#{}", file.metadata()?.ino()));
-        Self::made(file, path)
-    }
-
-    /// The empty file `file`, which has the name `path`.
-    fn made(file: File, path: PathBuf) -> io::Result<Self> {
-        take(FileStep::Create(&path), || Ok(()))?;
-        Ok(Self { file, path, offset: 0 })
-    }
-
-    /// The open file.
-    #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Makes sure that the content is on disk.
-    ///
-    /// # Errors
-    ///
-    /// Those of the system.
-    pub fn sync(&self) -> io::Result<()> {
-        take(FileStep::Sync(&self.path), || self.file.sync_all())
-    }
-
-    /// Gives the file its first name through `link`.
-    fn name(&self, name: &Path, link: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        take(FileStep::Rename { from: &self.path, to: name }, link)
-    }
-}
-
-impl Write for WrittenFile {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(data)])
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut written = 0;
-        take(FileStep::Write { path: &self.path, offset: self.offset, parts }, || {
-            written = self.file.write_vectored(parts)?;
-            Ok(())
-        })?;
-        self.offset += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Makes sure that the names in a folder are on disk, unless it may not be read, and then cannot be synced.
-///
-/// # Errors
-///
-/// Those of the sync.
-pub fn try_sync_folder(folder: &Path) -> io::Result<()> {
-    take(FileStep::SyncFolder(folder), || {
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
-    })
 }
 
 /// The permission bits that the user takes from new files.
@@ -299,7 +280,7 @@ mod tests {
         // The other way, for file systems without such files.
         let (file, temporary) = named(folder.path()).unwrap();
         let new = NewFile { file, temporary, path: path.clone(), replaced: None };
-        new.keep(true).unwrap();
+        new.keep(Readers::Owner).unwrap();
         assert_eq!((count(), mode(&path)), (1, 0o600));
     }
 
@@ -313,7 +294,7 @@ mod tests {
                 (new.file, new.temporary) = named(folder.path()).unwrap();
             }
             fs::write(&path, "old").unwrap();
-            let error = new.keep(false).unwrap_err();
+            let error = new.keep(Readers::Usual).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(fs::read(&path).unwrap(), b"old");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -325,18 +306,18 @@ mod tests {
     fn a_replaced_file_keeps_its_link_and_its_mode() {
         let folder = tempfile::tempdir().unwrap();
         let (path, symlink) = (folder.path().join("out"), folder.path().join("link"));
-        let write = |path: &Path, private| {
+        let write = |path: &Path, readers| {
             let mut new = NewFile::replacing(path)?;
             new.write_all(b"new")?;
-            new.keep(private)
+            new.keep(readers)
         };
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&path, &symlink).unwrap();
-        write(&symlink, false).unwrap();
+        write(&symlink, Readers::Usual).unwrap();
         assert!(symlink.symlink_metadata().unwrap().is_symlink());
         assert_eq!((fs::read(&path).unwrap(), mode(&path)), (b"new".to_vec(), 0o640));
-        write(&path, true).unwrap();
+        write(&path, Readers::Owner).unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
