@@ -2,7 +2,7 @@
 
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
 use crate::checkpoint::{Checkpoint, Cosignatures};
-use crate::deletable::Commitment;
+use crate::commitment::Commitment;
 use crate::encrypted::WrappedKey;
 use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};

@@ -5,23 +5,10 @@
 
 use talaria_cert::sha256;
 
-use crate::entry::{Entry, VALUE_OCTETS_MAX};
+use crate::commitment::Commitment;
+use crate::entry::Entry;
 use crate::octets::{Fields, Malformed, write_part};
-use crate::value::Value;
-
-/// A commitment to a typed value.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Commitment {
-    /// The length of the value in octets.
-    pub octets: u32,
-    /// The hash of the salt and the octets of the value.
-    pub hash: [u8; 32],
-}
-
-impl Commitment {
-    /// The octets of a commitment as a typed value.
-    pub(crate) const TYPED_OCTETS: usize = 37;
-}
+use crate::value::{VALUE_OCTETS_MAX, Value};
 
 /// A deletable value with the salt of its commitment.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,12 +2,11 @@
 
 use crate::action::{Action, NAME_OCTETS_MAX};
 use crate::clock::Clock;
-use crate::deletable::Commitment;
+use crate::commitment::Commitment;
 use crate::name::{ChainName, EntryId, KeyName};
 use crate::octets::{Fields, Malformed, count_u8, write_ids, write_part};
+use crate::value::VALUE_OCTETS_MAX;
 
-/// Largest value of an entry, in octets.
-pub const VALUE_OCTETS_MAX: usize = 65_536;
 /// Most links of an entry.
 pub const LINKS_MAX: usize = 8;
 /// Longest entry, in octets.

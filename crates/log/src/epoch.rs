@@ -12,11 +12,12 @@ use talaria_message::{
 use zeroize::Zeroizing;
 
 use crate::action::{Action, Change, DataAction, FieldChange};
-use crate::encrypted::{Encrypted, EpochPlace, Unreadable, ValuePlace, WrappedKey};
+use crate::encrypted::{Encrypted, Unreadable, WrappedKey};
 use crate::entry::Entry;
 use crate::log::Log;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
+use crate::plaintext::{EpochPlace, ValuePlace};
 use crate::value::Value;
 
 /// The keys of epochs that somebody has opened, and the secrets that open more.

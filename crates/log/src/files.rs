@@ -15,7 +15,6 @@ mod instance;
 mod put;
 mod read;
 mod replica;
-mod segment;
 mod snapshot;
 mod witness;
 
@@ -33,17 +32,18 @@ pub use folder::{LogFolder, Recovered};
 pub use follow::Follower;
 pub use put::{PutError, Signing, deletable};
 pub use replica::FolderReplica;
-pub(crate) use segment::{FRAME_HEADER_OCTETS, frame_at};
-pub use segment::{FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 pub use snapshot::SnapshotWritten;
 pub use witness::{WitnessError, WitnessFolder, public_path, read_note_key, read_public_note_key};
 
 use crate::certificate::SignerError;
-use crate::log::{DraftError, GenesisError, UpdateError};
+use crate::log::GenesisError;
+use crate::log::draft::DraftError;
+use crate::log::update::UpdateError;
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::refusal::Refusal;
-use crate::snapshot::{BadSnapshot, EVIDENCE_MAX, SnapshotError};
+use crate::snapshot::{BadSnapshot, EVIDENCE_MAX};
+use crate::snapshot_file::SnapshotError;
 
 /// The name of the file in the folder of a log that has the secret key of its node, if there is one.
 pub const NODE_KEY: &str = "node.key";

@@ -1,9 +1,9 @@
 //! The genesis entry of a log: who decides, by which rules, within which limits.
 
 use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
-use crate::entry::VALUE_OCTETS_MAX;
 use crate::note::{KEY_NAME_OCTETS_MAX, NoteKey, NoteKind, is_key_name};
 use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_part};
+use crate::value::VALUE_OCTETS_MAX;
 
 /// Most owners.
 pub const OWNERS_MAX: usize = 16;

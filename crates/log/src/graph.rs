@@ -16,8 +16,8 @@ use hashbrown::HashTable;
 use crate::action::{Action, Grant, number as operation};
 use crate::clock::Clock;
 use crate::entry::Entry;
-use crate::merge::Stamp;
 use crate::name::{ChainName, EntryId, ObjectId};
+use crate::stamp::Stamp;
 use crate::tables::{IdHash, NameHash, NumberHash};
 
 /// The number of an admitted entry.

@@ -3,9 +3,9 @@
 
 use std::io::{self, Read, Write};
 
-use crate::files::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame, frame_at};
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
+use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame, frame_at};
 
 /// The number of a segment that no log has. The frames of an index are bound to it.
 const INDEX: u64 = u64::MAX;

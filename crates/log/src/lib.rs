@@ -50,6 +50,7 @@ mod action;
 mod certificate;
 mod checkpoint;
 mod clock;
+mod commitment;
 mod deletable;
 mod encrypted;
 mod entry;
@@ -66,10 +67,14 @@ mod name;
 mod node;
 mod note;
 mod octets;
+mod plaintext;
 mod record;
 mod refusal;
+mod segment;
 mod signature;
 mod snapshot;
+mod snapshot_file;
+mod stamp;
 mod state;
 mod sync;
 mod tables;
@@ -83,19 +88,17 @@ pub use action::{
 pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
 pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
-pub use deletable::{Commitment, Opening};
-#[doc(hidden)]
-pub use encrypted::check_encrypted;
+pub use commitment::Commitment;
+pub use deletable::Opening;
 pub use encrypted::{Encrypted, READERS_MAX, Unreadable, WrappedKey};
-pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX, VALUE_OCTETS_MAX};
+pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX};
 pub use epoch::EpochKeys;
 pub use files::{
-    CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FRAME_OCTETS_MAX,
-    FolderReplica, Follower, Frame, Imported, LogError, LogFolder, NODE_KEY, NewCheckpointer,
-    ProofFiles, PutError, REFUSED_KEPT_MAX, Recovered, SEGMENT_OCTETS, SNAPSHOTS_CHECKED_MAX, Scan,
-    Signing, SnapshotWritten, Tail, Verified, VerifiedSnapshots, WitnessError, WitnessFolder,
-    deletable, frame as segment_frame, header as segment_header, public_path, read_export,
-    read_note_key, read_public_note_key, scan,
+    CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FolderReplica, Follower,
+    Imported, LogError, LogFolder, NODE_KEY, NewCheckpointer, ProofFiles, PutError,
+    REFUSED_KEPT_MAX, Recovered, SNAPSHOTS_CHECKED_MAX, Signing, SnapshotWritten, Verified,
+    VerifiedSnapshots, WitnessError, WitnessFolder, deletable, public_path, read_export,
+    read_note_key, read_public_note_key,
 };
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
@@ -115,15 +118,20 @@ pub use note::{
     NoteLine, NoteSecret, TreeHead, origin,
 };
 pub use octets::Malformed;
+#[doc(hidden)]
+pub use plaintext::check_encrypted;
 pub use record::{
     AuditPath, BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch,
     read_record, to_records,
 };
 pub use refusal::Refusal;
-pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
-pub use snapshot::{
-    BadSnapshot, EVIDENCE_MAX, SNAPSHOT_MAGIC, Snapshot, SnapshotError, SnapshotFile,
+pub use segment::{
+    FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame as segment_frame,
+    header as segment_header, scan,
 };
+pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
+pub use snapshot::{BadSnapshot, EVIDENCE_MAX, Snapshot};
+pub use snapshot_file::{SNAPSHOT_MAGIC, SnapshotError, SnapshotFile};
 pub use state::{Encryption, EpochInfo, ObjectInfo, State};
 pub use sync::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
@@ -132,5 +140,5 @@ pub use sync::{
     SessionReport, SyncError, Taken, Took, VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX, begin,
     piece,
 };
-pub use value::{Float, Value};
+pub use value::{Float, VALUE_OCTETS_MAX, Value};
 pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

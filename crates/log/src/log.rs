@@ -3,18 +3,18 @@
 //! [`Log::offer`] takes entries from anywhere, in any order. Whether an entry is admitted is a function of genesis, the
 //! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
 
-mod admit;
-mod catch_up;
-mod checkpoint;
-mod draft;
-mod honour;
-mod index;
-mod lacking;
-mod nodes;
-mod snapshot;
-mod turns;
-mod update;
-mod waiting;
+pub(crate) mod admit;
+pub(crate) mod catch_up;
+pub(crate) mod checkpoint;
+pub(crate) mod draft;
+pub(crate) mod honour;
+pub(crate) mod index;
+pub(crate) mod lacking;
+pub(crate) mod nodes;
+pub(crate) mod snapshot;
+pub(crate) mod turns;
+pub(crate) mod update;
+pub(crate) mod waiting;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -3,40 +3,19 @@
 //! No rule depends on the order in which changes are applied. Changes apply once each; the caller keeps entries apart
 //! by their identity.
 
+mod index_parts;
 mod list;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::action::FieldChange;
-use crate::clock::Clock;
-use crate::entry::VALUE_OCTETS_MAX;
 use crate::genesis::MergeRule;
-use crate::name::{EntryId, KeyName};
+use crate::name::EntryId;
 use crate::octets::{Fields, Malformed, write_part};
-use crate::value::Value;
-
+use crate::stamp::Stamp;
+use crate::value::{VALUE_OCTETS_MAX, Value};
+use index_parts::{optional, read_optional, read_set, write_count, write_optional, write_set};
 use list::List;
-
-/// The order of entries: clock, then author, then identity. It agrees with the past, because clocks grow.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Stamp {
-    pub(crate) clock: Clock,
-    pub(crate) author: KeyName,
-    pub(crate) id: EntryId,
-}
-
-impl Stamp {
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.clock.0.to_be_bytes());
-        out.extend(self.author.to_octets());
-        out.extend(self.id.0);
-    }
-
-    pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
-        let clock = Clock(fields.u64()?);
-        Ok(Self { clock, author: fields.key("author")?, id: fields.id()? })
-    }
-}
 
 /// The content of a field.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -499,44 +478,4 @@ impl<'a> LastWrite<'a> {
             _ => Ok(Some(Self { stamp: Stamp::read(fields)?, value: optional(fields)? })),
         }
     }
-}
-
-fn write_count(count: usize, out: &mut Vec<u8>) {
-    out.extend((count as u64).to_be_bytes());
-}
-
-fn write_optional(value: Option<&Value>, out: &mut Vec<u8>) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        let start = out.len();
-        out.extend([0; 4]);
-        value.write(out);
-        let length = u32::try_from(out.len() - start - 4).expect("a value has at most 64 KiB");
-        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-    }
-}
-
-fn optional<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a [u8]>, Malformed> {
-    match fields.u8()? {
-        0 => Ok(None),
-        _ => fields.part(4, VALUE_OCTETS_MAX, "value").map(Some),
-    }
-}
-
-fn read_optional(fields: &mut Fields<'_>) -> Result<Option<Value>, Malformed> {
-    optional(fields)?.map(Value::read).transpose()
-}
-
-fn write_set<'a>(
-    ids: impl IntoIterator<Item = &'a EntryId, IntoIter: ExactSizeIterator>,
-    out: &mut Vec<u8>,
-) {
-    let ids = ids.into_iter();
-    write_count(ids.len(), out);
-    ids.for_each(|id| out.extend(id.0));
-}
-
-fn read_set<T: FromIterator<EntryId>>(fields: &mut Fields<'_>) -> Result<T, Malformed> {
-    let count = fields.u64()?;
-    (0..count).map(|_| fields.id()).collect()
 }

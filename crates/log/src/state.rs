@@ -9,15 +9,15 @@ use std::ops::Bound;
 use talaria_cert::sha256;
 
 use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
-use crate::deletable::{Commitment, Opening};
-use crate::entry::VALUE_OCTETS_MAX;
+use crate::commitment::Commitment;
+use crate::deletable::Opening;
 use crate::genesis::{Genesis, Pattern};
 use crate::items::{Reader, Writer};
-use crate::merge::{Content, FieldState, Sight, Stamp};
+use crate::merge::{Content, FieldState, Sight};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Malformed, write_part};
-use crate::value::Value;
-
+use crate::stamp::Stamp;
+use crate::value::{VALUE_OCTETS_MAX, Value};
 use fields::{ObjectFields, ascending};
 
 /// The octets of the fields of an object in one item of an index, at most.

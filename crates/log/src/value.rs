@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use crate::deletable::Commitment;
+use crate::commitment::Commitment;
 use crate::encrypted::Encrypted;
-use crate::entry::VALUE_OCTETS_MAX;
 use crate::name::ObjectId;
 use crate::octets::{Fields, Malformed};
+
+/// Largest value of an entry, in octets.
+pub const VALUE_OCTETS_MAX: usize = 65_536;
 
 /// The value of a field. Two values are equal if their octets are: there is one NaN, and no -0.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use super::LogFolder;
+use super::folder::LogFolder;
 use crate::listen::{Event, Interest, Proposal};
 
 /// Most octets of events that wait for listeners. A thread that has written more waits for them.

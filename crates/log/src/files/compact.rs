@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::folder::{io, locations, lock, segment_path, sync_folder};
+use super::folder::{LogFolder, io, locations, lock, segment_path, sync_folder};
 use super::index::LastFrame;
-use super::segment::{FRAME_HEADER_OCTETS, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
-use super::{LogError, LogFolder};
+use crate::files::LogError;
 use crate::graph::Location;
 use crate::log::Log;
 use crate::name::EntryId;
 use crate::octets::{Fields, write_part};
 use crate::record::{RECORD_OCTETS_MAX, read_record, to_records};
+use crate::segment::{FRAME_HEADER_OCTETS, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
 
 /// The result of a compaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

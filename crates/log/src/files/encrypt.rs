@@ -3,13 +3,17 @@
 use talaria_message::{Compression, EncryptOptions, MessageError, Recipients, Sealer};
 use zeroize::Zeroizing;
 
-use super::{LogError, LogFolder};
+use super::folder::LogFolder;
 use crate::action::{Action, Change, DataAction};
-use crate::encrypted::{EpochPlace, READERS_MAX, WrappedKey};
+use crate::encrypted::{READERS_MAX, WrappedKey};
 use crate::epoch::EpochKeys;
+use crate::files::LogError;
 use crate::genesis::{MergeRule, Pattern};
-use crate::log::{DraftError, Log, Maker, Update, UpdateError};
+use crate::log::Log;
+use crate::log::draft::{DraftError, Maker};
+use crate::log::update::{Update, UpdateError};
 use crate::name::{EntryId, KeyName, ObjectId};
+use crate::plaintext::EpochPlace;
 use crate::record::Signed;
 
 impl LogFolder {

@@ -5,8 +5,10 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use super::{LogError, LogFolder};
-use crate::log::{Log, Outcome, SnapshotInfo};
+use super::folder::LogFolder;
+use crate::files::LogError;
+use crate::log::snapshot::SnapshotInfo;
+use crate::log::{Log, Outcome};
 use crate::merkle::paths;
 use crate::name::EntryId;
 use crate::octets::{Malformed, write_part};

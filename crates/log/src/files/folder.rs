@@ -1,31 +1,30 @@
 //! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::announce::Announcer;
-use super::index::{Age, End, LastFrame};
+use super::index::{self, Age, End, LastFrame};
+use super::instance;
 use super::read::{Bodies, FrameEntries};
-use super::segment::{
-    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, header, scan_from,
-    write_frame,
-};
-use super::{LogError, NODE_KEY, index, instance};
+use crate::files::{LogError, NODE_KEY};
 use crate::graph::Location;
 use crate::log::{Log, Offered};
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed, write_part};
 use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record, to_records};
 use crate::refusal::Refusal;
+use crate::segment::{
+    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, header, scan_from,
+    write_frame,
+};
 
 /// A log in a folder. One process has it open at a time; its threads share it.
 pub struct LogFolder {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::folder::segment_path;
-use super::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, frame_at};
 use crate::items::{Reader, Writer};
 use crate::log::Log;
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
+use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, frame_at};
 
 const MAGIC: [u8; 5] = *b"TLGI\x02";
 /// Entries behind an index that are read again before it is worth another one.

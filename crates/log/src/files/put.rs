@@ -1,10 +1,12 @@
 //! Writing updates: one commit for any number of them.
 
-use super::{LogError, LogFolder};
+use super::folder::LogFolder;
 use crate::action::Action;
 use crate::deletable::Opening;
 use crate::epoch::EpochKeys;
-use crate::log::{DraftError, Maker, Update};
+use crate::files::LogError;
+use crate::log::draft::{DraftError, Maker};
+use crate::log::update::Update;
 use crate::name::EntryId;
 use crate::note::NoteSecret;
 use crate::record::{Signed, Unsigned, together};

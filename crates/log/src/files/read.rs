@@ -5,15 +5,16 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::folder::{io, lock, segment_path};
-use super::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
-use super::{LogError, LogFolder};
+use super::folder::{LogFolder, io, lock, segment_path};
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::files::LogError;
 use crate::graph::{Location, Number, Source};
-use crate::log::{CatchUp, Log};
+use crate::log::Log;
+use crate::log::catch_up::CatchUp;
 use crate::name::EntryId;
 use crate::octets::Fields;
 use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record};
+use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
 
 /// The entries of a frame, by their places.
 #[derive(Clone)]

@@ -4,11 +4,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{LogError, LogFolder};
-use crate::log::{Known, Log};
+use super::folder::LogFolder;
+use crate::files::LogError;
+use crate::log::Log;
+use crate::log::lacking::Known;
 use crate::name::EntryId;
 use crate::record::Signed;
-use crate::sync::{LACKING_MAX, Replica, Taken, VALUES_MAX, WANT_MAX, begin, piece};
+use crate::sync::replica::{Replica, Taken, begin, piece};
+use crate::sync::{LACKING_MAX, VALUES_MAX, WANT_MAX};
 
 /// A log in a folder, for sessions with other nodes. It may be wanted only: then the folder is made when the genesis entry
 /// comes.

@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{LogError, LogFolder};
-use crate::log::{DraftError, Maker};
+use super::folder::LogFolder;
+use crate::files::LogError;
+use crate::log::draft::{DraftError, Maker};
 use crate::name::EntryId;
 use crate::record::Signed;
-use crate::snapshot::{Snapshot, end_openings, write_opening, write_start};
+use crate::snapshot::Snapshot;
+use crate::snapshot_file::{end_openings, write_opening, write_start};
 
 /// The content of the file of a snapshot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

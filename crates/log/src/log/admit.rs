@@ -5,13 +5,13 @@ use std::sync::Arc;
 use talaria_cert::Verdict;
 
 use super::waiting::AHEAD_MS;
-use super::{Log, Offered, Outcome};
 use crate::action::{Action, Change, DataAction, FieldChange, Target, number as operation};
 use crate::certificate::{Certificate, MemberKey};
-use crate::deletable::Commitment;
+use crate::commitment::Commitment;
 use crate::entry::Entry;
 use crate::genesis::Pattern;
 use crate::graph::{Node, Number, Past, View};
+use crate::log::{Log, Offered, Outcome};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::record::{Evidence, Signed};
 use crate::refusal::Refusal;

@@ -6,17 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::admit::Place;
-use super::{DraftError, Log};
+use super::draft::DraftError;
 use crate::action::{Action, Grant, Revocation, number as operation};
 use crate::certificate::Certificate;
 use crate::checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 use crate::entry::Entry;
 use crate::graph::{Fork, Number, Past, View};
-use crate::merge::Stamp;
+use crate::log::Log;
 use crate::merkle::{Edge, consistency};
 use crate::name::{ChainName, EntryId};
 use crate::note::{Note, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, origin};
 use crate::refusal::Refusal;
+use crate::stamp::Stamp;
 use crate::witness::WitnessRequest;
 
 /// Most checkpoints for which cosignatures are tried, from the last one.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Log, Standing};
 use crate::action::{Action, Grant, Target};
 use crate::graph::{Fork, Number, View};
-use crate::merge::Stamp;
+use crate::log::{Log, Standing};
 use crate::name::KeyName;
+use crate::stamp::Stamp;
 
 impl Log {
     /// Whether an entry counts in the set of all admitted entries.

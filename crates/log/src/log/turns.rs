@@ -1,12 +1,11 @@
 //! Changes that begin or cease to count, for listeners.
 
-use super::Log;
+use super::draft::DraftError;
 use crate::action::{Action, Change, DataAction};
 use crate::graph::Number;
 use crate::listen::{Before, Event, Interest, Proposal, Turn};
+use crate::log::Log;
 use crate::name::KeyName;
-
-use super::DraftError;
 
 /// Those who listen, and what they were not told yet.
 #[derive(Default)]

@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Stamp, read_optional, read_set, write_count, write_optional, write_set};
+use super::index_parts::{read_optional, read_set, write_count, write_optional, write_set};
 use crate::action::Side;
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
+use crate::stamp::Stamp;
 use crate::value::Value;
 
 /// The elements of a list.

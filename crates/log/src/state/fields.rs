@@ -146,17 +146,17 @@ impl ObjectFields {
 mod tests {
     use std::collections::HashSet;
 
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
+    use talaria_cert::Fingerprint;
+
     use crate::action::{FieldChange, Side};
     use crate::clock::Clock;
-    use crate::deletable::Commitment;
+    use crate::commitment::Commitment;
     use crate::genesis::Pattern;
-    use crate::merge::Stamp;
     use crate::name::{EntryId, KeyName};
+    use crate::stamp::Stamp;
     use crate::value::Value;
-    use talaria_cert::Fingerprint;
 
     fn genesis() -> Genesis {
         let mut genesis = Genesis::new(Vec::new(), 1);

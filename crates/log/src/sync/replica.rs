@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
-use crate::log::{GenesisError, Known, Log, Outcome};
+use crate::log::lacking::Known;
+use crate::log::{GenesisError, Log, Outcome};
 use crate::name::EntryId;
 use crate::record::{BATCH_OCTETS_MAX, Evidence, Signed};
 use crate::refusal::Refusal;
+use crate::sync::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
 
 /// A copy of the log that can be read and added to. A place is the number of an entry in the order in which this copy
 /// has admitted them.

@@ -13,7 +13,7 @@ pub const SEGMENT_OCTETS: usize = 16 << 20;
 /// Longest payload of a frame, in octets.
 pub const FRAME_OCTETS_MAX: usize = 4 << 20;
 
-pub(super) const HEADER_OCTETS: usize = 48;
+pub(crate) const HEADER_OCTETS: usize = 48;
 pub(crate) const FRAME_HEADER_OCTETS: usize = 40;
 const MAGIC: [u8; 8] = *b"TLGS\x01\0\0\0";
 const FRAME_MAGIC: [u8; 4] = *b"TLGF";
@@ -41,7 +41,7 @@ pub fn frame(log: EntryId, segment: u64, number: u64, group: u64, payload: &[u8]
 /// # Errors
 ///
 /// The error of `write`.
-pub(super) fn write_frame<E>(
+pub(crate) fn write_frame<E>(
     out: &mut Vec<u8>,
     log: EntryId,
     segment: u64,
@@ -117,7 +117,7 @@ pub fn scan(octets: &[u8], first: u64) -> Result<Scan, Malformed> {
 }
 
 /// Reads a segment behind a place where a group begins, or would.
-pub(super) fn scan_from(octets: &[u8], begin: usize, first: u64) -> Result<Scan, Malformed> {
+pub(crate) fn scan_from(octets: &[u8], begin: usize, first: u64) -> Result<Scan, Malformed> {
     let mut fields = Fields(octets);
     if fields.array()? != MAGIC {
         return Err(Malformed::Field("start of a segment"));
