@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::action::{Action, Change, DataAction, FieldChange};
 use crate::encrypted::{Encrypted, Unreadable, WrappedKey};
 use crate::entry::Entry;
-use crate::log::Log;
+use crate::log::memory::Log;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::plaintext::{EpochPlace, ValuePlace};

@@ -36,9 +36,7 @@ pub use snapshot::SnapshotWritten;
 pub use witness::{WitnessError, WitnessFolder, public_path, read_note_key, read_public_note_key};
 
 use crate::certificate::SignerError;
-use crate::log::GenesisError;
-use crate::log::draft::DraftError;
-use crate::log::update::UpdateError;
+use crate::log::error::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::refusal::Refusal;

@@ -103,11 +103,11 @@ pub use files::{
 pub use genesis::{
     GRACE_S, Genesis, Limits, MergeRule, OWNERS_MAX, Pattern, RULES_MAX, WITNESSES_MAX, Witness,
 };
-pub use listen::{Event, Interest, Kind, Patterns, Proposal, Turn};
+pub use listen::{Event, Interest, Kind, Patterns, Turn};
 pub use log::{
     AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
-    GenesisError, Honoured, Known, Log, Maker, Offered, Outcome, SnapshotInfo, Standing, Update,
-    UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    GenesisError, Honoured, Known, Log, Maker, Offered, Outcome, Proposal, SnapshotInfo, Standing,
+    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
 };
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};

@@ -3,10 +3,10 @@
 //! A listener "before" may reject a change of this node's own author before it is signed. What is signed and valid counts on
 //! every node, so changes by others reach listeners "after" only (`files/announce.rs`).
 
-use crate::action::{Change, DataAction};
+use crate::action::Change;
 use crate::clock::Clock;
 use crate::genesis::Pattern;
-use crate::log::{Log, Standing};
+use crate::log::standing::Standing;
 use crate::name::{EntryId, KeyName, ObjectId};
 
 /// A set of patterns, compiled once: a text is looked up by two binary searches, whatever the number of patterns.
@@ -115,19 +115,6 @@ impl Interest {
                 || self.objects.matches(&object.to_string()))
     }
 }
-
-/// A change that this node is about to sign.
-pub struct Proposal<'a> {
-    /// The log as it is before the change.
-    pub log: &'a Log,
-    /// The author.
-    pub author: KeyName,
-    /// The change.
-    pub data: &'a DataAction,
-}
-
-/// A listener that is asked before a change is signed. An error is the reason for rejecting it.
-pub(crate) type Before = Box<dyn Fn(&Proposal<'_>) -> Result<(), String> + Send>;
 
 /// A change that began or ceased to count.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -11,8 +11,9 @@ use crate::commitment::Commitment;
 use crate::deletable::Opening;
 use crate::entry::Entry;
 use crate::genesis::Genesis;
-use crate::log::update::UpdateError;
-use crate::log::{GenesisError, Log};
+use crate::log::error::{GenesisError, UpdateError};
+use crate::log::memory::Log;
+use crate::log::update::one_object;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::octets::{Fields, Malformed, write_part};
@@ -246,7 +247,7 @@ impl SnapshotFile {
             Some((found, creator)) if found == name => Some((object.id, creator)),
             _ => None,
         });
-        crate::log::one_object(named.collect(), name)
+        one_object(named.collect(), name)
     }
 
     /// The content of a field of an object that is not deleted.

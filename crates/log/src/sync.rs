@@ -45,9 +45,9 @@
 //! # }
 //! ```
 
-pub(crate) mod frame;
+mod frame;
 pub(crate) mod replica;
-pub(crate) mod session;
+mod session;
 
 pub use frame::{ENTRIES_OCTETS_MAX, Farewell, Frame, Took};
 pub use replica::{Fetching, MemoryReplica, Replica, Taken, begin, piece};

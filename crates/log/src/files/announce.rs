@@ -10,7 +10,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use super::folder::LogFolder;
-use crate::listen::{Event, Interest, Proposal};
+use crate::listen::{Event, Interest};
+use crate::log::memory::Proposal;
 
 /// Most octets of events that wait for listeners. A thread that has written more waits for them.
 pub const EVENTS_OCTETS_MAX: usize = 64 << 20;

@@ -14,7 +14,7 @@ use super::folder::{LogFolder, io, locations, lock, segment_path, sync_folder};
 use super::index::LastFrame;
 use crate::files::LogError;
 use crate::graph::Location;
-use crate::log::Log;
+use crate::log::memory::Log;
 use crate::name::EntryId;
 use crate::octets::{Fields, write_part};
 use crate::record::{RECORD_OCTETS_MAX, read_record, to_records};

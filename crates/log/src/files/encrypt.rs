@@ -9,9 +9,10 @@ use crate::encrypted::{READERS_MAX, WrappedKey};
 use crate::epoch::EpochKeys;
 use crate::files::LogError;
 use crate::genesis::{MergeRule, Pattern};
-use crate::log::Log;
-use crate::log::draft::{DraftError, Maker};
-use crate::log::update::{Update, UpdateError};
+use crate::log::draft::Maker;
+use crate::log::error::{DraftError, UpdateError};
+use crate::log::memory::Log;
+use crate::log::update::{Update, check_name};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::plaintext::EpochPlace;
 use crate::record::Signed;
@@ -109,7 +110,7 @@ fn place(
 ) -> Result<(ObjectId, Option<DataAction>), UpdateError> {
     match log.find_object(name) {
         Err(UpdateError::NoObject(_)) => {
-            crate::log::check_name(name)?;
+            check_name(name)?;
             let object = ObjectId::of(log.id(), author, name);
             let change = Change::Create(name.to_owned());
             Ok((object, Some(DataAction { object, change })))

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use super::folder::LogFolder;
 use crate::files::LogError;
+use crate::log::memory::Log;
+use crate::log::outcome::Outcome;
 use crate::log::snapshot::SnapshotInfo;
-use crate::log::{Log, Outcome};
 use crate::merkle::paths;
 use crate::name::EntryId;
 use crate::octets::{Malformed, write_part};

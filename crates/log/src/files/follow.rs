@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::LogError;
 use super::folder::{extend, io, load, segment_path};
 use super::index::{self, End};
 use super::read::Bodies;
-use crate::log::Log;
+use crate::files::LogError;
+use crate::log::memory::Log;
 use crate::name::EntryId;
 
 /// A reader of a log in a folder, which takes no lock: other processes write meanwhile.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::folder::segment_path;
 use crate::items::{Reader, Writer};
-use crate::log::Log;
+use crate::log::memory::Log;
 use crate::name::EntryId;
 use crate::octets::{Fields, Malformed};
 use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, frame_at};

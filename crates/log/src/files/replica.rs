@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::folder::LogFolder;
 use crate::files::LogError;
-use crate::log::Log;
 use crate::log::lacking::Known;
+use crate::log::memory::Log;
 use crate::name::EntryId;
 use crate::record::Signed;
 use crate::sync::replica::{Replica, Taken, begin, piece};

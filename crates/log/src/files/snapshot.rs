@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::folder::LogFolder;
 use crate::files::LogError;
-use crate::log::draft::{DraftError, Maker};
+use crate::log::draft::Maker;
+use crate::log::error::DraftError;
 use crate::name::EntryId;
 use crate::record::Signed;
 use crate::snapshot::Snapshot;

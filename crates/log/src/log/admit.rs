@@ -4,47 +4,20 @@ use std::sync::Arc;
 
 use talaria_cert::Verdict;
 
+use super::memory::Log;
+use super::outcome::{Offered, Outcome};
+use super::trial::{Checked, NotPlaced, Place, Trial};
 use super::waiting::AHEAD_MS;
-use crate::action::{Action, Change, DataAction, FieldChange, Target, number as operation};
+use crate::action::{Action, Change, DataAction, FieldChange, Grant, Target, number as operation};
 use crate::certificate::{Certificate, MemberKey};
 use crate::commitment::Commitment;
 use crate::entry::Entry;
 use crate::genesis::Pattern;
-use crate::graph::{Node, Number, Past, View};
-use crate::log::{Log, Offered, Outcome};
+use crate::graph::{Node, Number, View};
 use crate::name::{ChainName, EntryId, KeyName, ObjectId};
 use crate::record::{Evidence, Signed};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
-
-/// An entry that may be admitted, and what is known about its signature.
-pub(super) struct Trial {
-    pub(super) signed: Signed,
-    pub(super) checked: Option<Checked>,
-    /// Whether the statement of its batch is about the entry.
-    pub(super) is_covered: bool,
-}
-
-/// The result of checking a signature with a key.
-#[derive(Clone)]
-pub(super) struct Checked {
-    pub(super) key: Arc<MemberKey>,
-    /// The reason why the signature does not hold.
-    pub(super) bad: Option<BadSignature>,
-}
-
-/// The place of an entry in the graph.
-pub(super) struct Place {
-    pub(super) past: Past,
-    links: Vec<Number>,
-}
-
-/// An entry has no place in the graph, or not yet.
-pub(super) enum NotPlaced {
-    /// An entry before it is missing.
-    Missing(EntryId),
-    Refused(Refusal),
-}
 
 impl Log {
     /// Admits an entry, refuses it, or lets it wait.
@@ -157,7 +130,7 @@ impl Log {
     }
 
     /// The key that must have signed an entry: that of the certificate in genesis or in the grant.
-    fn key(&self, entry: &Entry, place: &Place) -> Result<Arc<MemberKey>, Refusal> {
+    pub(super) fn key(&self, entry: &Entry, place: &Place) -> Result<Arc<MemberKey>, Refusal> {
         if entry.grant.is_none() {
             return self.owner_key(&entry.chain);
         }
@@ -166,11 +139,11 @@ impl Log {
     }
 
     /// The grant that an entry names.
-    fn grant<'a>(
+    pub(super) fn grant<'a>(
         &'a self,
         entry: &Entry,
         place: &Place,
-    ) -> Result<(Number, &'a crate::action::Grant), Refusal> {
+    ) -> Result<(Number, &'a Grant), Refusal> {
         let number = self.graph.number(&entry.grant).ok_or(Refusal::UnknownGrant)?;
         match self.graph.grant(number) {
             Some(grant) if self.graph.is_in(&place.past, number) => {
@@ -392,7 +365,7 @@ impl Log {
     }
 
     /// Whether an entry that another one names is in its past and of a kind.
-    fn named(
+    pub(super) fn named(
         &self,
         id: &EntryId,
         place: &Place,

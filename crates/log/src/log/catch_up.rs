@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::Log;
+use super::memory::Log;
 use crate::graph::{Location, Number, Source};
 use crate::name::EntryId;
 

@@ -3,16 +3,17 @@
 //! Nothing here asks whether the author of an entry counts: the signatures in notes decide. So expiry, revocations and forks can
 //! ask for checkpoints without going round in a circle.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
-use super::admit::Place;
-use super::draft::DraftError;
-use crate::action::{Action, Grant, Revocation, number as operation};
+use super::checkpoint_trees::{Checkpoints, Times, Tree};
+use super::error::DraftError;
+use super::memory::Log;
+use super::trial::Place;
+use crate::action::{Action, Grant, number as operation};
 use crate::certificate::Certificate;
 use crate::checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 use crate::entry::Entry;
 use crate::graph::{Fork, Number, Past, View};
-use crate::log::Log;
 use crate::merkle::{Edge, consistency};
 use crate::name::{ChainName, EntryId};
 use crate::note::{Note, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, origin};
@@ -22,48 +23,6 @@ use crate::witness::WitnessRequest;
 
 /// Most checkpoints for which cosignatures are tried, from the last one.
 const COSIGNED_TRIED_MAX: usize = 1000;
-
-/// The checkpoints in the admitted entries.
-#[derive(Default)]
-pub(super) struct Checkpoints {
-    /// Each behind the one before it.
-    trees: Vec<Tree>,
-    /// Trees without one before them.
-    first: Vec<usize>,
-    by_head: HashMap<(Option<usize>, u64, [u8; 32]), usize>,
-    by_entry: HashMap<Number, usize>,
-    /// For each tree, the least time by which it or a later one in the list existed.
-    existed_by: Vec<u64>,
-    /// The greatest time of a cosigned tree.
-    reached: u64,
-    /// Whether two trees have the same one before them.
-    is_forked: bool,
-    /// The times until which checkpoints must cover the entries of keys.
-    deadlines: BTreeSet<u64>,
-    /// Whether a revocation states the time of a compromise.
-    is_time_stated: bool,
-}
-
-/// A checkpoint. Several entries can have it.
-struct Tree {
-    before: Option<usize>,
-    after: Vec<usize>,
-    /// The entries with the time of the checkpointer. They have the same past.
-    entries: Vec<(Number, u64)>,
-    /// Entry, place of the witness in genesis, time.
-    cosigned: Vec<(Number, usize, u64)>,
-    /// The times in the set of all admitted entries, if it is cosigned.
-    times: Option<Times>,
-}
-
-/// The times of a cosigned checkpoint in a closed set, in seconds since 1970.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Times {
-    /// It existed by then.
-    existed_by: u64,
-    /// This time was reached.
-    reached: u64,
-}
 
 /// A checkpoint of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -91,13 +50,6 @@ pub struct CheckpointFork {
     pub before: EntryId,
     /// The entries of the first checkpoint on each branch, ascending.
     pub branches: Vec<EntryId>,
-}
-
-impl Checkpoints {
-    /// Takes up a revocation. Without a stated time, it needs no checkpoints.
-    pub(super) fn add_revocation(&mut self, revocation: &Revocation) {
-        self.is_time_stated |= revocation.since > 0;
-    }
 }
 
 impl Log {
@@ -395,7 +347,7 @@ impl Log {
     }
 
     /// Whether a tree covers an entry.
-    fn covers(&self, at: usize, number: Number) -> bool {
+    pub(super) fn covers(&self, at: usize, number: Number) -> bool {
         let entries = &self.checkpoints.trees[at].entries;
         entries.first().is_some_and(|(entry, _)| self.graph.precedes(number, *entry))
     }

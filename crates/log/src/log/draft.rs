@@ -1,60 +1,20 @@
 //! Drafts: entries at the end of one's own chain, ready to be signed.
 
-use super::{Log, Standing};
-use crate::action::{Action, Change, DataAction, FieldChange, Grant};
+use talaria_message::SigningKey;
+
+use super::error::DraftError;
+use super::memory::Log;
+use super::standing::Standing;
+use crate::action::{Action, Change, DataAction, FieldChange, Grant, Target};
 use crate::certificate::Certificate;
 use crate::clock::Clock;
 use crate::entry::{Entry, LINKS_MAX};
 use crate::genesis::Genesis;
 use crate::graph::{Number, View};
 use crate::name::{ChainName, EntryId, KeyName};
-use crate::octets::Malformed;
 use crate::record::{Evidence, Signed, SignedStatement, Statement, Tree, Unsigned};
 use crate::refusal::Refusal;
 use crate::signature::StoredSignature;
-use crate::snapshot::BadSnapshot;
-use talaria_message::{MessageError, SigningKey};
-
-/// The reason why an entry cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DraftError {
-    /// The log would refuse the entry.
-    #[error("the log does not allow it: {0}")]
-    Refused(#[from] Refusal),
-    /// The chain has two ends, or does not count any more.
-    #[error("the chain of this key does not count any more: {0:?}")]
-    Ended(Standing),
-    /// A listener of this node rejects the change.
-    #[error("a check of this node rejects it: {0}")]
-    Rejected(String),
-    /// The key is expired, by the certificate in the log.
-    #[error(
-        "{key} is expired by the certificate in this log; an owner must give a grant with a newer certificate"
-    )]
-    Expired {
-        /// The key.
-        key: KeyName,
-    },
-    /// The key for checkpoints is not that which genesis names.
-    #[error("this is not the key of the checkpointer of this log")]
-    NotCheckpointer,
-    /// The snapshot to approve is wrong, or cannot be computed.
-    #[error("the snapshot is not right: {0}")]
-    Snapshot(#[from] BadSnapshot),
-    /// The clock has reached its end.
-    #[error("the clock of the log has reached its end")]
-    Clock,
-    /// An operation names entries of more chains than an entry can link to.
-    #[error("the operation names entries of too many chains")]
-    Links,
-    /// The key does not sign.
-    #[error("the key does not sign")]
-    Key(#[source] MessageError),
-    /// The signature of the key has no form that the log stores.
-    #[error("the signature cannot be stored: {0}")]
-    Signature(#[source] Malformed),
-}
 
 /// Writes entries of one chain: drafts, signs and admits them.
 pub struct Maker<'a> {
@@ -177,7 +137,7 @@ impl<'a> Maker<'a> {
         Ok(signed.expect("the statement is about these entries"))
     }
 
-    fn signature(
+    pub(super) fn signature(
         &mut self,
         octets: &[u8],
         log: EntryId,
@@ -310,7 +270,7 @@ impl Log {
     }
 
     /// Heads of other chains that are not in the past: those that the action needs, then the latest.
-    fn links(
+    pub(super) fn links(
         &self,
         chain: &ChainName,
         previous: Option<Number>,
@@ -367,7 +327,7 @@ fn references(action: &Action) -> Vec<EntryId> {
         Action::Cosign(cosignatures) => vec![cosignatures.checkpoint],
         Action::Revoke(revocation) => {
             let grant = match revocation.target {
-                crate::action::Target::Grant(grant) => Some(grant),
+                Target::Grant(grant) => Some(grant),
                 _ => None,
             };
             revocation.heads.iter().copied().chain(grant).collect()

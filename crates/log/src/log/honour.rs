@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::memory::Log;
+use super::standing::Standing;
 use crate::action::{Action, Grant, Target};
 use crate::graph::{Fork, Number, View};
-use crate::log::{Log, Standing};
 use crate::name::KeyName;
 use crate::stamp::Stamp;
 
@@ -133,7 +134,7 @@ impl Log {
 
     /// Whether the author has made two entries in the set at or before an entry, and neither an owner chose its branch nor
     /// a checkpoint covers it alone.
-    fn is_forked(&self, number: Number, view: View<'_>) -> bool {
+    pub(super) fn is_forked(&self, number: Number, view: View<'_>) -> bool {
         self.graph.forks_before(number).any(|(fork, child)| {
             let there = fork.children.iter().filter(|&&other| self.graph.contains(view, other));
             there.count() > 1

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::Log;
+use super::memory::Log;
 use crate::clock::Clock;
 use crate::entry::{ENTRY_OCTETS_MAX, Entry};
 use crate::graph::{Chain, Graph, Location, Number, Shape};

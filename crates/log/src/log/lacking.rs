@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Log;
+use super::memory::Log;
 use crate::graph::Number;
 use crate::name::EntryId;
 

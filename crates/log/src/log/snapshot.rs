@@ -1,11 +1,11 @@
 //! Snapshots in a log: what they must state, which are wrong, and which are in force (decision record 14).
 
-use super::draft::DraftError;
+use super::error::DraftError;
+use super::memory::Log;
 use crate::action::{Action, number as operation};
 use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::graph::{self, Number, View};
-use crate::log::Log;
 use crate::merkle::Edge;
 use crate::name::{ChainName, EntryId, KeyName};
 use crate::snapshot::{BadSnapshot, EVIDENCE_MAX, Snapshot};

@@ -1,19 +1,11 @@
 //! Changes that begin or cease to count, for listeners.
 
-use super::draft::DraftError;
+use super::error::DraftError;
+use super::memory::{Before, Log, Proposal};
 use crate::action::{Action, Change, DataAction};
 use crate::graph::Number;
-use crate::listen::{Before, Event, Interest, Proposal, Turn};
-use crate::log::Log;
+use crate::listen::{Event, Interest, Turn};
 use crate::name::KeyName;
-
-/// Those who listen, and what they were not told yet.
-#[derive(Default)]
-pub(super) struct Listening {
-    before: Vec<(Interest, Before)>,
-    /// The changes that turned, in order, and whether they count now. `None` if nobody wants to know.
-    turned: Option<Vec<(Number, bool)>>,
-}
 
 impl Log {
     pub(crate) fn ask_before(&mut self, interest: Interest, check: Before) {

@@ -1,11 +1,11 @@
 //! Updates as people give them: an object by its name, a field, and a value that its merge rule takes up.
 
-use super::Log;
+use super::error::UpdateError;
+use super::memory::Log;
 use crate::action::{
     Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX, Revocation, Target,
 };
 use crate::deletable::Opening;
-use crate::encrypted::{READERS_MAX, Unreadable};
 use crate::epoch::EpochKeys;
 use crate::genesis::MergeRule;
 use crate::merge::Content;
@@ -37,91 +37,6 @@ pub enum Edit {
     Delete,
     /// Deletes the deletable values of a field for good, earlier ones included.
     DeleteValues(String),
-}
-
-/// The reason why an update is no change of the log as it is.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UpdateError {
-    /// No object has this name.
-    #[error("no object {0}")]
-    NoObject(String),
-    /// Several objects have this name.
-    #[error("{name} is ambiguous: {} objects have this name", objects.len())]
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// The objects, each with its creator.
-        objects: Vec<(ObjectId, KeyName)>,
-    },
-    /// The text cannot name an object, or a field.
-    #[error("{0:?} is no name: a name has 1 to 256 octets, and no control characters")]
-    Name(String),
-    /// A counter takes integers only.
-    #[error("{0} is a counter: its value is an integer that is added")]
-    NotInteger(String),
-    /// A counter has no value to remove.
-    #[error("{0} is a counter: to take something away, add a negative number")]
-    Counter(String),
-    /// The field has no deletable value that is not deleted.
-    #[error("{0} has no deletable value")]
-    NoDeletable(String),
-    /// A field with several elements, and no element is named.
-    #[error("{0} has elements: name the one to remove")]
-    WhichElement(String),
-    /// A field with one value, and an element is named.
-    #[error("{0} has one value: remove it without naming it")]
-    OneValue(String),
-    /// The field has no such value.
-    #[error("{field} has no value{}{value}", if value.is_empty() { "" } else { " " })]
-    Absent {
-        /// The field.
-        field: String,
-        /// The value; empty for any.
-        value: String,
-    },
-    /// Nobody can say which entries of the author count: two of them are at one place.
-    #[error(
-        "the author has made two different entries at one place: name the last entry of each device that counts"
-    )]
-    Forked,
-    /// The log has no such entry.
-    #[error("no entry {0} is in this log")]
-    NoEntry(EntryId),
-    /// The field is encrypted, and the author has not the key.
-    #[error("{field} is encrypted, and you cannot write to it: {why}")]
-    NotReader {
-        /// The field.
-        field: String,
-        /// The reason why the key is not there.
-        why: Unreadable,
-    },
-    /// The field was encrypted, and what began this does not count any more.
-    #[error(
-        "{0} was encrypted by an entry that does not count any more, so a value would be readable for all"
-    )]
-    EncryptionLost(String),
-    /// The numbers of a counter cannot be encrypted.
-    #[error("{0} is a counter, and counters cannot be encrypted")]
-    EncryptedCounter(String),
-    /// The readers of an epoch have too many keys.
-    #[error(
-        "the readers have {found} encryption keys together, and an epoch has at most {READERS_MAX}"
-    )]
-    TooManyReaders {
-        /// The number of keys.
-        found: usize,
-    },
-    /// More values are side by side than one entry can replace.
-    #[error(
-        "{field} has {found} values side by side, and one entry replaces at most {REPLACED_MAX}"
-    )]
-    TooMany {
-        /// The field.
-        field: String,
-        /// The number of values.
-        found: usize,
-    },
 }
 
 /// The entries that count of an author, a key or a grant that a revocation ends.
@@ -311,7 +226,7 @@ impl Log {
         })
     }
 
-    fn remove(
+    pub(super) fn remove(
         &self,
         object: ObjectId,
         field: &str,

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::admit::Trial;
-use super::{Log, Offered, Outcome};
+use super::outcome::Outcome;
+use super::trial::Trial;
 use crate::clock::Clock;
 use crate::name::EntryId;
 use crate::record::Signed;
-use crate::refusal::Refusal;
 
 /// Most entries that wait.
 pub const WAITING_MAX: usize = 65_536;
@@ -132,58 +131,4 @@ impl Waiting {
 
 fn record_hash(signed: &Signed) -> EntryId {
     EntryId::of(&signed.to_record())
-}
-
-impl Log {
-    /// Takes one entry, and those that waited for it.
-    pub(super) fn take(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) -> Outcome {
-        let id = trial.signed.id;
-        let outcome = self.attempt(trial, now_ms, offered);
-        self.release(id, &outcome, now_ms, offered);
-        outcome
-    }
-
-    /// Takes an entry that waited.
-    pub(super) fn retry(&mut self, trial: Trial, now_ms: u64, offered: &mut Offered) {
-        let id = trial.signed.id;
-        let outcome = self.attempt(trial, now_ms, offered);
-        if let Outcome::Refused(refusal) = &outcome {
-            offered.refused.push((id, refusal.clone()));
-        }
-        self.release(id, &outcome, now_ms, offered);
-    }
-
-    /// Takes or refuses the entries that waited for `id`.
-    fn release(&mut self, id: EntryId, outcome: &Outcome, now_ms: u64, offered: &mut Offered) {
-        let is_decided = |outcome: &Outcome| match outcome {
-            Outcome::Added => true,
-            Outcome::Refused(refusal) => refusal.is_final(),
-            _ => false,
-        };
-        // Chains can be long, so this is a loop.
-        let mut decided = Vec::new();
-        if is_decided(outcome) {
-            decided.push(id);
-        }
-        while let Some(id) = decided.pop() {
-            for trial in self.waiting.behind(&id) {
-                let id = trial.signed.id;
-                let outcome = self.attempt(trial, now_ms, offered);
-                if let Outcome::Refused(refusal) = &outcome {
-                    offered.refused.push((id, refusal.clone()));
-                }
-                if is_decided(&outcome) {
-                    decided.push(id);
-                }
-            }
-        }
-    }
-
-    /// Remembers a refusal that is final, and gives its outcome.
-    pub(super) fn refused(&mut self, id: EntryId, refusal: Refusal) -> Outcome {
-        if refusal.is_final() {
-            self.waiting.refuse(id);
-        }
-        Outcome::Refused(refusal)
-    }
 }

@@ -4,8 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::log::error::GenesisError;
 use crate::log::lacking::Known;
-use crate::log::{GenesisError, Log, Outcome};
+use crate::log::memory::Log;
+use crate::log::outcome::Outcome;
 use crate::name::EntryId;
 use crate::record::{BATCH_OCTETS_MAX, Evidence, Signed};
 use crate::refusal::Refusal;
