@@ -9,14 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use super::folder::LogFolder;
 use crate::listen::{Event, Interest};
-use crate::log::memory::Proposal;
 
 /// Most octets of events that wait for listeners. A thread that has written more waits for them.
 pub const EVENTS_OCTETS_MAX: usize = 64 << 20;
 
-type Call = Box<dyn FnMut(&Event) -> ControlFlow<()> + Send>;
+pub(super) type Call = Box<dyn FnMut(&Event) -> ControlFlow<()> + Send>;
 
 /// The events that wait, and those who want them.
 #[derive(Default)]
@@ -121,38 +119,7 @@ impl Announcer {
         Some(event)
     }
 
-    fn listen(&self, interest: Interest, call: Call) {
+    pub(super) fn listen(&self, interest: Interest, call: Call) {
         self.lock().listeners.push((interest, call));
-    }
-}
-
-impl LogFolder {
-    /// Asks `check` before a change that `interest` matches is signed on this node. An error rejects the change, and is the
-    /// reason in [`crate::DraftError::Rejected`]. Entries by others are never asked about: if they are valid, they count.
-    ///
-    /// The log is locked meanwhile: `check` reads it from the proposal, and must not use this folder.
-    pub fn before(
-        &self,
-        interest: Interest,
-        check: impl Fn(&Proposal<'_>) -> Result<(), String> + Send + 'static,
-    ) {
-        self.configure(|log| log.ask_before(interest, Box::new(check)));
-    }
-
-    /// Calls `tell` once for every change that begins to count from now on, and for every one that ceases to count, after the
-    /// entries that cause it are on disk. The order is that in which this node admitted the entries. `tell` says whether it
-    /// wants more. No lock is held: it may read and write this log. [`Self::append`] returns after its events were told,
-    /// or after it left them to another thread that is telling earlier ones.
-    ///
-    /// Changes of the time before are in the log, and no events.
-    pub fn after(
-        &self,
-        interest: Interest,
-        tell: impl FnMut(&Event) -> ControlFlow<()> + Send + 'static,
-    ) {
-        self.configure(|log| {
-            log.note_turns();
-            self.announcer.listen(interest, Box::new(tell));
-        });
     }
 }

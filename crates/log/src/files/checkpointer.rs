@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::error::LogError;
 use super::folder::LogFolder;
 use super::witness::{
     WitnessError, make_note_key, public_path, read_public_note_key, write_note_key,
 };
-use crate::files::LogError;
 use crate::genesis::{GRACE_S, Genesis, WITNESSES_MAX, Witness};
 use crate::note::{NoteKey, NoteKind, NoteSecret, origin};
 use crate::record::Signed;

@@ -6,13 +6,15 @@
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::folder::{LogFolder, io, locations, lock, segment_path, sync_folder};
+use super::error::LogError;
+use super::file::{io, new_segment_path, segment_path, sync_folder};
+use super::folder::LogFolder;
 use super::index::LastFrame;
-use crate::files::LogError;
+use super::load::locations;
+use super::mutex::lock;
 use crate::graph::Location;
 use crate::log::memory::Log;
 use crate::name::EntryId;
@@ -110,21 +112,6 @@ impl Rewritten {
     }
 }
 
-fn new_path(folder: &Path) -> PathBuf {
-    folder.join("segments").join("new")
-}
-
-/// Removes what a compaction has left that a crash has cut off.
-pub(super) fn clear(folder: &Path) -> Result<(), LogError> {
-    let path = new_path(folder);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io("remove", &path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
 impl LogFolder {
     /// Removes deleted values from disk. The entries stay, with the commitments: their signatures hold as before. Calls
     /// `done` after each step, while the log is locked.
@@ -170,7 +157,7 @@ impl LogFolder {
                 let mut last_frame = lock(&self.last_frame);
                 *last_frame = None;
                 self.configure(|log| {
-                    let new = new_path(self.path());
+                    let new = new_segment_path(self.path());
                     fs::rename(&new, &path).map_err(io("replace", &path))?;
                     self.bodies.forget();
                     rewritten.locations.iter().for_each(|(id, at)| log.moved(id, *at));
@@ -196,7 +183,7 @@ impl LogFolder {
 
     /// Writes the new form of a segment beside it. The last segment has room for more.
     fn write_new(&self, octets: &[u8], is_last: bool) -> Result<File, LogError> {
-        let path = new_path(self.path());
+        let path = new_segment_path(self.path());
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.map_err(io("make", &path))?;

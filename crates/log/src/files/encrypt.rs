@@ -3,11 +3,11 @@
 use talaria_message::{Compression, EncryptOptions, MessageError, Recipients, Sealer};
 use zeroize::Zeroizing;
 
+use super::error::LogError;
 use super::folder::LogFolder;
 use crate::action::{Action, Change, DataAction};
 use crate::encrypted::{READERS_MAX, WrappedKey};
 use crate::epoch::EpochKeys;
-use crate::files::LogError;
 use crate::genesis::{MergeRule, Pattern};
 use crate::log::draft::Maker;
 use crate::log::error::{DraftError, UpdateError};

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use super::error::LogError;
 use super::folder::LogFolder;
-use crate::files::LogError;
 use crate::log::memory::Log;
 use crate::log::outcome::Outcome;
 use crate::log::snapshot::SnapshotInfo;

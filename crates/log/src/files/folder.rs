@@ -1,31 +1,27 @@
 //! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
-
-use rustix::fs::{FallocateFlags, fallocate};
+use std::{fmt, io};
 
 use super::announce::Announcer;
-use super::index::{self, Age, End, LastFrame};
+use super::bodies::{Bodies, FrameEntries};
+use super::disk::Disk;
+use super::error::LogError;
+use super::file::{
+    NODE_KEY, io, is_locked_soon, lock_file, remove_new_segment, segment_path, sync_folder,
+};
+use super::index::{self, Age, End};
 use super::instance;
-use super::read::{Bodies, FrameEntries};
-use crate::files::{LogError, NODE_KEY};
-use crate::graph::Location;
+use super::load::{Recovered, each_record, extend, load};
+use super::mutex::lock;
 use crate::log::memory::Log;
 use crate::log::outcome::Offered;
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed, write_part};
-use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record, to_records};
-use crate::refusal::Refusal;
-use crate::segment::{
-    FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, SEGMENT_OCTETS, Tail, header, scan_from,
-    write_frame,
-};
+use crate::record::Signed;
+use crate::segment::SEGMENT_OCTETS;
 
 /// A log in a folder. One process has it open at a time; its threads share it.
 pub struct LogFolder {
@@ -63,43 +59,6 @@ struct Memory {
     durable: u64,
     index: Age,
     failed: bool,
-}
-
-/// The end of the log on disk.
-pub(super) struct Disk {
-    pub(super) file: File,
-    path: PathBuf,
-    pub(super) end: End,
-    /// The number of appends that are on disk.
-    done: u64,
-    syncs: u64,
-}
-
-/// The octets that opening found behind the last whole group.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Recovered {
-    /// Nothing.
-    Clean,
-    /// Octets of a group that a crash has cut off. They were never acknowledged, and are overwritten.
-    Torn,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
-    let path = path.to_owned();
-    move |source| LogError::Io { action, path, source }
-}
-
-/// Brings the names in a folder to disk.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))
-}
-
-pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join("segments").join(format!("{number:08}"))
 }
 
 impl LogFolder {
@@ -171,7 +130,7 @@ impl LogFolder {
             Err(TryLockError::WouldBlock) => in_use(&lock, &lock_path)?,
             Err(TryLockError::Error(error)) => return Err(io("lock", &lock_path)(error)),
         }
-        super::compact::clear(folder)?;
+        remove_new_segment(folder)?;
         let bodies = Arc::new(Bodies::new(folder));
         let found = index::load(folder);
         let indexed = found.as_ref().map_or(0, |(log, _)| log.len());
@@ -526,293 +485,5 @@ impl Drop for LogFolder {
         if is_on_disk && memory.index.is_old(memory.log.len()) {
             let _ = self.save_index(&mut memory, &disk);
         }
-    }
-}
-
-/// The places of the entries of the record at `at` of a segment, in the frame at `frame`.
-pub(super) fn locations(
-    segment: u64,
-    frame: usize,
-    at: usize,
-    record: &[u8],
-) -> Result<Vec<Location>, Malformed> {
-    // A segment has 16 MiB, and a log fewer than 2^32 of them.
-    let short = |number: usize| u32::try_from(number).map_err(|_| Malformed::Field("place"));
-    let segment = u32::try_from(segment).map_err(|_| Malformed::Field("number of a segment"))?;
-    let (frame, at) = (short(frame)?, at);
-    let place = |entry: Range<usize>| {
-        let (octets, entry) = (short(entry.len())?, short(at + entry.start)?);
-        Ok(Location { segment, frame, record: short(at)?, entry, octets })
-    };
-    places(record)?.into_iter().map(place).collect()
-}
-
-/// The log of a folder, from its index and what is behind it. `None` if there is none.
-pub(super) fn load(
-    folder: &Path,
-    index: Option<(Log, End)>,
-    bodies: &Arc<Bodies>,
-) -> Result<Option<(Log, End, Recovered)>, LogError> {
-    let (mut log, from) = index.map_or((None, End::start()), |(log, end)| (Some(log), end));
-    if let Some(log) = &mut log {
-        log.read_from(Arc::clone(bodies) as _);
-    }
-    let (end, recovered) = each_record(folder, from, |path, signed, location| match &mut log {
-        None => {
-            let begun = Log::begin_own(Arc::clone(&signed.entry), signed.octets.len())?;
-            let log = log.insert(begun);
-            log.read_from(Arc::clone(bodies) as _);
-            log.stored(&signed.id, location);
-            Ok(())
-        }
-        Some(log) => restore(log, path, &signed, location),
-    })?;
-    let Some(mut log) = log else { return Ok(None) };
-    log.settle();
-    bodies.take_failure().map_or(Ok(()), Err)?;
-    Ok(Some((log, end, recovered)))
-}
-
-/// Reads on, behind what a log has.
-pub(super) fn extend(
-    folder: &Path,
-    from: End,
-    log: &mut Log,
-) -> Result<(End, Recovered), LogError> {
-    let read =
-        each_record(folder, from, |path, signed, location| restore(log, path, &signed, location))?;
-    log.settle();
-    Ok(read)
-}
-
-/// Adds an entry that was admitted before it was written.
-fn restore(
-    log: &mut Log,
-    path: &Path,
-    signed: &Signed,
-    location: Location,
-) -> Result<(), LogError> {
-    log.restore(signed).map_err(|refusal| LogError::Stored {
-        path: path.to_owned(),
-        id: signed.id,
-        refusal: Box::new(refusal),
-    })?;
-    log.stored(&signed.id, location);
-    Ok(())
-}
-
-/// A file of the folder that has no content, only locks.
-fn lock_file(folder: &Path, name: &str) -> Result<(PathBuf, File), LogError> {
-    let path = folder.join(name);
-    let file = open_lock(&path).map_err(io("open", &path))?;
-    Ok((path, file))
-}
-
-/// Opens a file that has only locks, or makes it. Others than the user and the group cannot open it: whoever can read a file can
-/// also lock it, and make everybody wait.
-pub(super) fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).write(true).mode(0o660).open(path)
-}
-
-/// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it
-/// runs its program, so a lock that was just given up can seem taken for a moment.
-fn is_locked_soon(file: &File) -> io::Result<bool> {
-    for pause_ms in [1, 4, 16, 64, 0] {
-        match file.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(pause_ms)),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    Ok(false)
-}
-
-/// Calls a function with each entry on disk that is behind `end`.
-fn each_record(
-    folder: &Path,
-    mut end: End,
-    mut see: impl FnMut(&Path, Signed, Location) -> Result<(), LogError>,
-) -> Result<(End, Recovered), LogError> {
-    let (first, mut log) = (end.segment, None);
-    let mut recovered = Recovered::Clean;
-    for number in first.. {
-        let path = segment_path(folder, number);
-        let octets = match fs::read(&path) {
-            Ok(octets) => octets,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
-            Err(error) => return Err(io("read", &path)(error)),
-        };
-        let damaged =
-            |offset: usize| LogError::Damaged { path: path.clone(), offset: offset as u64 };
-        // Only the last segment has a tail, and begins after all before it were whole.
-        if recovered == Recovered::Torn {
-            let path = segment_path(folder, number - 1);
-            return Err(LogError::Damaged { path, offset: end.offset });
-        }
-        // A crash may come before the header of a new segment is on disk. Then there is nothing else.
-        if number > first && octets.iter().all(|&octet| octet == 0) {
-            break;
-        }
-        let begin = if number == first { end.offset } else { HEADER_OCTETS as u64 };
-        let begin = usize::try_from(begin).unwrap_or(usize::MAX);
-        let scan = scan_from(&octets, begin, end.frame).map_err(|_| damaged(0))?;
-        if scan.segment != number || log.is_some_and(|log| log != scan.log) {
-            return Err(damaged(0));
-        }
-        match scan.tail {
-            Tail::Clean => {}
-            Tail::Torn => recovered = Recovered::Torn,
-            Tail::Damaged => return Err(damaged(scan.end)),
-        }
-        for frame in &scan.frames {
-            let mut fields = Fields(&octets[frame.payload.clone()]);
-            while !fields.0.is_empty() {
-                // The checksum is right, so this was written by another program or version.
-                let wrong = |_| damaged(frame.payload.start);
-                let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(wrong)?;
-                let at = frame.payload.end - fields.0.len() - record.len();
-                let start = frame.payload.start - FRAME_HEADER_OCTETS;
-                let locations = locations(number, start, at, record).map_err(wrong)?;
-                let entries = read_record(record).map_err(wrong)?;
-                for (signed, location) in entries.into_iter().zip(locations) {
-                    if signed.log() != scan.log {
-                        let refusal = Box::new(Refusal::OtherLog);
-                        return Err(LogError::Stored {
-                            path: path.clone(),
-                            id: signed.id,
-                            refusal,
-                        });
-                    }
-                    see(&path, signed, location)?;
-                }
-            }
-        }
-        log = Some(scan.log);
-        (end.segment, end.offset) = (number, scan.end as u64);
-        end.frame += scan.frames.len() as u64;
-        if let Some(last) = scan.frames.last() {
-            let offset = last.payload.start - FRAME_HEADER_OCTETS;
-            let header = octets[offset..].first_chunk().expect("a whole frame");
-            end.note(LastFrame { offset: offset as u64, header: *header });
-        }
-    }
-    Ok((end, recovered))
-}
-
-impl Disk {
-    /// The end of the log. What is behind it is overwritten.
-    fn open(folder: &Path, end: End, recovered: Recovered) -> Result<Self, LogError> {
-        let path = segment_path(folder, end.segment);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(io("open", &path))?;
-        let next = segment_path(folder, end.segment + 1);
-        let disk = Self { file, path, end, done: 0, syncs: 0 };
-        if recovered == Recovered::Torn {
-            disk.overwrite_rest()?;
-        }
-        // A segment that was begun and has nothing.
-        match fs::remove_file(&next) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(io("remove", &next)(error))
-            }
-            _ => Ok(disk),
-        }
-    }
-
-    /// Begins a segment.
-    fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
-        let segment = end.segment;
-        let path = segment_path(folder, segment);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(io("make", &path))?;
-        // Blocks that are there already need no change of metadata with each sync.
-        if fallocate(&file, FallocateFlags::empty(), 0, SEGMENT_OCTETS as u64).is_err() {
-            file.set_len(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
-        }
-        file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
-        file.sync_all().map_err(io("write", &path))?;
-        sync_folder(&folder.join("segments"))?;
-        Ok(Self { file, path, end, done: 0, syncs: 0 })
-    }
-
-    /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
-    /// their own. Gives the place of each entry.
-    fn write(
-        &mut self,
-        folder: &Path,
-        log: EntryId,
-        entries: &[Signed],
-    ) -> Result<Vec<Location>, LogError> {
-        let mut places = Vec::with_capacity(entries.len());
-        if entries.is_empty() {
-            return Ok(places);
-        }
-        // Only a bug could write a record that has no places.
-        let unplaced = |source| LogError::Unwritable { source };
-        let mut records = Vec::new();
-        to_records(entries, &mut records);
-        let mut frames = Vec::new();
-        let (mut first, mut sum) = (0, 0);
-        for (at, record) in records.iter().enumerate() {
-            if at > first && sum + 4 + record.len() > FRAME_OCTETS_MAX / 4 {
-                frames.push((first..at, sum));
-                (first, sum) = (at, 0);
-            }
-            sum += 4 + record.len();
-        }
-        frames.push((first..records.len(), sum));
-        let (mut group, mut at) = (self.end.frame, self.end.offset);
-        let all: usize = frames.iter().map(|(_, payload)| FRAME_HEADER_OCTETS + payload).sum();
-        let mut octets = Vec::with_capacity(all.min(SEGMENT_OCTETS));
-        for (of_frame, payload) in frames {
-            let length = (FRAME_HEADER_OCTETS + payload) as u64;
-            if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
-                self.put(at, &octets)?;
-                let (done, syncs) = (self.done, self.syncs);
-                *self = Self { done, syncs, ..Self::begin(folder, self.end.next_segment(), log)? };
-                (group, at) = (self.end.frame, self.end.offset);
-                octets.clear();
-            }
-            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
-            let begin = octets.len();
-            write_frame(&mut octets, log, self.end.segment, self.end.frame, group, |octets| {
-                for record in &records[of_frame] {
-                    write_part(octets, 4, record);
-                    let at = start + octets.len() - begin - record.len();
-                    places.extend(locations(self.end.segment, start, at, record)?);
-                }
-                Ok(())
-            })
-            .map_err(unplaced)?;
-            let header = *octets[begin..].first_chunk().expect("a frame has a header");
-            self.end.note(LastFrame { offset: start as u64, header });
-            self.end.frame += 1;
-        }
-        self.put(at, &octets)?;
-        Ok(places)
-    }
-
-    fn put(&mut self, at: u64, octets: &[u8]) -> Result<(), LogError> {
-        if octets.is_empty() {
-            return Ok(());
-        }
-        self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
-        self.file.sync_data().map_err(io("write", &self.path))?;
-        self.end.offset = at + octets.len() as u64;
-        self.syncs += 1;
-        Ok(())
-    }
-
-    /// Overwrites the octets that a crash has left behind the last whole group.
-    fn overwrite_rest(&self) -> Result<(), LogError> {
-        let zeros = vec![0; 1 << 16];
-        let mut at = self.end.offset;
-        while at < SEGMENT_OCTETS as u64 {
-            let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
-            let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];
-            self.file.write_all_at(zeros, at).map_err(io("write", &self.path))?;
-            at += length;
-        }
-        self.file.sync_data().map_err(io("write", &self.path))
     }
 }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::{extend, io, load, segment_path};
+use super::bodies::Bodies;
+use super::error::LogError;
+use super::file::{io, segment_path};
 use super::index::{self, End};
-use super::read::Bodies;
-use crate::files::LogError;
+use super::load::{extend, load};
 use crate::log::memory::Log;
 use crate::name::EntryId;
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::folder::segment_path;
+use super::file::segment_path;
 use crate::items::{Reader, Writer};
 use crate::log::memory::Log;
 use crate::name::EntryId;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use talaria_cert::sha256;
 
-use super::LogError;
+use super::error::LogError;
 
 const OCTETS: usize = 40;
 

@@ -1,10 +1,10 @@
 //! Writing updates: one commit for any number of them.
 
+use super::error::LogError;
 use super::folder::LogFolder;
 use crate::action::Action;
 use crate::deletable::Opening;
 use crate::epoch::EpochKeys;
-use crate::files::LogError;
 use crate::log::draft::Maker;
 use crate::log::error::DraftError;
 use crate::log::update::Update;

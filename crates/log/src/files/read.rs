@@ -2,86 +2,20 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::folder::{LogFolder, io, lock, segment_path};
-use crate::entry::{ENTRY_OCTETS_MAX, Entry};
-use crate::files::LogError;
-use crate::graph::{Location, Number, Source};
+use super::bodies::FrameEntries;
+use super::error::LogError;
+use super::file::{io, segment_path};
+use super::folder::LogFolder;
+use super::mutex::lock;
+use crate::graph::{Location, Number};
 use crate::log::catch_up::CatchUp;
 use crate::log::memory::Log;
 use crate::name::EntryId;
 use crate::octets::Fields;
 use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record};
 use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
-
-/// The entries of a frame, by their places.
-#[derive(Clone)]
-pub(super) struct FrameEntries {
-    segment: u32,
-    frame: u32,
-    /// Each entry with the start of its octets, ascending.
-    entries: Arc<Vec<(u32, Signed)>>,
-}
-
-impl FrameEntries {
-    fn find(&self, id: &EntryId, location: Location) -> Option<&Signed> {
-        let at = self.entries.binary_search_by_key(&location.entry, |(start, _)| *start).ok()?;
-        Some(&self.entries[at].1).filter(|signed| signed.id == *id)
-    }
-}
-
-/// Reads entries from the segments for the log in memory, and keeps the reason when it could not.
-pub(super) struct Bodies {
-    folder: PathBuf,
-    /// The segment that was read last.
-    segment: Mutex<Option<(u32, File)>>,
-    failure: Mutex<Option<LogError>>,
-}
-
-impl Bodies {
-    pub(super) fn new(folder: &Path) -> Self {
-        let folder = folder.to_owned();
-        Self { folder, segment: Mutex::new(None), failure: Mutex::new(None) }
-    }
-
-    /// Forgets the open segment, which another file has replaced.
-    pub(super) fn forget(&self) {
-        *lock(&self.segment) = None;
-    }
-
-    /// The first reason, since the last call, why an entry could not be read.
-    pub(super) fn take_failure(&self) -> Option<LogError> {
-        lock(&self.failure).take()
-    }
-
-    fn read(&self, id: &EntryId, location: Location) -> Result<Entry, LogError> {
-        let Location { segment, entry, octets, .. } = location;
-        let path = segment_path(&self.folder, u64::from(segment));
-        let mut last = lock(&self.segment);
-        let (_, file) = match last.take().filter(|(number, _)| *number == segment) {
-            Some(known) => last.insert(known),
-            None => last.insert((segment, File::open(&path).map_err(io("open", &path))?)),
-        };
-        let mut read = vec![0; (octets as usize).min(ENTRY_OCTETS_MAX)];
-        file.read_exact_at(&mut read, u64::from(entry)).map_err(io("read", &path))?;
-        let found = Entry::read(&read).ok().filter(|_| EntryId::of(&read) == *id);
-        found.ok_or(LogError::Damaged { path, offset: u64::from(entry) })
-    }
-}
-
-impl Source for Bodies {
-    fn entry(&self, id: &EntryId, location: Location) -> Option<Entry> {
-        match self.read(id, location) {
-            Ok(entry) => Some(entry),
-            Err(failure) => {
-                lock(&self.failure).get_or_insert(failure);
-                None
-            }
-        }
-    }
-}
 
 impl LogFolder {
     /// An entry with what proves it, from disk. `None` if the log does not have it, or not on disk yet.

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::error::LogError;
 use super::folder::LogFolder;
-use crate::files::LogError;
 use crate::log::lacking::Known;
 use crate::log::memory::Log;
 use crate::name::EntryId;
 use crate::record::Signed;
+use crate::sync::limits::{LACKING_MAX, VALUES_MAX, WANT_MAX};
 use crate::sync::replica::{Replica, Taken, begin, piece};
-use crate::sync::{LACKING_MAX, VALUES_MAX, WANT_MAX};
 
 /// A log in a folder, for sessions with other nodes. It may be wanted only: then the folder is made when the genesis entry
 /// comes.

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use super::error::LogError;
 use super::folder::LogFolder;
-use crate::files::LogError;
 use crate::log::draft::Maker;
 use crate::log::error::DraftError;
 use crate::name::EntryId;

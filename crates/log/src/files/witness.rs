@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use talaria_cert::sha256;
 
-use super::folder::open_lock;
+use super::file::open_lock;
 use crate::genesis::WITNESSES_MAX;
 use crate::name::EntryId;
 use crate::note::{NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number};

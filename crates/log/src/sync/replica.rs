@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::limits::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
 use crate::log::error::GenesisError;
 use crate::log::lacking::Known;
 use crate::log::memory::Log;
@@ -11,7 +12,6 @@ use crate::log::outcome::Outcome;
 use crate::name::EntryId;
 use crate::record::{BATCH_OCTETS_MAX, Evidence, Signed};
 use crate::refusal::Refusal;
-use crate::sync::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
 
 /// A copy of the log that can be read and added to. A place is the number of an entry in the order in which this copy
 /// has admitted them.

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use super::frame::{
     ENTRIES_OCTETS_MAX, Farewell, Frame, HEADER_OCTETS, Took, content_max, kind, write_id_frames,
 };
+use super::limits::{
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX, HEADS_KEPT_MAX,
+    HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, REPEAT_MS, SEND_MS, VALUES_MAX,
+    VALUES_MS, VALUES_MS_MAX, WANT_MAX,
+};
 use super::replica::{Fetching, Replica};
 use crate::log::lacking::Known;
 use crate::name::EntryId;
 use crate::octets::Malformed;
 use crate::record::{Signed, read_record, to_records};
 use crate::refusal::Refusal;
-use crate::sync::{
-    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX, HEADS_KEPT_MAX,
-    HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, REPEAT_MS, SEND_MS, VALUES_MAX,
-    VALUES_MS, VALUES_MS_MAX, WANT_MAX,
-};
 
 /// When a session ends by itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,0 +1,146 @@
+//! The end of a log on disk, where groups of entries are written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::error::LogError;
+use super::file::{io, segment_path, sync_folder};
+use super::index::{End, LastFrame};
+use super::load::{Recovered, locations};
+use crate::graph::Location;
+use crate::name::EntryId;
+use crate::octets::write_part;
+use crate::record::{Signed, to_records};
+use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, SEGMENT_OCTETS, header, write_frame};
+
+/// The end of the log on disk.
+pub(super) struct Disk {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) end: End,
+    /// The number of appends that are on disk.
+    pub(super) done: u64,
+    pub(super) syncs: u64,
+}
+
+impl Disk {
+    /// The end of the log. What is behind it is overwritten.
+    pub(super) fn open(folder: &Path, end: End, recovered: Recovered) -> Result<Self, LogError> {
+        let path = segment_path(folder, end.segment);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let file = file.map_err(io("open", &path))?;
+        let next = segment_path(folder, end.segment + 1);
+        let disk = Self { file, path, end, done: 0, syncs: 0 };
+        if recovered == Recovered::Torn {
+            disk.overwrite_rest()?;
+        }
+        // A segment that was begun and has nothing.
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io("remove", &next)(error))
+            }
+            _ => Ok(disk),
+        }
+    }
+
+    /// Begins a segment.
+    pub(super) fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
+        let segment = end.segment;
+        let path = segment_path(folder, segment);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(io("make", &path))?;
+        // Blocks that are there already need no change of metadata with each sync.
+        if fallocate(&file, FallocateFlags::empty(), 0, SEGMENT_OCTETS as u64).is_err() {
+            file.set_len(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
+        }
+        file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
+        file.sync_all().map_err(io("write", &path))?;
+        sync_folder(&folder.join("segments"))?;
+        Ok(Self { file, path, end, done: 0, syncs: 0 })
+    }
+
+    /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
+    /// their own. Gives the place of each entry.
+    pub(super) fn write(
+        &mut self,
+        folder: &Path,
+        log: EntryId,
+        entries: &[Signed],
+    ) -> Result<Vec<Location>, LogError> {
+        let mut places = Vec::with_capacity(entries.len());
+        if entries.is_empty() {
+            return Ok(places);
+        }
+        // Only a bug could write a record that has no places.
+        let unplaced = |source| LogError::Unwritable { source };
+        let mut records = Vec::new();
+        to_records(entries, &mut records);
+        let mut frames = Vec::new();
+        let (mut first, mut sum) = (0, 0);
+        for (at, record) in records.iter().enumerate() {
+            if at > first && sum + 4 + record.len() > FRAME_OCTETS_MAX / 4 {
+                frames.push((first..at, sum));
+                (first, sum) = (at, 0);
+            }
+            sum += 4 + record.len();
+        }
+        frames.push((first..records.len(), sum));
+        let (mut group, mut at) = (self.end.frame, self.end.offset);
+        let all: usize = frames.iter().map(|(_, payload)| FRAME_HEADER_OCTETS + payload).sum();
+        let mut octets = Vec::with_capacity(all.min(SEGMENT_OCTETS));
+        for (of_frame, payload) in frames {
+            let length = (FRAME_HEADER_OCTETS + payload) as u64;
+            if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
+                self.put(at, &octets)?;
+                let (done, syncs) = (self.done, self.syncs);
+                *self = Self { done, syncs, ..Self::begin(folder, self.end.next_segment(), log)? };
+                (group, at) = (self.end.frame, self.end.offset);
+                octets.clear();
+            }
+            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
+            let begin = octets.len();
+            write_frame(&mut octets, log, self.end.segment, self.end.frame, group, |octets| {
+                for record in &records[of_frame] {
+                    write_part(octets, 4, record);
+                    let at = start + octets.len() - begin - record.len();
+                    places.extend(locations(self.end.segment, start, at, record)?);
+                }
+                Ok(())
+            })
+            .map_err(unplaced)?;
+            let header = *octets[begin..].first_chunk().expect("a frame has a header");
+            self.end.note(LastFrame { offset: start as u64, header });
+            self.end.frame += 1;
+        }
+        self.put(at, &octets)?;
+        Ok(places)
+    }
+
+    fn put(&mut self, at: u64, octets: &[u8]) -> Result<(), LogError> {
+        if octets.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
+        self.file.sync_data().map_err(io("write", &self.path))?;
+        self.end.offset = at + octets.len() as u64;
+        self.syncs += 1;
+        Ok(())
+    }
+
+    /// Overwrites the octets that a crash has left behind the last whole group.
+    fn overwrite_rest(&self) -> Result<(), LogError> {
+        let zeros = vec![0; 1 << 16];
+        let mut at = self.end.offset;
+        while at < SEGMENT_OCTETS as u64 {
+            let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
+            let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];
+            self.file.write_all_at(zeros, at).map_err(io("write", &self.path))?;
+            at += length;
+        }
+        self.file.sync_data().map_err(io("write", &self.path))
+    }
+}
