@@ -6,20 +6,11 @@ use talaria_log::{
 
 use super::node::{packet, restored};
 use super::people::{BEGIN_MS, MALLORY, MEMBERS, STRANGER, VICTIM};
-use super::{NODES, World};
+use super::world::{NODES, World};
 use crate::numbers::Numbers;
 
 /// A year in milliseconds.
 const YEAR_MS: u64 = 365 * 86_400_000;
-
-/// The attackers' memory.
-#[derive(Default)]
-pub(super) struct Attacks {
-    /// Instances that the thief has made.
-    stolen: u8,
-    /// A record that somebody has seen before.
-    seen: Option<Signed>,
-}
 
 /// Damages one octet of records in a few cases.
 pub(super) fn damage(records: &mut [Vec<u8>], numbers: &mut Numbers) {

@@ -4,7 +4,7 @@ use talaria_log::{
     EntryId, Signed, Tail, read_record, scan, segment_frame, segment_header, to_records,
 };
 
-use super::Defect;
+use super::defect::Defect;
 use crate::disk::Fate;
 use crate::numbers::Numbers;
 
