@@ -13,17 +13,17 @@ mod error;
 mod exchange;
 mod file;
 mod folder;
+mod folder_replica;
 mod follow;
-mod index;
+mod index_file;
 mod instance;
 mod listeners;
 mod load;
 mod mutex;
 mod put;
 mod read;
-mod replica;
-mod snapshot;
-mod witness;
+mod witness_folder;
+mod write_snapshot;
 
 pub use announce::EVENTS_OCTETS_MAX;
 pub use checkpointer::NewCheckpointer;
@@ -35,9 +35,11 @@ pub use exchange::{
 };
 pub use file::NODE_KEY;
 pub use folder::LogFolder;
+pub use folder_replica::FolderReplica;
 pub use follow::Follower;
 pub use load::Recovered;
 pub use put::{PutError, Signing, deletable};
-pub use replica::FolderReplica;
-pub use snapshot::SnapshotWritten;
-pub use witness::{WitnessError, WitnessFolder, public_path, read_note_key, read_public_note_key};
+pub use witness_folder::{
+    WitnessError, WitnessFolder, public_path, read_note_key, read_public_note_key,
+};
+pub use write_snapshot::SnapshotWritten;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::LogError;
 use super::folder::LogFolder;
-use super::witness::{
+use super::witness_folder::{
     WitnessError, make_note_key, public_path, read_public_note_key, write_note_key,
 };
 use crate::genesis::{GRACE_S, Genesis, WITNESSES_MAX, Witness};

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use super::error::LogError;
 use super::file::{io, new_segment_path, segment_path, sync_folder};
 use super::folder::LogFolder;
-use super::index::LastFrame;
+use super::index_file::LastFrame;
 use super::load::locations;
 use super::mutex::lock;
 use crate::graph::Location;

@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::error::LogError;
 use super::file::{io, segment_path, sync_folder};
-use super::index::{End, LastFrame};
+use super::index_file::{End, LastFrame};
 use super::load::{Recovered, locations};
 use crate::graph::Location;
 use crate::name::EntryId;

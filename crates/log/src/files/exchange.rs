@@ -9,7 +9,7 @@ use super::error::LogError;
 use super::folder::LogFolder;
 use crate::log::memory::Log;
 use crate::log::outcome::Outcome;
-use crate::log::snapshot::SnapshotInfo;
+use crate::log::snapshot_rules::SnapshotInfo;
 use crate::merkle::paths;
 use crate::name::EntryId;
 use crate::octets::{Malformed, write_part};

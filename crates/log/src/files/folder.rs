@@ -13,7 +13,7 @@ use super::error::LogError;
 use super::file::{
     NODE_KEY, io, is_locked_soon, lock_file, remove_new_segment, segment_path, sync_folder,
 };
-use super::index::{self, Age, End};
+use super::index_file::{self, Age, End};
 use super::instance;
 use super::load::{Recovered, each_record, extend, load};
 use super::mutex::lock;
@@ -132,7 +132,7 @@ impl LogFolder {
         }
         remove_new_segment(folder)?;
         let bodies = Arc::new(Bodies::new(folder));
-        let found = index::load(folder);
+        let found = index_file::load(folder);
         let indexed = found.as_ref().map_or(0, |(log, _)| log.len());
         let (log, end, recovered) = load(folder, found, &bodies)?.ok_or_else(not_a_log)?;
         let durable = log.len() as u64;
@@ -215,7 +215,7 @@ impl LogFolder {
     /// Removes the index. Another one is written in time.
     pub(super) fn remove_index(&self) -> Result<(), LogError> {
         lock(&self.memory).index = Age::of(0, Instant::now());
-        index::remove(&self.folder).map_err(io("remove the index of", &self.folder))
+        index_file::remove(&self.folder).map_err(io("remove the index of", &self.folder))
     }
 
     /// Refuses all later writes: the log on disk may be another one than that in memory.
@@ -425,7 +425,7 @@ impl LogFolder {
     fn save_index(&self, memory: &mut Memory, disk: &Disk) -> io::Result<()> {
         let started = Instant::now();
         let saved = if disk.end.is_behind_frame() {
-            index::save(&self.folder, &memory.log, &disk.end)
+            index_file::save(&self.folder, &memory.log, &disk.end)
         } else {
             Ok(())
         };

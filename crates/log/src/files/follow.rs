@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::bodies::Bodies;
 use super::error::LogError;
 use super::file::{io, segment_path};
-use super::index::{self, End};
+use super::index_file::{self, End};
 use super::load::{extend, load};
 use crate::log::memory::Log;
 use crate::name::EntryId;
@@ -31,7 +31,7 @@ impl Follower {
             return Err(not_a_log());
         }
         let bodies = Arc::new(Bodies::new(folder));
-        let loaded = load(folder, index::read(folder), &bodies)?;
+        let loaded = load(folder, index_file::read(folder), &bodies)?;
         let (log, end, _) = loaded.ok_or_else(not_a_log)?;
         Ok(Self { folder: folder.to_owned(), log, end, bodies })
     }

@@ -8,7 +8,7 @@ use std::{fs, io};
 use super::bodies::Bodies;
 use super::error::LogError;
 use super::file::{io, segment_path};
-use super::index::{End, LastFrame};
+use super::index_file::{End, LastFrame};
 use crate::graph::Location;
 use crate::log::memory::Log;
 use crate::octets::{Fields, Malformed};
