@@ -26,6 +26,7 @@ use crate::schema::{self, Indexes, TextIndex};
 use crate::store::Store;
 use crate::tofu::{self, BindingRow};
 use crate::tombstone::{self, Grave};
+use crate::trust::misfits::misfits;
 use crate::{damage, format, inventory, meta, owner, revoker, sums, texts, trust};
 
 /// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
@@ -334,7 +335,7 @@ impl Store {
                 Remedy::Rebuild,
             );
         })?;
-        for id in trust::misfits(&self.connection)? {
+        for id in misfits(&self.connection)? {
             if damaged.contains(&id) || !part.has(id) {
                 continue;
             }

@@ -57,6 +57,14 @@ pub(crate) fn row(
     Ok(None)
 }
 
+/// The number of the certificate whose primary key has this fingerprint.
+pub(crate) fn id(
+    connection: &Connection,
+    fingerprint: Fingerprint,
+) -> rusqlite::Result<Option<i64>> {
+    Ok(row(connection, fingerprint)?.map(|found| found.id))
+}
+
 /// Whether a certificate that an index names is the one with this fingerprint.
 fn damaged(
     connection: &Connection,

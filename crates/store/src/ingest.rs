@@ -20,6 +20,8 @@ use crate::row::{self, RawRow};
 use crate::schema::{self, POSTINGS, lists};
 use crate::store::Store;
 use crate::texts::Texts;
+use crate::trust::planned::Planned;
+use crate::trust::rehearsal::rehearse;
 use crate::{find, redaction, revoker, tombstone, trust};
 
 /// An index row that waits to be written.
@@ -160,8 +162,8 @@ impl Store {
             });
             let gone = gone.iter().map(|&id| (id, None));
             let certs = followers.chain(gone).chain(certs).collect();
-            let planned = trust::Planned { certs, ..trust::Planned::default() };
-            trust::rehearse(connection, planned, now, &mut ledger)
+            let planned = Planned { certs, ..Planned::default() };
+            rehearse(connection, planned, now, &mut ledger)
         })?;
         Ok(ledger)
     }

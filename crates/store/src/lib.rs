@@ -120,5 +120,7 @@ pub use talaria_cert::merge::{IngestOutcome, IngestRefusal, Ingested, LeftOut, S
 pub use talaria_cert::{Peer, Query, QueryError, Redaction};
 pub use tofu::{Binding, CertIssuer, Event, Observation, Tofu};
 pub use tombstone::{Return, Tombstone};
-pub use trust::{Certifier, Certifiers, TrustReport, TrustView};
+pub use trust::certifiers::{Certifier, Certifiers};
+pub use trust::evaluation::TrustReport;
+pub use trust::view::TrustView;
 pub use web::Web;

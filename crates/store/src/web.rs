@@ -1,4 +1,4 @@
-//! The web of trust of a store, for users: rules, owner trust, and results. `trust.rs` computes it.
+//! The web of trust of a store, for users: rules, owner trust, and results. `trust/` computes it.
 
 use std::borrow::Borrow;
 
@@ -7,9 +7,14 @@ use talaria_trust::Rules;
 
 use crate::error::StoreError;
 use crate::ledger::Ledger;
-use crate::owner;
 use crate::store::Store;
-use crate::trust::{self, Certifiers, Planned, TrustReport, TrustView};
+use crate::trust::certifiers::Certifiers;
+use crate::trust::evaluation::TrustReport;
+use crate::trust::planned::Planned;
+use crate::trust::rehearsal::rehearse;
+use crate::trust::rules;
+use crate::trust::view::{TrustView, view};
+use crate::{owner, trust};
 
 /// The web of trust over the certificates of a store.
 #[derive(Debug)]
@@ -40,7 +45,7 @@ impl<S: Borrow<Store>> Web<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn rules(&self) -> Result<Option<Rules>, StoreError> {
-        self.store().run(trust::rules)
+        self.store().run(rules::get)
     }
 
     /// The web of trust at `now`. The store is not modified.
@@ -49,7 +54,7 @@ impl<S: Borrow<Store>> Web<S> {
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn at(&self, now: Timestamp) -> Result<TrustView, StoreError> {
-        self.store().run(|connection| trust::view(connection, now.seconds()))
+        self.store().run(|connection| view(connection, now.seconds()))
     }
 
     /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full,
@@ -78,7 +83,7 @@ impl<S: Borrow<Store>> Web<S> {
         let (store, mut ledger) = (self.store(), Ledger::default());
         // Within a transaction, the store is locked already.
         if !store.is_in_transaction {
-            store.run(|connection| trust::rehearse(connection, planned, now, &mut ledger))?;
+            store.run(|connection| rehearse(connection, planned, now, &mut ledger))?;
         }
         Ok(ledger)
     }
@@ -105,7 +110,7 @@ impl Web<&mut Store> {
         let now = now.seconds();
         let ledger = self.rehearse(Planned { anew: Some(rules), ..Planned::default() }, now)?;
         self.0.transaction(|connection, _| {
-            trust::set_rules(connection, rules)?;
+            rules::set(connection, rules)?;
             trust::renew(connection, now, &ledger)
         })
     }
