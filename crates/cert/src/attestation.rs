@@ -89,7 +89,7 @@ fn digest_of(signature: &Signature<'_>, body: &[u8], hash: u8) -> Option<Vec<u8>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::limits::tests::{OWN, signature};
+    use crate::limits::samples::{OWN, signature};
 
     /// An attestation of some signatures, by their bodies.
     pub(crate) fn attestation(created: u32, signatures: &[Vec<u8>], text: &[u8]) -> Vec<u8> {

@@ -829,7 +829,7 @@ fn is_for_others(component: Tag, signature: &Signature<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::attestation::tests::attestation;
-    use crate::limits::tests::{
+    use crate::limits::samples::{
         OWN, any_cert, any_verdicts, bodies, cert, hinted, naming, signature,
     };
     use proptest::prelude::*;

@@ -424,3 +424,23 @@ impl<'a> Iterator for Subpackets<'a> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::samples::hinted;
+
+    #[test]
+    fn a_signature_that_names_a_fingerprint_is_by_no_other_key_with_its_key_id() {
+        let named = Fingerprint::V4([7; 20]);
+        let mut body = vec![4, 0x10, 1, 8, 0, 23, 22, 33];
+        body.extend(named.to_stored());
+        body.extend([0, 0, 1, 2, 0, 8, 0x80]);
+        let signature = Signature::parse(&body).unwrap();
+        assert_eq!(signature.signed_issuer, Some(named.key_id()));
+        assert!(!signature.excludes(|| named));
+        assert!(signature.excludes(|| Fingerprint::V3([1; 16], named.key_id())));
+        let unnamed = hinted(0x10, b"text", &[named.key_id().0]);
+        assert!(!Signature::parse(&unnamed).unwrap().excludes(|| named));
+    }
+}
