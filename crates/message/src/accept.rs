@@ -8,7 +8,7 @@ use std::fmt;
 
 use sequoia_openpgp::Fingerprint;
 
-use crate::verify::{Outcome, SignatureReport};
+use crate::verify::report::{Outcome, SignatureReport};
 
 /// A policy that decides whether a document with signatures is accepted.
 ///
@@ -228,7 +228,9 @@ impl Acceptance {
 fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> {
     let name = signer.to_hex();
     let is_of = |report: &SignatureReport| {
-        let of = |signer: &crate::verify::Signer| signer.certificate == name || signer.key == name;
+        let of = |signer: &crate::verify::report::Signer| {
+            signer.certificate == name || signer.key == name
+        };
         report.is_good() && report.signer.as_ref().is_some_and(of)
     };
     reports.iter().position(is_of)
@@ -237,7 +239,7 @@ fn good_one(reports: &[SignatureReport], signer: &Fingerprint) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verify::{NotCounted, Signer};
+    use crate::verify::report::{NotCounted, Signer};
 
     const ALICE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     const MALLORY: &str = "BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB";

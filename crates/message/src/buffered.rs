@@ -6,7 +6,8 @@
 use std::io::{BufRead, Cursor, Read as _, Write as _};
 
 use crate::aead::each_piece;
-use crate::content::{Compression, literal_start};
+use crate::compression::Compression;
+use crate::content::literal_start;
 use crate::encrypt::{EncryptOptions, Recipients, Suite, encrypt};
 use crate::error::{MessageError, Result};
 use crate::framing;

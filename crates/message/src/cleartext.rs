@@ -6,7 +6,8 @@ use crate::armor::{ArmorReader, ArmorWriter, Label};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::sign::SigningKey;
-use crate::verify::{SignatureReport, Verifier};
+use crate::verify::Verifier;
+use crate::verify::report::SignatureReport;
 
 /// The line that begins a signed text.
 pub(crate) const CLEARTEXT_HEAD: &str = "-----BEGIN PGP SIGNED MESSAGE-----";

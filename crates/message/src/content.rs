@@ -1,43 +1,19 @@
-//! The content of a message: a literal packet, signed or not, compressed or not, as one stream to be
-//! encrypted or written unencrypted.
+//! The content of a message: a literal packet, signed or not, compressed or not, as one stream to
+//! be encrypted or written unencrypted.
 
 use std::io::{self, Cursor, Read};
 
-use bzip2::read::BzEncoder;
-use flate2::Compression as Level;
-use flate2::read::{DeflateEncoder, ZlibEncoder};
-
+use crate::compression::Compression;
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialReader, tag};
 use crate::lines::CanonicalReader;
 use crate::sign::{DocumentHasher, SigningKey};
 
-/// The compression of the content (RFC 9580, section 9.4).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Compression {
-    /// No compression: most content that is worth compressing is compressed already.
-    #[default]
-    None,
-    /// Raw DEFLATE, at a level from 0 to 9.
-    Zip(u32),
-    /// DEFLATE with a header and a checksum, at a level from 0 to 9.
-    Zlib(u32),
-    /// Bzip2, at a level from 1 to 9.
-    Bzip2(u32),
-    /// The recipients' preference, else zlib, at level 6, if a sample from the start of the input shrinks by
-    /// a tenth; else no compression.
-    Auto,
-    /// Like [`Self::Auto`], with [`Self::Zip`] instead of zlib.
-    AutoZip,
-    /// Like [`Self::Auto`], with [`Self::Bzip2`] instead of zlib.
-    AutoBzip2,
-}
-
 /// The metadata of the content in a literal packet (RFC 9580, section 5.9).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Literal {
-    /// The content is UTF-8 text. Its lines end with carriage return and line feed in the message, and with a
-    /// line feed outside the message.
+    /// The content is UTF-8 text. Its lines end with carriage return and line feed in the message,
+    /// and with a line feed outside the message.
     pub text: bool,
     /// The file name, at most 255 octets; not protected by signatures.
     pub name: Vec<u8>,
@@ -122,66 +98,25 @@ pub(crate) fn content<'a>(
     now: u32,
     compression: Compression,
 ) -> Result<Content<'a>> {
-    let (mut data, size): (Box<dyn Read + Send + 'a>, _) = if how.text {
+    let (data, size): (Box<dyn Read + Send + 'a>, _) = if how.text {
         (Box::new(CanonicalReader::new(data)), None)
     } else {
         (Box::new(data), size)
     };
-    let compression = match compression {
-        Compression::Auto | Compression::AutoZip | Compression::AutoBzip2 => {
-            let (compressible, again) = sample(data)?;
-            data = again;
-            match compression {
-                _ if !compressible => Compression::None,
-                Compression::AutoZip => Compression::Zip(6),
-                Compression::AutoBzip2 => Compression::Bzip2(6),
-                _ => Compression::Zlib(6),
-            }
-        }
-        given => given,
-    };
+    let (compression, data) = compression.choose(data)?;
     let plain = if signers.is_empty() {
         literal(data, size, how)?
     } else {
         signed(data, size, how, signers, now)?
     };
-    let packed = |algorithm: u8, stream: Box<dyn Read + Send + 'a>| Content {
-        stream: Box::new(PartialReader::new(
-            Cursor::new([algorithm]).chain(stream),
-            tag::COMPRESSED,
-        )),
-        bytes: None,
-    };
-    let level = |level: u32, least: u32| level.clamp(least, 9);
     Ok(match compression {
-        Compression::Zip(n) => {
-            packed(1, Box::new(DeflateEncoder::new(plain.stream, Level::new(level(n, 0)))))
-        }
-        Compression::Zlib(n) => {
-            packed(2, Box::new(ZlibEncoder::new(plain.stream, Level::new(level(n, 0)))))
-        }
-        Compression::Bzip2(n) => {
-            packed(3, Box::new(BzEncoder::new(plain.stream, bzip2::Compression::new(level(n, 1)))))
-        }
-        _ => plain,
+        Compression::None => plain,
+        _ => Content { stream: compression.packet(plain.stream), bytes: None },
     })
 }
 
-/// Whether the start of `data` is worth compressing. Also returns `data` with nothing consumed.
-fn sample<'a>(mut data: Box<dyn Read + Send + 'a>) -> Result<(bool, Box<dyn Read + Send + 'a>)> {
-    const SAMPLE_BYTES: usize = 128 << 10;
-    let mut start = vec![0; SAMPLE_BYTES];
-    let read = framing::read_full(&mut data, &mut start)?;
-    start.truncate(read);
-    let mut smaller = Vec::new();
-    ZlibEncoder::new(&start[..], Level::fast())
-        .read_to_end(&mut smaller)
-        .map_err(MessageError::read)?;
-    let worth = smaller.len() < start.len() / 10 * 9;
-    Ok((worth, Box::new(Cursor::new(start).chain(data))))
-}
-
-/// One-pass signature packets, the literal packet, then the signature packets (RFC 9580, section 10.3).
+/// One-pass signature packets, the literal packet, then the signature packets (RFC 9580, section
+/// 10.3).
 fn signed<'a>(
     data: Box<dyn Read + Send + 'a>,
     size: Option<u64>,
@@ -198,8 +133,8 @@ fn signed<'a>(
         framing::write_packet(&mut one_pass, tag::ONE_PASS, &body)?;
         hashers.push(hasher);
     }
-    // The hashers see the data on its way into the literal packet. At its end they are taken back to make the
-    // signatures, in reverse order.
+    // The hashers see the data on its way into the literal packet. At its end they are taken back
+    // to make the signatures, in reverse order.
     let shared = std::sync::Arc::new(std::sync::Mutex::new(hashers));
     let tee = Tee { data, hashers: std::sync::Arc::clone(&shared) };
     let literal = literal(Box::new(tee), size, how)?;

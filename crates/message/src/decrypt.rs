@@ -14,7 +14,9 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, read_full, tag};
 use crate::packets::{PacketWriter, ReadLimits};
 use crate::secrets::{Candidate, OpenedBy, Remembered, Secrets, Wrapped};
-use crate::verify::{Receiver, SignatureReport, Verifier};
+use crate::verify::Verifier;
+use crate::verify::receiver::Receiver;
+use crate::verify::report::SignatureReport;
 
 /// Storage for ciphertext that is read twice.
 pub trait Spool: Read + Write + Seek + Send {}

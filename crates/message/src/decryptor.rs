@@ -14,12 +14,13 @@ use crate::decrypt::Spool;
 use crate::error::{MessageError, Result};
 use crate::held::{Held, HeldReader};
 use crate::keys::decryption_keys;
-use crate::kind::Message;
 use crate::packets::ReadLimits;
 use crate::policy::policy;
 use crate::read::{ReadOptions, Received, read_message};
+use crate::recognise::Message;
 use crate::secrets::Secrets;
-use crate::verify::{Issuer, Lookup, Verifier};
+use crate::verify::report::Issuer;
+use crate::verify::{Lookup, Verifier};
 
 /// Reads encrypted messages, signed messages and texts with a cleartext signature; armored or not.
 ///

@@ -16,15 +16,16 @@ use crate::algorithm::{Aead, ChunkSize, Cipher};
 use crate::certs::sound;
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
-use crate::content::{self, Compression, Literal};
+use crate::compression::Compression;
+use crate::content::{self, Literal};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
-use crate::keys::unsupported;
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
 use crate::random;
 use crate::revoked::{LookUp, Revocations, usable};
 use crate::sign::SigningKey;
+use crate::unsupported::unsupported;
 
 /// The packet formats of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

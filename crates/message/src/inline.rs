@@ -10,7 +10,10 @@ use crate::framing::{self, tag};
 use crate::lines::Native;
 use crate::packets::{Document, PacketWriter, ReadLimits};
 use crate::sign::TEXT;
-use crate::verify::{Receiver, SIGNATURES_MAX, SignatureReport, Verifier};
+use crate::verify::Verifier;
+use crate::verify::received::SIGNATURES_MAX;
+use crate::verify::receiver::Receiver;
+use crate::verify::report::SignatureReport;
 
 /// The number of octets parsed at once.
 const PIECE_BYTES: usize = 128 << 10;

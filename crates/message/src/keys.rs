@@ -9,7 +9,6 @@ use sequoia_openpgp::crypto::{Decryptor, KeyPair, Password, SessionKey, mpi};
 use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, SecretKeyMaterial, SecretParts, UnspecifiedRole};
 use sequoia_openpgp::policy::Policy;
-use sequoia_openpgp::types::{Curve, PublicKeyAlgorithm};
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
@@ -21,8 +20,8 @@ use crate::revoked::{Revocations, usable};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
 
-/// A function that gives passphrases for a key, one per call, and `None` to stop. Its arguments are the
-/// number of passphrases already given and the key.
+/// A function that gives passphrases for a key, one per call, and `None` to stop. Its arguments are
+/// the number of passphrases already given and the key.
 pub type AskForKey<'a> =
     dyn FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'a;
 
@@ -58,9 +57,10 @@ pub fn signing_key(
     Ok(signing)
 }
 
-/// An unlocked key pair of `key`. The encryption of a secret authenticates whether the key is a primary key
-/// or a subkey, so `key` must know its role. A key from [`Cert::keys`](openpgp::Cert::keys) knows it; after
-/// `role_into_unspecified` a key has forgotten it.
+/// An unlocked key pair of `key`. The encryption of a secret authenticates whether the key is a
+/// primary key or a subkey, so `key` must know its role. A key from
+/// [`Cert::keys`](openpgp::Cert::keys) knows it; after `role_into_unspecified` a key has forgotten
+/// it.
 ///
 /// # Errors
 ///
@@ -97,9 +97,9 @@ fn decrypt_secret(
     })
 }
 
-/// The secret of an elliptic-curve key that GnuPG has locked. GnuPG 2.4 writes the secrets of Ed25519 and
-/// Cv25519 with a length of 256 bits even if they have leading zeros. RFC 9580, section 3.2, forbids leading
-/// zeros, and Sequoia rejects them.
+/// The secret of an elliptic-curve key that GnuPG has locked. GnuPG 2.4 writes the secrets of
+/// Ed25519 and Cv25519 with a length of 256 bits even if they have leading zeros. RFC 9580, section
+/// 3.2, forbids leading zeros, and Sequoia rejects them.
 fn with_leading_zeros(
     key: &Key<SecretParts, UnspecifiedRole>,
     password: &Password,
@@ -130,8 +130,8 @@ fn with_leading_zeros(
     }
 }
 
-/// The decryption keys of `cert`, including expired and revoked ones, because old messages must stay
-/// readable. For a locked key, `ask` is called for a passphrase when a message needs the key.
+/// The decryption keys of `cert`, including expired and revoked ones, because old messages must
+/// stay readable. For a locked key, `ask` is called for a passphrase when a message needs the key.
 pub fn decryption_keys<A>(
     cert: &openpgp::Cert,
     ask: &std::sync::Arc<Mutex<A>>,
@@ -186,39 +186,5 @@ where
             }
             .into()),
         }
-    }
-}
-
-/// The reason why the policy rejects `cert`, in words for the user.
-pub(crate) fn not_valid(cert: &openpgp::Cert, error: &openpgp::anyhow::Error) -> String {
-    match unsupported(cert.primary_key().key().role_as_unspecified()) {
-        Some(what) => format!("is {what}, which is not supported"),
-        None => format!("is not valid: {error}"),
-    }
-}
-
-/// A description of `key` if its algorithm or curve is not supported; `None` if it is supported.
-pub(crate) fn unsupported(key: &Key<PublicParts, UnspecifiedRole>) -> Option<String> {
-    /// The object identifier of secp256k1 (SEC 2).
-    const SECP256K1: [u8; 5] = [0x2b, 0x81, 0x04, 0x00, 0x0a];
-    let curve = match key.mpis() {
-        mpi::PublicKey::ECDH { curve, .. }
-        | mpi::PublicKey::ECDSA { curve, .. }
-        | mpi::PublicKey::EdDSA { curve, .. } => Some(curve),
-        _ => None,
-    };
-    #[allow(deprecated, reason = "that is what it is called")]
-    match (key.pk_algo(), curve) {
-        (PublicKeyAlgorithm::ElGamalEncrypt | PublicKeyAlgorithm::ElGamalEncryptSign, _) => {
-            Some("an Elgamal key".to_owned())
-        }
-        (_, Some(Curve::Unknown(oid))) if **oid == SECP256K1 => {
-            Some("a key on the curve secp256k1".to_owned())
-        }
-        (_, Some(curve)) if !curve.is_supported() => Some("a key on an unknown curve".to_owned()),
-        (algorithm, _) if !algorithm.is_supported() => {
-            Some(format!("a key of algorithm number {}", u8::from(algorithm)))
-        }
-        _ => None,
     }
 }

@@ -34,6 +34,7 @@ mod certs;
 mod cfb;
 mod chunked;
 mod cleartext;
+mod compression;
 mod content;
 mod decrypt;
 mod decryptor;
@@ -59,11 +60,13 @@ mod preferences;
 mod random;
 mod range;
 mod read;
+mod recognise;
 mod revoked;
 mod same;
 mod sealer;
 mod secrets;
 mod sign;
+mod unsupported;
 mod verify;
 
 pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
@@ -72,7 +75,8 @@ pub use armor::{ArmorInput, ArmorReader, ArmorWriter, Label, unarmored};
 pub use buffered::encrypt_buffered;
 pub use certs::{read_cert, read_certs, unsupported_cert};
 pub use cleartext::{SignedText, sign_cleartext, split_cleartext, verify_cleartext};
-pub use content::{Compression, Literal};
+pub use compression::Compression;
+pub use content::Literal;
 pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
@@ -83,7 +87,7 @@ pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
-pub use kind::{Message, MessageKind, Recognised};
+pub use kind::MessageKind;
 pub use memory::keep_secrets_in_memory;
 pub use packets::ReadLimits;
 pub use policy::policy;
@@ -91,14 +95,14 @@ pub use range::{RangeOpener, literal_start};
 pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };
+pub use recognise::{Message, Recognised};
 pub use revoked::{LookUp, Revocations, usable};
 pub use same::ContentDigest;
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
 pub use sign::{SigningKey, sign_detached};
-pub use verify::{
-    Distrust, Issuer, Lookup, NotCounted, Outcome, SignatureReport, Signer, Verifier,
-};
+pub use verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
+pub use verify::{Distrust, Lookup, Verifier};
 
 pub use sequoia_openpgp as openpgp;
 pub use talaria_cert::{Fingerprint, KeyId};

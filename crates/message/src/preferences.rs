@@ -3,7 +3,7 @@
 use sequoia_openpgp::types::{CompressionAlgorithm, HashAlgorithm, SymmetricAlgorithm};
 
 use crate::algorithm::Cipher;
-use crate::content::Compression;
+use crate::compression::Compression;
 
 /// The ciphers used for encryption, the strongest first.
 const CIPHERS: [(Cipher, SymmetricAlgorithm); 3] = [

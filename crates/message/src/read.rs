@@ -11,10 +11,12 @@ use crate::decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
 use crate::error::{MessageError, Result};
 use crate::held::Held;
 use crate::inline::verify_inline;
-use crate::kind::{Message, MessageKind};
+use crate::kind::MessageKind;
 use crate::packets::ReadLimits;
+use crate::recognise::Message;
 use crate::secrets::Secrets;
-use crate::verify::{SignatureReport, Verifier};
+use crate::verify::Verifier;
+use crate::verify::report::SignatureReport;
 
 /// A function that creates files for content that is too long for memory. The data in these files is
 /// encrypted.

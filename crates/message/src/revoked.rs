@@ -13,8 +13,8 @@ use talaria_cert::{Revoker, Verification, day};
 
 use crate::error::{MessageError, Result};
 use crate::guard::guarded;
-use crate::keys::not_valid;
-use crate::verify::Issuer;
+use crate::unsupported::not_valid;
+use crate::verify::report::Issuer;
 
 /// A function that finds certificates by one of their keys.
 pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;

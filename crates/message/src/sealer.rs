@@ -4,7 +4,7 @@ use sequoia_openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, Cipher};
-use crate::content::Compression;
+use crate::compression::Compression;
 use crate::decrypt::{DecryptOptions, Decrypted, Release, decrypt_with};
 use crate::encrypt::{EncryptOptions, Profile, Recipients, Suite, seal};
 use crate::error::{MessageError, Result};

@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 use crate::algorithm::Cipher;
 use crate::error::{Cost, MessageError, Result};
 use crate::guard::guarded;
-use crate::keys::unsupported;
 use crate::password::{SessionKey, Skesk};
+use crate::unsupported::unsupported;
 
 /// A secret key that can unwrap session keys, in memory or elsewhere. It is used only for messages that name
 /// it as a recipient or name nobody, so it may ask for a passphrase on use.

@@ -1,18 +1,18 @@
 //! Verification of signatures on documents: arithmetic, signer, and whether a signature counts.
 //!
-//! A certificate is parsed and evaluated once and kept in a bounded cache. The validity of a key changes only
-//! at the times that its certificate gives, so a verdict holds from one of these times to the next. A
-//! thousand signatures of one key evaluate the policy once.
+//! A certificate is parsed and evaluated once and kept in a bounded cache. The validity of a key
+//! changes only at the times that its certificate gives, so a verdict holds from one of these times
+//! to the next. A thousand signatures of one key evaluate the policy once.
 
 mod known;
-mod receive;
-mod report;
+pub(crate) mod received;
+pub(crate) mod receiver;
+pub(crate) mod report;
 
 use std::io::Read;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use known::{CachedKey, KeyCache, Worth};
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::policy::Policy;
@@ -24,26 +24,22 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::guard::guarded;
 use crate::sign::{BINARY, TEXT};
-
-use receive::Digests;
-pub(crate) use receive::{ReceivedSignature, Receiver};
-pub use report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
+use crate::verify::known::{CachedKey, KeyCache, Worth};
+use crate::verify::received::{Digests, ReceivedSignature, SIGNATURES_MAX};
+use crate::verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 
 /// A function that finds the certificates that contain a key.
 pub type Lookup<'a> = Box<dyn FnMut(&Issuer) -> Vec<openpgp::Cert> + Send + 'a>;
 
-/// A function that says whether the user has called a signer bad. The second argument is the user ID that the signature
-/// names, if it names one.
+/// A function that says whether the user has called a signer bad. The second argument is the user
+/// ID that the signature names, if it names one.
 pub type Distrust<'a> = Box<dyn FnMut(&Signer, Option<&[u8]>) -> bool + Send + 'a>;
 
-/// The maximum number of signatures on one document, as in other programs.
-pub(crate) const SIGNATURES_MAX: usize = 1000;
-/// The maximum length of all signatures in a message together, in octets.
-const SIGNATURE_BYTES_MAX: usize = 8 << 20;
 /// The tolerated difference of clocks in seconds.
 const CLOCK_SKEW_S: u32 = 300;
-/// The number of Ed25519 signatures that are verified as one batch. A smaller batch costs more per signature.
-/// A larger one than the maximum saves nothing, and one bad signature makes the whole batch fail.
+/// The number of Ed25519 signatures that are verified as one batch. A smaller batch costs more per
+/// signature. A larger one than the maximum saves nothing, and one bad signature makes the whole
+/// batch fail.
 const BATCH_MIN: usize = 64;
 const BATCH_MAX: usize = 2048;
 
@@ -65,15 +61,15 @@ impl<'a> Verifier<'a> {
         Self { lookup, policy, now, notations: Vec::new(), distrust: None, known }
     }
 
-    /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature with any
-    /// other critical notation does not count.
+    /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature
+    /// with any other critical notation does not count.
     #[must_use]
     pub fn with_known_notations(self, notations: Vec<String>) -> Self {
         Self { notations, ..self }
     }
 
-    /// Sets the function that knows whom the user has called bad. It is asked about each signature that is good
-    /// otherwise. Without it, nobody is bad.
+    /// Sets the function that knows whom the user has called bad. It is asked about each signature
+    /// that is good otherwise. Without it, nobody is bad.
     #[must_use]
     pub fn with_distrust(self, distrust: Distrust<'a>) -> Self {
         Self { distrust: Some(Mutex::new(distrust)), ..self }
@@ -119,8 +115,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Verifies many detached signatures, each with its document, on all cores. The reports are the same as
-    /// those of [`Self::one`]. Ed25519 signatures are verified in batches, which is faster.
+    /// Verifies many detached signatures, each with its document, on all cores. The reports are the
+    /// same as those of [`Self::one`]. Ed25519 signatures are verified in batches, which is faster.
     #[must_use]
     pub fn many(&self, items: &[(&[u8], &[u8])]) -> Vec<SignatureReport> {
         let share = items.len().div_ceil(rayon::current_num_threads());
@@ -216,8 +212,8 @@ impl<'a> Verifier<'a> {
             return (report, None);
         }
         let context = Context::Document { notations: &self.notations, recipients };
-        // A signature may name several keys, and several keys may have the same ID. Each key is tried until
-        // one of them made a signature that counts.
+        // A signature may name several keys, and several keys may have the same ID. Each key is
+        // tried until one of them made a signature that counts.
         let candidates: Vec<_> = issuers
             .into_iter()
             .flat_map(|issuer| {

@@ -1,4 +1,5 @@
-//! Certifications: signatures that confirm that a user ID belongs to the holder of another certificate.
+//! Certifications: signatures that confirm that a user ID belongs to the holder of another
+//! certificate.
 
 use openpgp::cert::amalgamation::ValidAmalgamation as _;
 use openpgp::crypto::{KeyPair, Signer};
@@ -9,8 +10,10 @@ use openpgp::policy::Policy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use sequoia_openpgp as openpgp;
 
-use super::{MakeError, Result, after, alive, at, primary};
 use crate::keys::AskForKey;
+use crate::make::date::{after, at};
+use crate::make::error::{MakeError, Result};
+use crate::make::primary::{alive, primary};
 
 /// The optional parts of a certification. Programs set the fields of [`Self::default`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -33,13 +36,13 @@ pub struct Introduction {
     pub amount: u8,
 }
 
-/// The user IDs of `cert` that can be certified at `now`, in seconds since 1970: those that are bound to it
-/// and not revoked.
+/// The user IDs of `cert` that can be certified at `now`, in seconds since 1970: those that are
+/// bound to it and not revoked.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`] or [`MakeError::Invalid`] if no user ID of `cert` can be
-/// certified.
+/// [`MakeError::Revoked`], [`MakeError::NotAlive`] or [`MakeError::Invalid`] if no user ID of
+/// `cert` can be certified.
 pub fn certifiable(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<Vec<UserID>> {
     let valid = alive(cert, policy, now)?;
     let is_revoked = |status| matches!(status, RevocationStatus::Revoked(_));
@@ -51,8 +54,8 @@ pub fn certifiable(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Resul
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`], [`MakeError::Invalid`] or [`MakeError::MayNotCertify`] if
-/// the key may not certify.
+/// [`MakeError::Revoked`], [`MakeError::NotAlive`], [`MakeError::Invalid`] or
+/// [`MakeError::MayNotCertify`] if the key may not certify.
 pub fn may_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
     let valid = alive(cert, policy, now)?;
     // A key without key flags may do everything, as in GnuPG.
@@ -79,8 +82,8 @@ pub fn certifier(
     Ok(primary(cert, ask)?.0)
 }
 
-/// A certification of `user_id` of `cert`. The caller must check that the user ID is bound to `cert`, with
-/// [`certifiable`].
+/// A certification of `user_id` of `cert`. The caller must check that the user ID is bound to
+/// `cert`, with [`certifiable`].
 ///
 /// # Errors
 ///
@@ -120,8 +123,8 @@ pub fn certify(
     build().map_err(MakeError::failed)
 }
 
-/// Whether the newest statement of `certifier` on `user_id` of `cert` is a certification with the same
-/// content that is valid at `now`, in seconds since 1970.
+/// Whether the newest statement of `certifier` on `user_id` of `cert` is a certification with the
+/// same content that is valid at `now`, in seconds since 1970.
 #[must_use]
 pub fn is_certified(
     cert: &openpgp::Cert,
@@ -151,8 +154,8 @@ pub fn is_certified(
     })
 }
 
-/// The certifications of `user_id` of `cert` by `key`, and their revocations. Anybody can write signatures
-/// that name `key` as their issuer, so each is verified.
+/// The certifications of `user_id` of `cert` by `key`, and their revocations. Anybody can write
+/// signatures that name `key` as their issuer, so each is verified.
 fn earlier<'c>(
     cert: &'c openpgp::Cert,
     user_id: &UserID,

@@ -7,7 +7,9 @@ use openpgp::packet::Signature;
 use openpgp::types::{Features, KeyFlags};
 use sequoia_openpgp as openpgp;
 
-use super::{MakeError, Protection, Result, at, protected};
+use crate::make::date::at;
+use crate::make::error::{MakeError, Result};
+use crate::make::protect::{Protection, protected};
 
 /// Options for a new key. Programs set the fields of [`Self::default`].
 #[derive(Clone, Debug, Default)]
@@ -28,7 +30,8 @@ pub struct GenerateOptions {
 /// The specifications that a key can follow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum KeyProfile {
-    /// Version 4, which every implementation reads. The key asks for messages that GnuPG reads, too.
+    /// Version 4, which every implementation reads. The key asks for messages that GnuPG reads,
+    /// too.
     #[default]
     Rfc4880,
     /// Version 6, which GnuPG does not read.
@@ -76,9 +79,9 @@ pub struct Generated {
     pub revocation: Signature,
 }
 
-/// Generates a key at `now`, in seconds since 1970: a primary key that certifies, and a subkey for each
-/// purpose. The announced features follow the profile, because the holder of a key for older programs may
-/// well use one of them.
+/// Generates a key at `now`, in seconds since 1970: a primary key that certifies, and a subkey for
+/// each purpose. The announced features follow the profile, because the holder of a key for older
+/// programs may well use one of them.
 ///
 /// # Errors
 ///

@@ -8,8 +8,9 @@ use openpgp::packet::{Key, Packet};
 use openpgp::types::{AEADAlgorithm, SymmetricAlgorithm};
 use sequoia_openpgp as openpgp;
 
-use super::{MakeError, Result, opened};
 use crate::keys::AskForKey;
+use crate::make::error::{MakeError, Result};
+use crate::make::primary::opened;
 
 /// The protection of secret keys at rest.
 #[derive(Clone)]
@@ -68,8 +69,8 @@ pub fn is_stub(key: &SecretKey) -> bool {
     }
 }
 
-/// `cert` with `change` applied to each of its secrets. Secrets for which `change` returns nothing are
-/// removed.
+/// `cert` with `change` applied to each of its secrets. Secrets for which `change` returns nothing
+/// are removed.
 ///
 /// # Errors
 ///
@@ -147,8 +148,8 @@ pub(super) fn protect(key: SecretKey, protection: &Protection) -> Result<SecretK
     locked.map_err(MakeError::failed)
 }
 
-/// Encrypts a secret in a form that readers of the key's version support: GnuPG has neither Argon2 nor AEAD
-/// here.
+/// Encrypts a secret in a form that readers of the key's version support: GnuPG has neither Argon2
+/// nor AEAD here.
 pub(super) fn lock<R: KeyRole>(
     key: Key<SecretParts, R>,
     password: &Password,

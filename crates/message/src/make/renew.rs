@@ -15,20 +15,23 @@ use openpgp::policy::{HashAlgoSecurity, Policy, StandardPolicy};
 use openpgp::types::{Features, HashAlgorithm, RevocationStatus};
 use sequoia_openpgp as openpgp;
 
-use super::{
-    KeyAlgorithm, MakeError, Result, SubkeyOptions, SubkeyUse, after, at, opened, primary, subkey,
-    valid,
-};
 use crate::keys::AskForKey;
+use crate::make::date::{after, at};
+use crate::make::error::{MakeError, Result};
+use crate::make::generate::KeyAlgorithm;
+use crate::make::primary::{opened, primary, valid};
+use crate::make::subkey;
+use crate::make::subkey::{SubkeyOptions, SubkeyUse};
 use crate::revoked::evaluated;
 
-/// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry time of
-/// their own get the same. The new signatures replace those in force. The key may have expired already.
+/// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry
+/// time of their own get the same. The new signatures replace those in force. The key may have
+/// expired already.
 ///
 /// # Errors
 ///
-/// [`MakeError::Invalid`] if the certificate is not valid; [`MakeError::NoSecret`]; [`MakeError::Locked`];
-/// [`MakeError::Failed`], also if the key would expire before it begins.
+/// [`MakeError::Invalid`] if the certificate is not valid; [`MakeError::NoSecret`];
+/// [`MakeError::Locked`]; [`MakeError::Failed`], also if the key would expire before it begins.
 pub fn set_expiry(
     cert: &openpgp::Cert,
     expires: Option<u32>,
@@ -73,7 +76,8 @@ fn bindings(
     }
     for subkey in valid.keys().subkeys().revoked(false) {
         let old = subkey.binding_signature();
-        // The cross-signature by a signing subkey is in the old binding and holds for the new one as well.
+        // The cross-signature by a signing subkey is in the old binding and holds for the new one
+        // as well.
         if old.key_validity_period().is_some() {
             let builder = renewed(old, subkey.key().creation_time())?;
             signatures.push(builder.sign_subkey_binding(signer, primary.key(), subkey.key())?);
@@ -85,7 +89,8 @@ fn bindings(
 /// The extent of a renewal.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum RenewOptions {
-    /// The key announces all features of this program, and gets an encryption subkey if it has none.
+    /// The key announces all features of this program, and gets an encryption subkey if it has
+    /// none.
     #[default]
     Extend,
     /// The key announces all features of this program.
@@ -94,14 +99,14 @@ pub enum RenewOptions {
     Keep,
 }
 
-/// Renews the outdated parts of a key at `now`, in seconds since 1970. Self-signatures with digests that are
-/// no longer accepted are made again. Parts that have expired or soon will are valid for the same period
-/// again. Everything else is unchanged, so this function may run every day.
+/// Renews the outdated parts of a key at `now`, in seconds since 1970. Self-signatures with digests
+/// that are no longer accepted are made again. Parts that have expired or soon will are valid for
+/// the same period again. Everything else is unchanged, so this function may run every day.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`]; [`MakeError::Locked`];
-/// [`MakeError::Failed`].
+/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`];
+/// [`MakeError::Locked`]; [`MakeError::Failed`].
 pub fn renew(
     cert: &openpgp::Cert,
     options: RenewOptions,
@@ -192,8 +197,8 @@ impl Renewal<'_, '_> {
         Ok(())
     }
 
-    /// The template of a new signature that replaces `old`, for a key that was created at `created`; `None`
-    /// if `old` can stay.
+    /// The template of a new signature that replaces `old`, for a key that was created at
+    /// `created`; `None` if `old` can stay.
     fn template(
         &self,
         old: &Signature,
@@ -221,8 +226,8 @@ impl Renewal<'_, '_> {
     }
 }
 
-/// The new validity period of a key that was created at `created`: the old period again, from `now`, if less
-/// than half of it is left.
+/// The new validity period of a key that was created at `created`: the old period again, from
+/// `now`, if less than half of it is left.
 fn extended(old: &Signature, created: SystemTime, now: SystemTime) -> Option<Duration> {
     let expires = created + old.key_validity_period()?;
     let given = expires.duration_since(old.signature_creation_time()?).ok()?;

@@ -7,8 +7,10 @@ use openpgp::packet::{Key, Signature, UserID};
 use openpgp::types::ReasonForRevocation;
 use sequoia_openpgp as openpgp;
 
-use super::{MakeError, Result, after, primary};
 use crate::keys::AskForKey;
+use crate::make::date::after;
+use crate::make::error::{MakeError, Result};
+use crate::make::primary::primary;
 
 /// The object to revoke.
 #[derive(Clone, Copy, Debug, Default)]

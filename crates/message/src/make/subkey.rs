@@ -11,9 +11,12 @@ use openpgp::policy::Policy;
 use openpgp::types::{Curve, HashAlgorithm, KeyFlags, SignatureType};
 use sequoia_openpgp as openpgp;
 
-use super::protect::lock;
-use super::{KeyAlgorithm, MakeError, Result, at, primary, valid};
 use crate::keys::AskForKey;
+use crate::make::date::at;
+use crate::make::error::{MakeError, Result};
+use crate::make::generate::KeyAlgorithm;
+use crate::make::primary::{primary, valid};
+use crate::make::protect::lock;
 
 /// Options for a new subkey. Programs set the fields of [`Self::default`].
 #[derive(Clone, Debug, Default)]
@@ -53,13 +56,14 @@ impl SubkeyUse {
     }
 }
 
-/// Generates a subkey of `cert` at `now`, in seconds since 1970. Returns the subkey with its secret, which is
-/// locked with the passphrase of the primary key, and the signatures that bind the subkey to the certificate.
+/// Generates a subkey of `cert` at `now`, in seconds since 1970. Returns the subkey with its
+/// secret, which is locked with the passphrase of the primary key, and the signatures that bind the
+/// subkey to the certificate.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`]; [`MakeError::Locked`];
-/// [`MakeError::Failed`].
+/// [`MakeError::Revoked`] or [`MakeError::Invalid`]; [`MakeError::NoSecret`];
+/// [`MakeError::Locked`]; [`MakeError::Failed`].
 pub fn add_subkey(
     cert: &openpgp::Cert,
     options: &SubkeyOptions,
@@ -98,8 +102,9 @@ pub(super) fn build(
     Ok(vec![key.into(), binding.into()])
 }
 
-/// `template` with a cross-signature by the subkey, which confirms that the subkey belongs to `cert`. Without
-/// it, anybody could add the subkey to his own certificate and claim its signatures.
+/// `template` with a cross-signature by the subkey, which confirms that the subkey belongs to
+/// `cert`. Without it, anybody could add the subkey to his own certificate and claim its
+/// signatures.
 pub(super) fn agreed<P: KeyParts>(
     cert: &openpgp::Cert,
     subkey: &Key<P, SubordinateRole>,

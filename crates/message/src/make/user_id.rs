@@ -11,15 +11,17 @@ use openpgp::policy::Policy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use sequoia_openpgp as openpgp;
 
-use super::revoke::newest;
-use super::{MakeError, Result, after, primary, valid};
 use crate::keys::AskForKey;
+use crate::make::date::after;
+use crate::make::error::{MakeError, Result};
+use crate::make::primary::{primary, valid};
+use crate::make::revoke::newest;
 
 /// The maximum length of a user ID in octets; GnuPG accepts no longer ones.
 const USER_ID_BYTES_MAX: usize = 2048;
 
-/// The subpackets of a user ID binding that concern the whole certificate, so that every binding should have
-/// them.
+/// The subpackets of a user ID binding that concern the whole certificate, so that every binding
+/// should have them.
 const SHARED: [SubpacketTag; 9] = [
     SubpacketTag::KeyFlags,
     SubpacketTag::KeyExpirationTime,
@@ -42,13 +44,13 @@ pub enum Rank {
     Primary,
 }
 
-/// Adds a user ID to `cert` at `now`, in seconds since 1970. Returns the user ID and the signatures that bind
-/// it.
+/// Adds a user ID to `cert` at `now`, in seconds since 1970. Returns the user ID and the signatures
+/// that bind it.
 ///
 /// # Errors
 ///
-/// [`MakeError::UserId`] and [`MakeError::UserIdExists`]; [`MakeError::Revoked`] or [`MakeError::Invalid`];
-/// [`MakeError::NoSecret`]; [`MakeError::Locked`]; [`MakeError::Failed`].
+/// [`MakeError::UserId`] and [`MakeError::UserIdExists`]; [`MakeError::Revoked`] or
+/// [`MakeError::Invalid`]; [`MakeError::NoSecret`]; [`MakeError::Locked`]; [`MakeError::Failed`].
 pub fn add_user_id(
     cert: &openpgp::Cert,
     text: &str,

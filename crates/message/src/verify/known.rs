@@ -13,10 +13,10 @@ use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{RevocationStatus, SignatureType};
 use talaria_cert::KeySetup;
 
-use super::{Issuer, NotCounted, Signer};
 use crate::certs::sound;
 use crate::guard::guarded;
 use crate::revoked::{LookUp, Revocations};
+use crate::verify::report::{Issuer, NotCounted, Signer};
 
 /// The maximum number of issuers in the cache.
 const CACHE_MAX: usize = 4096;
@@ -168,9 +168,9 @@ impl CachedKey {
         None
     }
 
-    /// Whether a self-signature of the primary key was in force at `time`: a direct-key signature, or the
-    /// binding of a user ID that was not revoked. For a user ID, the newest signature that had not expired
-    /// decides, because a revocation can expire, too.
+    /// Whether a self-signature of the primary key was in force at `time`: a direct-key signature,
+    /// or the binding of a user ID that was not revoked. For a user ID, the newest signature that
+    /// had not expired decides, because a revocation can expire, too.
     fn has_said_something(&self, time: u32) -> bool {
         let made = |signature: &Signature| signature.signature_creation_time().map(seconds);
         let by_then = |signature: &&Signature| {
