@@ -66,10 +66,14 @@ mod tree;
 
 pub use decoder::{Decoder, Frame};
 pub use digest::{Digest, DigestError};
-pub use exchange::{
-    Ending, Exchange, ExchangeError, ExchangeOutcome, ExchangeRole, FULL_BELOW, FilterRule,
-    OUTSTANDING_MAX, Outbox, REPLY_DIGESTS_MAX, REQUESTS_MAX, SENT_DIGESTS_MAX, Settings,
+pub use exchange::Exchange;
+pub use exchange::bounds::{
+    FULL_BELOW, OUTSTANDING_MAX, REPLY_DIGESTS_MAX, REQUESTS_MAX, SENT_DIGESTS_MAX,
 };
+pub use exchange::error::ExchangeError;
+pub use exchange::greet::{ExchangeRole, FilterRule, Settings};
+pub use exchange::outbox::Outbox;
+pub use exchange::outcome::{Ending, ExchangeOutcome};
 pub use field::{POINTS, Values, Zp};
 pub use hashquery::{
     HASHQUERY_DIGESTS_MAX, decode_hashquery, decode_hashreply, encode_hashquery, encode_hashreply,

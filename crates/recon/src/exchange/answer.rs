@@ -1,32 +1,31 @@
 //! The initiator: answers the requests of the acceptor.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{
-    COMPARISON_COST, DIGEST_COST, Ending, Exchange, ExchangeError, FULL_BELOW, Found, MESSAGE_COST,
-    Outbox, REQUESTS_MAX, missing, set_bytes_max,
-};
 use crate::digest::Digest;
+use crate::exchange::bounds::{
+    FULL_BELOW, REPLY_DIGESTS_MAX, REQUESTS_MAX, SENT_DIGESTS_MAX, set_bytes_max,
+};
+use crate::exchange::error::ExchangeError;
+use crate::exchange::found::{COMPARISON_COST, DIGEST_COST, Found, MESSAGE_COST, missing};
+use crate::exchange::outbox::Outbox;
+use crate::exchange::outcome::{Ending, ExchangeOutcome};
 use crate::field::{POINTS, Values, Zp};
 use crate::message::GossipMessage;
 use crate::poly::{Difference, reconcile};
 use crate::prefix::Prefix;
 use crate::tree::{PrefixTree, Subtree};
 
-/// Maximum number of digests in one answer, 1.7 MB. A peer that lacks more asks again another day.
-pub const REPLY_DIGESTS_MAX: usize = 100_000;
-
-/// Maximum number of digests in all answers of an exchange.
-pub const SENT_DIGESTS_MAX: usize = 1_000_000;
-
 /// The state of the initiator.
 #[derive(Debug)]
 pub struct Answer {
     found: Found,
     random: Rng,
-    /// The number of whole sets of digests to which the peer may still answer with those that it lacks.
+    /// The number of whole sets of digests to which the peer may still answer with those that it
+    /// lacks.
     invited: u64,
     /// The shortest prefix, in bits, of such a set.
     invited_bits: u32,
@@ -45,7 +44,7 @@ impl Answer {
         values: &Values,
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Exchange {
+    ) -> ControlFlow<ExchangeOutcome, Self> {
         let ours = tree.at(prefix);
         let answer = if let Some((wanted, offered)) = self.compare(prefix, len, values, ours, tree)
         {
@@ -68,7 +67,7 @@ impl Answer {
         mut theirs: Vec<Digest>,
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Exchange {
+    ) -> ControlFlow<ExchangeOutcome, Self> {
         theirs.sort_unstable();
         let offered = missing(tree.at(prefix), &theirs, REPLY_DIGESTS_MAX);
         self.found.offer(offered.len());
@@ -81,7 +80,7 @@ impl Answer {
         mut self,
         digests: &[Digest],
         tree: &PrefixTree,
-    ) -> Result<Exchange, ExchangeError> {
+    ) -> Result<Self, ExchangeError> {
         let Some(invited) = self.invited.checked_sub(1) else {
             let (found, due) = ("set of missing digests", "a request");
             return Err(ExchangeError::Unexpected { found, due });
@@ -89,18 +88,18 @@ impl Answer {
         self.invited = invited;
         self.found.cost += MESSAGE_COST;
         self.found.learn(digests, Prefix::ROOT, tree);
-        Ok(Exchange::Answer(self))
+        Ok(self)
     }
 
-    pub(super) fn flush(mut self, out: &mut Outbox) -> Exchange {
+    pub(super) fn flush(mut self, out: &mut Outbox) -> Self {
         self.found.cost += MESSAGE_COST;
         out.flush();
-        Exchange::Answer(self)
+        self
     }
 
-    pub(super) fn done(self, out: &mut Outbox) -> Exchange {
+    pub(super) fn done(self, out: &mut Outbox) -> ExchangeOutcome {
         out.flush();
-        Exchange::Done(self.found.outcome(Ending::Complete))
+        self.found.outcome(Ending::Complete)
     }
 
     /// The most bytes of a set of missing digests, `None` if none is due.
@@ -116,8 +115,8 @@ impl Answer {
         self.found.cost
     }
 
-    /// The digests that only the peer has and those that only we have. `None` if the values are too few to
-    /// find them, or the result contradicts our tree.
+    /// The digests that only the peer has and those that only we have. `None` if the values are too
+    /// few to find them, or the result contradicts our tree.
     fn compare(
         &mut self,
         prefix: Prefix,
@@ -142,7 +141,11 @@ impl Answer {
         Some((digests(remote_only, false)?, digests(local_only, true)?))
     }
 
-    fn reply(mut self, answer: &GossipMessage, out: &mut Outbox) -> Exchange {
+    fn reply(
+        mut self,
+        answer: &GossipMessage,
+        out: &mut Outbox,
+    ) -> ControlFlow<ExchangeOutcome, Self> {
         if let GossipMessage::Elements(digests) | GossipMessage::FullElements(digests) = answer {
             self.sent += digests.len();
         }
@@ -154,8 +157,8 @@ impl Answer {
         self.found.requests += 1;
         if self.found.requests >= REQUESTS_MAX || self.sent > SENT_DIGESTS_MAX {
             out.flush();
-            return Exchange::Done(self.found.outcome(Ending::Cut));
+            return ControlFlow::Break(self.found.outcome(Ending::Cut));
         }
-        Exchange::Answer(self)
+        ControlFlow::Continue(self)
     }
 }

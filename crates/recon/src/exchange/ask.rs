@@ -1,26 +1,23 @@
 //! The acceptor: walks its tree and asks.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::answer::REPLY_DIGESTS_MAX;
-use super::{
-    Ending, Exchange, ExchangeError, FULL_BELOW, Found, MESSAGE_COST, Outbox, REQUESTS_MAX,
-    SMALL_BYTES_MAX, missing, set_bytes_max,
-};
 use crate::digest::Digest;
+use crate::exchange::bounds::{
+    FULL_BELOW, FULL_BITS_MIN, OUTSTANDING_MAX, REPLY_DIGESTS_MAX, REQUESTS_MAX, SMALL_BYTES_MAX,
+    set_bytes_max,
+};
+use crate::exchange::error::ExchangeError;
+use crate::exchange::found::{Found, MESSAGE_COST, missing};
+use crate::exchange::outbox::Outbox;
+use crate::exchange::outcome::{Ending, ExchangeOutcome};
 use crate::message::GossipMessage;
 use crate::prefix::Prefix;
 use crate::tree::PrefixTree;
-
-/// Maximum number of requests that wait for an answer.
-pub const OUTSTANDING_MAX: usize = 100;
-
-/// Nodes with shorter prefixes are compared by values even if we have few digests: the peer may have
-/// millions, and would have to put all of them into one message. Equal sets cost the same either way.
-pub(super) const FULL_BITS_MIN: u32 = 6;
 
 /// The state of the acceptor: questions still to ask, and questions asked.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl Ask {
         random: Rng,
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Exchange {
+    ) -> ControlFlow<ExchangeOutcome, Self> {
         let (queue, outstanding) = (vec![Prefix::ROOT], VecDeque::new());
         Self { found, random, queue, outstanding, flushed: 0 }.ask(tree, out)
     }
@@ -63,7 +60,7 @@ impl Ask {
         digests: &[Digest],
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Result<Exchange, ExchangeError> {
+    ) -> Result<ControlFlow<ExchangeOutcome, Self>, ExchangeError> {
         let asked = self.answered("set of missing digests")?;
         self.found.learn(digests, asked.prefix, tree);
         Ok(self.ask(tree, out))
@@ -74,7 +71,7 @@ impl Ask {
         mut theirs: Vec<Digest>,
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Result<Exchange, ExchangeError> {
+    ) -> Result<ControlFlow<ExchangeOutcome, Self>, ExchangeError> {
         let asked = self.answered_by_values("set of all digests")?;
         theirs.sort_unstable();
         let ours = missing(tree.at(asked.prefix), &theirs, REPLY_DIGESTS_MAX);
@@ -88,7 +85,7 @@ impl Ask {
         mut self,
         tree: &PrefixTree,
         out: &mut Outbox,
-    ) -> Result<Exchange, ExchangeError> {
+    ) -> Result<ControlFlow<ExchangeOutcome, Self>, ExchangeError> {
         let found = "failure to compare";
         let asked = self.answered_by_values(found)?;
         let Some(children) = asked.prefix.children() else {
@@ -151,7 +148,7 @@ impl Ask {
     }
 
     /// Asks as much as may be asked at once.
-    fn ask(mut self, tree: &PrefixTree, out: &mut Outbox) -> Exchange {
+    fn ask(mut self, tree: &PrefixTree, out: &mut Outbox) -> ControlFlow<ExchangeOutcome, Self> {
         if self.found.is_full() || self.found.requests >= REQUESTS_MAX {
             self.found.cut |= !self.queue.is_empty();
             self.queue.clear();
@@ -167,14 +164,14 @@ impl Ask {
         if self.outstanding.is_empty() {
             out.push(&GossipMessage::Done);
             out.flush();
-            return Exchange::Done(self.found.outcome(Ending::Complete));
+            return ControlFlow::Break(self.found.outcome(Ending::Complete));
         }
         if self.flushed == 0 {
             out.push(&GossipMessage::Flush);
             out.flush();
             self.flushed = self.outstanding.len();
         }
-        Exchange::Ask(self)
+        ControlFlow::Continue(self)
     }
 }
 

@@ -5,14 +5,22 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::answer::Answer;
-use super::ask::Ask;
-use super::{Exchange, ExchangeError, ExchangeRole, Found, Outbox};
+use crate::exchange::error::ExchangeError;
+use crate::exchange::found::Found;
+use crate::exchange::outbox::Outbox;
 use crate::message::{BIT_QUANTUM, GossipMessage, M_BAR, PeerConfig};
-use crate::tree::PrefixTree;
 
 /// The oldest version that speaks this protocol.
 const VERSION_MIN: [u32; 3] = [0, 1, 5];
+
+/// The side of the connection that we are on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ExchangeRole {
+    /// The peer connected to us. We ask.
+    Acceptor,
+    /// We connected to the peer. We answer.
+    Initiator,
+}
 
 /// The parameters that we announce to a peer and expect of it; peers differ, so this is per peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,7 +29,8 @@ pub struct Settings {
     pub version: String,
     /// The HTTP port at which we serve certificates.
     pub http_port: u16,
-    /// The filters that we apply to certificates before their digests are made, separated by commas.
+    /// The filters that we apply to certificates before their digests are made, separated by
+    /// commas.
     pub filters: String,
     /// The comparison of the peer's filters with ours.
     pub filter_rule: FilterRule,
@@ -110,7 +119,7 @@ impl Greet {
         self,
         theirs: PeerConfig,
         out: &mut Outbox,
-    ) -> Result<Exchange, ExchangeError> {
+    ) -> Result<Agree, ExchangeError> {
         let checked = self.settings.check(&theirs);
         out.push(&match &checked {
             Ok(()) => GossipMessage::Passed,
@@ -128,25 +137,16 @@ impl Greet {
             peer_http_port: theirs.http_port,
             peer_version: theirs.version,
         };
-        Ok(Exchange::Agree(Agree { role: self.role, found, random: self.random }))
+        Ok(Agree { role: self.role, found, random: self.random })
     }
 }
 
 /// The second state: we accepted.
 #[derive(Debug)]
 pub struct Agree {
-    role: ExchangeRole,
-    found: Found,
-    random: Rng,
-}
-
-impl Agree {
-    pub(super) fn passed(self, tree: &PrefixTree, out: &mut Outbox) -> Exchange {
-        match self.role {
-            ExchangeRole::Acceptor => Ask::start(self.found, self.random, tree, out),
-            ExchangeRole::Initiator => Exchange::Answer(Answer::new(self.found, self.random)),
-        }
-    }
+    pub(super) role: ExchangeRole,
+    pub(super) found: Found,
+    pub(super) random: Rng,
 }
 
 /// Three numbers with dots; text after the last digit is ignored.
