@@ -8,7 +8,7 @@ use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
 use crate::catalog::ListedPacks;
-use crate::check::Problem;
+use crate::check::checked::Problem;
 use crate::chunks::{ReadChunks as _, WriteChunks as _};
 use crate::config::Role;
 use crate::document::DocumentStanding;

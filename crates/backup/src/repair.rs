@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
-use crate::check::{Checked, Described, Examine, Found, ReadData};
+use crate::check::checked::Checked;
+use crate::check::described::Described;
+use crate::check::packs::Found;
+use crate::check::{Examine, ReadData};
 use crate::error::{BackupError, Result};
 use crate::id::ObjectHash;
 use crate::index::{INDEX_BYTES_MAX, INDEX_CHUNKS, INDEX_PACKS, IndexedPack, index_name};
