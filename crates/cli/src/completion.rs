@@ -14,7 +14,7 @@ use talaria::keys::{KeyStore, summary};
 use talaria::store::{Access, Order, Query};
 
 use crate::config::Settings;
-use crate::context::data_folder;
+use crate::folders::data_folder;
 use crate::render::printable;
 
 /// The maximum number of certificates examined for one completion.

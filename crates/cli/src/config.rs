@@ -8,8 +8,8 @@ use clap::Command;
 use talaria::TrustModel;
 use toml::Value;
 
-use crate::context::base_folder;
-use crate::trust::policy_named;
+use crate::folders::base_folder;
+use crate::policy::policy_named;
 
 /// The options allowed in the file.
 const OPTIONS: [&str; 5] = ["store", "keys", "trust-model", "tofu-default-policy", "gpg-agent"];

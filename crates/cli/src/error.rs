@@ -6,13 +6,12 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
 use talaria::cert::user_id::{hidden_characters, visible_json};
 use talaria::gnupg::GnupgError;
 use talaria::message::{Cost, MessageError, MessageKind};
-use talaria::status;
 use talaria::store::{SecondName, StoreError};
+use talaria::{StoreFolderKind, status};
 use talaria_backup::BackupError;
 use talaria_backup_remote::is_url;
 use talaria_log::{
@@ -174,6 +173,11 @@ impl From<talaria_server::ServeError> for CliError {
             other => Self::Serve(other),
         }
     }
+}
+
+/// The error of reading or writing what is called `name`.
+pub(crate) fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
+    CliError::Operation(talaria::Error::Io { action, name: name.to_owned(), source })
 }
 
 impl CliError {

@@ -11,16 +11,14 @@ use std::time::{Duration, Instant};
 use talaria::message::Spool;
 use talaria::{Error, Monitor, Progress};
 
-use crate::descriptor;
-use crate::error::CliError;
+use crate::error::{CliError, failed};
 use crate::output::Unfinished;
-use crate::progress;
+use crate::pipe::widen;
+use crate::{descriptor, progress};
 
 /// The buffer size in octets for reading lines and lengths. Larger reads, such as the bulk of a binary
 /// message, bypass the buffer.
 const BUFFER_BYTES: usize = 8 << 10;
-/// The wanted capacity of a pipe in octets, if the system allows it.
-const PIPE_BYTES: usize = 1 << 20;
 
 /// The user types the input, so no progress is shown between the lines.
 static TYPED: AtomicBool = AtomicBool::new(false);
@@ -71,15 +69,6 @@ impl Source {
     pub(crate) fn buffered(self, watch: &Watch) -> impl BufRead + Send + use<> {
         BufReader::with_capacity(BUFFER_BYTES, self.watched(watch))
     }
-}
-
-pub(crate) fn failed(action: &'static str, name: &str, source: io::Error) -> CliError {
-    CliError::Operation(Error::Io { action, name: name.to_owned(), source })
-}
-
-/// Enlarges a pipe: with a larger pipe the programs at its ends switch less often.
-pub(crate) fn widen(file: &File) {
-    let _ = rustix::pipe::fcntl_setpipe_size(file, PIPE_BYTES);
 }
 
 /// A file for content that must not be released yet. Nobody else can open it, and its data is encrypted.

@@ -17,10 +17,9 @@ use talaria::store::{Access, Query};
 use talaria::{Error, described};
 
 use crate::context::Context;
-use crate::descriptor;
 use crate::error::CliError;
-use crate::passphrase;
 use crate::render::printable;
+use crate::{descriptor, passphrase};
 
 /// Sources of secret keys besides the key store.
 #[derive(Clone, Debug, Default, clap::Args)]

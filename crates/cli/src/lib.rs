@@ -14,12 +14,17 @@ mod error;
 mod examples;
 mod expiry;
 mod files;
+mod folders;
+mod global;
 mod gnupg;
 mod keys;
 mod output;
 mod paint;
 mod passphrase;
+mod pipe;
+mod policy;
 mod progress;
+mod query;
 mod recipients;
 mod render;
 mod services;
@@ -61,7 +66,7 @@ pub fn front() -> ExitCode {
 pub fn services() -> ExitCode {
     match services::offer() {
         Ok(()) => run(commands::run),
-        Err(error) => error.report(usage::wants_json()),
+        Err(error) => error::CliError::from(error).report(usage::wants_json()),
     }
 }
 

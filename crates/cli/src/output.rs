@@ -13,8 +13,8 @@ use talaria_disk::{NewFile, Readers};
 
 use crate::context::Content;
 use crate::descriptor;
-use crate::error::CliError;
-use crate::files::{failed, widen};
+use crate::error::{CliError, failed};
+use crate::pipe::widen;
 
 /// The output that the user chose.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -13,10 +13,9 @@ use talaria::message::keep_secrets_in_memory;
 use talaria::message::openpgp::crypto::Password;
 use zeroize::Zeroizing;
 
-use crate::descriptor;
 use crate::error::CliError;
 use crate::paint::harmless;
-use crate::progress;
+use crate::{descriptor, progress};
 
 /// The maximum length of a passphrase in octets, without the line end.
 const PASSPHRASE_BYTES_MAX: usize = 4096;

@@ -4,9 +4,9 @@ use talaria::message::Recipients;
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 
-use crate::commands::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::query::parse_query;
 use crate::signatures::{StatusFile, unfit};
 use crate::terminal::Paint;
 use crate::trust::{Named, TrustArgs};

@@ -3,21 +3,17 @@
 //! `talaria` starts it in its own place, with the same arguments. It lies in a fixed folder beside `talaria` and is never looked for
 //! elsewhere. It refuses to work for a `talaria` of another build.
 
-use std::env;
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
+use std::{env, fs, io};
 
 use talaria_backup::{Backend, BackupError};
 use talaria_backup_remote::{Remote, RepositoryUrl};
 use talaria_log::{FolderReplica, LogFolder};
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
-
-use crate::error::CliError;
 
 /// The file name of the program.
 const NAME: &str = "talaria-services";
@@ -91,31 +87,31 @@ impl ServicesError {
 }
 
 /// The calls that need a network. In `talaria`, `talaria-services` takes over: whoever needs them asks for them before anything else.
-pub(crate) fn networks() -> Result<&'static Networks, CliError> {
+pub(crate) fn networks() -> Result<&'static Networks, ServicesError> {
     NETWORKS.get().map_or_else(|| Err(take_over()), Ok)
 }
 
 /// Starts `talaria-services` in the place of this process. Returns only if that fails.
-pub(crate) fn take_over() -> CliError {
+pub(crate) fn take_over() -> ServicesError {
     let own = match env::current_exe() {
         Ok(own) => own,
-        Err(error) => return ServicesError::NoFolder(error).into(),
+        Err(error) => return ServicesError::NoFolder(error),
     };
     let folder = own.parent().unwrap_or(Path::new("/"));
     let places: Vec<PathBuf> = PLACES.iter().map(|place| folder.join(place).join(NAME)).collect();
     let Some(path) = places.iter().find(|path| path.is_file()) else {
-        return ServicesError::Missing { places }.into();
+        return ServicesError::Missing { places };
     };
     let path = path.clone();
     match is_of_same_owner(&path) {
         Ok(true) => {}
-        Ok(false) => return ServicesError::Foreign { path }.into(),
-        Err(source) => return ServicesError::Start { path, source }.into(),
+        Ok(false) => return ServicesError::Foreign { path },
+        Err(source) => return ServicesError::Start { path, source },
     }
     let mut command = Command::new(&path);
     // The name of this program, which is the one to measure and to start again.
     command.arg0(&own).args(env::args_os().skip(1)).env(VARIABLE, BUILD);
-    ServicesError::Start { path, source: command.exec() }.into()
+    ServicesError::Start { path, source: command.exec() }
 }
 
 /// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`, others can put programs beside it, and
@@ -128,11 +124,11 @@ fn is_of_same_owner(program: &Path) -> io::Result<bool> {
 }
 
 /// Makes this process `talaria-services`, if `talaria` of the same build has started it.
-pub(crate) fn offer() -> Result<(), CliError> {
+pub(crate) fn offer() -> Result<(), ServicesError> {
     match env::var(VARIABLE) {
         Ok(build) if build == BUILD => {}
-        Ok(_) => return Err(ServicesError::OtherBuild.into()),
-        Err(_) => return Err(ServicesError::Alone.into()),
+        Ok(_) => return Err(ServicesError::OtherBuild),
+        Err(_) => return Err(ServicesError::Alone),
     }
     let _ = NETWORKS.set(Networks {
         serve_log: |log, secret, options, stop, tell| {

@@ -13,13 +13,13 @@ use talaria::message::{
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
-use talaria::{Error, TrustModel, certificates_in, lookup};
+use talaria::{Error, TrustModel, certificates_in, day, lookup};
 
 use crate::context::Context;
 use crate::descriptor;
 use crate::error::CliError;
 use crate::keys::KeyArgs;
-use crate::render::{day, printable};
+use crate::render::printable;
 use crate::terminal::{Paint, Painted};
 use crate::trust::Belief;
 

@@ -14,6 +14,7 @@ use talaria::{Error, Judge, Judged, TrustModel};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::policy::policy_parser;
 
 /// Trust model for deciding whom a certificate belongs to.
 #[derive(Debug, clap::Args)]
@@ -29,18 +30,6 @@ pub(crate) struct TrustArgs {
 fn model_parser() -> impl clap::builder::TypedValueParser<Value = TrustModel> {
     PossibleValuesParser::new(TrustModel::ALL.map(TrustModel::name))
         .map(|name| name.parse().expect("it is one of them"))
-}
-
-/// Parses a TOFU policy by its name.
-pub(crate) fn policy_named(name: &str) -> Result<Policy, String> {
-    let found = Policy::ALL.into_iter().find(|policy| policy.name() == name);
-    found.ok_or_else(|| format!("a policy is one of {}", Policy::ALL.map(Policy::name).join(", ")))
-}
-
-/// A parser for TOFU policies by name.
-pub(crate) fn policy_parser() -> impl clap::builder::TypedValueParser<Value = Policy> {
-    PossibleValuesParser::new(Policy::ALL.map(Policy::name))
-        .map(|name| policy_named(&name).expect("it is one of them"))
 }
 
 impl TrustArgs {
@@ -226,7 +215,7 @@ impl TrustArgs {
         for (Named { certificate, addressee, claimed }, event) in events {
             let addressee = addressee.or(claimed);
             let query: Query = certificate.parse().map_err(Error::from)?;
-            let found = super::commands::one_certificate(&stores, &query, cx.now);
+            let found = crate::query::one_certificate(&stores, &query, cx.now);
             seen.extend(found.map(|row| {
                 let fingerprint = row.summary.fingerprint();
                 Sight { fingerprint, addressee, event }

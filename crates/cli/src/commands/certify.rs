@@ -10,16 +10,16 @@ use talaria::message::openpgp::packet::UserID;
 use talaria::store::{Access, Row};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::Policy;
-use talaria::{Certifiable, Certified, Judge, Stores, TrustModel};
+use talaria::{Certifiable, Certified, Judge, Stores, TrustModel, day};
 
-use super::one_certificate;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::keys::{Certifier, KeyArgs};
 use crate::passphrase::PassphraseArgs;
-use crate::render::{day, printable};
+use crate::query::one_certificate;
+use crate::render::printable;
 
 /// Certify that a certificate belongs to its user IDs
 ///

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap_complete::Shell;
 use clap_complete::env::Shells;
 
-use crate::context::{Content, Context, base_folder};
+use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::folders::base_folder;
 use crate::output::{Existing, Target};
 use crate::terminal::{Form, Output};
 

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use talaria::store::{Access, Order, Query, Return};
 
-use super::parse_query;
-use crate::commands::admin::Digits;
+use crate::commands::admin::digits::Digits;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
+use crate::query::parse_query;
 use crate::render::printable;
 
 /// Delete certificates from the store

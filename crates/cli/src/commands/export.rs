@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use talaria::store::{Access, ChangeNumber, Query};
 use talaria::{ExportOptions, Format, Monitor, OnDamage, Signatures, Skipped, Token, export};
 
-use super::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::output::OutputArgs;
 use crate::progress::grouped;
+use crate::query::parse_query;
 use crate::render::counted;
 
 /// Export certificates from the store

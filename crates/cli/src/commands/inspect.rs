@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use talaria::cert::KeySummary;
 use talaria::message::{Message, MessageKind, PacketInfo, inspect, split_cleartext};
 use talaria::store::{Access, Order, Query};
-use talaria::{Stores, algorithm};
+use talaria::{Stores, algorithm, day};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, watched};
 use crate::output::Unfinished;
 use crate::progress::size;
-use crate::render::{day, printable};
+use crate::render::printable;
 use crate::terminal::Paint;
 
 /// Show recipients, encryption and signatures of a message

@@ -8,11 +8,12 @@ use clap::ValueEnum;
 use talaria::Bookmark;
 use talaria::store::{Access, Order, Query};
 
-use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::gnupg::Release;
-use crate::render::{Counts, Lines};
+use crate::query::parse_query;
+use crate::render::lines::Lines;
+use crate::render::short::Counts;
 use crate::terminal::{Form, PagerArgs, Paint, columns};
 use crate::trust::TrustArgs;
 

@@ -33,14 +33,10 @@ pub(crate) mod tune;
 pub(crate) mod unpack;
 pub(crate) mod verify;
 
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
-
-use talaria::Stores;
-use talaria::store::{Order, Query, Row};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -55,7 +51,7 @@ macro_rules! commands {
         pub(crate) fn run_front(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
             match command {
                 $(Command::$front(args) => $front_file::run(args, cx),)*
-                $(Command::$there(_))|* => Err(take_over()),
+                $(Command::$there(_))|* => Err(take_over().into()),
             }
         }
     };
@@ -137,49 +133,4 @@ commands! {
         Admin => admin,
         Bench => bench,
     }
-}
-
-/// Parses a user's name for a certificate.
-pub(crate) fn parse_query(text: &str) -> Result<talaria::store::Query, String> {
-    text.parse().map_err(|error: talaria::store::QueryError| error.why.to_owned())
-}
-
-/// The maximum number of candidates listed for an ambiguous query.
-const CANDIDATES_MAX: usize = 10;
-
-/// The only certificate that matches a query exactly: by key, or by a whole address or user ID. A partial
-/// match is never chosen: `alice` is in `malice@evil.example`, too.
-pub(crate) fn one_certificate(stores: &Stores, query: &Query, now: u32) -> Result<Row, CliError> {
-    let mut found = match query.exact().map(|exact| rows(stores, &exact, now)) {
-        None | Some(Err(talaria::Error::NotFound { .. })) => Vec::new(),
-        Some(found) => found?,
-    };
-    match found.len() {
-        1 => Ok(found.remove(0)),
-        0 => Err(talaria::Error::Inexact {
-            query: query.to_string(),
-            candidates: rows(stores, query, now)?.iter().map(named).collect(),
-        })?,
-        _ => Err(talaria::Error::Ambiguous {
-            query: query.to_string(),
-            candidates: found.iter().map(named).collect(),
-        })?,
-    }
-}
-
-/// The certificates that match a query, at most as many as are shown.
-fn rows(stores: &Stores, query: &Query, now: u32) -> Result<Vec<Row>, talaria::Error> {
-    let mut found = Vec::new();
-    stores.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
-        found.push(row);
-        let enough = found.len() > CANDIDATES_MAX;
-        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
-    Ok(found)
-}
-
-/// The description of a certificate in a list of candidates.
-fn named(row: &Row) -> String {
-    let name = row.summary.primary_user_id().map(crate::render::printable).unwrap_or_default();
-    format!("{} {name}", row.summary.fingerprint())
 }

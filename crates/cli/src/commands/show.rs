@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use talaria::store::{Access, Order, Query};
 
-use super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render;
+use crate::query::parse_query;
+use crate::render::lines::Lines;
+use crate::render::printable;
 use crate::terminal::PagerArgs;
 
 /// Show one certificate in detail
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let queries = std::slice::from_ref(&args.query);
     stores.visit(queries, Order::Insertion, cx.now, |opened, row| {
         let summary = &row.summary;
-        let user_id = summary.primary_user_id().map(render::printable).unwrap_or_default();
+        let user_id = summary.primary_user_id().map(printable).unwrap_or_default();
         found.push(format!("{} {user_id}", summary.fingerprint()));
         first.get_or_insert((opened.path.clone(), row));
         Ok(if found.len() > CANDIDATES_MAX {
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let Some(opened) = stores.iter().find(|opened| opened.path == path) else {
         return Ok(ExitCode::SUCCESS);
     };
-    let mut lines = render::Lines::new(&stores, cx.now, true, true);
+    let mut lines = Lines::new(&stores, cx.now, true, true);
     let mut out = Vec::new();
     if cx.json {
         lines.json(&mut out, opened, &row)?;

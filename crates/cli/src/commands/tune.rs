@@ -14,8 +14,7 @@ use talaria_bench::BenchError;
 use talaria_bench::storage::{Mix, PageSizeFigures, measure_page_size, table};
 
 use crate::context::Context;
-use crate::error::CliError;
-use crate::files::failed;
+use crate::error::{CliError, failed};
 
 /// Find the best page size for your store
 ///

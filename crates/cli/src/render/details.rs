@@ -4,11 +4,12 @@ use std::io::Write as _;
 
 use talaria::cert::{Fingerprint, Key, RevokerState, Signature, Tag};
 use talaria::store::{Row, Stored};
-use talaria::{Confirmation, Error, Opened};
+use talaria::{Confirmation, Error, Opened, day};
 
-use super::json::SignatureJson;
+use super::counted;
+use super::lines::Lines;
+use super::signatures::SignatureJson;
 use super::text::{sorted_user_ids, verb, write_key, write_user_id};
-use super::{Lines, counted, day};
 use crate::terminal::Paint;
 
 /// The signatures of a certificate by component.

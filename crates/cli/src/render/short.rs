@@ -4,10 +4,11 @@ use std::io::Write as _;
 
 use talaria::cert::{Summary, UserIdContent, Validity};
 use talaria::store::Row;
-use talaria::{Confirmation, Opened, algorithm};
+use talaria::{Confirmation, Opened, algorithm, day};
 
-use super::text::painted_level;
-use super::{Lines, counted, day, printable};
+use super::lines::Lines;
+use super::validity::painted_level;
+use super::{counted, printable};
 use crate::progress::grouped;
 use crate::terminal::{Paint, Painted, cut};
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use talaria::cert::Summary;
 use talaria_server::{Access, Command};
 
-use super::{Digits, Reason, announced, carry_out, known};
+use super::action::{Reason, announced, carry_out, known};
+use super::digits::Digits;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;

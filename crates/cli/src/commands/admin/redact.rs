@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use talaria::cert::{Redaction, Summary};
 use talaria_server::{Access, Command};
 
-use super::{Digits, Reason, carry_out};
+use super::action::{Reason, carry_out};
+use super::digits::Digits;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;

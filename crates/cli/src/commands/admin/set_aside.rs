@@ -3,13 +3,14 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use talaria::day;
 use talaria::store::{Access, SetAside, Store};
 
 use crate::confirm::{Unasked, confirm};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::output::OutputArgs;
-use crate::render::{counted, day};
+use crate::render::counted;
 
 /// List, save or delete the damaged bytes that `talaria check` set aside
 ///

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use talaria_server::{Access, Command};
 
-use super::{Digits, Reason, carry_out, known};
+use super::action::{Reason, carry_out, known};
+use super::digits::Digits;
 use crate::context::Context;
 use crate::error::CliError;
 

@@ -10,9 +10,9 @@ use super::people::entitled;
 use super::place::{open_place, place_name};
 use super::tools::{cannot_read, readers_of};
 use super::{AccessArgs, certificate};
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::query::parse_query;
 
 /// Make a backup repository
 ///

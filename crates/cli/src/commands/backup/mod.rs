@@ -43,8 +43,9 @@ use talaria_backup::{
 };
 
 use self::place::{is_remote, open_place, place_name};
-use crate::context::{Context, data_folder};
+use crate::context::Context;
 use crate::error::{CliError, shell_word};
+use crate::folders::data_folder;
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
 use crate::render::counted;

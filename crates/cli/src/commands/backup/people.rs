@@ -8,9 +8,9 @@ use talaria::store::{Access, Query};
 use talaria_backup::{Change, Role};
 
 use super::{AccessArgs, Session};
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::query::parse_query;
 
 /// A certificate that gets or loses access, and the key that signs the change.
 #[derive(Debug, clap::Args)]

@@ -10,9 +10,9 @@ use talaria_backup::{Change, Role};
 
 use super::AccessArgs;
 use super::people::member;
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::query::parse_query;
 
 /// Manage keys that may create, forget and prune, besides the owner's
 ///

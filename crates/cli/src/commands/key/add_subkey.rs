@@ -5,14 +5,15 @@ use std::process::ExitCode;
 use talaria::keys::{SubkeyOptions, SubkeyUse};
 use talaria::store::Query;
 
-use super::super::parse_query;
 use super::generate::AlgorithmArg;
-use super::{Extra, publish_change, writable, write_key_with};
+use super::publish::{publish_change, writable};
+use super::report::{Extra, write_key_with};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::keys::unlocker;
 use crate::passphrase::PassphraseArgs;
+use crate::query::parse_query;
 
 /// Add a subkey to a key
 ///

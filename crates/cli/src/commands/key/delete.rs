@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use talaria::described;
 use talaria::store::Query;
 
-use super::super::parse_query;
 use crate::confirm::{Unasked, confirm};
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::query::parse_query;
 
 /// Delete a secret key
 ///

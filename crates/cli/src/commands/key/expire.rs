@@ -4,14 +4,15 @@ use std::process::ExitCode;
 
 use talaria::store::Query;
 
-use super::super::parse_query;
-use super::{publish_change, writable, write_key};
+use super::publish::{publish_change, writable};
+use super::report::write_key;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::keys::unlocker;
 use crate::passphrase::PassphraseArgs;
-use crate::render::day;
+use crate::query::parse_query;
+use talaria::day;
 
 /// Set the expiry date of a key
 ///

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use talaria::message::{ArmorWriter, Label};
 use talaria::store::Query;
 
-use super::super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::OutputArgs;
+use crate::query::parse_query;
 
 /// Export secret keys
 ///

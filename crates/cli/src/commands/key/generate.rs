@@ -10,8 +10,11 @@ use talaria::described;
 use talaria::keys::{GenerateOptions, KeyAlgorithm, KeyProfile};
 use talaria::message::openpgp::Cert;
 
+use super::add_user_id::parse_user_id;
+use super::protection::new_protection;
+use super::publish::writable;
+use super::report::{Extra, write_key_with};
 use super::revoke::written_revocation;
-use super::{Extra, new_protection, parse_user_id, writable, write_key_with};
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use talaria::Error;
 use talaria::keys::{Imported, Protection, is_unprotected, read_keys};
 
-use super::{new_protection, publish, writable};
+use super::protection::new_protection;
+use super::publish::{publish, writable};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::passphrase::PassphraseArgs;

@@ -9,11 +9,13 @@ use talaria::cert::Fingerprint;
 use talaria::keys::names;
 use talaria::store::{Access, Query, StoreError};
 
-use super::super::parse_query;
-use super::write_key;
+use super::report::write_key;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{CertJson, cert_json, counted, write_cert};
+use crate::query::parse_query;
+use crate::render::counted;
+use crate::render::json::{CertJson, cert_json};
+use crate::render::text::write_cert;
 use crate::terminal::Paint;
 
 /// List your secret keys

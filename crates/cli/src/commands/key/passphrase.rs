@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use talaria::keys::unlocked;
 use talaria::store::Query;
 
-use super::super::parse_query;
-use super::{new_protection, write_key};
+use super::protection::new_protection;
+use super::report::write_key;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::keys::unlocker;
 use crate::passphrase::{NewPassphraseArgs, PassphraseArgs};
+use crate::query::parse_query;
 
 /// Change the passphrase of a key
 ///

@@ -12,14 +12,15 @@ use talaria::message::openpgp::{Cert, Packet};
 use talaria::message::{ArmorWriter, Label};
 use talaria::store::Query;
 
-use super::super::parse_query;
-use super::{publish_change, writable, write_key};
+use super::publish::{publish_change, writable};
+use super::report::write_key;
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::keys::unlocker;
 use crate::output::{OutputArgs, Target};
 use crate::passphrase::PassphraseArgs;
+use crate::query::parse_query;
 use crate::render::printable;
 
 /// Revoke a key, one of its subkeys, or one of its user IDs

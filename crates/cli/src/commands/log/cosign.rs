@@ -8,8 +8,8 @@ use talaria_log::{Action, NOTE_OCTETS_MAX};
 
 use super::{SignArgs, open};
 use crate::context::{Content, Context};
-use crate::error::CliError;
-use crate::files::{Source, failed};
+use crate::error::{CliError, failed};
+use crate::files::Source;
 use crate::render::counted;
 
 /// Add the cosignatures of witnesses to a checkpoint

@@ -9,8 +9,7 @@ use talaria_log::{LogError, LogFolder};
 
 use super::open;
 use crate::context::{Content, Context};
-use crate::error::{CliError, shell_word};
-use crate::files::failed;
+use crate::error::{CliError, failed, shell_word};
 use crate::output::OutputArgs;
 use crate::render::counted;
 

@@ -8,11 +8,11 @@ use talaria::store::{Access, Query};
 use talaria_log::{Action, Certificate, Grant, LogError, ObjectId, Operations, Pattern};
 
 use super::{SignArgs, open};
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::keys::refuse_revoked;
+use crate::query::parse_query;
 use crate::render::printable;
 
 /// Allow somebody to change objects

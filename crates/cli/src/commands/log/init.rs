@@ -10,10 +10,10 @@ use talaria_log::{
 
 use super::SignArgs;
 use super::grant::member;
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
+use crate::query::parse_query;
 
 /// Make a log
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use talaria::store::Access;
-use talaria::timestamp;
+use talaria::{day, timestamp};
 use talaria_log::{
     Action, Change, CheckpointInfo, DataAction, EntryId, EpochInfo, KeyName, ObjectId, ObjectInfo,
     Operations, SnapshotInfo,
@@ -16,7 +16,7 @@ use super::{open, people, person, short};
 use crate::commands::inspect::key_in_words;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{counted, day, printable};
+use crate::render::{counted, printable};
 use crate::terminal::{PagerArgs, Paint};
 
 /// List objects, grants, readers, checkpoints or snapshots

@@ -11,8 +11,8 @@ use talaria_log::{Edit, Signing, Update, UpdateError, Value, deletable};
 use super::values::{Type, from_json, typed};
 use super::{SignArgs, open};
 use crate::context::{Content, Context};
-use crate::error::CliError;
-use crate::files::{Source, failed};
+use crate::error::{CliError, failed};
+use crate::files::Source;
 use crate::render::counted;
 
 /// The maximum length of a line of updates in octets. A value of 65,536 octets can take six times as many in JSON.

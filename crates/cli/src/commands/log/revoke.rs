@@ -9,10 +9,10 @@ use talaria_log::{Action, EntryId, Honoured, KeyName, Log, Target};
 
 use super::grant::wait_for_approvals;
 use super::{SignArgs, author_named, open, parse_entry};
-use crate::commands::parse_query;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
+use crate::query::parse_query;
 use crate::render::counted;
 
 /// End a grant, a key or an author

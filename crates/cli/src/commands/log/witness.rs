@@ -8,8 +8,8 @@ use clap::Subcommand;
 use talaria_log::{NOTE_OCTETS_MAX, WitnessFolder, public_path, read_public_note_key};
 
 use crate::context::{Content, Context};
-use crate::error::CliError;
-use crate::files::{Source, failed};
+use crate::error::{CliError, failed};
+use crate::files::Source;
 use crate::output::OutputArgs;
 
 /// Cosign checkpoints of logs of others

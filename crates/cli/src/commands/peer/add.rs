@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use talaria::cert::View;
 use talaria_server::{Access, Peer};
 
-use super::Target;
+use super::target::Target;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use talaria::cert::timestamp;
 use talaria_server::{Access, GivenUp, Operator};
 
-use super::{Settings, Target, name};
+use super::settings::Settings;
+use super::target::{Target, name};
 use crate::context::Context;
 use crate::error::CliError;
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use talaria::cert::View;
 
-use super::{Settings, Target, name, named};
+use super::settings::{Settings, named};
+use super::target::{Target, name};
 use crate::context::Context;
 use crate::error::CliError;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use talaria_server::Access;
 
-use super::Target;
+use super::target::Target;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 

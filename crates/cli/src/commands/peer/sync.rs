@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use talaria::cert::View;
 use talaria_server::{Access, Operator};
 
-use super::{Settings, Target, name, named};
+use super::settings::{Settings, named};
+use super::target::{Target, name};
 use crate::context::Context;
 use crate::error::CliError;
 

@@ -9,12 +9,13 @@ use serde::Serialize;
 use talaria::cert::address::gnupg_name;
 use talaria::cert::{Addressee, Fingerprint, UserIdContent, user_id};
 use talaria::store::{Access, Order, Row};
-use talaria::{Opened, TrustModel};
+use talaria::{Opened, TrustModel, day};
 
 use super::info::Times;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{day, printable, seen, state, word};
+use crate::render::validity::seen;
+use crate::render::{printable, state, word};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 

@@ -5,15 +5,16 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use talaria::TrustModel;
 use talaria::cert::UserIdContent;
 use talaria::store::{Access, Order, Query};
 use talaria::trust_models::tofu::History;
+use talaria::{TrustModel, day};
 
-use super::super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{conflicts, counted, day, is_zero, printable};
+use crate::query::parse_query;
+use crate::render::json::{conflicts, is_zero};
+use crate::render::{counted, printable};
 use crate::terminal::Paint;
 use crate::trust::TrustArgs;
 

@@ -7,11 +7,11 @@ use talaria::store::{Access, Binding, Query};
 use talaria::tofu::bindings_of;
 use talaria::trust_models::tofu::Policy;
 
-use super::super::{one_certificate, parse_query};
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::policy::policy_parser;
+use crate::query::{one_certificate, parse_query};
 use crate::render::counted;
-use crate::trust::policy_parser;
 
 /// Set the TOFU policy of a certificate
 ///

@@ -8,12 +8,13 @@ use talaria::cert::user_id;
 use talaria::store::{Access, Certifier, Certifiers, Query, Row, Store};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::Policy;
-use talaria::{Judge, TrustModel};
+use talaria::{Judge, TrustModel, day};
 
-use super::super::{one_certificate, parse_query};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render::{day, painted_level_name, printable};
+use crate::query::{one_certificate, parse_query};
+use crate::render::printable;
+use crate::render::validity::painted_level_name;
 use crate::terminal::Paint;
 
 /// Show why user IDs are valid: the certifications from your own keys to them

@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
 
-use super::super::{one_certificate, parse_query};
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::query::{one_certificate, parse_query};
 use crate::render::counted;
 
 /// Set the owner trust of a certificate: how much you trust its owner to certify others

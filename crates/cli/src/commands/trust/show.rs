@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
 
-use super::super::parse_query;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::render;
+use crate::query::parse_query;
+use crate::render::lines::Lines;
 use crate::trust::TrustArgs;
 
 /// Show the validity and owner trust of certificates
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
-    let mut lines = render::Lines::new(&stores, cx.now, false, false);
+    let mut lines = Lines::new(&stores, cx.now, false, false);
     if let Some(opened) = stores.iter().next() {
         lines = lines.judged(args.trust.judge(&opened.store, false, cx.now)?);
     }
