@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use talaria_backup::{Listed, Role, heads, select};
 
-use super::{AccessArgs, ClientArgs, counted_snapshots};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 

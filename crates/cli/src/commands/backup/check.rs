@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use talaria_backup::{Checked, Problem, ReadData, Role};
 
-use super::{AccessArgs, counted_snapshots, with_progress};
+use super::access::AccessArgs;
+use super::progress::with_progress;
+use super::words::counted_snapshots;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::size;

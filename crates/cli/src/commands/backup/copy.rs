@@ -6,7 +6,11 @@ use std::process::ExitCode;
 use talaria::message::openpgp::Fingerprint;
 use talaria_backup::{CopySource, Listed, select};
 
-use super::{AccessArgs, ClientArgs, counted_snapshots, parse_fingerprint, with_progress};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::option::parse_fingerprint;
+use super::progress::with_progress;
+use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::terminal::Paint;

@@ -13,7 +13,8 @@ use talaria_backup::{
     parse_path_list,
 };
 
-use super::{AccessArgs, TURN, host_name, with_progress};
+use super::access::AccessArgs;
+use super::progress::{TURN, with_progress};
 use crate::context::{Content, Context};
 use crate::error::{CliError, say};
 use crate::progress::{grouped, size};
@@ -259,4 +260,12 @@ impl Read for StdinInput {
         }
         Ok(n)
     }
+}
+
+/// The name of the machine: the one that is given, or what the system says.
+pub(super) fn host_name(given: Option<&str>) -> Vec<u8> {
+    given.map_or_else(
+        || rustix::system::uname().nodename().to_bytes().to_vec(),
+        |given| given.as_bytes().to_vec(),
+    )
 }

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use talaria_backup::{Entry, Node, Reader, Tree, path_order};
 
-use super::{AccessArgs, ClientArgs};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;

@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use talaria_backup::{BackupError, Drill, SnapshotName, Tree, rehearse};
 
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
 use super::place::restore_threads;
-use super::{AccessArgs, ClientArgs, with_progress};
+use super::progress::with_progress;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::{grouped, size};
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let drill = Drill {
             reader: cert.fingerprint(),
             time: cx.now.saturating_add(elapsed),
-            host: super::host_name(args.host.as_deref()),
+            host: super::create::host_name(args.host.as_deref()),
             snapshot: SnapshotName::of(&listed),
             sample: args.sample,
             read,

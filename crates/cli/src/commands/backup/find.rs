@@ -7,7 +7,10 @@ use std::process::ExitCode;
 
 use talaria_backup::{Entry, Id, Listed, Node, PathSelection, Tree, is_beneath, select};
 
-use super::{AccessArgs, ClientArgs, counted_snapshots, ls};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::ls;
+use super::words::counted_snapshots;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::terminal::{Paint, stdout_columns};

@@ -11,7 +11,10 @@ use talaria_backup::{
     BackupError, Fate, Grouping, Id, Listed, Retention, Role, SnapshotName, decide, halved, select,
 };
 
-use super::{AccessArgs, ClientArgs, counted_snapshots, parse_duration};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::option::parse_duration;
+use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::printable;

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use talaria::store::Query;
 use talaria_backup::{BackupError, EpochProfile, Heads, InitOptions, Repository, State};
 
+use super::access::AccessArgs;
 use super::people::entitled;
 use super::place::{open_place, place_name};
 use super::tools::{cannot_read, readers_of};
-use super::{AccessArgs, certificate};
 use crate::context::{Content, Context};
 use crate::error::CliError;
+use crate::keys::certificate;
 use crate::query::parse_query;
 
 /// Make a backup repository

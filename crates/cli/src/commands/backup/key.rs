@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use talaria::message::openpgp::{Cert, Fingerprint};
 
-use super::AccessArgs;
+use super::access::AccessArgs;
 use super::people::{Action, Person, change};
 use crate::context::Context;
 use crate::error::CliError;

@@ -1,12 +1,14 @@
 //! `talaria backup ls`
 
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria_backup::{BackupError, Entry, Meta, Node, Tree, is_beneath};
 
-use super::{AccessArgs, ClientArgs, tree_path};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -130,6 +132,14 @@ pub(super) fn json(entry: &Entry) -> serde_json::Value {
         "mtime": meta.map(|meta| meta.mtime.seconds),
         "target": target.map(|target| String::from_utf8_lossy(target)),
     })
+}
+
+/// A path as trees have it: absolute, without the leading slash.
+pub(super) fn tree_path(path: &Path) -> Vec<u8> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let bytes = absolute.as_os_str().as_bytes();
+    let bytes = bytes.strip_prefix(b"/").unwrap_or(bytes);
+    bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use talaria::message::openpgp::Fingerprint;
 
-use super::list::Newest;
+use super::newest::Newest;
 use crate::error::CliError;
 
 /// The content of the metrics file.

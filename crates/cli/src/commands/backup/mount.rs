@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use talaria_backup::{BackupError, Listed, Mount, Mounted};
 
-use super::{AccessArgs, ClientArgs, counted_snapshots};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::{CliError, say};
 use crate::render::printable;

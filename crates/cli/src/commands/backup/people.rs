@@ -7,7 +7,8 @@ use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::store::{Access, Query};
 use talaria_backup::{Change, Role};
 
-use super::{AccessArgs, Session};
+use super::access::AccessArgs;
+use super::session::Session;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::query::parse_query;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use talaria_backup::{BackupError, Role, SnapshotName, select};
 
-use super::{AccessArgs, ClientArgs};
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use talaria_backup::{Patience, PruneOptions, Role};
 
-use super::{AccessArgs, with_progress};
+use super::access::AccessArgs;
+use super::progress::with_progress;
 use crate::context::{Content, Context};
 use crate::error::{CliError, say};
 use crate::progress::size;

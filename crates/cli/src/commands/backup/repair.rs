@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use talaria_backup::{ObjectHash, ReadData, RepairOptions, Role};
 
+use super::access::AccessArgs;
 use super::check::{json_problems, write_problems};
-use super::{AccessArgs, with_progress};
+use super::progress::with_progress;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::size;

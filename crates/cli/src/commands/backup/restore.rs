@@ -9,8 +9,11 @@ use talaria_backup::{
     RestoreReport, Tree, VerifyReport, map_folders, restore, verify,
 };
 
+use super::access::AccessArgs;
+use super::chosen::ClientArgs;
+use super::ls::tree_path;
 use super::place::restore_threads;
-use super::{AccessArgs, ClientArgs, tree_path, with_progress};
+use super::progress::with_progress;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::size;

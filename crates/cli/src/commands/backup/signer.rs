@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use talaria::store::Query;
 use talaria_backup::{Change, Role};
 
-use super::AccessArgs;
+use super::access::AccessArgs;
 use super::people::member;
 use crate::context::{Content, Context};
 use crate::error::CliError;

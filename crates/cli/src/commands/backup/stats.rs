@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use talaria_backup::Stats;
 
-use super::{AccessArgs, counted_snapshots};
+use super::access::AccessArgs;
+use super::words::counted_snapshots;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::{grouped, size};

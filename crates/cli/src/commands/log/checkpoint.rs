@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use talaria_log::{CheckpointInfo, read_note_key};
 
-use super::{SignArgs, open};
+use super::author::SignArgs;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::failed;

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use talaria_log::{Action, EntryId};
 
-use super::{SignArgs, parse_entry, put_about};
+use super::about::put_about;
+use super::author::SignArgs;
+use super::identity::parse_entry;
 use crate::context::Context;
 use crate::error::CliError;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::open;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::size;

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use talaria_log::{Action, NOTE_OCTETS_MAX};
 
-use super::{SignArgs, open};
+use super::author::SignArgs;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::{CliError, failed};
 use crate::files::Source;

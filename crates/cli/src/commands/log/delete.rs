@@ -7,7 +7,8 @@ use talaria_log::{
     Action, Change, DataAction, Edit, EntryId, FieldChange, Log, PutError, Signing, Update,
 };
 
-use super::{SignArgs, open};
+use super::author::SignArgs;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::{counted, printable};

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use talaria_log::Pattern;
 
+use super::author::SignArgs;
+use super::folder::open;
 use super::grant::parse_pattern;
-use super::{SignArgs, open};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::recipients::RecipientArgs;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use talaria_log::{LogError, LogFolder};
 
-use super::open;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::{CliError, failed, shell_word};
 use crate::output::OutputArgs;

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use talaria_log::{Content, Encrypted, LogError, ObjectId, UpdateError, Value};
 
+use super::folder::open;
+use super::reading::{PartArgs, ReadArgs};
 use super::values::{is_conflict, to_json, to_text, values};
-use super::{PartArgs, ReadArgs, open};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;

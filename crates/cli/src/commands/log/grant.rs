@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use talaria::store::{Access, Query};
 use talaria_log::{Action, Certificate, Grant, LogError, ObjectId, Operations, Pattern};
 
-use super::{SignArgs, open};
+use super::author::SignArgs;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;

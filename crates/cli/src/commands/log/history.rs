@@ -7,8 +7,11 @@ use std::process::ExitCode;
 
 use talaria_log::{Action, Change, DataAction, EntryId, EpochKeys, KeyName, Log, Standing, Value};
 
+use super::folder::open;
+use super::identity::short;
+use super::people::{people, person};
+use super::reading::{PartArgs, ReadArgs};
 use super::values::{to_json, to_text};
-use super::{PartArgs, ReadArgs, open, people, person, short};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::{counted, printable};

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use talaria_log::{EntryId, Imported, LogError, LogFolder, Refusal};
 
-use super::{open, owners, parse_entry};
+use super::folder::open;
+use super::identity::parse_entry;
+use super::people::owners;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::files::Source;

@@ -8,7 +8,7 @@ use talaria_log::{
     Certificate, Genesis, LogError, LogFolder, MergeRule, NewCheckpointer, Pattern, SignerError,
 };
 
-use super::SignArgs;
+use super::author::SignArgs;
 use super::grant::member;
 use crate::context::{Content, Context};
 use crate::error::CliError;

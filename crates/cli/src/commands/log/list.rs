@@ -12,7 +12,9 @@ use talaria_log::{
     Operations, SnapshotInfo,
 };
 
-use super::{open, people, person, short};
+use super::folder::open;
+use super::identity::short;
+use super::people::{people, person};
 use crate::commands::inspect::key_in_words;
 use crate::context::Context;
 use crate::error::CliError;

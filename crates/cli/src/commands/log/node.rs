@@ -9,7 +9,9 @@ use clap::Subcommand;
 use talaria_log::{Action, EntryId, KeyName, Log, LogError, NodeKey};
 use talaria_log_net::{NodePublic, NodeSecret};
 
-use super::{SignArgs, open, people, person};
+use super::author::SignArgs;
+use super::folder::open;
+use super::people::{people, person};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::printable;

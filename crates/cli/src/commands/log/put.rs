@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use talaria_log::{Edit, Signing, Update, UpdateError, Value, deletable};
 
+use super::author::SignArgs;
+use super::folder::open;
 use super::values::{Type, from_json, typed};
-use super::{SignArgs, open};
 use crate::context::{Content, Context};
 use crate::error::{CliError, failed};
 use crate::files::Source;

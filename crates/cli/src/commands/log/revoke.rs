@@ -7,8 +7,11 @@ use clap::ValueEnum;
 use talaria::message::openpgp::Fingerprint;
 use talaria_log::{Action, EntryId, Honoured, KeyName, Log, Target};
 
+use super::author::SignArgs;
+use super::folder::open;
 use super::grant::wait_for_approvals;
-use super::{SignArgs, author_named, open, parse_entry};
+use super::identity::parse_entry;
+use super::people::author_named;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use talaria_log::{Farewell, SessionReport};
 use talaria_log_net::{Event, Peer, ServeOptions, Stop};
 
-use super::{node, open};
+use super::folder::open;
+use super::node;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::grouped;

@@ -12,9 +12,12 @@ use talaria_log::{
     UpdateError,
 };
 
+use super::author::SignArgs;
+use super::folder::open;
 use super::get::print_fields;
+use super::identity::parse_entry;
 use super::list::object_line;
-use super::{SignArgs, open, parse_entry, person};
+use super::people::person;
 use crate::context::{Content, Context};
 use crate::error::{CliError, failed};
 use crate::output::OutputArgs;

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use talaria_log::{EntryId, Log};
 
+use super::folder::open;
 use super::list::{checkpoint_json, checkpoint_line};
-use super::{open, owners};
+use super::people::owners;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::{grouped, size};

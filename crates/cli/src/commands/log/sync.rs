@@ -7,7 +7,9 @@ use std::sync::Arc;
 use talaria_log::{EntryId, FolderReplica, LogError, SessionReport};
 use talaria_log_net::{NodePublic, Stop, Synced};
 
-use super::{node, open, parse_entry, serve};
+use super::folder::open;
+use super::identity::parse_entry;
+use super::{node, serve};
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::render::counted;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use talaria_log::{BadSnapshot, EntryId, Log};
 
-use super::open;
+use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::progress::grouped;

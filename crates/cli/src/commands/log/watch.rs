@@ -10,7 +10,9 @@ use std::time::Duration;
 use talaria::message::Secrets;
 use talaria_log::{Action, EntryId, EpochKeys, Follower, Log};
 
-use super::{ReadArgs, history, people};
+use super::history;
+use super::people::people;
+use super::reading::ReadArgs;
 use crate::context::Context;
 use crate::error::CliError;
 
