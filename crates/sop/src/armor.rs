@@ -9,8 +9,7 @@ use talaria_message::openpgp::packet::header::{BodyLength, Header};
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::{ArmorInput, ArmorWriter, Label};
 
-use crate::decrypt::READ_BYTES;
-use crate::encrypt::WRITE_BYTES;
+use crate::buffer::{READ_BYTES, WRITE_BYTES};
 use crate::error::{self, Result};
 
 pub(crate) struct Armor;

@@ -14,15 +14,12 @@ use talaria_message::{
 };
 use zeroize::Zeroizing;
 
-use crate::encrypt::WRITE_BYTES;
+use crate::buffer::{READ_BYTES, WRITE_BYTES};
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
 use crate::passwords::Passwords;
 use crate::talaria::Talaria;
 use crate::verify::Acceptance;
-
-/// Octets that are read at once.
-pub(crate) const READ_BYTES: usize = 64 << 10;
 
 type Dyn<'s> = dyn ops::Decrypt<'s, Talaria, Certs<'s>, Keys<'s>> + 's;
 

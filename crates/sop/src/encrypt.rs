@@ -10,16 +10,13 @@ use talaria_message::{
     ArmorWriter, EncryptOptions, Encrypted, Label, Literal, Recipients, encrypt,
 };
 
+use crate::buffer::WRITE_BYTES;
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
-use crate::passwords;
 use crate::profile::SopProfile;
 use crate::sign::Signers;
 use crate::talaria::Talaria;
-use crate::text;
-
-/// Octets that are written at once.
-pub(crate) const WRITE_BYTES: usize = 256 << 10;
+use crate::{passwords, text};
 
 type Dyn<'s> = dyn ops::Encrypt<'s, Talaria, Certs<'s>, Keys<'s>> + 's;
 

@@ -13,8 +13,7 @@ use talaria_message::{
     verify_message,
 };
 
-use crate::decrypt::READ_BYTES;
-use crate::encrypt::WRITE_BYTES;
+use crate::buffer::{READ_BYTES, WRITE_BYTES};
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys, Sigs};
 use crate::sign::Signers;

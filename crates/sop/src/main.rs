@@ -6,6 +6,7 @@
 
 mod arguments;
 mod armor;
+mod buffer;
 mod certify;
 mod decrypt;
 mod encrypt;
@@ -14,6 +15,7 @@ mod generate;
 mod inline;
 mod maintain;
 mod material;
+mod operations;
 mod passwords;
 mod profile;
 mod sign;
