@@ -2,60 +2,23 @@
 //! again unchanged, and restored, beside rsync, restic, borg and duplicity.
 
 mod growth;
+mod options;
 mod source;
 mod tool;
 
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
-use std::{env, iter};
 
+pub use self::options::BackupOptions;
 pub(crate) use self::source::many_files;
 use self::source::{check_restored, octets, one_file};
 use self::tool::{PROFILES, Place, Tool};
 use crate::error::BenchError;
-use crate::measure::{Cost, median, own_program, version};
+use crate::measure::{Cost, median, version};
 use crate::results;
 use crate::table::{Cell, Table, grouped};
-
-/// Options of the measurement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BackupOptions {
-    /// The number of files with one octet each; 0 leaves this measurement out.
-    pub files: usize,
-    /// The length of the large file in octets; 0 leaves this measurement out.
-    pub bytes: u64,
-    /// A folder with a source tree, if it is to be measured.
-    pub tree: Option<PathBuf>,
-    /// Numbers of chunks in the repositories whose memory is measured.
-    pub chunks: Vec<u64>,
-    /// The talaria executable.
-    pub program: PathBuf,
-    /// A folder on the disk that is to be measured.
-    pub scratch: PathBuf,
-    /// Runs of which the median is taken. The programs take turns.
-    pub runs: usize,
-    /// Runs of each profile, in turns, from which the cost of encryption is computed; 0 leaves it out.
-    pub profile_runs: usize,
-    /// The folder for tables and plots, if any.
-    pub results: Option<PathBuf>,
-}
-
-impl Default for BackupOptions {
-    fn default() -> Self {
-        Self {
-            files: 102_400,
-            bytes: 1_000_000_000,
-            tree: None,
-            chunks: Vec::new(),
-            program: own_program(),
-            scratch: env::temp_dir(),
-            runs: 5,
-            profile_runs: 10,
-            results: None,
-        }
-    }
-}
 
 /// Measures talaria and its peers, prints the tables and returns them. Peers that are not installed are left out.
 ///

@@ -4,6 +4,9 @@
 //! takes them, verifies all, stores them durably, and reads each value back. All ways run in one run and alternate.
 
 mod growth;
+mod nodes;
+mod options;
+mod updates;
 
 use std::fs;
 use std::io::Write;
@@ -11,60 +14,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use talaria_log::{
-    CatchUp, Certificate, Content, Edit, EntryId, Genesis, LogError, LogFolder, Maker,
-    PIECE_OCTETS, Signing, Update, Value, read_record, to_records,
-};
+use talaria_log::{EntryId, LogError, LogFolder, Maker, Signing, Update};
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
-use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{SigningKey, policy, signing_key};
+use talaria_message::{policy, signing_key};
 
+use self::nodes::{Author, now_ms, prepare, read_back, send, take};
+pub use self::options::LogOptions;
+use self::updates::{FIELDS, OBJECTS, update, value};
 use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, daemon_cpu_s, in_process, median, version};
 use crate::results;
 use crate::table::{Cell, Table};
-
-/// Options of the measurement.
-#[derive(Clone, Debug)]
-pub struct LogOptions {
-    /// Updates in each run.
-    pub updates: usize,
-    /// Runs that alternate between all ways.
-    pub runs: usize,
-    /// Runs of gpg and git, which take half a minute each.
-    pub slow_runs: usize,
-    /// Numbers of updates of a log that grows; those below 100 are left out.
-    pub growth: Vec<usize>,
-    /// The gpg to compare with.
-    pub gpg: PathBuf,
-    /// The command `talaria`, or a program that knows `--version` and `log --log FOLDER get OBJECT FIELD`.
-    pub program: PathBuf,
-    /// A folder on the disk to measure.
-    pub scratch: PathBuf,
-    /// The folder for CSV files.
-    pub results: Option<PathBuf>,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        Self {
-            updates: 1000,
-            runs: 9,
-            slow_runs: 3,
-            growth: vec![10_000, 100_000, 1_000_000],
-            gpg: "gpg".into(),
-            program: "talaria".into(),
-            scratch: std::env::temp_dir(),
-            results: None,
-        }
-    }
-}
-
-/// Objects of the updates, and fields of each: those of `loop.c`.
-const OBJECTS: usize = 10;
-const FIELDS: usize = 100;
 
 /// Measures and prints.
 ///
@@ -172,21 +134,6 @@ impl Way {
     }
 }
 
-/// The value of an update: 64 characters.
-fn value(number: usize) -> String {
-    format!("{number:064}")
-}
-
-fn update(number: usize) -> Update {
-    Update {
-        object: format!("object-{}", number % OBJECTS),
-        edit: Edit::Put(
-            format!("field-{}", number / OBJECTS % FIELDS),
-            Value::String(value(number)),
-        ),
-    }
-}
-
 /// The updates beside the loop over libsodium, each signed and with one sync at each node.
 pub(crate) struct Pair {
     folder: PathBuf,
@@ -211,74 +158,6 @@ impl Pair {
     pub(crate) fn libsodium(&mut self) -> Result<Cost, BenchError> {
         self.peer.run_anew(self.updates, &self.folder, &mut self.author).map(Run::both)
     }
-}
-
-/// An author with a key that is unlocked.
-struct Author {
-    cert: Cert,
-    certificate: Certificate,
-    key: SigningKey,
-}
-
-fn log_error(error: impl Into<LogError>) -> BenchError {
-    BenchError::Log(error.into())
-}
-
-fn prepare(what: &str) -> impl Fn(&dyn std::fmt::Display) -> BenchError {
-    let what = what.to_owned();
-    move |why| BenchError::Prepare { what: what.clone(), why: why.to_string() }
-}
-
-impl Author {
-    fn new() -> Result<Self, BenchError> {
-        let failed = prepare("a key");
-        let mut options = GenerateOptions::default();
-        options.user_ids = vec!["<bench@example.org>".into()];
-        options.uses = KeyUses::Sign;
-        let now = crate::now();
-        let made = generate(&options, &Protection::Unprotected, now - 3600);
-        let cert = made.map_err(|error| failed(&error))?.cert;
-        let key = signing_key(&cert, policy(), now, &mut |_, _| None);
-        let key = key.map_err(|error| failed(&error))?;
-        let certificate = Certificate::of_signer(&cert, now).map_err(log_error)?;
-        Ok(Self { cert, certificate, key })
-    }
-
-    fn maker(&mut self, instance: [u8; 16]) -> Result<Maker<'_>, BenchError> {
-        Maker::new(&self.certificate, &mut self.key, instance)
-            .ok_or_else(|| prepare("a chain")(&"the key is not in the certificate"))
-    }
-
-    /// A new log with the objects of the updates, and a second node that has it.
-    fn nodes(&mut self, folder: &Path) -> Result<(LogFolder, LogFolder), BenchError> {
-        let genesis = Genesis::new(vec![self.certificate.clone()], 1);
-        let begun = now_ms() - 1000;
-        let mut maker = self.maker([0; 16])?;
-        let genesis = maker.begin(genesis, begun).map_err(log_error)?;
-        let first = LogFolder::create(&folder.join("first"), &genesis).map_err(BenchError::Log)?;
-        let objects: Vec<Update> = (0..OBJECTS).map(update).collect();
-        first
-            .put(&mut maker, &objects, Signing::Each, begun)
-            .map_err(|error| BenchError::Log(error.error))?;
-        let sent = export(&first)?;
-        let received =
-            LogFolder::receive(&folder.join("second"), &mut &sent[..], "sent", None, now_ms());
-        let (second, imported) = received.map_err(BenchError::Log)?;
-        if !imported.is_complete() {
-            return Err(prepare("a second node")(&"it did not take all entries"));
-        }
-        Ok((first, second))
-    }
-}
-
-fn export(log: &LogFolder) -> Result<Vec<u8>, BenchError> {
-    let mut sent = Vec::new();
-    log.export(&mut sent, Path::new("memory")).map_err(BenchError::Log)?;
-    Ok(sent)
-}
-
-fn now_ms() -> u64 {
-    u64::from(crate::now()) * 1000
 }
 
 /// Updates at a first node, which `put` writes, and at a second one.
@@ -306,58 +185,6 @@ fn talaria(
     done?;
     let syncs = one.syncs() + two.syncs() - before;
     Ok(Run { first, second, syncs: Some(syncs) })
-}
-
-/// The records of the entries that a node with these heads lacks, as nodes exchange them.
-fn send(from: &LogFolder, heads: &[EntryId]) -> Result<Vec<Vec<u8>>, BenchError> {
-    let mut place = from.catch_up(heads).map_err(BenchError::Log)?;
-    let mut records = Vec::new();
-    loop {
-        let more = piece(from, &mut place)?;
-        if more.is_empty() {
-            return Ok(records);
-        }
-        records.extend(more);
-    }
-}
-
-/// The next records of these, as many as a node sends together. None at the end.
-fn piece(from: &LogFolder, place: &mut CatchUp) -> Result<Vec<Vec<u8>>, BenchError> {
-    let entries = from.next_lacking(place, PIECE_OCTETS).map_err(BenchError::Log)?;
-    let mut records = Vec::new();
-    to_records(&entries, &mut records);
-    Ok(records)
-}
-
-/// Checks entries, stores them with one sync, and gives the number of new ones.
-fn take(to: &LogFolder, records: &[Vec<u8>]) -> Result<usize, BenchError> {
-    let mut entries = Vec::new();
-    for record in records {
-        entries.extend(read_record(record).map_err(|error| prepare("a copy")(&error))?);
-    }
-    to.append(|log| {
-        let offered = log.offer(entries, now_ms());
-        let added = offered.added.len();
-        Ok::<_, LogError>((offered.added, added))
-    })
-    .map_err(BenchError::Log)
-}
-
-/// Reads the value of each update, one look-up each. A later update of the same field counts.
-fn read_back(log: &LogFolder, count: usize) -> Result<(), BenchError> {
-    for number in 0..count {
-        let last = number + (count - 1 - number) / (OBJECTS * FIELDS) * (OBJECTS * FIELDS);
-        let Edit::Put(field, _) = update(number).edit else { unreachable!("updates put") };
-        let content = log.read(|log| {
-            let object = log.find_object(&update(number).object)?;
-            Ok::<_, LogError>(log.state().field(object, &field))
-        });
-        let wanted = Some(Content::LastWriter(Value::String(value(last))));
-        if content.flatten().map_err(BenchError::Log)? != wanted {
-            return Err(prepare("a copy")(&"a value came back changed"));
-        }
-    }
-    Ok(())
 }
 
 /// The compiled `loop.c`.
@@ -703,20 +530,5 @@ mod tests {
         assert_eq!((tables[2].rows.len(), tables[2].rows[0][0].to_string()), (1, "500".into()));
         assert!(tables[2].rows[0].iter().all(|cell| cell.number().is_some_and(f64::is_finite)));
         assert!(folder.path().join("results/log-updates.svg").exists());
-    }
-
-    /// A way whose second node has other values is noticed.
-    #[test]
-    fn a_changed_value_is_noticed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut author = Author::new().unwrap();
-        let (one, _two) = author.nodes(folder.path()).unwrap();
-        assert!(read_back(&one, OBJECTS).is_ok());
-        assert!(read_back(&one, OBJECTS + 1).is_err());
-        let mut maker = author.maker(one.instance()).unwrap();
-        let change = Edit::Put("field-0".into(), Value::String("x".into()));
-        let change = Update { object: "object-3".into(), edit: change };
-        one.put(&mut maker, &[change], Signing::Each, now_ms()).unwrap();
-        assert!(read_back(&one, OBJECTS).is_err());
     }
 }

@@ -9,16 +9,20 @@
 
 mod bars;
 mod columns;
+mod draw;
 mod lines;
 mod number;
-
-use std::fmt::Write as _;
+mod series;
 
 pub use bars::{Bars, Factor, Scale};
 pub use columns::Columns;
+pub use draw::escaped;
 pub use lines::{Axis, Lines};
 pub use number::Unit;
 pub(crate) use number::number;
+pub use series::{Colour, Series};
+
+use self::draw::{Text, text};
 
 /// Width of a picture in pixels.
 const WIDTH: f64 = 960.0;
@@ -87,43 +91,6 @@ pub enum Body {
     Columns(Columns),
     /// Lines with a dot for each figure.
     Lines(Lines),
-}
-
-/// Figures of one kind.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Series {
-    /// Their name in the legend.
-    pub name: String,
-    /// A figure for each place, if it was measured.
-    pub figures: Vec<Option<f64>>,
-}
-
-/// The meaning of a colour.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Colour {
-    /// The series of this number; 0 is ours.
-    Series(usize),
-    /// Something good.
-    Good,
-    /// Something to look at.
-    Warning,
-    /// Something bad.
-    Bad,
-    /// All else.
-    Rest,
-}
-
-impl Colour {
-    /// The class of the style sheet.
-    fn class(self) -> String {
-        match self {
-            Self::Series(at) if at < 6 => format!("p-{at}"),
-            Self::Series(_) | Self::Rest => "p-rest".to_owned(),
-            Self::Good => "p-good".to_owned(),
-            Self::Warning => "p-warning".to_owned(),
-            Self::Bad => "p-bad".to_owned(),
-        }
-    }
 }
 
 impl Picture {
@@ -225,85 +192,6 @@ impl Panel {
         };
         top + height - y
     }
-}
-
-/// Names and colours of several series in one line, and the height of it.
-fn legend(out: &mut String, x: f64, y: f64, names: &[&str]) -> f64 {
-    let mut at = x;
-    for (number, name) in names.iter().enumerate() {
-        let class = Colour::Series(number).class();
-        rect(out, &class, (at, y), (11.0, 11.0));
-        text(out, Text::new(at + 17.0, y + 10.0, 13.0), name);
-        at += 17.0 + text_width(name, 13.0) + 22.0;
-    }
-    26.0
-}
-
-/// The position and style of a text.
-#[derive(Clone, Copy)]
-struct Text {
-    x: f64,
-    y: f64,
-    size: f64,
-    class: &'static str,
-    weight: &'static str,
-    anchor: &'static str,
-}
-
-impl Text {
-    fn new(x: f64, y: f64, size: f64) -> Self {
-        Self { x, y, size, class: "p-text", weight: "", anchor: "" }
-    }
-
-    fn soft(mut self) -> Self {
-        self.class = "p-soft";
-        self
-    }
-
-    fn bold(mut self) -> Self {
-        self.weight = " font-weight=\"600\"";
-        self
-    }
-
-    fn end(mut self) -> Self {
-        self.anchor = " text-anchor=\"end\"";
-        self
-    }
-
-    fn middle(mut self) -> Self {
-        self.anchor = " text-anchor=\"middle\"";
-        self
-    }
-}
-
-fn text(out: &mut String, how: Text, text: &str) {
-    let Text { x, y, size, class, weight, anchor } = how;
-    let text = escaped(text);
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        out,
-        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\"{weight}{anchor}>\
-         {text}</text>"
-    );
-}
-
-fn rect(out: &mut String, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-    let _ = writeln!(
-        out,
-        "<rect class=\"{class} p-bar\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
-         height=\"{height:.1}\" rx=\"2\"/>"
-    );
-}
-
-/// About the width of a text in a usual font.
-fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.56
-}
-
-/// Text as it stands in XML and HTML.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

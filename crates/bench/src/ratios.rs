@@ -6,16 +6,17 @@
 //! A task has slipped if the whole interval of the median is above 1.25 times the recorded ratio.
 
 mod interval;
+mod options;
 mod tasks;
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use self::interval::Interval;
+pub use self::options::RatiosOptions;
 use self::tasks::{Beside, Memory, Task};
 use crate::error::BenchError;
-use crate::measure::own_program;
 use crate::table::{Cell, Table};
 
 /// How much more than recorded the ratio to a peer may be, as long as its interval lies above that.
@@ -26,36 +27,6 @@ const ALLOWED_MEMORY: f64 = 1.15;
 
 /// The runs of each command whose memory is looked at. The least counts.
 const MEMORY_RUNS: usize = 3;
-
-/// Options of the measurement.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RatiosOptions {
-    /// The CSV file with the ratios of an earlier run.
-    pub recorded: PathBuf,
-    /// Whether to write the ratios of this run into that file.
-    pub record: bool,
-    /// Pairs of runs of each task.
-    pub pairs: usize,
-    /// The talaria executable.
-    pub program: PathBuf,
-    /// A keyring in OpenPGP's own format.
-    pub keyring: PathBuf,
-    /// A folder with a short path, since gpg has its sockets there.
-    pub scratch: PathBuf,
-}
-
-impl Default for RatiosOptions {
-    fn default() -> Self {
-        Self {
-            recorded: "crates/bench/ratios.csv".into(),
-            record: false,
-            pairs: 9,
-            program: own_program(),
-            keyring: "/usr/share/keyrings/debian-keyring.gpg".into(),
-            scratch: std::env::temp_dir(),
-        }
-    }
-}
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{policy, signing_key};
 
-use super::BackupOptions;
+use super::options::BackupOptions;
 use super::source::{Noise, check_restored, one_file};
 use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun};

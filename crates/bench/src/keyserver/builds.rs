@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use super::bench::{Bench, Results};
 use super::dump::{self, file_bytes};
+use super::figures::{float, middle};
 use super::sks::Sks;
-use super::{Bench, Results, float, middle};
 use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, median};
 use crate::table::{Cell, Table};

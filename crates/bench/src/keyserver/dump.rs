@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use talaria_cert::Cert;
 
-use super::float;
+use super::figures::float;
 use crate::error::BenchError;
 use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use talaria_cert::Cert;
 use talaria_recon::{Decoder, Exchange, ExchangeRole, Outbox, PrefixTree, Settings};
 
+use super::bench::{Bench, Results};
 use super::client::Client;
 use super::dump;
+use super::figures::float;
 use super::server::{Server, free_port, talaria};
 use super::sks::Sks;
 use super::trees::digest;
-use super::{Bench, Results, float};
 use crate::error::BenchError;
 use crate::measure::ProgramRun;
 use crate::table::{Cell, Table};

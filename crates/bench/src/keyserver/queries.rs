@@ -6,12 +6,13 @@ use std::process::Command;
 
 use talaria_cert::Cert;
 
+use super::bench::{Bench, Results};
 use super::client::Client;
 use super::dump;
+use super::figures::middle;
 use super::server::{Server, free_port, lookup_path, talaria};
 use super::trees::digest;
 use super::uploads::Adder;
-use super::{Bench, Results, middle};
 use crate::error::BenchError;
 use crate::lookups::Lookup;
 use crate::measure::ProgramRun;

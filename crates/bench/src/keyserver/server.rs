@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use talaria_cert::Cert;
 
 use super::client::{Client, Reply};
-use super::float;
+use super::figures::float;
 use crate::error::BenchError;
 use crate::measure::{memory, process_cpu_s};
 

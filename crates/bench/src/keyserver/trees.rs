@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use talaria_recon::{Digest, PrefixTree};
 
-use super::{Bench, Results, float};
+use super::bench::{Bench, Results};
+use super::figures::float;
 use crate::error::BenchError;
 use crate::measure::{Cost, in_process, median, memory};
 use crate::table::{Cell, Table};

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use talaria_cert::{Cert, enarmor};
 
+use super::bench::{Bench, Results};
 use super::client::Client;
 use super::dump;
+use super::figures::{float, middle};
 use super::server::{Server, free_port, talaria};
-use super::{Bench, Results, float, middle};
 use crate::error::BenchError;
 use crate::table::Table;
 

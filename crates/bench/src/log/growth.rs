@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use talaria_log::{Edit, LogError, LogFolder, Signing, Update, Value};
 
-use super::{Author, FIELDS, LogOptions, log_error, now_ms, piece, take, value};
+use super::nodes::{Author, log_error, now_ms, piece, take};
+use super::options::LogOptions;
+use super::updates::{FIELDS, value};
 use crate::error::BenchError;
 use crate::measure::{Cost, ProgramRun, in_process};
 use crate::table::{Cell, Table};

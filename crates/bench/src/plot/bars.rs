@@ -1,7 +1,8 @@
 //! Horizontal bars: a group for each place, a bar for each series.
 
-use super::number::times;
-use super::{Colour, Series, Text, Unit, legend, rect, text, text_width};
+use super::draw::{Text, legend, rect, text, text_width};
+use super::number::{Unit, times};
+use super::series::{Colour, Series};
 
 /// Bars.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! Vertical bars: how many there are of each year or size.
 
+use super::draw::{Text, rect, text, text_width};
 use super::number::number;
-use super::{Text, rect, text, text_width};
 
 /// A histogram.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::draw::{Text, legend, rect, text};
 use super::number::number;
-use super::{Colour, Series, Text, legend, rect, text};
+use super::series::{Colour, Series};
 
 /// Lines over a logarithmic horizontal axis.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::RatiosOptions;
+use super::options::RatiosOptions;
 use crate::backup::many_files;
 use crate::error::BenchError;
 use crate::generate::{Generate, generate_files};
