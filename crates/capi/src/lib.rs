@@ -38,3 +38,13 @@ pub use signatures::{
     talaria_verifier, talaria_verifier_free, talaria_verifier_new_certs,
     talaria_verifier_new_store, talaria_verify, talaria_verify_many, talaria_verify_signers,
 };
+
+/// Handles are used by several threads at once.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<talaria_sealer>();
+    shared::<talaria_opener>();
+    shared::<talaria_key>();
+    shared::<talaria_store>();
+    shared::<talaria_verifier>();
+};

@@ -227,13 +227,3 @@ pub unsafe extern "C" fn talaria_verifications_free(
         }
     }
 }
-
-/// Handles are used by several threads at once.
-const _: () = {
-    const fn shared<T: Send + Sync>() {}
-    shared::<crate::messages::talaria_sealer>();
-    shared::<crate::messages::talaria_opener>();
-    shared::<crate::keys::talaria_key>();
-    shared::<talaria_store>();
-    shared::<talaria_verifier>();
-};
