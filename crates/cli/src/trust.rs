@@ -15,6 +15,7 @@ use talaria::{Error, Judge, Judged, TrustModel};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::policy::policy_parser;
+use crate::query::one_certificate;
 
 /// Trust model for deciding whom a certificate belongs to.
 #[derive(Debug, clap::Args)]
@@ -215,7 +216,7 @@ impl TrustArgs {
         for (Named { certificate, addressee, claimed }, event) in events {
             let addressee = addressee.or(claimed);
             let query: Query = certificate.parse().map_err(Error::from)?;
-            let found = crate::query::one_certificate(&stores, &query, cx.now);
+            let found = one_certificate(&stores, &query, cx.now);
             seen.extend(found.map(|row| {
                 let fingerprint = row.summary.fingerprint();
                 Sight { fingerprint, addressee, event }
