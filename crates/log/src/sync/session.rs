@@ -136,8 +136,8 @@ impl<E> SyncError<E> {
 /// How far a session is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
-    /// The peer has not said hello.
-    Greeting,
+    /// The peer has not said hello. Holds the beginning of the session.
+    Greeting { began_ms: u64 },
     /// Both sides announce, want and answer.
     Open,
     /// The session has ended. Output may remain.
@@ -151,7 +151,6 @@ pub struct Session {
     number: u64,
     mode: Mode,
     stage: Stage,
-    began_ms: u64,
     input: Vec<u8>,
     /// The time at which the frame in `input` began.
     frame_ms: u64,
@@ -163,7 +162,8 @@ pub struct Session {
     /// The frames of the current second.
     second: (u64, u32),
     theirs: Theirs,
-    want: Want,
+    question: Question,
+    wants: Wants,
     values: Values,
     ours: Ours,
     serving: Serving,
@@ -192,25 +192,67 @@ struct Theirs {
     took: Took,
 }
 
-/// A want of this side.
+/// The question of this side that the peer has not answered. `last_ms` is the time of the last frame of the answer, or of the
+/// question.
 #[derive(Debug, Default)]
-struct Want {
-    /// The time of the last frame of the answer, if one is open.
-    open_ms: Option<u64>,
-    /// New entries of the open answer, entries that were not kept, and octets since the claims were renewed.
+enum Question {
+    /// None.
+    #[default]
+    None,
+    /// A want of entries.
+    Entries { last_ms: u64, got: Got },
+    /// A question for values.
+    Values { last_ms: u64 },
+}
+
+/// What came of the answer to a want.
+#[derive(Debug, Default)]
+struct Got {
     added: u64,
     not_kept: u64,
+    /// The octets since the claims were renewed.
     octets: usize,
+}
+
+impl Question {
+    fn is_open(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// The time of the last frame of the answer, or of the question.
+    fn last_ms(&self) -> Option<u64> {
+        match self {
+            Self::None => None,
+            Self::Entries { last_ms, .. } | Self::Values { last_ms } => Some(*last_ms),
+        }
+    }
+}
+
+/// The wants of this side: when the next one may be.
+#[derive(Debug, Default)]
+struct Wants {
     /// The next want is not before this time.
     retry_ms: u64,
     fruitless: u32,
 }
 
+impl Wants {
+    /// The peer has answered a want. `more` says that it has more.
+    fn answered(&mut self, got: &Got, more: bool, now_ms: u64) {
+        if got.added > 0 || (more && got.not_kept > 0) {
+            self.fruitless = 0;
+            self.retry_ms = now_ms;
+        } else {
+            self.fruitless += u32::from(got.not_kept == 0);
+            let doubled = 1000 << self.fruitless.min(8);
+            self.retry_ms = now_ms + if got.not_kept > 0 { 30_000 } else { doubled };
+        }
+    }
+}
+
 /// The deletable values that this side asks for, in rounds through all that it lacks.
 #[derive(Debug, Default)]
 struct Values {
-    /// Whether the open want is for values.
-    open: bool,
     /// The entry behind which the round goes on, if one is under way.
     behind: Option<EntryId>,
     /// Whether a round has ended.
@@ -260,37 +302,96 @@ struct Ours {
 /// The most announcements that are remembered until the peer reports them.
 const OPEN_ANNOUNCEMENTS_MAX: usize = 64;
 
-/// The wants of the peer.
-#[derive(Debug, Default)]
+/// The answers of this side.
+#[derive(Debug)]
 struct Serving {
-    /// Identities of a want that has begun.
-    ids: usize,
-    /// A whole want that is not answered yet.
-    wanted: bool,
-    /// Entries whose values are wanted, and the time of the last answer to such a want.
-    values: Option<Vec<EntryId>>,
-    values_ms: Option<u64>,
-    /// The places that the answer still has to send.
-    answer: Option<Answer>,
-    /// The end of the own copy at the last answer, whether there was more, and its time.
+    stage: Serve,
+    /// The end of the own copy at the last answer to a want of entries, whether there was more, and its time.
     end: u64,
     more: bool,
     answered_ms: u64,
+    /// The time of the last answer to a want of values.
+    values_ms: Option<u64>,
 }
 
-impl Serving {
-    /// Whether a want is not answered yet.
-    fn is_busy(&self) -> bool {
-        self.wanted || self.answer.is_some() || self.values.is_some()
-    }
+/// What the peer wants, one thing at a time.
+#[derive(Debug)]
+enum Serve {
+    /// No whole want. Holds the number of the identities of one that has begun.
+    Listen(usize),
+    /// A whole want of entries is not answered yet.
+    Wanted,
+    /// A want of the values of these entries is not answered yet.
+    ValuesWanted(Vec<EntryId>),
+    /// An answer is under way.
+    Answer(Answer),
 }
 
+/// The places that an answer still has to send.
 #[derive(Debug)]
 struct Answer {
     places: Vec<u64>,
     at: usize,
     more: bool,
     is_values: bool,
+}
+
+impl Serving {
+    fn new(now_ms: u64) -> Self {
+        let stage = Serve::Listen(0);
+        Self { stage, end: 0, more: false, answered_ms: now_ms, values_ms: None }
+    }
+
+    /// Whether a want is not answered yet.
+    fn is_busy(&self) -> bool {
+        !matches!(self.stage, Serve::Listen(_))
+    }
+
+    /// The identities and places that are held, in octets, about.
+    fn octets(&self) -> usize {
+        match &self.stage {
+            Serve::Listen(_) | Serve::Wanted => 0,
+            Serve::ValuesWanted(ids) => ids.capacity() * 40,
+            Serve::Answer(answer) => answer.places.capacity() * 8,
+        }
+    }
+
+    /// The time at which a want is answered, also if there is nothing new.
+    fn due_ms(&self) -> Option<u64> {
+        match &self.stage {
+            Serve::Listen(_) | Serve::Answer(_) => None,
+            Serve::Wanted => Some(self.answered_ms + REPEAT_MS),
+            Serve::ValuesWanted(_) => Some(self.values_ms.map_or(0, |last| last + REPEAT_MS)),
+        }
+    }
+
+    /// Begins the answer to a want if it is due.
+    fn begin<R: Replica>(
+        &mut self,
+        end: u64,
+        have: &HashSet<EntryId>,
+        replica: &mut R,
+        now_ms: u64,
+    ) {
+        let is_due = self.due_ms().is_some_and(|due_ms| now_ms >= due_ms);
+        let is_new = end > self.end || self.more || self.end == 0;
+        let (mut places, more, is_values) = match &self.stage {
+            Serve::Wanted if is_due || is_new => {
+                let places = replica.lacking(have);
+                let more = places.len() == LACKING_MAX;
+                (self.end, self.more) = (end, more);
+                (places, more, false)
+            }
+            Serve::ValuesWanted(ids) if is_due => {
+                self.values_ms = Some(now_ms);
+                (replica.places_of_values(ids), false, true)
+            }
+            _ => return,
+        };
+        // Those behind are not on disk.
+        places.truncate(places.partition_point(|&place| place < end));
+        self.stage = Serve::Answer(Answer { places, at: 0, more, is_values });
+    }
 }
 
 impl Session {
@@ -303,8 +404,7 @@ impl Session {
             log,
             number,
             mode,
-            stage: Stage::Greeting,
-            began_ms: now_ms,
+            stage: Stage::Greeting { began_ms: now_ms },
             input: Vec::new(),
             frame_ms: now_ms,
             output,
@@ -313,10 +413,11 @@ impl Session {
             queued_ms: now_ms,
             second: (0, 0),
             theirs: Theirs::default(),
-            want: Want::default(),
+            question: Question::None,
+            wants: Wants::default(),
             values: Values::default(),
             ours: Ours { announced_ms: now_ms, ..Ours::default() },
-            serving: Serving { answered_ms: now_ms, ..Serving::default() },
+            serving: Serving::new(now_ms),
             report: SessionReport::default(),
         }
     }
@@ -360,10 +461,8 @@ impl Session {
     /// The octets that the session holds, about.
     #[must_use]
     pub fn octets(&self) -> usize {
-        let wanted = self.serving.values.as_ref().map_or(0, Vec::capacity);
-        let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity() + wanted;
-        let places = self.serving.answer.as_ref().map_or(0, |answer| answer.places.capacity() * 8);
-        self.input.capacity() + self.output.capacity() + ids * 40 + places
+        let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity();
+        self.input.capacity() + self.output.capacity() + ids * 40 + self.serving.octets()
     }
 
     /// Whether each side has what the other one had at the beginning of the session, as far as it can get it now.
@@ -372,10 +471,8 @@ impl Session {
         self.stage == Stage::Open
             && self.theirs.took.number > 0
             && self.report.peer.number > 0
-            && self.want.open_ms.is_none()
-            && self.serving.answer.is_none()
-            && !self.serving.wanted
-            && self.serving.values.is_none()
+            && !self.question.is_open()
+            && !self.serving.is_busy()
     }
 
     /// Ends the session with a reason, unless it has ended.
@@ -391,7 +488,7 @@ impl Session {
     fn close(&mut self, fetching: &Fetching) {
         self.stage = Stage::Over;
         self.input = Vec::new();
-        self.serving.answer = None;
+        self.serving.stage = Serve::Listen(0);
         fetching.release(self.number);
     }
 
@@ -440,7 +537,7 @@ impl Session {
         }
         let of = self.input[0];
         let limit = content_max(of).ok_or(Malformed::Field("kind of a frame"))?;
-        if self.stage == Stage::Greeting && !matches!(of, kind::HELLO | kind::BYE) {
+        if matches!(self.stage, Stage::Greeting { .. }) && !matches!(of, kind::HELLO | kind::BYE) {
             return Err(SyncError::Unexpected("hello is due"));
         }
         let length =
@@ -482,7 +579,7 @@ impl Session {
             return Err(SyncError::Flood);
         }
         match (self.stage, Frame::read(of, content)?) {
-            (Stage::Greeting, Frame::Hello(log)) => {
+            (Stage::Greeting { .. }, Frame::Hello(log)) => {
                 if log != self.log {
                     return Err(SyncError::OtherLog(log));
                 }
@@ -554,27 +651,24 @@ impl Session {
         ids: &[EntryId],
         replica: &mut R,
     ) -> Result<(), SyncError<R::Error>> {
-        if self.serving.is_busy() || self.theirs.number == 0 {
+        let (Serve::Listen(before), 1..) = (&self.serving.stage, self.theirs.number) else {
             return Err(SyncError::Unexpected("want"));
-        }
-        self.serving.ids += ids.len();
-        if self.serving.ids > WANT_MAX {
+        };
+        let count = before + ids.len();
+        if count > WANT_MAX {
             return Err(SyncError::Heads);
         }
         let here = ids.iter().filter(|id| replica.knows(id) == Known::Here);
         self.theirs.have.extend(here);
-        if is_last {
-            self.serving.ids = 0;
-            self.serving.wanted = true;
-        }
+        self.serving.stage = if is_last { Serve::Wanted } else { Serve::Listen(count) };
         self.bound_heads(replica)
     }
 
     fn values_wanted<E>(&mut self, ids: Vec<EntryId>) -> Result<(), SyncError<E>> {
-        if self.serving.is_busy() || self.serving.ids > 0 || self.theirs.number == 0 {
+        let (Serve::Listen(0), 1..) = (&self.serving.stage, self.theirs.number) else {
             return Err(SyncError::Unexpected("want of values"));
-        }
-        self.serving.values = Some(ids);
+        };
+        self.serving.stage = Serve::ValuesWanted(ids);
         Ok(())
     }
 
@@ -587,10 +681,10 @@ impl Session {
         now_ms: u64,
         wall_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
-        let Some(open_ms) = &mut self.want.open_ms else {
-            return Err(SyncError::Unexpected("entries that nobody wanted"));
-        };
-        *open_ms = now_ms;
+        match &mut self.question {
+            Question::None => return Err(SyncError::Unexpected("entries that nobody wanted")),
+            Question::Entries { last_ms, .. } | Question::Values { last_ms } => *last_ms = now_ms,
+        }
         let mut entries: Vec<Signed> = Vec::new();
         for record in records {
             entries.extend(read_record(record)?);
@@ -612,14 +706,16 @@ impl Session {
         add(&mut took.waiting, taken.waiting + taken.not_kept);
         add(&mut took.ahead, taken.ahead);
         self.theirs.stale = true;
-        self.want.added += taken.added;
-        self.want.not_kept += taken.not_kept;
-        if taken.added > 0 {
-            self.want.octets += octets;
-        }
-        if self.want.octets >= 64 << 10 {
-            self.want.octets = 0;
-            fetching.renew(self.number, now_ms + LEASE_MS);
+        if let Question::Entries { got, .. } = &mut self.question {
+            got.added += taken.added;
+            got.not_kept += taken.not_kept;
+            if taken.added > 0 {
+                got.octets += octets;
+            }
+            if got.octets >= 64 << 10 {
+                got.octets = 0;
+                fetching.renew(self.number, now_ms + LEASE_MS);
+            }
         }
         for (_, refusal) in &taken.refused {
             *report.refused.entry(refusal.kind()).or_default() += 1;
@@ -638,26 +734,15 @@ impl Session {
         fetching: &Fetching,
         now_ms: u64,
     ) -> Result<(), SyncError<E>> {
-        if self.want.open_ms.take().is_none() {
-            return Err(SyncError::Unexpected("the end of no answer"));
+        match std::mem::take(&mut self.question) {
+            Question::None => return Err(SyncError::Unexpected("the end of no answer")),
+            Question::Values { .. } => self.values.answered(now_ms),
+            Question::Entries { got, .. } => {
+                fetching.release(self.number);
+                self.theirs.stale = true;
+                self.wants.answered(&got, more, now_ms);
+            }
         }
-        if std::mem::take(&mut self.values.open) {
-            (self.want.added, self.want.not_kept, self.want.octets) = (0, 0, 0);
-            self.values.answered(now_ms);
-            return Ok(());
-        }
-        fetching.release(self.number);
-        self.theirs.stale = true;
-        let want = &mut self.want;
-        if want.added > 0 || (more && want.not_kept > 0) {
-            want.fruitless = 0;
-            want.retry_ms = now_ms;
-        } else {
-            want.fruitless += u32::from(want.not_kept == 0);
-            let doubled = 1000 << want.fruitless.min(8);
-            want.retry_ms = now_ms + if want.not_kept > 0 { 30_000 } else { doubled };
-        }
-        (want.added, want.not_kept, want.octets) = (0, 0, 0);
         Ok(())
     }
 
@@ -792,12 +877,12 @@ impl Session {
         now_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
         let theirs = &mut self.theirs;
-        if self.want.open_ms.is_some() || theirs.number == 0 || theirs.begun {
+        if self.question.is_open() || theirs.number == 0 || theirs.begun {
             return Ok(());
         }
-        let is_ready = now_ms >= self.want.retry_ms;
+        let is_ready = now_ms >= self.wants.retry_ms;
         if !theirs.lacking.is_empty() && is_ready {
-            if self.want.fruitless >= FRUITLESS_MAX {
+            if self.wants.fruitless >= FRUITLESS_MAX {
                 return Err(SyncError::Promise);
             }
             let until_ms = now_ms + LEASE_MS;
@@ -810,7 +895,7 @@ impl Session {
             }
             let places = replica.places((self.ours.acknowledged, end), &self.theirs.have);
             write_id_frames(&places, &mut self.output, |is_last, ids| Frame::Want { is_last, ids });
-            self.want.open_ms = Some(now_ms);
+            self.question = Question::Entries { last_ms: now_ms, got: Got::default() };
             return Ok(());
         }
         if theirs.lacking.is_empty() && now_ms >= self.values.due_ms {
@@ -818,9 +903,8 @@ impl Session {
             if !ids.is_empty() {
                 // Fewer than a question holds are the end of a round.
                 self.values.behind = ids.last().copied().filter(|_| ids.len() == VALUES_MAX);
-                self.values.open = true;
                 Frame::Values(ids).write(&mut self.output);
-                self.want.open_ms = Some(now_ms);
+                self.question = Question::Values { last_ms: now_ms };
                 return Ok(());
             }
             if self.values.behind.take().is_some() {
@@ -848,26 +932,9 @@ impl Session {
         replica: &mut R,
         now_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
-        let serving = &mut self.serving;
-        let is_new = end > serving.end || serving.more || serving.end == 0;
-        if serving.wanted && (is_new || now_ms >= serving.answered_ms + REPEAT_MS) {
-            serving.wanted = false;
-            let mut places = replica.lacking(&self.theirs.have);
-            let more = places.len() == LACKING_MAX;
-            // Those behind are not on disk.
-            places.truncate(places.partition_point(|&place| place < end));
-            (serving.end, serving.more) = (end, more);
-            serving.answer = Some(Answer { places, at: 0, more, is_values: false });
-        }
-        let is_due = serving.values_ms.is_none_or(|last| now_ms >= last + REPEAT_MS);
-        if let Some(ids) = serving.values.take_if(|_| is_due) {
-            serving.values_ms = Some(now_ms);
-            let mut places = replica.places_of_values(&ids);
-            places.truncate(places.partition_point(|&place| place < end));
-            serving.answer = Some(Answer { places, at: 0, more: false, is_values: true });
-        }
+        self.serving.begin(end, &self.theirs.have, replica, now_ms);
         while self.output.len() < OUTPUT_LOW
-            && let Some(answer) = &mut self.serving.answer
+            && let Serve::Answer(answer) = &mut self.serving.stage
         {
             let rest = &answer.places[answer.at..];
             if rest.is_empty() {
@@ -875,7 +942,7 @@ impl Session {
                 if !answer.is_values {
                     self.serving.answered_ms = now_ms;
                 }
-                self.serving.answer = None;
+                self.serving.stage = Serve::Listen(0);
                 break;
             }
             let entries = replica.read(rest).map_err(SyncError::Replica)?;
@@ -890,7 +957,10 @@ impl Session {
 
     /// The deadlines, with the peer's failing if they pass.
     fn deadlines(&self) -> impl Iterator<Item = (u64, &'static str)> {
-        let hello = (self.stage == Stage::Greeting).then_some(self.began_ms + HELLO_MS);
+        let hello = match self.stage {
+            Stage::Greeting { began_ms } => Some(began_ms + HELLO_MS),
+            Stage::Open | Stage::Over => None,
+        };
         let frame = (!self.input.is_empty()).then(|| {
             let length = self.input.get(1..HEADER_OCTETS);
             let length =
@@ -899,8 +969,8 @@ impl Session {
         });
         let send = (!self.output.is_empty()).then_some(self.drained_ms + SEND_MS);
         // A frame that comes in has a deadline of its own.
-        let answer = self.want.open_ms.filter(|_| self.input.is_empty());
-        let answer = answer.map(|open_ms| open_ms + ANSWER_MS);
+        let answer = self.question.last_ms().filter(|_| self.input.is_empty());
+        let answer = answer.map(|last_ms| last_ms + ANSWER_MS);
         [
             (hello, "it does not say hello"),
             (frame, "a frame takes too long"),
@@ -921,21 +991,15 @@ impl Session {
             if self.ours.waits {
                 next = next.min(self.ours.announced_ms + ANNOUNCE_MS);
             }
-            if self.serving.wanted {
-                next = next.min(self.serving.answered_ms + REPEAT_MS);
-            }
-            if self.serving.values.is_some() {
-                let last = self.serving.values_ms;
-                next = next.min(last.map_or(0, |last| last + REPEAT_MS));
-            }
+            next = next.min(self.serving.due_ms().unwrap_or(u64::MAX));
             let is_known = self.theirs.number > 0 && !self.theirs.begun;
-            if self.want.open_ms.is_none() && is_known && self.theirs.lacking.is_empty() {
+            if !self.question.is_open() && is_known && self.theirs.lacking.is_empty() {
                 next = next.min(self.values.due_ms);
             }
-            if self.want.open_ms.is_none() && !self.theirs.lacking.is_empty() {
+            if !self.question.is_open() && !self.theirs.lacking.is_empty() {
                 let claims = self.theirs.lacking.iter();
                 let free = claims.map(|id| fetching.until(id).unwrap_or(0)).min().unwrap_or(0);
-                next = next.min(free.max(self.want.retry_ms));
+                next = next.min(free.max(self.wants.retry_ms));
             }
         }
         next
