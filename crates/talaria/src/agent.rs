@@ -6,14 +6,15 @@
 //! protocol that talaria needs.
 
 mod assuan;
+pub(crate) mod error;
 mod expression;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::{fmt, io};
 
 use openpgp::crypto::mem::Protected;
 use openpgp::crypto::mpi::{self, MPI};
@@ -28,75 +29,13 @@ use talaria_message::{
 };
 use talaria_store::{Order, Query};
 
+pub use self::error::{AgentError, Refusal};
+
 use self::assuan::{Connection, Inquiry};
 use self::expression::Expression;
-use crate::error::Error;
-use crate::keys::{of_make, with_parsed};
+use crate::error::{Error, of_make};
+use crate::keys::with_parsed;
 use crate::stores::Stores;
-
-/// The reason why gpg-agent did not carry out a request.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AgentError {
-    /// No agent is running, and none may be started.
-    #[error("gpg-agent is not running")]
-    Absent,
-    /// GnuPG has no home directory yet, so there is no agent, and there are no keys.
-    #[error("GnuPG has no home directory {}, so gpg-agent has no keys", home.display())]
-    NoHome {
-        /// The path of the directory.
-        home: PathBuf,
-    },
-    /// GnuPG's program gpgconf, which knows the agent's socket and starts the agent, cannot be run.
-    #[error("cannot run gpgconf")]
-    Gpgconf(#[source] io::Error),
-    /// gpgconf cannot start the agent, or does not know its socket.
-    #[error("gpgconf cannot reach gpg-agent: {0}")]
-    NotStarted(String),
-    /// The connection to the agent failed.
-    #[error("cannot talk to gpg-agent at {}", socket.display())]
-    Io {
-        /// The path of the agent's socket.
-        socket: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The agent or the user refused the request.
-    #[error("gpg-agent refuses: {0}")]
-    Refused(Refusal),
-    /// The answer of the agent cannot be understood.
-    #[error("gpg-agent sent an invalid answer: {0}")]
-    Malformed(&'static str),
-}
-
-/// The refusal of the agent, with a remedy where one is known.
-#[derive(Debug)]
-pub struct Refusal {
-    /// The code of libgpg-error, without the error source.
-    code: u16,
-    text: String,
-}
-
-impl Refusal {
-    const BAD_PIN: u16 = 87;
-    const CARD_REMOVED: u16 = 110;
-    const CARD_NOT_PRESENT: u16 = 112;
-    const NO_SCDAEMON: u16 = 119;
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.text)?;
-        to.write_str(match self.code {
-            Self::BAD_PIN => "; `gpg --card-status` shows the number of remaining tries",
-            Self::CARD_REMOVED | Self::CARD_NOT_PRESENT => {
-                "; the key is on a card: insert it, and check that `gpg --card-status` shows it"
-            }
-            Self::NO_SCDAEMON => "; the key is on a card, which needs GnuPG's scdaemon",
-            _ => "",
-        })
-    }
-}
 
 /// Carries an [`AgentError`] through Sequoia, which preserves the chain of causes but not the type.
 #[derive(Debug, thiserror::Error)]

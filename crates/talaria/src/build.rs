@@ -13,8 +13,8 @@ use talaria_store::{BuildOptions, Builder, Built, Draft, Position, Step, TextInd
 use crate::compressed::{Compression, MAGIC_BYTES};
 use crate::error::Error;
 use crate::import::Rejected;
+use crate::progress::{Monitor, Progress};
 use crate::source::{Input, compression, fill};
-use crate::{Monitor, Progress};
 
 /// The number of bytes read, parsed and committed at a time: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;

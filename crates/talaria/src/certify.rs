@@ -18,9 +18,8 @@ use talaria_message::openpgp::{self, Packet};
 use talaria_message::read_cert;
 use talaria_store::{IngestOutcome, Order, Query, Row};
 
-use crate::error::Error;
-use crate::keys::of_make;
-use crate::messages::described;
+use crate::error::{Error, of_make};
+use crate::parsed::described;
 use crate::stores::Stores;
 
 /// The maximum number of certificates examined for one name.

@@ -17,7 +17,7 @@ use talaria_trust::Level;
 use talaria_trust::tofu::{Policy, strictest};
 
 use crate::error::Error;
-use crate::messages::described;
+use crate::parsed::described;
 use crate::stores::{Opened, Stores};
 use crate::tofu::bindings_of;
 

@@ -7,9 +7,10 @@ use talaria_gnupg::GnupgError;
 use talaria_log::{LogError, WitnessError};
 use talaria_log_net::{KeyError, NetError};
 use talaria_message::MessageError;
+use talaria_message::make::MakeError;
 use talaria_store::{QueryError, StoreError};
 
-use crate::agent::AgentError;
+use crate::agent::error::AgentError;
 use crate::compressed::WindowTooLarge;
 
 /// The reason why an operation failed.
@@ -149,7 +150,7 @@ pub enum Error {
     },
     /// A message could not be made or read.
     #[error(transparent)]
-    Message(MessageError),
+    Message(#[from] MessageError),
     /// Several certificates match the query.
     #[error("{query} is ambiguous: {} certificates match", candidates.len())]
     Ambiguous {
@@ -295,4 +296,22 @@ pub fn describe(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// The error for a failed operation on the key `name`.
+pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Error {
+    let unfit = |name, why| Error::Message(MessageError::Key { name, why });
+    match error {
+        MakeError::NoSecret { name } => Error::NoSecret { name },
+        MakeError::Locked(error) => error.into(),
+        MakeError::Revoked { name } => unfit(name, "is revoked".into()),
+        MakeError::NotAlive { name, source } => unfit(name, source.to_string()),
+        MakeError::MayNotCertify { name } => {
+            unfit(name, "may not certify: its key flags say so".into())
+        }
+        MakeError::Failed(source) => {
+            Error::KeyRefused { action, name: name.to_owned(), source: source.into() }
+        }
+        error => Error::KeyRefused { action, name: name.to_owned(), source: error.into() },
+    }
 }

@@ -9,8 +9,8 @@ use talaria_gnupg::{self as gnupg, LeftOut};
 use talaria_store::{ChangeNumber, Cursor, Order, Query, StoreError, Stored};
 
 use crate::error::Error;
+use crate::progress::{Monitor, Progress};
 use crate::stores::Stores;
-use crate::{Monitor, Progress};
 
 /// The signatures to export.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -9,8 +9,8 @@ use talaria_store::{IngestOutcome, Query, Store};
 
 use crate::compressed::WindowTooLarge;
 use crate::error::{Error, describe};
+use crate::progress::{Monitor, Progress};
 use crate::source::{self, Input, InputKind, Piece, Place};
-use crate::{Monitor, Progress};
 
 /// The number of bytes of certificates in one transaction: 64 MiB, enough for the keyring of a distribution.
 const TRANSACTION_BYTES: usize = 64 << 20;

@@ -28,8 +28,7 @@ use openpgp::packet::key::KeyRole;
 use openpgp::policy::Policy;
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
 use talaria_cert::{Addressee, PacketRef, Summary, Tag, Validity, Verification};
-use talaria_disk::{FolderLock, Readers, TEMPORARY, make_folder, remove, replace, sync_folder};
-use talaria_message::make::{self, MakeError, is_stub, protected, with_secrets};
+use talaria_message::make::{self, is_stub, protected, with_secrets};
 use talaria_message::{
     AskForKey, Revocations, openpgp, read_cert, read_certs, unsupported_cert, usable,
 };
@@ -44,8 +43,9 @@ pub use talaria_message::make::{
     SubkeyOptions, SubkeyUse,
 };
 
-use crate::error::Error;
-use crate::messages::described;
+use crate::error::{Error, of_make};
+use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
+use crate::parsed::described;
 use crate::stores::Stores;
 
 /// The extension of key files.
@@ -492,22 +492,4 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> Error {
 
 fn refused(action: &'static str, cert: &openpgp::Cert, source: openpgp::anyhow::Error) -> Error {
     Error::KeyRefused { action, name: cert.fingerprint().to_hex(), source: source.into() }
-}
-
-/// The error for a failed operation on the key `name`.
-pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Error {
-    let unfit = |name, why| Error::Message(talaria_message::MessageError::Key { name, why });
-    match error {
-        MakeError::NoSecret { name } => Error::NoSecret { name },
-        MakeError::Locked(error) => error.into(),
-        MakeError::Revoked { name } => unfit(name, "is revoked".into()),
-        MakeError::NotAlive { name, source } => unfit(name, source.to_string()),
-        MakeError::MayNotCertify { name } => {
-            unfit(name, "may not certify: its key flags say so".into())
-        }
-        MakeError::Failed(source) => {
-            Error::KeyRefused { action, name: name.to_owned(), source: source.into() }
-        }
-        error => Error::KeyRefused { action, name: name.to_owned(), source: error.into() },
-    }
 }

@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use talaria_cert::Cert;
-use talaria_cert::user_id::visible_text;
 use talaria_message::openpgp;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::{
@@ -14,38 +13,14 @@ use talaria_store::{Order, Query};
 
 use crate::confirmed::{Claimant, Confirmation};
 use crate::error::Error;
+use crate::parsed::described;
 use crate::source::{self, Input, Piece};
 use crate::stores::Stores;
 
-/// The maximum number of certificates examined in a search for recipients.
-const CANDIDATES_MAX: usize = 50;
 /// The maximum length of all certificates in one file of signers.
 const CERTIFICATES_BYTES_MAX: usize = 256 << 20;
 
 impl Stores {
-    /// The certificates that match `query`, in Sequoia's form.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`], or errors of reading the stores.
-    pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
-        let mut fingerprints = Vec::new();
-        self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
-            fingerprints.push(row.summary.fingerprint());
-            let full = fingerprints.len() == CANDIDATES_MAX;
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        let mut certs = Vec::with_capacity(fingerprints.len());
-        for fingerprint in fingerprints {
-            if let Some(cert) = self.cert(fingerprint)?
-                && let Ok(cert) = read_cert(cert.as_bytes())
-            {
-                certs.push(cert);
-            }
-        }
-        Ok(certs)
-    }
-
     /// The certificate that matches `query` exactly; of several, the only one with a valid encryption key and the best
     /// [`Confirmation`]. A certificate that the user has called bad is never chosen, nor is a partial match: `alice` is
     /// in `malice@evil.example`, too.
@@ -125,17 +100,6 @@ impl Stores {
         }
     }
 
-    /// The error if `query` matches nothing exactly: its partial matches, or not found.
-    pub(crate) fn inexact(&self, query: &Query, now: u32) -> Error {
-        self.parsed(query, now).map_or_else(
-            |error| error,
-            |found| Error::Inexact {
-                query: query.to_string(),
-                candidates: found.iter().map(described).collect(),
-            },
-        )
-    }
-
     /// Checks that no key in the stores has revoked `cert` as a designated revoker.
     ///
     /// # Errors
@@ -154,15 +118,6 @@ impl Stores {
             return Err(MessageError::Key { name: name.to_hex(), why }.into());
         }
         Ok(())
-    }
-
-    /// The certificates that contain the key of an issuer.
-    pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
-        let id = issuer.key_id.to_string();
-        let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
-        // An unreadable store counts as empty: the report on the signature says that the key is missing.
-        let query: Option<Query> = format!("0x{name}").parse().ok();
-        query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }
 }
 
@@ -223,17 +178,4 @@ pub fn certificates_in(path: &Path) -> Result<Vec<Cert>, Error> {
 #[must_use]
 pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
     Decryptor::new(now).spool(|| Ok(Box::new(tempfile::tempfile()?)))
-}
-
-/// The description of a certificate in a list of candidates.
-#[must_use]
-pub fn described(cert: &openpgp::Cert) -> String {
-    let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
-    format!("{} {}", cert.fingerprint().to_hex(), visible_text(&user_id))
-}
-
-impl From<MessageError> for Error {
-    fn from(error: MessageError) -> Self {
-        Self::Message(error)
-    }
 }

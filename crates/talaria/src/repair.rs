@@ -8,8 +8,8 @@ use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{DamagedCert, Repair, Salvage, Store};
 
 use crate::error::Error;
+use crate::progress::{Monitor, Progress};
 use crate::source::{self, Input, Piece};
-use crate::{Monitor, Progress};
 
 /// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
 const COPIES_MAX: usize = 8;

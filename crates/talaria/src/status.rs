@@ -1,6 +1,7 @@
 //! Status lines like those of GnuPG's `--status-fd` (its doc/DETAILS), for scripts that parse GnuPG's output.
 //! Each line starts with `[GNUPG:] `.
 
+mod field;
 mod head;
 
 use talaria_message::{
@@ -9,34 +10,9 @@ use talaria_message::{
 };
 use talaria_trust::Level;
 
+use self::field::{escaped, escaped_name, key_id};
 use self::head::Head;
 use crate::trust::TrustModel;
-
-/// Escapes a text for a status line: control characters and `%` as GnuPG does, and characters that some
-/// programs take for line ends.
-fn escaped(text: &str) -> String {
-    let plain = |c: char| !c.is_control() && !matches!(c, '%' | '\u{2028}' | '\u{2029}');
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if plain(c) {
-            out.push(c);
-        } else {
-            let mut octets = [0; 4];
-            c.encode_utf8(&mut octets).bytes().for_each(|octet| out += &format!("%{octet:02X}"));
-        }
-    }
-    out
-}
-
-/// Escapes a file name for a status line, as one word.
-fn escaped_name(name: &[u8]) -> String {
-    let mut out = String::with_capacity(name.len());
-    for chunk in name.utf8_chunks() {
-        out += &escaped(chunk.valid()).replace(' ', "%20");
-        chunk.invalid().iter().for_each(|octet| out += &format!("%{octet:02X}"));
-    }
-    out
-}
 
 /// The validity of a signer, and the trust model that computed it.
 pub type Trust = Option<(Level, TrustModel)>;
@@ -284,16 +260,6 @@ pub fn no_data(start: Option<&[u8]>) -> Vec<String> {
 #[must_use]
 pub fn unsigned() -> Vec<String> {
     with_prefix(vec!["NODATA 4".to_owned()])
-}
-
-/// The key ID of a hexadecimal fingerprint or key ID; zeros for a key that is not named.
-fn key_id(name: &str) -> String {
-    match name.len() {
-        40 => name[24..].to_owned(),
-        64 => name[..16].to_owned(),
-        16 => name.to_owned(),
-        _ => "0".repeat(16),
-    }
 }
 
 fn with_prefix(lines: Vec<String>) -> Vec<String> {

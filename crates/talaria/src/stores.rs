@@ -14,9 +14,9 @@ use std::sync::atomic::AtomicBool;
 use talaria_cert::{Cert, Fingerprint};
 use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, StoreError, file_kind};
 
-use crate::Monitor;
 use crate::error::{Error, StoreFolderKind};
 use crate::import::{ImportOptions, import};
+use crate::progress::Monitor;
 use crate::source::Input;
 
 /// An open store.

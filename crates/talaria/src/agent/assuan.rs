@@ -8,7 +8,7 @@ use openpgp::crypto::Password;
 use talaria_message::openpgp;
 use zeroize::Zeroizing;
 
-use super::{AgentError, Refusal};
+use crate::agent::error::{AgentError, Refusal};
 
 /// The maximum length of a line in octets, in both directions.
 const LINE_BYTES_MAX: usize = 1000;

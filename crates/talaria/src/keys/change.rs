@@ -10,11 +10,9 @@ use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self, Packet};
 use talaria_store::Query;
 
-use super::{
-    KeyStore, Protection, RevocationReason, of_make, refused, with_parsed, without_secrets_of,
-};
+use super::{KeyStore, Protection, RevocationReason, refused, with_parsed, without_secrets_of};
 use crate::certify::Text;
-use crate::error::Error;
+use crate::error::{Error, of_make};
 
 /// Options for a revocation.
 #[derive(Clone, Debug, Default)]

@@ -16,10 +16,11 @@ use talaria_store::{IngestOutcome, StoreError};
 use talaria_trust::Level;
 
 use super::{
-    EXTENSION, GenerateOptions, Generated, KeyStore, Protection, UNFINISHED, failed, of_make,
-    public, serialized,
+    EXTENSION, GenerateOptions, Generated, KeyStore, Protection, UNFINISHED, failed, public,
+    serialized,
 };
-use crate::error::Error;
+use crate::error::{Error, of_make};
+use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
 use crate::stores::Stores;
 
 /// A new key that is not in use yet. It disappears unless [`Self::publish`] succeeds.

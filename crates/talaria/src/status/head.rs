@@ -7,6 +7,8 @@ use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::types::SymmetricAlgorithm;
 use talaria_message::{first_type, guarded};
 
+use crate::status::field::key_id;
+
 /// The parts of a message that are readable without a key.
 #[derive(Default)]
 pub(super) struct Head {
@@ -61,7 +63,7 @@ impl Head {
 fn enc_to(pkesk: &PKESK) -> String {
     let recipient = pkesk.recipient().map(|name| name.to_hex()).unwrap_or_default();
     let algorithm = u8::from(pkesk.pk_algo());
-    format!("ENC_TO {} {algorithm} 0", super::key_id(&recipient))
+    format!("ENC_TO {} {algorithm} 0", key_id(&recipient))
 }
 
 /// The line for a passphrase, and the cipher of the message if the passphrase alone makes its key.

@@ -1,0 +1,65 @@
+//! Certificates of the stores in Sequoia's form.
+
+use std::ops::ControlFlow;
+
+use talaria_cert::user_id::visible_text;
+use talaria_message::{Issuer, openpgp, read_cert};
+use talaria_store::{Order, Query};
+
+use crate::error::Error;
+use crate::stores::Stores;
+
+/// The maximum number of certificates that match one query.
+const CANDIDATES_MAX: usize = 50;
+
+impl Stores {
+    /// The certificates that match `query`, in Sequoia's form.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], or errors of reading the stores.
+    pub fn parsed(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Cert>, Error> {
+        let mut fingerprints = Vec::new();
+        self.visit(std::slice::from_ref(query), Order::Insertion, now, |_, row| {
+            fingerprints.push(row.summary.fingerprint());
+            let full = fingerprints.len() == CANDIDATES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let mut certs = Vec::with_capacity(fingerprints.len());
+        for fingerprint in fingerprints {
+            if let Some(cert) = self.cert(fingerprint)?
+                && let Ok(cert) = read_cert(cert.as_bytes())
+            {
+                certs.push(cert);
+            }
+        }
+        Ok(certs)
+    }
+
+    /// The error if `query` matches nothing exactly: its partial matches, or not found.
+    pub(crate) fn inexact(&self, query: &Query, now: u32) -> Error {
+        self.parsed(query, now).map_or_else(
+            |error| error,
+            |found| Error::Inexact {
+                query: query.to_string(),
+                candidates: found.iter().map(described).collect(),
+            },
+        )
+    }
+
+    /// The certificates that contain the key of an issuer.
+    pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
+        let id = issuer.key_id.to_string();
+        let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
+        // An unreadable store counts as empty: the report on the signature says that the key is missing.
+        let query: Option<Query> = format!("0x{name}").parse().ok();
+        query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
+    }
+}
+
+/// The description of a certificate in a list of candidates.
+#[must_use]
+pub fn described(cert: &openpgp::Cert) -> String {
+    let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
+    format!("{} {}", cert.fingerprint().to_hex(), visible_text(&user_id))
+}
