@@ -34,7 +34,7 @@ pub use self::error::{AgentError, Refusal};
 use self::assuan::{Connection, Inquiry};
 use self::expression::Expression;
 use crate::error::{Error, of_make};
-use crate::keys::with_parsed;
+use crate::keys::questions::with_parsed;
 use crate::stores::Stores;
 
 /// Carries an [`AgentError`] through Sequoia, which preserves the chain of causes but not the type.

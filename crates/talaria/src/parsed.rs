@@ -51,7 +51,8 @@ impl Stores {
     pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
         let id = issuer.key_id.to_string();
         let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
-        // An unreadable store counts as empty: the report on the signature says that the key is missing.
+        // An unreadable store counts as empty: the report on the signature says that the key is
+        // missing.
         let query: Option<Query> = format!("0x{name}").parse().ok();
         query.map(|query| self.parsed(&query, now).unwrap_or_default()).unwrap_or_default()
     }

@@ -15,7 +15,8 @@ pub struct Progress {
     pub certs: u64,
     /// The current step, if it is not reading.
     pub step: Option<&'static str>,
-    /// The number of the current step, from 1, and the number of all steps, if the work has several.
+    /// The number of the current step, from 1, and the number of all steps, if the work has
+    /// several.
     pub steps: Option<(usize, usize)>,
 }
 

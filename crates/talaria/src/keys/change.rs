@@ -4,15 +4,17 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use talaria_cert::user_id::folded;
 use talaria_message::AskForKey;
-use talaria_message::make::{self, Rank, Revoked, SubkeyOptions};
+use talaria_message::make::{self, Protection, Rank, RevocationReason, Revoked, SubkeyOptions};
 use talaria_message::openpgp::packet::{Signature, UserID};
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self, Packet};
 use talaria_store::Query;
 
-use super::{KeyStore, Protection, RevocationReason, refused, with_parsed, without_secrets_of};
 use crate::certify::Text;
 use crate::error::{Error, of_make};
+use crate::keys::key_store::{KeyStore, without_secrets_of};
+use crate::keys::public::refused;
+use crate::keys::questions::with_parsed;
 
 /// Options for a revocation.
 #[derive(Clone, Debug, Default)]

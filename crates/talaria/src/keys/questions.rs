@@ -1,0 +1,67 @@
+//! What a key is and what it may do.
+
+use openpgp::crypto::Signer;
+use openpgp::packet::Key;
+use openpgp::packet::key::KeyRole;
+use openpgp::policy::Policy;
+use openpgp::serialize::MarshalInto as _;
+use talaria_cert::{PacketRef, Tag};
+use talaria_message::{AskForKey, Revocations, make, openpgp, usable};
+use talaria_store::Query;
+
+use crate::error::{Error, of_make};
+
+/// Whether `cert` has a secret key that may sign at `now`, in seconds since 1970.
+#[must_use]
+pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
+    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
+    usable(cert, policy, now, &revocations).is_ok_and(|valid| {
+        let mut keys = valid.keys().alive().revoked(false).supported().for_signing().secret();
+        keys.any(|key| !revocations.hold(&key.key().fingerprint(), now))
+    })
+}
+
+/// Whether the secret primary key of `cert` is here and may certify at `now`, in seconds since
+/// 1970.
+#[must_use]
+pub fn can_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
+    cert.primary_key().key().has_secret() && make::may_certify(cert, policy, now).is_ok()
+}
+
+/// The primary key of `cert`, unlocked, if the key may certify at `now`, in seconds since 1970.
+///
+/// # Errors
+///
+/// [`Error::Message`] if the key may not certify, or if no passphrase unlocks it;
+/// [`Error::NoSecret`].
+pub fn certifier(
+    cert: &openpgp::Cert,
+    policy: &dyn Policy,
+    now: u32,
+    ask: &mut AskForKey<'_>,
+) -> Result<Box<dyn Signer>, Error> {
+    let signer = make::certifier(cert, policy, now, ask);
+    Ok(Box::new(signer.map_err(|error| of_make("use", &cert.fingerprint().to_hex(), error))?))
+}
+
+/// Whether `query` matches `cert`: one of its keys or one of its user IDs.
+#[must_use]
+pub fn names(query: &Query, cert: &openpgp::Cert) -> bool {
+    cert.userids().any(|id| query.names_text(id.userid().value()))
+        || cert.keys().any(|key| with_parsed(key.key(), |key| query.names_key(key)) == Some(true))
+}
+
+/// Applies `look` to the certificate of a key in its stored form; `None` if the store does not
+/// support the kind of key.
+pub(crate) fn with_parsed<P, R, T>(
+    key: &Key<P, R>,
+    look: impl FnOnce(&talaria_cert::Key<'_>) -> T,
+) -> Option<T>
+where
+    P: openpgp::packet::key::KeyParts,
+    R: KeyRole,
+{
+    let body = key.parts_as_public().role_as_primary().to_vec().ok()?;
+    let packet = PacketRef { tag: Tag::PUBLIC_KEY, body: &body };
+    talaria_cert::Key::parse(packet).ok().map(|key| look(&key))
+}
