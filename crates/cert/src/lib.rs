@@ -36,6 +36,7 @@ mod copies;
 mod cost;
 mod critical;
 mod date;
+mod domain;
 mod ed25519;
 mod error;
 mod fields;

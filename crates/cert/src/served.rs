@@ -1,9 +1,10 @@
-//! The parts of a certificate that a keyserver serves: only components that the owner has signed, with a
-//! limited number of third-party signatures, and only packets that other programs can read.
+//! The parts of a certificate that a keyserver serves: only components that the owner has signed,
+//! with a limited number of third-party signatures, and only packets that other programs can read.
 //!
-//! GnuPG refuses a whole certificate for one packet that it cannot read, so a stranger's packet could keep a
-//! revocation away. It also believes the unhashed area of a signature, which anybody can change. So each signature
-//! is served once, as the best of its packets: with issuers, and at most one back signature, which verifies.
+//! GnuPG refuses a whole certificate for one packet that it cannot read, so a stranger's packet
+//! could keep a revocation away. It also believes the unhashed area of a signature, which anybody
+//! can change. So each signature is served once, as the best of its packets: with issuers, and at
+//! most one back signature, which verifies.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -28,8 +29,8 @@ use crate::verify::{MD5, PrimaryKeyVerifier, fits};
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ThirdParty {
-    /// Those that were verified ([`Verdict::is_certified`]) or that the owner has attested, and revocations by revokers whom
-    /// the owner named. The issuers of the latter two may be unknown.
+    /// Those that were verified ([`Verdict::is_certified`]) or that the owner has attested, and
+    /// revocations by revokers whom the owner named. The issuers of the latter two may be unknown.
     #[default]
     Verified,
     /// All that other programs can read.
@@ -59,7 +60,8 @@ impl FromStr for ThirdParty {
     }
 }
 
-/// The revocations in the name of each named revoker that are kept, and served, before all other signatures of other keys.
+/// The revocations in the name of each named revoker that are kept, and served, before all other
+/// signatures of other keys.
 pub const DESIGNATED_MAX: usize = 4;
 
 /// The parts to serve beyond those that the owner has signed.
@@ -67,11 +69,12 @@ pub const DESIGNATED_MAX: usize = 4;
 pub struct Serving {
     /// Which third-party signatures are served.
     pub third_party: ThirdParty,
-    /// Maximum number of third-party signatures on the whole certificate, for packets of up to 1 KiB, and an eighth of it for
-    /// each longer size class ([`crate::Limits::largest`]): revocations by revokers whom the owner
-    /// named, at most [`DESIGNATED_MAX`] that were verified and as many others in the name of each, then signatures that the
-    /// owner has attested, then those of keys that the owner has certified, then others that were verified, then the rest, each
-    /// by their SHA-256.
+    /// Maximum number of third-party signatures on the whole certificate, for packets of up to 1
+    /// KiB, and an eighth of it for each longer size class ([`crate::Limits::largest`]):
+    /// revocations by revokers whom the owner named, at most [`DESIGNATED_MAX`] that were verified
+    /// and as many others in the name of each, then signatures that the owner has attested, then
+    /// those of keys that the owner has certified, then others that were verified, then the rest,
+    /// each by their SHA-256.
     pub foreign_signatures: usize,
     /// Whether user attributes (photos) are served.
     pub attributes: bool,
@@ -84,11 +87,13 @@ pub const USER_ID_BYTES_MAX: usize = 2048;
 const AREA_BYTES_MAX: usize = 10_000;
 const KEY_BYTES_MAX: usize = 256 << 10;
 
-/// Maximum number of back signatures that are tried in one area of subpackets. Real ones have one, seldom two.
+/// Maximum number of back signatures that are tried in one area of subpackets. Real ones have one,
+/// seldom two.
 pub(crate) const BACK_SIGNATURES_MAX: usize = 4;
 
-/// CPU time for the back signatures of one certificate, by the model of [`Cert::cost`], in nanoseconds. A certificate that
-/// needs more is served without the rest of those that are not signed.
+/// CPU time for the back signatures of one certificate, by the model of [`Cert::cost`], in
+/// nanoseconds. A certificate that needs more is served without the rest of those that are not
+/// signed.
 const BACK_SIGNATURES_NS: u64 = 50_000_000;
 
 /// Maximum number of issuers in a signature that is written anew.
@@ -155,8 +160,8 @@ impl Foreign<'_> {
         self.class.is_verified() && self.signature.kind == kind::CERTIFICATION_REVOCATION
     }
 
-    /// Counts the signature in its size class, and returns whether a limit admits it. Without classes, a few long signatures
-    /// would make the certificate longer than GnuPG reads.
+    /// Counts the signature in its size class, and returns whether a limit admits it. Without
+    /// classes, a few long signatures would make the certificate longer than GnuPG reads.
     fn counts_within(&self, counts: &mut [usize; CLASSES], limit: usize) -> bool {
         let class = class_of(essential_bytes(&self.signature));
         counts[class] += 1;
@@ -171,22 +176,47 @@ fn all_fit(foreign: &[Foreign<'_>], limit: usize) -> bool {
 }
 
 impl Cert {
-    /// The certificate as a keyserver serves it. It has the good, exportable self-signatures, the components that
-    /// have such a signature, and the third-party signatures on them that `serving` chooses.
+    /// The certificate as a keyserver serves it. It has the good, exportable self-signatures, the
+    /// components that have such a signature, and the third-party signatures on them that `serving`
+    /// chooses.
     ///
     /// `None` if nothing changes. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
         let mut hints = Hints::of_bounded_cost(self)?;
-        let mut packets = self.packets().enumerate().peekable();
+        let mut signed = self.signed(verdicts, serving, &hints);
         let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
+        for &at in &signed.components {
+            parts[at] = Part::Original;
+        }
+        // Nobody else can make a newer one, so the newest of each component come first if the time
+        // is not enough for all.
+        signed.owners.sort_by_key(|own| own.newer);
+        for Own { component, variants, signature, .. } in &signed.owners {
+            let (at, part) = hints.own(*component, variants, signature);
+            parts[at] = part;
+        }
+        signed.choose_foreign(serving);
+        for one in &signed.foreign {
+            if let Some((at, part)) = hints.of_other(one) {
+                parts[at] = part;
+            }
+        }
+        self.with_parts(&parts)
+    }
+
+    /// The components that the owner has signed, and the signatures on them that may be served.
+    fn signed(&self, verdicts: &[Verdict], serving: Serving, hints: &Hints<'_>) -> Signed<'_> {
         let others = verdicts.iter().filter(|verdict| verdict.is_by_others()).count();
-        let mut foreign: Vec<Foreign<'_>> = Vec::with_capacity(others);
+        let mut signed = Signed {
+            components: Vec::new(),
+            owners: Vec::new(),
+            foreign: Vec::with_capacity(others),
+            revokers: BTreeMap::new(),
+        };
         let mut verdicts = verdicts.iter().copied();
-        let mut revokers: BTreeMap<KeyId, BTreeSet<Fingerprint>> = BTreeMap::new();
-        let mut owners: Vec<Own<'_>> = Vec::new();
-        let mut bodies = Vec::new();
-        let mut judged = Vec::new();
+        let mut packets = self.packets().enumerate().peekable();
+        let (mut bodies, mut judged) = (Vec::new(), Vec::new());
         while let Some((at, component)) = packets.next() {
             bodies.clear();
             judged.clear();
@@ -194,103 +224,23 @@ impl Cert {
                 bodies.push((on, packet.body));
                 judged.push(verdicts.next().unwrap_or(Verdict::Unchecked));
             }
-            if at == 0 {
-                // The primary key stays even without a signature on it.
-                parts[0] = Part::Original;
-            } else if !hints.is_readable(component, serving) {
+            if at > 0 && !hints.is_readable(component, serving) {
                 continue;
             }
+            // The primary key stays even without a signature on it.
             let mut is_bound = at == 0;
-            let (foreign_before, owners_before) = (foreign.len(), owners.len());
-            for mut variants in Variants::of(bodies.iter().copied()) {
-                let Some(signature) = variants.signature() else { continue };
-                let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
-                let is_good = variants.0.iter().any(|v| verdict(v) == Verdict::Good);
-                if !signature.exportable || !hints.can_be_read(&signature) {
-                    continue;
-                }
-                if is_good {
-                    is_bound |= signature.binds();
-                    if at == 0 {
-                        for named in signature.revokers().flat_map(|r| r.fingerprints()) {
-                            revokers.entry(named.key_id()).or_default().insert(named);
-                        }
-                    }
-                    owners.push(Own { newer: 0, component, variants, signature });
-                } else if is_for_others(component.tag, &signature) {
-                    let is_certified = |v: &Variant<'_>| verdict(v).is_certified();
-                    let is_mutual = |v: &Variant<'_>| verdict(v) == Verdict::Mutual;
-                    let class = match verdict(&variants.0[0]) {
-                        _ if variants.0.iter().any(is_mutual) => Class::Mutual,
-                        _ if variants.0.iter().any(is_certified) => Class::Verified,
-                        Verdict::Foreign | Verdict::Other => Class::Unverified,
-                        _ => continue,
-                    };
-                    if class.is_verified() {
-                        // The others name another key.
-                        variants.0.retain(is_certified);
-                    }
-                    let own = self.fingerprint();
-                    if signature.signed_fingerprints().any(|fingerprint| fingerprint == own)
-                        || !hints.can_be_read_of_others(&signature)
-                    {
-                        continue;
-                    }
-                    foreign.push(Foreign { at, component, class, variants, signature });
-                }
+            let before = (signed.owners.len(), signed.foreign.len());
+            let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
+            for variants in Variants::of(bodies.iter().copied()) {
+                is_bound |= signed.add((at, component), variants, &verdict, hints);
             }
-            if is_bound {
-                parts[at] = Part::Original;
-            } else {
-                // The owner's attestation does not make a user ID the owner's.
-                foreign.truncate(foreign_before);
-                owners.truncate(owners_before);
-            }
-            let own = &mut owners[owners_before..];
-            own.sort_by_key(|own| Reverse(own.signature.created));
-            own.iter_mut().enumerate().for_each(|(newer, own)| own.newer = newer);
-            let attested = Attested::by(own.iter().map(|own| own.signature));
-            for one in foreign.iter_mut().skip(foreign_before) {
-                if !attested.is_empty() && attested.names_one(&one.variants) {
-                    one.class = Class::Attested;
-                    // Clients compare the digests of what they get.
-                    one.variants.0.retain(|variant| attested.names(variant));
-                }
-            }
+            signed.end(at, is_bound, before);
         }
-        // Nobody else can make a newer one, so the newest of each component come first if the time is not enough for all.
-        owners.sort_by_key(|own| own.newer);
-        for Own { component, variants, signature, .. } in &owners {
-            let (at, part) = hints.own(*component, variants, signature);
-            parts[at] = part;
-        }
-        put_designated_first(&mut foreign, &revokers);
-        foreign.retain(|one| {
-            let is_designated = one.class.is_designated();
-            match serving.third_party {
-                _ if one.signature.kind == kind::KEY_REVOCATION => is_designated,
-                ThirdParty::Verified => one.class < Class::Unverified,
-                ThirdParty::All => true,
-                ThirdParty::Revocations => is_designated,
-            }
-        });
-        // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops either of them. Of others with
-        // the same numbers, the best is served. Which of the revocations by an unknown revoker are genuine is not known.
-        if !all_fit(&foreign, serving.foreign_signatures) || has_twins(&owners, &foreign) {
-            foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
-            let mut values: HashSet<_> = owners.iter().map(|own| own.signature.value()).collect();
-            foreign.retain(|one| {
-                values.insert(one.signature.value()) || one.class == Class::RevocationInTheName
-            });
-            keep_within(&mut foreign, serving.foreign_signatures);
-        }
-        // Behind the limit, which may have left a certification out.
-        drop_revocations_of_nothing(&mut foreign);
-        for one in &foreign {
-            if let Some((at, part)) = hints.of_other(one) {
-                parts[at] = part;
-            }
-        }
+        signed
+    }
+
+    /// The certificate with its packets as they are served. `None` if nothing changes.
+    fn with_parts(&self, parts: &[Part]) -> Option<Self> {
         if parts.iter().all(|part| *part == Part::Original) {
             return None;
         }
@@ -298,7 +248,7 @@ impl Cert {
             return Some(self.retain(|at, _| parts[at] == Part::Original));
         }
         let mut raw = Vec::with_capacity(self.as_bytes().len());
-        for (original, part) in self.packets().zip(&parts) {
+        for (original, part) in self.packets().zip(parts) {
             match part {
                 Part::LeftOut => {}
                 Part::Original => packet::write(&mut raw, original.tag, original.body),
@@ -309,12 +259,120 @@ impl Cert {
         Self::parse_in_place(&raw).ok()
     }
 
-    /// Whether other programs can read the primary key. If not, no part of the certificate can be served.
+    /// Whether other programs can read the primary key. If not, no part of the certificate can be
+    /// served.
     #[must_use]
     pub fn has_readable_key(&self) -> bool {
         let primary = self.packets().next();
         primary
             .is_some_and(|packet| packet.body.len() <= KEY_BYTES_MAX && has_short_numbers(packet))
+    }
+}
+
+/// The parts of a certificate that may be served.
+struct Signed<'a> {
+    /// The places of the components that the owner has signed.
+    components: Vec<usize>,
+    owners: Vec<Own<'a>>,
+    foreign: Vec<Foreign<'a>>,
+    /// The revokers whom the owner named, by key ID.
+    revokers: BTreeMap<KeyId, BTreeSet<Fingerprint>>,
+}
+
+impl<'a> Signed<'a> {
+    /// Adds a signature on a component if it may be served. Whether it binds the component to the
+    /// certificate.
+    fn add(
+        &mut self,
+        (at, component): (usize, PacketRef<'a>),
+        mut variants: Variants<'a>,
+        verdict: &dyn Fn(&Variant<'_>) -> Verdict,
+        hints: &Hints<'_>,
+    ) -> bool {
+        let Some(signature) = variants.signature() else { return false };
+        if !signature.exportable || !hints.can_be_read(&signature) {
+            return false;
+        }
+        if variants.0.iter().any(|variant| verdict(variant) == Verdict::Good) {
+            if at == 0 {
+                for named in signature.revokers().flat_map(|r| r.fingerprints()) {
+                    self.revokers.entry(named.key_id()).or_default().insert(named);
+                }
+            }
+            self.owners.push(Own { newer: 0, component, variants, signature });
+            return signature.binds();
+        }
+        if !is_for_others(component.tag, &signature) {
+            return false;
+        }
+        let is_certified = |v: &Variant<'_>| verdict(v).is_certified();
+        let is_mutual = |v: &Variant<'_>| verdict(v) == Verdict::Mutual;
+        let class = match verdict(&variants.0[0]) {
+            _ if variants.0.iter().any(is_mutual) => Class::Mutual,
+            _ if variants.0.iter().any(is_certified) => Class::Verified,
+            Verdict::Foreign | Verdict::Other => Class::Unverified,
+            _ => return false,
+        };
+        if class.is_verified() {
+            // The others name another key.
+            variants.0.retain(is_certified);
+        }
+        let names_owner = signature.signed_fingerprints().any(|name| name == hints.fingerprint);
+        if !names_owner && hints.can_be_read_of_others(&signature) {
+            self.foreign.push(Foreign { at, component, class, variants, signature });
+        }
+        false
+    }
+
+    /// Ends a component, of which the signatures were added after so many of the owner and of
+    /// others.
+    fn end(&mut self, at: usize, is_bound: bool, (owners, foreign): (usize, usize)) {
+        if !is_bound {
+            // The owner's attestation does not make a user ID the owner's.
+            self.owners.truncate(owners);
+            self.foreign.truncate(foreign);
+            return;
+        }
+        self.components.push(at);
+        let own = &mut self.owners[owners..];
+        own.sort_by_key(|own| Reverse(own.signature.created));
+        own.iter_mut().enumerate().for_each(|(newer, own)| own.newer = newer);
+        let attested = Attested::by(own.iter().map(|own| own.signature));
+        for one in self.foreign.iter_mut().skip(foreign) {
+            if !attested.is_empty() && attested.names_one(&one.variants) {
+                one.class = Class::Attested;
+                // Clients compare the digests of what they get.
+                one.variants.0.retain(|variant| attested.names(variant));
+            }
+        }
+    }
+
+    /// Chooses the third-party signatures to serve.
+    fn choose_foreign(&mut self, serving: Serving) {
+        let Self { owners, foreign, revokers, .. } = self;
+        put_designated_first(foreign, revokers);
+        foreign.retain(|one| {
+            let is_designated = one.class.is_designated();
+            match serving.third_party {
+                _ if one.signature.kind == kind::KEY_REVOCATION => is_designated,
+                ThirdParty::Verified => one.class < Class::Unverified,
+                ThirdParty::All => true,
+                ThirdParty::Revocations => is_designated,
+            }
+        });
+        // GnuPG takes two signatures with the same numbers for one, whatever they sign, and drops
+        // either of them. Of others with the same numbers, the best is served. Which of the
+        // revocations by an unknown revoker are genuine is not known.
+        if !all_fit(foreign, serving.foreign_signatures) || has_twins(owners, foreign) {
+            foreign.sort_by_cached_key(|one| (one.class, one.signature.id()));
+            let mut values: HashSet<_> = owners.iter().map(|own| own.signature.value()).collect();
+            foreign.retain(|one| {
+                values.insert(one.signature.value()) || one.class == Class::RevocationInTheName
+            });
+            keep_within(foreign, serving.foreign_signatures);
+        }
+        // Behind the limit, which may have left a certification out.
+        drop_revocations_of_nothing(foreign);
     }
 }
 
@@ -339,14 +397,16 @@ fn has_short_numbers(packet: PacketRef<'_>) -> bool {
     (0..numbers).all(|_| fields.mpi().is_some_and(|number| number.len() * 8 <= NUMBER_BITS_MAX))
 }
 
-/// The hints of signatures, such as digest octets and back signatures, computed or verified with the primary key.
+/// The hints of signatures, such as digest octets and back signatures, computed or verified with
+/// the primary key.
 pub(crate) struct Hints<'a> {
     verifier: PrimaryKeyVerifier<'a>,
     fingerprint: Fingerprint,
     id: KeyId,
     version: u8,
     algorithm: u8,
-    /// Nanoseconds that are left for back signatures, and the part of them that is for subkeys without any.
+    /// Nanoseconds that are left for back signatures, and the part of them that is for subkeys
+    /// without any.
     left_ns: u64,
     spare_ns: u64,
 }
@@ -357,7 +417,8 @@ impl<'a> Hints<'a> {
         Self::within(cert, u64::MAX)
     }
 
-    /// As [`Self::new`]. Back signatures above the cost that one certificate may have count as not made by the subkey.
+    /// As [`Self::new`]. Back signatures above the cost that one certificate may have count as not
+    /// made by the subkey.
     pub(crate) fn of_bounded_cost(cert: &'a Cert) -> Option<Self> {
         Self::within(cert, BACK_SIGNATURES_NS)
     }
@@ -386,8 +447,8 @@ impl<'a> Hints<'a> {
         digest.as_bytes().first_chunk().copied()
     }
 
-    /// The newest back signature in the unhashed area of a packet that the subkey really made: its creation time and
-    /// body.
+    /// The newest back signature in the unhashed area of a packet that the subkey really made: its
+    /// creation time and body.
     pub(crate) fn back_signature<'v>(
         &mut self,
         component: PacketRef<'a>,
@@ -400,8 +461,9 @@ impl<'a> Hints<'a> {
             .max()
     }
 
-    /// The newest back signature in the unhashed areas of all packets that the subkey really made, as far as there is time. The
-    /// first one that is found may take all that is left, further ones only the first half of it: strangers can add false ones.
+    /// The newest back signature in the unhashed areas of all packets that the subkey really made,
+    /// as far as there is time. The first one that is found may take all that is left, further ones
+    /// only the first half of it: strangers can add false ones.
     fn newest_back_signature<'v>(
         &mut self,
         component: PacketRef<'a>,
@@ -421,7 +483,8 @@ impl<'a> Hints<'a> {
         newest
     }
 
-    /// The creation time of an embedded signature that the subkey `component` made over the primary key.
+    /// The creation time of an embedded signature that the subkey `component` made over the primary
+    /// key.
     pub(crate) fn verifies_back(&mut self, component: PacketRef<'a>, body: &[u8]) -> Option<u32> {
         const PRIMARY_KEY_BINDING: u8 = 0x19;
         let signature = Signature::parse(body)?;
@@ -475,8 +538,8 @@ impl<'a> Hints<'a> {
             && signature.has_readable_numbers()
     }
 
-    /// The same of a signature of another key, whose algorithm the certificate need not have, and whose hashed area the owner has not
-    /// written.
+    /// The same of a signature of another key, whose algorithm the certificate need not have, and
+    /// whose hashed area the owner has not written.
     fn can_be_read_of_others(&self, signature: &Signature<'_>) -> bool {
         // Ed25519 and Ed448 of RFC 9580, which RNP refuses with the whole certificate.
         const NEW: [u8; 2] = [27, 28];
@@ -537,8 +600,9 @@ impl<'a> Hints<'a> {
         (first.at, Part::Rewritten(exact(signature, self.id, &area, octets)))
     }
 
-    /// Whether the unhashed area has the only back signature, which looks as if the subkey has made it. GnuPG takes the newest
-    /// of several, whether it is genuine or not, and fails at one that the subkey cannot have made.
+    /// Whether the unhashed area has the only back signature, which looks as if the subkey has made
+    /// it. GnuPG takes the newest of several, whether it is genuine or not, and fails at one that
+    /// the subkey cannot have made.
     fn may_be_signed_back(&mut self, component: PacketRef<'a>, signature: &Signature<'_>) -> bool {
         let mut back = embedded(signature.unhashed_area).filter_map(Signature::parse);
         let Some(back) = back.next() else { return false };
@@ -556,8 +620,8 @@ impl<'a> Hints<'a> {
         Some(exact(&signature, issuer, &[], octets))
     }
 
-    /// The content of the unhashed area of a signature of the owner. `None` if there is anything but the owner as
-    /// the issuer, and back signatures on a subkey.
+    /// The content of the unhashed area of a signature of the owner. `None` if there is anything
+    /// but the owner as the issuer, and back signatures on a subkey.
     fn own_area(&self, component: PacketRef<'_>, signature: &Signature<'_>) -> Option<Area> {
         if signature.version == 3 {
             return signature.names(self.id).then_some(Area { back: 0 });
@@ -583,8 +647,8 @@ impl<'a> Hints<'a> {
         signature.says_issuer(is_own).then_some(Area { back })
     }
 
-    /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the right octets of the digest
-    /// and the fewest issuers.
+    /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the
+    /// right octets of the digest and the fewest issuers.
     fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Part)> {
         let Foreign { component, variants, signature, .. } = one;
         let mut octets = signature.digest_prefix;
@@ -656,8 +720,9 @@ fn has_twins(owners: &[Own<'_>], foreign: &[Foreign<'_>]) -> bool {
 /// A signature by its SHA-256, and its number among those of other keys.
 type Place = ([u8; 32], usize);
 
-/// Gives the class of the first to revocations in the name of each revoker whom the owner named: to some that were verified,
-/// and to as many others, each by their SHA-256. What the hashed area names counts for more than hints, which anybody can add.
+/// Gives the class of the first to revocations in the name of each revoker whom the owner named: to
+/// some that were verified, and to as many others, each by their SHA-256. What the hashed area
+/// names counts for more than hints, which anybody can add.
 fn put_designated_first(
     foreign: &mut [Foreign<'_>],
     revokers: &BTreeMap<KeyId, BTreeSet<Fingerprint>>,
@@ -684,9 +749,9 @@ fn put_designated_first(
     }
 }
 
-/// Keeps the first signatures that a limit admits. A verified revocation of a certification takes its place together with a
-/// certification that it may revoke, so that none is served as if it were not revoked, and no place goes to a revocation of
-/// nothing.
+/// Keeps the first signatures that a limit admits. A verified revocation of a certification takes
+/// its place together with a certification that it may revoke, so that none is served as if it were
+/// not revoked, and no place goes to a revocation of nothing.
 fn keep_within(foreign: &mut Vec<Foreign<'_>>, limit: usize) {
     let mut revocations: HashMap<(usize, KeyId), Vec<usize>> = HashMap::new();
     for (number, one) in foreign.iter().enumerate().filter(|(_, one)| one.is_sure_revocation()) {
@@ -716,8 +781,8 @@ fn keep_within(foreign: &mut Vec<Foreign<'_>>, limit: usize) {
     foreign.retain(|_| admitted.next() == Some(true));
 }
 
-/// Drops revocations of certifications by others that are not here: clients take them for revocations by the owner that they
-/// cannot check.
+/// Drops revocations of certifications by others that are not here: clients take them for
+/// revocations by the owner that they cannot check.
 fn drop_revocations_of_nothing(foreign: &mut Vec<Foreign<'_>>) {
     let is_revocation = |one: &Foreign<'_>| one.signature.kind == kind::CERTIFICATION_REVOCATION;
     if !foreign.iter().any(is_revocation) {
@@ -732,8 +797,9 @@ fn drop_revocations_of_nothing(foreign: &mut Vec<Foreign<'_>>) {
     });
 }
 
-/// Whether the hashed area of a third-party signature has a time, nothing that GnuPG or RNP find too short, and nothing critical
-/// that they do not know: RNP refuses the whole certificate. Anybody may have written the area.
+/// Whether the hashed area of a third-party signature has a time, nothing that GnuPG or RNP find
+/// too short, and nothing critical that they do not know: RNP refuses the whole certificate.
+/// Anybody may have written the area.
 fn has_readable_subpackets(area: &[u8]) -> bool {
     const NOTATION: u8 = 20;
     let mut has_time = false;
@@ -758,7 +824,8 @@ fn has_readable_subpackets(area: &[u8]) -> bool {
                 })
             }
             23 | 27 | 29 | 30 => !body.is_empty(),
-            // The algorithms and digest of a signature that is signed. The shortest digest has 16 octets.
+            // The algorithms and digest of a signature that is signed. The shortest digest has 16
+            // octets.
             31 => body.len() >= 18,
             // Back signatures do not belong into signatures of others.
             EMBEDDED_SIGNATURE => false,
@@ -777,8 +844,8 @@ struct Area {
     back: usize,
 }
 
-/// The embedded signatures of an area that are tried, at most [`BACK_SIGNATURES_MAX`], each with the number of all. Those of
-/// areas with the fewest are tried first: a genuine area has one.
+/// The embedded signatures of an area that are tried, at most [`BACK_SIGNATURES_MAX`], each with
+/// the number of all. Those of areas with the fewest are tried first: a genuine area has one.
 pub(crate) fn few_embedded(area: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let count = embedded(area).count();
     embedded(area).take(BACK_SIGNATURES_MAX).map(move |body| (count, body))
@@ -790,8 +857,8 @@ pub(crate) fn embedded(area: &[u8]) -> impl Iterator<Item = &[u8]> {
     embedded.map(|subpacket| subpacket.body)
 }
 
-/// The body of a signature packet with this unhashed area, with the first octets of the digest, and with the value in its
-/// canonical form.
+/// The body of a signature packet with this unhashed area, with the first octets of the digest, and
+/// with the value in its canonical form.
 fn exact(signature: &Signature<'_>, issuer: KeyId, area: &[u8], octets: [u8; 2]) -> Vec<u8> {
     let value = signature.value();
     if signature.version == 3 {
@@ -808,8 +875,9 @@ fn exact(signature: &Signature<'_>, issuer: KeyId, area: &[u8], octets: [u8; 2])
     [signature.hashed, &length[2..], area, &octets, &value].concat()
 }
 
-/// Whether a signature of another key may stand on a component: certifications of user IDs and keys, and their revocations.
-/// Only a revoker whom the owner named revokes a key ([`Class`]), and only the owner names revokers.
+/// Whether a signature of another key may stand on a component: certifications of user IDs and
+/// keys, and their revocations. Only a revoker whom the owner named revokes a key ([`Class`]), and
+/// only the owner names revokers.
 fn is_for_others(component: Tag, signature: &Signature<'_>) -> bool {
     match component {
         Tag::PUBLIC_KEY => match signature.kind {
@@ -916,7 +984,8 @@ mod tests {
             assert_eq!(has(&certified), foreign_signatures > 1 + DESIGNATED_MAX);
             assert_eq!(bodies(&served).count(), 2 + count);
         }
-        // Of those that nobody verified, the first four are served, since their issuer may be unknown here.
+        // Of those that nobody verified, the first four are served, since their issuer may be
+        // unknown here.
         let verified = Serving { third_party: ThirdParty::Verified, ..ALL };
         assert_eq!(bodies(&with(judge, &whole, verified).unwrap()).count(), 2 + 1 + 4 + 1);
     }

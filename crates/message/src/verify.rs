@@ -188,20 +188,7 @@ impl<'a> Verifier<'a> {
             .into_iter()
             .map(|(key_id, fingerprint)| Issuer { key_id, fingerprint })
             .collect();
-        let mut report = SignatureReport {
-            outcome: Outcome::NoKey,
-            signer: None,
-            issuer: issuers.first().cloned(),
-            created: signature.created,
-            expires: signature.expires,
-            kind: signature.kind,
-            version: signature.version,
-            algorithm: signature.algorithm,
-            hash: signature.hash,
-            signer_user_id: signature.signer_user_id.map(<[u8]>::to_vec),
-            digest: Vec::new(),
-            since: None,
-        };
+        let mut report = without_key(&signature, issuers.first().cloned());
         let Some(hasher) = seen.digest.map(|place| digests.at(place)) else {
             let why = seen.problem.unwrap_or("its digest algorithm is not supported");
             report.outcome = Outcome::Unchecked(why.to_owned());
@@ -333,6 +320,24 @@ impl<'a> Verifier<'a> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The report on a signature before any key is tried.
+fn without_key(signature: &Signature<'_>, issuer: Option<Issuer>) -> SignatureReport {
+    SignatureReport {
+        outcome: Outcome::NoKey,
+        signer: None,
+        issuer,
+        created: signature.created,
+        expires: signature.expires,
+        kind: signature.kind,
+        version: signature.version,
+        algorithm: signature.algorithm,
+        hash: signature.hash,
+        signer_user_id: signature.signer_user_id.map(<[u8]>::to_vec),
+        digest: Vec::new(),
+        since: None,
+    }
 }
 
 /// A report and, for Ed25519, the batch job that must succeed for the report to be right.
