@@ -184,20 +184,20 @@ impl Cert {
     #[must_use]
     pub fn served(&self, verdicts: &[Verdict], serving: Serving) -> Option<Self> {
         let mut hints = Hints::of_bounded_cost(self)?;
-        let mut signed = self.signed(verdicts, serving, &hints);
+        let mut servable = self.servable(verdicts, serving, &hints);
         let mut parts: Vec<Part> = self.packets().map(|_| Part::LeftOut).collect();
-        for &at in &signed.components {
+        for &at in &servable.components {
             parts[at] = Part::Original;
         }
         // Nobody else can make a newer one, so the newest of each component come first if the time
         // is not enough for all.
-        signed.owners.sort_by_key(|own| own.newer);
-        for Own { component, variants, signature, .. } in &signed.owners {
+        servable.owners.sort_by_key(|own| own.newer);
+        for Own { component, variants, signature, .. } in &servable.owners {
             let (at, part) = hints.own(*component, variants, signature);
             parts[at] = part;
         }
-        signed.choose_foreign(serving);
-        for one in &signed.foreign {
+        servable.choose_foreign(serving);
+        for one in &servable.foreign {
             if let Some((at, part)) = hints.of_other(one) {
                 parts[at] = part;
             }
@@ -206,9 +206,9 @@ impl Cert {
     }
 
     /// The components that the owner has signed, and the signatures on them that may be served.
-    fn signed(&self, verdicts: &[Verdict], serving: Serving, hints: &Hints<'_>) -> Signed<'_> {
+    fn servable(&self, verdicts: &[Verdict], serving: Serving, hints: &Hints<'_>) -> Servable<'_> {
         let others = verdicts.iter().filter(|verdict| verdict.is_by_others()).count();
-        let mut signed = Signed {
+        let mut servable = Servable {
             components: Vec::new(),
             owners: Vec::new(),
             foreign: Vec::with_capacity(others),
@@ -229,14 +229,14 @@ impl Cert {
             }
             // The primary key stays even without a signature on it.
             let mut is_bound = at == 0;
-            let before = (signed.owners.len(), signed.foreign.len());
+            let before = (servable.owners.len(), servable.foreign.len());
             let verdict = |variant: &Variant<'_>| judged[variant.at - at - 1];
             for variants in Variants::of(bodies.iter().copied()) {
-                is_bound |= signed.add((at, component), variants, &verdict, hints);
+                is_bound |= servable.add((at, component), variants, &verdict, hints);
             }
-            signed.end(at, is_bound, before);
+            servable.end(at, is_bound, before);
         }
-        signed
+        servable
     }
 
     /// The certificate with its packets as they are served. `None` if nothing changes.
@@ -270,7 +270,7 @@ impl Cert {
 }
 
 /// The parts of a certificate that may be served.
-struct Signed<'a> {
+struct Servable<'a> {
     /// The places of the components that the owner has signed.
     components: Vec<usize>,
     owners: Vec<Own<'a>>,
@@ -279,7 +279,7 @@ struct Signed<'a> {
     revokers: BTreeMap<KeyId, BTreeSet<Fingerprint>>,
 }
 
-impl<'a> Signed<'a> {
+impl<'a> Servable<'a> {
     /// Adds a signature on a component if it may be served. Whether it binds the component to the
     /// certificate.
     fn add(

@@ -94,97 +94,9 @@ impl Parts {
         secret: Vec<u8>,
         audit: Audit,
     ) -> std::io::Result<Self> {
-        let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
-        let started = Instant::now();
-        let metrics = Arc::new(Metrics::default());
-        let memory = Arc::new(Memory::new(Arc::clone(&metrics)));
-        let news = Newsroom::default();
-        let mails = Arc::new(Mails::new(Arc::clone(&metrics)));
-        let tokens = Tokens::new(Arc::clone(&settings), secret);
-        let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
-        let figures = Arc::new(Figures::new(engine.clone(), Arc::clone(&metrics)));
-        let peers = Arc::new(Peers::new(Arc::clone(&settings), engine.clone()));
-        let lanes = Lanes::start(Arc::clone(&settings), engine.clone(), Arc::clone(&metrics))?;
-        let lanes = Arc::new(lanes);
-        let uploads = Arc::new(Uploads {
-            settings: Arc::clone(&settings),
-            engine: engine.clone(),
-            lanes: Arc::clone(&lanes),
-            metrics: Arc::clone(&metrics),
-            news: news.clone(),
-        });
-        let statistics = Arc::new(Statistics {
-            settings: Arc::clone(&settings),
-            engine: engine.clone(),
-            figures: Arc::clone(&figures),
-            metrics: Arc::clone(&metrics),
-            peers: Arc::clone(&peers),
-            started,
-        });
-        let pages = Arc::new(Pages {
-            settings: Arc::clone(&settings),
-            engine: engine.clone(),
-            figures: Arc::clone(&figures),
-            metrics: Arc::clone(&metrics),
-            peers: Arc::clone(&peers),
-            started,
-        });
-        let gate = Arc::new(Gate::new(Arc::clone(&settings), Arc::clone(&metrics)));
-        let router = Router {
-            settings: Arc::clone(&settings),
-            gate: Arc::clone(&gate),
-            metrics: Arc::clone(&metrics),
-            lookups: Lookups {
-                settings: Arc::clone(&settings),
-                gate,
-                engine: engine.clone(),
-                pages: Arc::clone(&pages),
-                statistics: Arc::clone(&statistics),
-                memory: Arc::clone(&memory),
-            },
-            adds: Adds {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                tokens: tokens.clone(),
-                uploads: Arc::clone(&uploads),
-            },
-            hash_queries: HashQueries {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                metrics: Arc::clone(&metrics),
-            },
-            statistics,
-            owners: Owners {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                lanes: Arc::clone(&lanes),
-            },
-            version2: Version2 {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                uploads: Arc::clone(&uploads),
-                memory: Arc::clone(&memory),
-            },
-            vks: Vks {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                tokens,
-                mails: Arc::clone(&mails),
-                uploads,
-                news: news.clone(),
-            },
-            web_keys: WebKeys::new(Arc::clone(&settings), engine.clone()),
-            admin: Admin {
-                settings: Arc::clone(&settings),
-                engine: engine.clone(),
-                figures,
-                metrics: Arc::clone(&metrics),
-                memory: Arc::clone(&memory),
-                started,
-            },
-            orders: Orders { settings: Arc::clone(&settings), engine: engine.clone(), audit },
-            pages,
-        };
+        let common = Common::new(config, engine)?;
+        let router = common.router(secret, audit);
+        let Common { settings, engine, metrics, memory, peers, lanes, mails, news, .. } = common;
         let front = Arc::new(Front {
             settings: Arc::clone(&settings),
             engine: engine.clone(),
@@ -192,6 +104,7 @@ impl Parts {
             memory,
             router,
         });
+        let tally = Arc::new(Tally::new(Arc::clone(&metrics)));
         let gossip = Arc::new(Gossip::new(
             Arc::clone(&settings),
             engine.clone(),
@@ -203,6 +116,144 @@ impl Parts {
         let pusher =
             Pusher { settings: Arc::clone(&settings), engine: engine.clone(), metrics, news };
         Ok(Self { settings, config_path, engine, front, gossip, pusher, mails, tally })
+    }
+}
+
+/// The parts that many others use.
+struct Common {
+    settings: Settings,
+    engine: Engine,
+    metrics: Arc<Metrics>,
+    memory: Arc<Memory>,
+    figures: Arc<Figures>,
+    peers: Arc<Peers>,
+    lanes: Arc<Lanes>,
+    uploads: Arc<Uploads>,
+    mails: Arc<Mails>,
+    news: Newsroom,
+    started: Instant,
+}
+
+impl Common {
+    fn new(config: Config, engine: Engine) -> std::io::Result<Self> {
+        let settings: Settings = Arc::new(ArcSwap::from_pointee(config));
+        let started = Instant::now();
+        let metrics = Arc::new(Metrics::default());
+        let memory = Arc::new(Memory::new(Arc::clone(&metrics)));
+        let news = Newsroom::default();
+        let mails = Arc::new(Mails::new(Arc::clone(&metrics)));
+        let figures = Arc::new(Figures::new(engine.clone(), Arc::clone(&metrics)));
+        let peers = Arc::new(Peers::new(Arc::clone(&settings), engine.clone()));
+        let lanes = Lanes::start(Arc::clone(&settings), engine.clone(), Arc::clone(&metrics))?;
+        let lanes = Arc::new(lanes);
+        let uploads = Arc::new(Uploads {
+            settings: Arc::clone(&settings),
+            engine: engine.clone(),
+            lanes: Arc::clone(&lanes),
+            metrics: Arc::clone(&metrics),
+            news: news.clone(),
+        });
+        Ok(Self {
+            settings,
+            engine,
+            metrics,
+            memory,
+            figures,
+            peers,
+            lanes,
+            uploads,
+            mails,
+            news,
+            started,
+        })
+    }
+
+    fn statistics(&self) -> Arc<Statistics> {
+        Arc::new(Statistics {
+            settings: Arc::clone(&self.settings),
+            engine: self.engine.clone(),
+            figures: Arc::clone(&self.figures),
+            metrics: Arc::clone(&self.metrics),
+            peers: Arc::clone(&self.peers),
+            started: self.started,
+        })
+    }
+
+    fn pages(&self) -> Arc<Pages> {
+        Arc::new(Pages {
+            settings: Arc::clone(&self.settings),
+            engine: self.engine.clone(),
+            figures: Arc::clone(&self.figures),
+            metrics: Arc::clone(&self.metrics),
+            peers: Arc::clone(&self.peers),
+            started: self.started,
+        })
+    }
+
+    /// The handlers of all paths.
+    fn router(&self, secret: Vec<u8>, audit: Audit) -> Router {
+        let tokens = Tokens::new(Arc::clone(&self.settings), secret);
+        let (statistics, pages) = (self.statistics(), self.pages());
+        let gate = Arc::new(Gate::new(Arc::clone(&self.settings), Arc::clone(&self.metrics)));
+        Router {
+            settings: Arc::clone(&self.settings),
+            gate: Arc::clone(&gate),
+            metrics: Arc::clone(&self.metrics),
+            lookups: Lookups {
+                settings: Arc::clone(&self.settings),
+                gate,
+                engine: self.engine.clone(),
+                pages: Arc::clone(&pages),
+                statistics: Arc::clone(&statistics),
+                memory: Arc::clone(&self.memory),
+            },
+            adds: Adds {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                tokens: tokens.clone(),
+                uploads: Arc::clone(&self.uploads),
+            },
+            hash_queries: HashQueries {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                metrics: Arc::clone(&self.metrics),
+            },
+            statistics,
+            owners: Owners {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                lanes: Arc::clone(&self.lanes),
+            },
+            version2: Version2 {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                uploads: Arc::clone(&self.uploads),
+                memory: Arc::clone(&self.memory),
+            },
+            vks: Vks {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                tokens,
+                mails: Arc::clone(&self.mails),
+                uploads: Arc::clone(&self.uploads),
+                news: self.news.clone(),
+            },
+            web_keys: WebKeys::new(Arc::clone(&self.settings), self.engine.clone()),
+            admin: Admin {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                figures: Arc::clone(&self.figures),
+                metrics: Arc::clone(&self.metrics),
+                memory: Arc::clone(&self.memory),
+                started: self.started,
+            },
+            orders: Orders {
+                settings: Arc::clone(&self.settings),
+                engine: self.engine.clone(),
+                audit,
+            },
+            pages,
+        }
     }
 }
 
