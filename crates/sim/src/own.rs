@@ -312,8 +312,9 @@ impl Key {
             Ok(file)
         };
         let file = written().map_err(|error: std::io::Error| Why(text(error)))?;
-        let made =
-            new.publish(&mut stores, NOW, || file.keep(Readers::Owner).map_err(|error| Why(text(error))))?;
+        let made = new.publish(&mut stores, NOW, || {
+            file.keep(Readers::Owner).map_err(|error| Why(text(error)))
+        })?;
         Ok(made.cert.fingerprint().to_hex())
     }
 }

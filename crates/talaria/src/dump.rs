@@ -19,9 +19,6 @@ use talaria_disk::{
 
 use crate::error::Error;
 use crate::export::{Chosen, Exported, OnDamage, Signatures, Skipped, each};
-use crate::file_steps::{
-    FolderLock, WrittenFile, make_folder, remove, remove_if_there, rename, sync_folder,
-};
 use crate::progress::Monitor;
 use crate::stores::Stores;
 use crate::token::Token;

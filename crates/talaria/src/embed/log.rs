@@ -20,7 +20,9 @@ use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Sto
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{MessageError, Recipients, Secrets, policy};
 
-use super::{SharedKey, lock, now, parse_all, secret_keys};
+use crate::embed::call::{lock, now};
+use crate::embed::input::{parse_all, secret_keys};
+use crate::embed::key::SharedKey;
 use crate::error::Error;
 
 /// The current time in milliseconds since 1970.

@@ -10,13 +10,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{Fingerprint, Verification};
+use talaria_disk::{FolderLock, NewFile, Readers, folder_of, remove_if_there, rename, sync_folder};
 use talaria_message::make::{self, GenerateOptions, Generated, Protection};
 use talaria_message::openpgp;
-use talaria_store::{IngestOutcome, NewFile, StoreError};
+use talaria_store::{IngestOutcome, StoreError};
 use talaria_trust::Level;
 
 use crate::error::{Error, of_make};
-use crate::file_steps::{FolderLock, folder_of, remove_if_there, rename, sync_folder};
 use crate::keys::key_store::{EXTENSION, KeyStore, UNFINISHED, failed, serialized};
 use crate::keys::public::public;
 use crate::stores::Stores;

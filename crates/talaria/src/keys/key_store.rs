@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use openpgp::serialize::{Marshal as _, MarshalInto as _};
 use talaria_cert::{Addressee, Validity};
+use talaria_disk::{FolderLock, Readers, TEMPORARY, make_folder, remove, replace, sync_folder};
 use talaria_message::make::{Protection, is_stub, protected, with_secrets};
 use talaria_message::{openpgp, read_cert, read_certs, unsupported_cert};
-use talaria_store::{NewFile, Query, TEMPORARY};
+use talaria_store::Query;
 
 use crate::error::{Error, of_make};
-use crate::file_steps::{FolderLock, make_folder, remove, sync_folder};
 use crate::keys::public::{refused, summary};
 use crate::keys::questions::names;
 use crate::parsed::described;
@@ -293,11 +293,7 @@ impl KeyStore {
     fn write(&self, cert: &openpgp::Cert) -> Result<(), Error> {
         let bytes = serialized(cert)?;
         let path = self.path(&cert.fingerprint());
-        let written = NewFile::replacing(&path).and_then(|mut file| {
-            file.write_all(&bytes)?;
-            file.keep(true)
-        });
-        written.map_err(|error| failed("write", &path, error))
+        replace(&path, &bytes, Readers::Owner).map_err(|error| failed("write", &path, error))
     }
 
     /// Makes sure that the names in the folder are on disk.

@@ -1,7 +1,7 @@
 //! The fields of a status line.
 
-/// Escapes a text for a status line: control characters and `%` as GnuPG does, and characters that some
-/// programs take for line ends.
+/// Escapes a text for a status line: control characters and `%` as GnuPG does, and characters that
+/// some programs take for line ends.
 pub(super) fn escaped(text: &str) -> String {
     let plain = |c: char| !c.is_control() && !matches!(c, '%' | '\u{2028}' | '\u{2029}');
     let mut out = String::with_capacity(text.len());

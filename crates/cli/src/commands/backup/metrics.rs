@@ -101,7 +101,8 @@ impl Metrics<'_> {
     /// Replaces the file in one step.
     pub(super) fn write(&self, path: &Path) -> Result<(), CliError> {
         // The collector is another user.
-        let written = talaria_disk::replace(path, self.text().as_bytes(), talaria_disk::Readers::Everybody);
+        let written =
+            talaria_disk::replace(path, self.text().as_bytes(), talaria_disk::Readers::Everybody);
         written.map_err(|source| {
             talaria::Error::Io { action: "write", name: path.display().to_string(), source }.into()
         })

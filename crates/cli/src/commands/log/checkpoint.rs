@@ -9,8 +9,7 @@ use talaria_log::{CheckpointInfo, read_note_key};
 use super::author::SignArgs;
 use super::folder::open;
 use crate::context::{Content, Context};
-use crate::error::CliError;
-use crate::files::failed;
+use crate::error::{CliError, failed};
 use crate::output::{Existing, Target};
 use crate::render::counted;
 
