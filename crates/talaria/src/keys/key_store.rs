@@ -1,7 +1,7 @@
 //! The folder with the secret keys of a user: finding, importing, exporting and deleting keys.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
