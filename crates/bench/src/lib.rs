@@ -1,4 +1,4 @@
-//! The project's measurements: the tables of the reports that it answers, and the data for them.
+//! The project's measurements: the tables of the reports that it answers.
 //!
 //! Each measurement is a function of its options that prints a table and returns it, and can leave
 //! the same figures as CSV and as a plot. Other programs are measured as processes, from start to
@@ -6,7 +6,6 @@
 
 pub mod backup;
 mod error;
-mod generate;
 pub mod keydb;
 pub mod keyserver;
 pub mod log;
@@ -14,7 +13,6 @@ mod lookups;
 mod measure;
 pub mod messages;
 mod page;
-mod peers;
 mod pictures;
 pub mod plot;
 pub mod ratios;
@@ -28,12 +26,8 @@ pub mod trust;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use error::BenchError;
-pub use generate::{
-    CorpusProfile, Generate, GeneratedCerts, certs, file_names, generate, generate_files,
-};
 pub use measure::{Cost, ProgramRun, daemon_cpu_s, in_process, own_program};
 pub use page::page;
-pub use peers::peer;
 pub use table::{Cell, Table};
 
 /// The present, in seconds since 1970.

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use talaria_store::{Access, Store, StoreError};
 
 use crate::error::BenchError;
-use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
 use crate::measure::{ProgramRun, in_process, own_program};
 use crate::results;
 use crate::table::{Cell, Table};
+use talaria_corpus::{CorpusProfile, Generate, certs, generate_files};
 
 /// Certificates in one dump file, as keyservers write them.
 const FILE_CERTS: u64 = 20_000;

@@ -13,10 +13,10 @@ use talaria_cert::{Cert, Verification};
 use talaria_store::{Access, BuildOptions, Builder, Cursor, Draft, Order, Position, Query, Store};
 
 use crate::error::BenchError;
-use crate::generate::{Generate, certs};
 use crate::measure::{Cost, in_process};
 use crate::table::Table;
 use crate::{lookups, results};
+use talaria_corpus::{Generate, certs};
 
 /// The page sizes that a store can have, in bytes.
 pub const PAGE_SIZES: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];

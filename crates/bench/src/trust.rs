@@ -10,10 +10,10 @@ use talaria_cert::{Cert, Fingerprint, KeyId, Summary, Validity, Verification, ve
 use talaria_trust::issuers;
 
 use crate::error::BenchError;
-use crate::generate::{CorpusProfile, Generate, generate};
 use crate::measure::{Cost, ProgramRun, own_program, version};
 use crate::table::{Cell, Table};
 use crate::{lookups, now, results};
+use talaria_corpus::{CorpusProfile, Generate, generate};
 
 /// Certificates of the report's listing.
 const LISTED: usize = 500;

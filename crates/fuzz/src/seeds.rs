@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{
     BATCH_BYTES, Cert, Splitter, Summary, Tag, Verdict, Verification, enarmor, verdicts,
 };
+use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_gnupg::{write_keybox, write_ownertrust};
 use talaria_recon::{Digest, GossipMessage, PeerConfig, Prefix, PrefixTree};
 use talaria_sim::Numbers;

@@ -4,9 +4,13 @@
 //! a reason; otherwise the test fails. The file that the variable `TALARIA_LEFT_OUT` names gets a line for each test, so that whoever
 //! runs all of them sees what was not tested.
 
+mod peers;
+
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::thread;
+
+pub use peers::peer;
 
 /// The variable with the path of the file to which tests that were left out are added.
 const RECORD: &str = "TALARIA_LEFT_OUT";

@@ -116,7 +116,7 @@ fn range(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use talaria_bench::{CorpusProfile, Generate, certs};
+    use talaria_corpus::{CorpusProfile, Generate, certs};
 
     /// A short run of the fuzzing code.
     #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Tag};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_store::{Return, TextIndex};
 use talaria_trust::tofu::Policy;
 

@@ -12,8 +12,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Fingerprint, Tag, Verification};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_store::{
     Access, Binding, Depth, Event, Finding, Layout, Observation, Redaction, Remedy, Return, Store,
     StoreError,

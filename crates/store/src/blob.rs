@@ -666,8 +666,8 @@ pub(crate) fn is_unreadable<T>(result: &rusqlite::Result<T>) -> bool {
 mod tests {
     use super::*;
     use crate::Store;
-    use talaria_bench::Generate;
     use talaria_cert::{Verification, packets};
+    use talaria_corpus::Generate;
 
     /// A key packet with a modulus of so many octets.
     fn rsa(octets: u16) -> Vec<u8> {
@@ -682,7 +682,7 @@ mod tests {
     #[test]
     fn the_primary_key_is_read_without_the_rest() {
         let mut store = Store::in_memory(std::path::Path::new("memory")).unwrap();
-        let mut certs = talaria_bench::certs(&Generate { count: 30, ..Generate::default() });
+        let mut certs = talaria_corpus::certs(&Generate { count: 30, ..Generate::default() });
         certs.extend([1000, 1020, 1200, 2048].map(|octets| Cert::parse(&rsa(octets)).unwrap()));
         store.ingest(certs.clone(), Verification::Full, 1_740_000_000.into()).unwrap();
         for cert in &certs {

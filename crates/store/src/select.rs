@@ -917,8 +917,8 @@ mod tests {
     #[test]
     fn no_number_of_adopters_hides_the_owner_of_a_key() {
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
-        let made = talaria_bench::Generate { count: 1, ..talaria_bench::Generate::default() };
-        let owner = talaria_bench::certs(&made).remove(0);
+        let made = talaria_corpus::Generate { count: 1, ..talaria_corpus::Generate::default() };
+        let owner = talaria_corpus::certs(&made).remove(0);
         let key = owner.packets().next().unwrap().body;
         let adopters: Vec<Cert> = (0..20_001).map(|number| adopter(key, number)).collect();
         let now = 1_760_000_000_u32;
@@ -948,8 +948,8 @@ mod tests {
     #[test]
     fn look_ups_plan_nothing_again_and_read_each_row_once() {
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
-        let made = talaria_bench::Generate { count: 5, ..talaria_bench::Generate::default() };
-        let certs = talaria_bench::certs(&made);
+        let made = talaria_corpus::Generate { count: 5, ..talaria_corpus::Generate::default() };
+        let certs = talaria_corpus::certs(&made);
         store.ingest(certs.clone(), Verification::Full, 1_760_000_000_u32.into()).unwrap();
         let runs = store.connection.prepare_cached(ROW).unwrap().get_status(StatementStatus::Run);
         for fingerprint in certs.iter().map(talaria_cert::Cert::fingerprint) {

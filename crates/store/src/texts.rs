@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_large_certificate_does_not_wait_to_be_compared_by_each_search() {
-        let made = talaria_bench::Generate { count: 6, ..talaria_bench::Generate::default() };
-        let certs = talaria_bench::certs(&made);
+        let made = talaria_corpus::Generate { count: 6, ..talaria_corpus::Generate::default() };
+        let certs = talaria_corpus::certs(&made);
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
         let mut add = |cert: Cert| {
             store.ingest(vec![cert], Verification::Full, NOW.into()).unwrap();
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn a_text_that_grows_when_it_is_folded_is_found_and_not_kept() {
-        let made = talaria_bench::Generate { count: 2, ..talaria_bench::Generate::default() };
-        let certs = talaria_bench::certs(&made);
+        let made = talaria_corpus::Generate { count: 2, ..talaria_corpus::Generate::default() };
+        let certs = talaria_corpus::certs(&made);
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
         // One character of three octets, and eighteen characters when it is folded.
         let name = format!("Grown {}", "\u{fdfa} ".repeat(400));
@@ -333,9 +333,9 @@ mod tests {
 
     #[test]
     fn certificates_are_found_before_and_after_their_texts_are_in_the_indexes() {
-        let made = talaria_bench::Generate { count: 150, ..talaria_bench::Generate::default() };
+        let made = talaria_corpus::Generate { count: 150, ..talaria_corpus::Generate::default() };
         let certs: Vec<Cert> =
-            talaria_bench::certs(&made).into_iter().filter(|c| c.user_ids().count() > 0).collect();
+            talaria_corpus::certs(&made).into_iter().filter(|c| c.user_ids().count() > 0).collect();
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
         let mut most = 0;
         for (at, cert) in certs.iter().enumerate() {

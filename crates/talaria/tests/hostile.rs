@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use talaria::cert::{CERT_BYTES_MAX, Cert, PACKET_BYTES_MAX, Tag, enarmor};
 use talaria::store::{Access, Cursor, Depth, Order, Store};
 use talaria::{FileReport, ImportOptions, Input, Monitor, import};
-use talaria_bench::{CorpusProfile, Generate, certs};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 
 /// A time at which the generated certificates are in their prime.
 const NOW: u32 = 1_740_000_000;
@@ -556,7 +556,7 @@ fn only_the_public_part_of_secret_keys_is_stored() {
     let mut ground = Ground::new();
     let home = ground.path("home");
     fs::create_dir(&home).unwrap();
-    if talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_none() {
+    if talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_none() {
         return;
     }
     let gpg = |args: &[&str]| {

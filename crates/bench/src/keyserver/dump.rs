@@ -6,9 +6,9 @@ use talaria_cert::Cert;
 
 use super::figures::float;
 use crate::error::BenchError;
-use crate::generate::{CorpusProfile, Generate, certs, generate_files};
 use crate::lookups::{self, Lookup};
 use crate::measure;
+use talaria_corpus::{CorpusProfile, Generate, certs, generate_files};
 
 /// Certificates in one file, some more than keyservers write into one.
 const FILE_CERTS: u64 = 10_000;

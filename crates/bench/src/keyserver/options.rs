@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::generate::CorpusProfile;
 use crate::measure::own_program;
 use crate::storage::PAGE_SIZES;
+use talaria_corpus::CorpusProfile;
 
 /// A part of the measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

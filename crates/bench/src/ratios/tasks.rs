@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::options::RatiosOptions;
 use crate::backup::many_files;
 use crate::error::BenchError;
-use crate::generate::{Generate, generate_files};
 use crate::keyserver::sks::{self, Sks};
 use crate::log::Pair;
 use crate::measure::{Cost, ProgramRun, version};
 use crate::{keydb, lookups};
+use talaria_corpus::{Generate, generate_files};
 
 /// Octets of the messages.
 const MESSAGE: usize = 64 << 20;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use talaria_bench::{
-    CorpusProfile, Generate, backup, file_names, generate, generate_files, keydb, keyserver, log,
-    messages, ratios, report, scale, storage, trust,
+    backup, keydb, keyserver, log, messages, ratios, report, scale, storage, trust,
 };
+use talaria_corpus::{CorpusProfile, Generate, file_names, generate, generate_files};
 
 use crate::context::Context;
 use crate::error::CliError;

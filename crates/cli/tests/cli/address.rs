@@ -16,7 +16,7 @@ struct Gpg(String);
 impl Gpg {
     /// `None` with a notice if no gpg known to the tests is installed, or if it cannot make keys.
     fn with_keys(program: &Program, user_ids: &[&str]) -> Option<Self> {
-        talaria_needs::found(talaria_bench::peer("gpg"), "gpg")?;
+        talaria_needs::found(talaria_needs::peer("gpg"), "gpg")?;
         let home = program.path("gnupg");
         fs::create_dir(&home).unwrap();
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);

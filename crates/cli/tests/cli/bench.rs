@@ -94,7 +94,7 @@ fn bench_measures_backup() {
 #[test]
 fn bench_measures_trust_beside_gpg() {
     let keyring = Path::new("/usr/share/keyrings/debian-keyring.gpg");
-    if !keyring.exists() || talaria_bench::peer("gpg").is_none() {
+    if !keyring.exists() || talaria_needs::peer("gpg").is_none() {
         talaria_needs::left_out("gpg or debian-keyring");
         return;
     }
@@ -121,7 +121,7 @@ fn bench_measures_trust_beside_gpg() {
 
 #[test]
 fn bench_measures_messages_beside_gpg() {
-    if talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_none() {
+    if talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_none() {
         return;
     }
     let folder = tempfile::Builder::new().prefix("m").tempdir().unwrap();

@@ -10,7 +10,7 @@ const RING: &str = "/usr/share/keyrings/debian-maintainers.gpg";
 
 /// A home directory of gpg, or `None` with a notice if there is no gpg or no keyring.
 fn home(program: &Program, name: &str) -> Option<String> {
-    if !Path::new(RING).exists() || talaria_bench::peer("gpg").is_none() {
+    if !Path::new(RING).exists() || talaria_needs::peer("gpg").is_none() {
         talaria_needs::left_out("gpg or debian-keyring");
         return None;
     }

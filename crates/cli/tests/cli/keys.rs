@@ -120,7 +120,7 @@ impl Drop for User {
 }
 
 pub(crate) fn has_gpg() -> bool {
-    talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_some()
+    talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_some()
 }
 
 /// The parts of new keys: files of keys, certificates in the store, their trust, and revocation certificates. Other files are

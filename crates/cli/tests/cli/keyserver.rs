@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn has(program: &str) -> bool {
-    talaria_bench::peer(program).is_some()
+    talaria_needs::peer(program).is_some()
 }
 
 /// A GnuPG home with its own daemons, which stop when it is dropped.

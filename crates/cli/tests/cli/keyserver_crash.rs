@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::program::{Program, half, operator_settings};
 use talaria::cert::{Cert, View};
 use talaria::store::{Access, Store};
-use talaria_bench::{CorpusProfile, Generate, certs};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 
 /// The time limit for the server on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -102,7 +102,7 @@ fn fails(command: &mut Command, status: i32) -> String {
 }
 
 fn is_there(program: &str) -> bool {
-    talaria_bench::peer(program).is_some()
+    talaria_needs::peer(program).is_some()
 }
 
 fn octets(len: usize) -> Vec<u8> {

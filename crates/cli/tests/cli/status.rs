@@ -213,7 +213,7 @@ fn keywords(lines: &[String]) -> Vec<&str> {
 }
 
 fn has_gpg() -> bool {
-    talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_some()
+    talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_some()
 }
 
 #[test]

@@ -28,7 +28,7 @@ struct Gpg {
 impl Gpg {
     /// `None` with a notice if there is no gpg.
     fn new(program: &Program, name: &str) -> Option<Self> {
-        Self::at(talaria_needs::found(talaria_bench::peer("gpg"), "gpg")?, program, name)
+        Self::at(talaria_needs::found(talaria_needs::peer("gpg"), "gpg")?, program, name)
     }
 
     /// GnuPG 2.4, which `scripts/gnupg-2.4` puts beside the installed one.

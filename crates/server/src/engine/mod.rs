@@ -492,8 +492,8 @@ impl Reading {
 mod tests {
     use std::time::Duration;
 
-    use talaria_bench::{CorpusProfile, Generate};
     use talaria_cert::{Cert, Limits};
+    use talaria_corpus::{CorpusProfile, Generate};
 
     use super::*;
     use crate::answer::Refusal;
@@ -558,7 +558,7 @@ mod tests {
         let engine = opened.unwrap_or_else(|error| panic!("{error:?}")).engine;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let corpus = Generate { seed: 3, first: 0, count: 1, profile: CorpusProfile::small() };
-        let cert = talaria_bench::certs(&corpus).remove(0);
+        let cert = talaria_corpus::certs(&corpus).remove(0);
         let (fingerprint, key) = (cert.fingerprint(), cert.retain(|at, _| at == 0));
         let email: Address = "alice@example.org".parse().unwrap();
         runtime.block_on(async {

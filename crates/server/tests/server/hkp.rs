@@ -89,8 +89,8 @@ fn get(site: &Site, path: &str) -> Answer {
 
 /// Certificates; the first one has a user ID for every form of search.
 fn certs(count: u64) -> Vec<Cert> {
-    let options = talaria_bench::Generate { count, ..talaria_bench::Generate::default() };
-    talaria_bench::certs(&options)
+    let options = talaria_corpus::Generate { count, ..talaria_corpus::Generate::default() };
+    talaria_corpus::certs(&options)
 }
 
 fn email(cert: &Cert) -> String {

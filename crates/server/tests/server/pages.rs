@@ -10,7 +10,7 @@ use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::CertBuilder;
 use sequoia_openpgp::packet::UserID;
 use sequoia_openpgp::serialize::MarshalInto as _;
-use talaria_bench::{CorpusProfile, Generate};
+use talaria_corpus::{CorpusProfile, Generate};
 use visitor::{Visitor, ring};
 
 /// A certificate with these user IDs, as bytes.
@@ -201,7 +201,7 @@ fn the_names_of_signers_are_links() {
     let profile = CorpusProfile { certifications_median: 6.0, ..CorpusProfile::small() };
     let mut bytes = Vec::new();
     let options = Generate { count: 60, profile, ..Generate::default() };
-    talaria_bench::generate(&options, &mut bytes).unwrap();
+    talaria_corpus::generate(&options, &mut bytes).unwrap();
     let site = Visitor::of(&bytes);
     let mut named = 0;
     for fingerprint in &site.fingerprints {

@@ -72,8 +72,8 @@ fn begins(connection: &Connection, planned: &Planned<'_>) -> rusqlite::Result<bo
 mod tests {
     use std::collections::HashMap;
 
-    use talaria_bench::{CorpusProfile, Generate, certs};
     use talaria_cert::{Cert, KeyId, Summary, Verification, verdicts};
+    use talaria_corpus::{CorpusProfile, Generate, certs};
     use talaria_trust::Rules;
 
     use super::*;

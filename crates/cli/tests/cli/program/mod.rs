@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use talaria::cert::{BATCH_BYTES, Cert, Fingerprint, Splitter, Tag};
-use talaria_bench::{CorpusProfile, Generate, certs};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 
 pub(crate) use disk::{Disk, Mount};
 pub(crate) use home::{Home, prepared};

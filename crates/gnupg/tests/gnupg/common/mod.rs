@@ -12,7 +12,7 @@ pub(crate) struct Gpg {
 impl Gpg {
     /// `None` if gpg is not installed.
     pub(crate) fn new() -> Option<Self> {
-        Self::at(talaria_needs::found(talaria_bench::peer("gpg"), "gpg")?)
+        Self::at(talaria_needs::found(talaria_needs::peer("gpg"), "gpg")?)
     }
 
     /// GnuPG 2.4; `None` if `scripts/gnupg-2.4` has not put it beside the installed one.

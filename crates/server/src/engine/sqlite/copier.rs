@@ -122,8 +122,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use talaria_bench::{Generate, certs};
     use talaria_cert::{Limits, Verification};
+    use talaria_corpus::{Generate, certs};
     use talaria_store::{Access, Preparation};
 
     use super::*;

@@ -557,9 +557,9 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
-    use talaria_bench::{Generate, certs};
     use talaria_cert::merge::bytes_digest;
     use talaria_cert::{Cert, Limits, Tag, Verification};
+    use talaria_corpus::{Generate, certs};
     use talaria_store::Preparation;
 
     use super::*;

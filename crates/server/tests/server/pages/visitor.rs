@@ -2,8 +2,8 @@
 
 use std::io::Read as _;
 
-use talaria_bench::Generate;
 use talaria_cert::{BATCH_BYTES, Cert, Splitter};
+use talaria_corpus::Generate;
 use talaria_server::Config;
 
 use super::html::Page;
@@ -20,7 +20,7 @@ pub(crate) struct Visitor {
 /// A keyring of generated certificates.
 pub(crate) fn ring(count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    talaria_bench::generate(&Generate { count, ..Generate::default() }, &mut bytes).unwrap();
+    talaria_corpus::generate(&Generate { count, ..Generate::default() }, &mut bytes).unwrap();
     bytes
 }
 

@@ -23,8 +23,8 @@ use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::parse::Parse as _;
 use sequoia_openpgp::serialize::SerializeInto as _;
 use sequoia_openpgp::types::ReasonForRevocation;
-use talaria_bench::{CorpusProfile, Generate};
 use talaria_cert::{Cert, Verification, View};
+use talaria_corpus::{CorpusProfile, Generate};
 use talaria_server::{Config, Server, ServerHandle};
 use talaria_store::{Access, Peer, Store};
 use tempfile::TempDir;
@@ -334,5 +334,5 @@ pub(crate) fn digests(path: &Path, view: View) -> BTreeSet<[u8; 16]> {
 
 /// Small certificates, of which the first ones are the same each time.
 pub(crate) fn generated(count: u64) -> Vec<Cert> {
-    talaria_bench::certs(&Generate { seed: 21, first: 0, count, profile: CorpusProfile::small() })
+    talaria_corpus::certs(&Generate { seed: 21, first: 0, count, profile: CorpusProfile::small() })
 }

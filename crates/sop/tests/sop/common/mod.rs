@@ -105,7 +105,7 @@ impl Desk {
 
 /// The path of a program, if it is installed in a known version; otherwise it is skipped by name.
 pub(crate) fn peer(name: &str) -> Option<String> {
-    talaria_bench::peer(name).map(|path| path.to_str().unwrap().to_owned())
+    talaria_needs::peer(name).map(|path| path.to_str().unwrap().to_owned())
 }
 
 /// The same message with one octet in the middle of its armor changed.

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use talaria_bench::{CorpusProfile, Generate, certs};
 use talaria_cert::{Cert, Fingerprint, KeyId, Tag, Verification, sha256};
+use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_store::{Access, CertId, Cursor, Depth, Order, Store};
 
 /// A time at which the generated certificates are valid.

@@ -112,7 +112,7 @@ mod tests {
     fn a_program_of_the_stateless_interface_is_asked_by_its_subcommand() {
         let sqop = Path::new("/usr/bin/sqop");
         if !sqop.exists() {
-            return talaria_needs::left_out("sqop");
+            return crate::left_out("sqop");
         }
         assert!(said_by(sqop).starts_with("sqop "), "{}", said_by(sqop));
     }

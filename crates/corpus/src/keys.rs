@@ -18,7 +18,7 @@ const EXPONENT: u32 = 65_537;
 const PRIMES_MAX: usize = 512;
 
 /// 64 bytes derived from the seed, a number and their purpose.
-pub(super) fn derive(seed: u64, index: u64, purpose: &str) -> [u8; 64] {
+pub(crate) fn derive(seed: u64, index: u64, purpose: &str) -> [u8; 64] {
     let mut context = Context::new(&SHA512);
     context.update(&seed.to_be_bytes());
     context.update(&index.to_be_bytes());
@@ -29,14 +29,14 @@ pub(super) fn derive(seed: u64, index: u64, purpose: &str) -> [u8; 64] {
 }
 
 /// The first 32 bytes of [`derive`], as secret keys are made from.
-pub(super) fn secret(seed: u64, index: u64, purpose: &str) -> [u8; 32] {
+pub(crate) fn secret(seed: u64, index: u64, purpose: &str) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(&derive(seed, index, purpose)[..32]);
     out
 }
 
 /// The purpose of a key and its algorithm (RFC 9580, section 9.1).
-pub(super) enum Secret {
+pub(crate) enum Secret {
     /// Algorithm 22.
     EdDsaLegacy(Ed25519KeyPair),
     /// Algorithm 27.
@@ -50,13 +50,13 @@ pub(super) enum Secret {
 }
 
 /// A key pair with its public key packet.
-pub(super) struct KeyPair {
+pub(crate) struct KeyPair {
     /// Body of the public key packet.
-    pub(super) body: Vec<u8>,
-    pub(super) fingerprint: [u8; 20],
+    pub(crate) body: Vec<u8>,
+    pub(crate) fingerprint: [u8; 20],
     /// Seconds since 1970.
-    pub(super) created: u32,
-    pub(super) secret: Secret,
+    pub(crate) created: u32,
+    pub(crate) secret: Secret,
 }
 
 impl KeyPair {
@@ -75,7 +75,7 @@ impl KeyPair {
     }
 
     /// A signing key of algorithm 22, as GnuPG 2.2 and 2.4 write it.
-    pub(super) fn eddsa_legacy(secret: &[u8; 32], created: u32) -> Self {
+    pub(crate) fn eddsa_legacy(secret: &[u8; 32], created: u32) -> Self {
         const OID: &[u8] = &[9, 0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
         let secret = signing(secret);
         let material = [OID, &[1, 7, 0x40], secret.public_key().as_ref()].concat();
@@ -83,7 +83,7 @@ impl KeyPair {
     }
 
     /// An encryption key of algorithm 18, as GnuPG 2.2 and 2.4 write it.
-    pub(super) fn ecdh(secret: &[u8; 32], created: u32) -> Self {
+    pub(crate) fn ecdh(secret: &[u8; 32], created: u32) -> Self {
         const OID: &[u8] = &[10, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x97, 0x55, 0x01, 0x05, 0x01];
         // SHA-256 and AES-128 derive the key that wraps the session key.
         let material = [OID, &[1, 7, 0x40], &point(secret), &[3, 1, 8, 7]].concat();
@@ -91,19 +91,19 @@ impl KeyPair {
     }
 
     /// A signing key of algorithm 27 (RFC 9580).
-    pub(super) fn ed25519(secret: &[u8; 32], created: u32) -> Self {
+    pub(crate) fn ed25519(secret: &[u8; 32], created: u32) -> Self {
         let secret = signing(secret);
         let public = secret.public_key().as_ref().to_vec();
         Self::new(created, Secret::Ed25519(secret), 27, &public)
     }
 
     /// An encryption key of algorithm 25 (RFC 9580).
-    pub(super) fn x25519(secret: &[u8; 32], created: u32) -> Self {
+    pub(crate) fn x25519(secret: &[u8; 32], created: u32) -> Self {
         Self::new(created, Secret::X25519, 25, &point(secret))
     }
 
     /// An RSA key of 2048 bits.
-    pub(super) fn rsa(key: Rsa<Private>, created: u32) -> Self {
+    pub(crate) fn rsa(key: Rsa<Private>, created: u32) -> Self {
         let mut material = Vec::with_capacity(263);
         push_mpi(&mut material, &key.n().to_vec());
         push_mpi(&mut material, &key.e().to_vec());
@@ -111,27 +111,27 @@ impl KeyPair {
     }
 
     /// The number of its algorithm.
-    pub(super) fn algorithm(&self) -> u8 {
+    pub(crate) fn algorithm(&self) -> u8 {
         self.body[5]
     }
 
     /// The low half of the fingerprint's last 16 bytes.
-    pub(super) fn key_id(&self) -> &[u8] {
+    pub(crate) fn key_id(&self) -> &[u8] {
         &self.fingerprint[12..]
     }
 
     /// Number of the hash algorithm in signatures by this key.
-    pub(super) fn hash(&self) -> u8 {
+    pub(crate) fn hash(&self) -> u8 {
         if matches!(self.secret, Secret::Rsa(_)) { 10 } else { 8 }
     }
 
     /// Starts the digest of a signature by this key.
-    pub(super) fn hasher(&self) -> Context {
+    pub(crate) fn hasher(&self) -> Context {
         Context::new(if self.hash() == 10 { &SHA512 } else { &SHA256 })
     }
 
     /// Signs a digest and appends the numbers of the signature to `out`.
-    pub(super) fn sign(&self, digest: &digest::Digest, out: &mut Vec<u8>) {
+    pub(crate) fn sign(&self, digest: &digest::Digest, out: &mut Vec<u8>) {
         match &self.secret {
             Secret::EdDsaLegacy(key) => {
                 let signed = key.sign(digest.as_ref());
@@ -169,7 +169,7 @@ fn point(secret: &[u8; 32]) -> Vec<u8> {
 
 /// The prefix of the body of a version 4 key when it is hashed.
 #[expect(clippy::cast_possible_truncation, reason = "key bodies here have a few hundred bytes")]
-pub(super) fn framed(body: &[u8]) -> [u8; 3] {
+pub(crate) fn framed(body: &[u8]) -> [u8; 3] {
     let len = (body.len() as u16).to_be_bytes();
     [0x99, len[0], len[1]]
 }
@@ -185,12 +185,12 @@ fn push_mpi(out: &mut Vec<u8>, number: &[u8]) {
 }
 
 /// Primes of 1024 bits, each a function of the seed and its number; any two make an RSA key.
-pub(super) struct Primes(Vec<BigNum>);
+pub(crate) struct Primes(Vec<BigNum>);
 
 impl Primes {
     /// As many primes as are needed for `keys` different keys, up to [`PRIMES_MAX`]. Some 10 ms of
     /// computation for each of them, on all cores.
-    pub(super) fn new(seed: u64, keys: u64) -> Self {
+    pub(crate) fn new(seed: u64, keys: u64) -> Self {
         if keys == 0 {
             return Self(Vec::new());
         }
@@ -202,7 +202,7 @@ impl Primes {
     }
 
     /// RSA key number `number`.
-    pub(super) fn key(&self, number: u64) -> Rsa<Private> {
+    pub(crate) fn key(&self, number: u64) -> Rsa<Private> {
         // With a limit that does not depend on how many primes there are now: a key is the same
         // in a small set and in a large one.
         let number = number % (PRIMES_MAX as u64 * (PRIMES_MAX as u64 - 1) / 2);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use talaria_bench::{CorpusProfile, Generate, generate_files};
+use talaria_corpus::{CorpusProfile, Generate, generate_files};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -70,14 +70,14 @@ const ZONES: &str = "
     society.example works.example garden.example";
 
 /// The lists, cut into words.
-pub(super) struct Names {
+pub(crate) struct Names {
     given: Vec<&'static str>,
     surnames: Vec<&'static str>,
     domains: Vec<String>,
 }
 
 impl Names {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let domains = ZONES
             .split_whitespace()
             .flat_map(|zone| HOSTS.split_whitespace().map(move |host| format!("{host}.{zone}")))
@@ -92,7 +92,7 @@ impl Names {
     /// User ID number `which` (from 0) of certificate `index`.
     ///
     /// All combinations of name and domain are used before a number is put behind a name.
-    pub(super) fn user_id(&self, index: u64, which: u64) -> String {
+    pub(crate) fn user_id(&self, index: u64, which: u64) -> String {
         // A step that shares no factor with the number of combinations visits each of them once.
         const STEP: u64 = 1_000_000_007;
         let (given, surnames, domains) =

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::process::Command;
 
-use talaria_bench::{CorpusProfile, Generate, certs, generate};
 use talaria_cert::{Verdict, Verification, verdicts};
+use talaria_corpus::{CorpusProfile, Generate, certs, generate};
 
 fn bytes(options: &Generate) -> Vec<u8> {
     let mut out = Vec::new();
@@ -81,7 +81,7 @@ fn gnupg_finds_no_bad_signature() {
             .args(args)
             .output()
     };
-    if talaria_needs::found(talaria_bench::peer("gpg"), "gpg").is_none() {
+    if talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_none() {
         return;
     }
     let import = gpg(&["--status-fd", "1", "--import", file.to_str().unwrap()]).unwrap();

@@ -1,4 +1,0 @@
-//! Tests of the generator, and of keys of small order.
-
-mod generate;
-mod small_order;
