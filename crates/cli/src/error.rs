@@ -66,9 +66,9 @@ pub(crate) enum CliError {
     /// A server could not be started.
     #[error(transparent)]
     Serve(talaria_server::ServeError),
-    /// The program that has the services does not run.
+    /// A program that `talaria` starts in its place does not run.
     #[error(transparent)]
-    Services(#[from] crate::services::ServicesError),
+    Program(#[from] talaria_programs::ProgramError),
     /// A benchmark could not run.
     #[error("{0}")]
     Bench(String),
@@ -341,7 +341,7 @@ impl CliError {
                 cause.downcast_ref().map_or(5, status_of_store)
             }
             Self::Output(_) | Self::ReaderGone | Self::Bench(_) | Self::Serve(_) => 5,
-            Self::Services(_) => 5,
+            Self::Program(_) => 5,
             Self::Exists { .. } => 5,
             Self::Ambiguous { .. } | Self::WhichSigner { .. } | Self::Missing(_) => 1,
             Self::ManyObjects { .. } => 1,
@@ -462,7 +462,7 @@ impl CliError {
             ) => {
                 return hint_for_file(&path.display().to_string(), source);
             }
-            Self::Services(error) => return Some(error.hint()),
+            Self::Program(error) => return Some(error.hint()),
             Self::Config(_) => "docs/server.toml has all settings with their defaults.",
             Self::Settings(_) => "Correct the file. To run without it: TALARIA_CONFIG= talaria …",
             Self::Unchecked(StoreError::Damaged { path, .. }) => {

@@ -37,10 +37,10 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, FromArgMatches as _};
+use talaria_programs::Program;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::services::take_over;
 
 /// Makes the enum of the commands, each of which is named as its file is. `talaria-services` runs the second part.
 macro_rules! commands {
@@ -51,7 +51,7 @@ macro_rules! commands {
         pub(crate) fn run_front(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
             match command {
                 $(Command::$front(args) => $front_file::run(args, cx),)*
-                $(Command::$there(_))|* => Err(take_over().into()),
+                $(Command::$there(_))|* => Err(Program::Services.take_over().into()),
             }
         }
     };
