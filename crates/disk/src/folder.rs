@@ -1,8 +1,8 @@
 //! Folders, their locks, and the names in them.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags};
@@ -50,6 +50,23 @@ impl Drop for FolderLock {
         // Closing the file gives the lock up, too, as soon as nobody has a copy.
         let _ = self.0.unlock();
     }
+}
+
+/// Opens a file that has no content, only locks, or makes it with these permission bits. Whoever can read a file can lock
+/// it, and make everybody wait.
+///
+/// # Errors
+///
+/// If it cannot be opened.
+pub fn open_lock(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(mode);
+    let mut file = None;
+    take(FileStep::Create(path), || {
+        file = Some(options.open(path)?);
+        Ok(())
+    })?;
+    file.ok_or_else(|| io::ErrorKind::Other.into())
 }
 
 /// Renames a file. A file of the new name is replaced.

@@ -29,8 +29,8 @@ mod step;
 mod written;
 
 pub use folder::{
-    FolderLock, create_folder, make_folder, remove, remove_if_there, rename, rename_to_free,
-    sync_folder, try_sync_folder,
+    FolderLock, create_folder, make_folder, open_lock, remove, remove_if_there, rename,
+    rename_to_free, sync_folder, try_sync_folder,
 };
 pub use name::{beside, folder_of};
 pub use new_file::{NewFile, Readers, TEMPORARY, replace};

@@ -51,6 +51,15 @@ impl WrittenFile {
         Ok(Self { file, path: path.to_owned(), offset: 0 })
     }
 
+    /// A new file in `folder` that never gets a name: it is gone when it is closed. It can be read, too.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be created.
+    pub fn temporary(folder: &Path) -> io::Result<Self> {
+        Self::unnamed(tempfile::tempfile_in(folder)?, folder)
+    }
+
     /// An empty file without a name in `folder`.
     pub(crate) fn unnamed(file: File, folder: &Path) -> io::Result<Self> {
         let path = folder.join(format!("#{}", file.metadata()?.ino()));

@@ -1,12 +1,14 @@
 //! The lease of a run, and its signs of life.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use talaria_disk::{NewFile, Readers, remove_if_there};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
@@ -77,7 +79,7 @@ impl Alive {
         });
         beats.write(Beat::Number(0))?;
         // The name is for the next run, which is not wrong without it.
-        let _ = fs::write(&path, lock(&beats.objects).join("\n"));
+        let _ = write_names(&path, &lock(&beats.objects));
         let (stop, stopped) = channel();
         let thread = {
             let beats = Arc::clone(&beats);
@@ -105,9 +107,16 @@ impl Drop for Alive {
         if deleted.fold(false, |failed, one| failed | one.is_err()) {
             let _ = self.beats.write(Beat::End);
         } else {
-            let _ = fs::remove_file(&self.path);
+            let _ = remove_if_there(&self.path);
         }
     }
+}
+
+/// Writes the names of leases to a file. A name that a crash has damaged is that of no object.
+fn write_names(path: &Path, names: &[String]) -> io::Result<()> {
+    let mut file = NewFile::replacing(path)?;
+    file.write_all(names.join("\n").as_bytes())?;
+    file.name_unsynced(Readers::Owner)
 }
 
 impl Beats {

@@ -1,14 +1,13 @@
 //! Copies of documents on this machine, so that a repository behind a network is not read again and again.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use talaria_disk::{NewFile, Readers};
+use talaria_disk::{NewFile, Readers, make_folder, remove, remove_if_there};
 
 use crate::backend::{Backend, Object};
 use crate::error::Result;
@@ -68,7 +67,7 @@ impl LocalCopies {
     /// Keeps a copy. Without one the next command asks the storage again, which is slower and not wrong.
     fn keep(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let folder = path.parent().expect("a copy is in a folder");
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        make_folder(folder, 0o700)?;
         let mut hash = blake3::Hasher::new();
         parts.iter().for_each(|part| {
             hash.update(part);
@@ -86,7 +85,7 @@ impl LocalCopies {
             let entry = entry?;
             let name = entry.file_name();
             if !name.to_str().is_some_and(|name| listed.contains_key(&format!("{folder}/{name}"))) {
-                fs::remove_file(entry.path())?;
+                remove(&entry.path())?;
             }
         }
         Ok(())
@@ -175,13 +174,13 @@ impl Backend for LocalCopies {
     fn delete(&self, name: &str) -> Result<()> {
         self.backend.delete(name)?;
         if let Some(path) = self.path(name) {
-            let _ = fs::remove_file(path);
+            let _ = remove_if_there(&path);
         }
         Ok(())
     }
 
     fn drop_copy(&self, name: &str) -> bool {
-        self.path(name).is_some_and(|path| fs::remove_file(path).is_ok())
+        self.path(name).is_some_and(|path| remove(&path).is_ok())
     }
 }
 

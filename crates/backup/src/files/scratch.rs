@@ -1,9 +1,10 @@
 //! Temporary files without a name: they are gone when the process ends, however it ends.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+
+use talaria_disk::WrittenFile;
 
 use crate::error::{BackupError, Result};
 use crate::table::{Scratch, ScratchFile};
@@ -27,13 +28,13 @@ impl ScratchFolder {
 
 impl Scratch for ScratchFolder {
     fn create(&self) -> Result<Box<dyn ScratchFile>> {
-        let file = tempfile::tempfile_in(&self.0).map_err(self.failed())?;
+        let file = WrittenFile::temporary(&self.0).map_err(self.failed())?;
         Ok(Box::new(Unnamed { file, folder: self.clone() }))
     }
 }
 
 struct Unnamed {
-    file: File,
+    file: WrittenFile,
     folder: ScratchFolder,
 }
 
@@ -43,7 +44,7 @@ impl ScratchFile for Unnamed {
     }
 
     fn read_at(&self, offset: u64, octets: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(octets, offset).map_err(self.folder.failed())
+        self.file.file().read_exact_at(octets, offset).map_err(self.folder.failed())
     }
 }
 

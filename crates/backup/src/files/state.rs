@@ -1,12 +1,11 @@
 //! This machine's record of a repository, which reveals a rollback.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use talaria_disk::{Readers, make_folder, replace};
+use talaria_disk::{Readers, make_folder, open_lock, replace};
 use talaria_message::openpgp::Fingerprint;
 
 use crate::config::fingerprint;
@@ -55,7 +54,7 @@ impl State {
     pub fn open(folder: &Path, repository: RepositoryId) -> Result<Self> {
         let folder = folder.join(repository.to_string());
         let failed = |source| BackupError::File { path: folder.display().to_string(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        make_folder(&folder, 0o700).map_err(failed)?;
         let (expected, heads) = (Expected::default(), Heads::new());
         let mut state = Self { folder, repository, expected, heads };
         state.read()?;
@@ -126,7 +125,7 @@ impl State {
     fn lock_file(&self, name: &str) -> Result<(File, String)> {
         let path = self.folder.join(name);
         let name = path.display().to_string();
-        match File::create(path) {
+        match open_lock(&path, 0o600) {
             Ok(file) => Ok((file, name)),
             Err(source) => Err(BackupError::File { path: name, source }),
         }

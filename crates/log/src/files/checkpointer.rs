@@ -1,7 +1,8 @@
 //! The key of the checkpointer of a new log, and the witnesses that genesis names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use talaria_disk::remove;
 
 use super::error::LogError;
 use super::folder::LogFolder;
@@ -46,8 +47,8 @@ impl NewCheckpointer<'_> {
         write_note_key(self.key, &key)?;
         let made = LogFolder::create(folder, &genesis);
         if let Err(LogError::Occupied { .. }) = &made {
-            let _ = fs::remove_file(self.key);
-            let _ = fs::remove_file(public_path(self.key));
+            let _ = remove(self.key);
+            let _ = remove(&public_path(self.key));
         }
         Ok((made?, key.public()))
     }

@@ -4,13 +4,12 @@
 //! the two, and the next compaction goes on from there.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use talaria_disk::{WrittenFile, rename, sync_folder};
 
 use super::error::LogError;
-use super::file::{io, new_segment_path, segment_path, sync_folder};
+use super::file::{io, new_segment_path, segment_path};
 use super::folder::LogFolder;
 use super::index_file::LastFrame;
 use super::load::locations;
@@ -150,7 +149,7 @@ impl LogFolder {
             }
             let length = rewritten.octets.len();
             let is_last = number == disk.end.segment;
-            let file = self.write_new(&rewritten.octets, is_last)?;
+            let mut file = self.write_new(&rewritten.octets, is_last)?;
             done(CompactStep::Written(number));
             {
                 // Whoever reads entries has their places from before or from after.
@@ -158,7 +157,7 @@ impl LogFolder {
                 *last_frame = None;
                 self.configure(|log| {
                     let new = new_segment_path(self.path());
-                    fs::rename(&new, &path).map_err(io("replace", &path))?;
+                    rename(&new, &path).map_err(io("replace", &path))?;
                     self.bodies.forget();
                     rewritten.locations.iter().for_each(|(id, at)| log.moved(id, *at));
                     Ok::<_, LogError>(())
@@ -168,10 +167,12 @@ impl LogFolder {
                 disk.end.replace(number, last);
             }
             if is_last {
+                file.renamed(&path);
                 (disk.file, disk.end.offset) = (file, length as u64);
             }
             // What is written to the new file from now on must not vanish with its name.
-            sync_folder(&self.path().join("segments")).inspect_err(|_| self.fail())?;
+            let segments = self.path().join("segments");
+            sync_folder(&segments).map_err(io("write", &segments)).inspect_err(|_| self.fail())?;
             done(CompactStep::Replaced(number));
             compacted.values += rewritten.values;
             compacted.segments += 1;
@@ -182,16 +183,14 @@ impl LogFolder {
     }
 
     /// Writes the new form of a segment beside it. The last segment has room for more.
-    fn write_new(&self, octets: &[u8], is_last: bool) -> Result<File, LogError> {
+    fn write_new(&self, octets: &[u8], is_last: bool) -> Result<WrittenFile, LogError> {
         let path = new_segment_path(self.path());
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
-        let file = file.map_err(io("make", &path))?;
-        if is_last && fallocate(&file, FallocateFlags::empty(), 0, SEGMENT_OCTETS as u64).is_err() {
-            file.set_len(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
+        let file = WrittenFile::create(&path).map_err(io("make", &path))?;
+        if is_last {
+            file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
         }
         file.write_all_at(octets, 0).map_err(io("write", &path))?;
-        file.sync_all().map_err(io("write", &path))?;
+        file.sync().map_err(io("write", &path))?;
         Ok(file)
     }
 }

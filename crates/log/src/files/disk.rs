@@ -1,14 +1,11 @@
 //! The end of a log on disk, where groups of entries are written.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use talaria_disk::{WrittenFile, remove_if_there, sync_folder};
 
 use super::error::LogError;
-use super::file::{io, segment_path, sync_folder};
+use super::file::{io, segment_path};
 use super::index_file::{End, LastFrame};
 use super::load::{Recovered, locations};
 use crate::graph::Location;
@@ -19,8 +16,7 @@ use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, SEGMENT_OCTETS, head
 
 /// The end of the log on disk.
 pub(super) struct Disk {
-    pub(super) file: File,
-    pub(super) path: PathBuf,
+    pub(super) file: WrittenFile,
     pub(super) end: End,
     /// The number of appends that are on disk.
     pub(super) done: u64,
@@ -31,36 +27,29 @@ impl Disk {
     /// The end of the log. What is behind it is overwritten.
     pub(super) fn open(folder: &Path, end: End, recovered: Recovered) -> Result<Self, LogError> {
         let path = segment_path(folder, end.segment);
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let file = file.map_err(io("open", &path))?;
+        let file = WrittenFile::open(&path).map_err(io("open", &path))?;
         let next = segment_path(folder, end.segment + 1);
-        let disk = Self { file, path, end, done: 0, syncs: 0 };
+        let disk = Self { file, end, done: 0, syncs: 0 };
         if recovered == Recovered::Torn {
             disk.overwrite_rest()?;
         }
         // A segment that was begun and has nothing.
-        match fs::remove_file(&next) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(io("remove", &next)(error))
-            }
-            _ => Ok(disk),
-        }
+        remove_if_there(&next).map_err(io("remove", &next))?;
+        Ok(disk)
     }
 
     /// Begins a segment.
     pub(super) fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
         let segment = end.segment;
         let path = segment_path(folder, segment);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(io("make", &path))?;
+        let file = WrittenFile::create_new(&path).map_err(io("make", &path))?;
         // Blocks that are there already need no change of metadata with each sync.
-        if fallocate(&file, FallocateFlags::empty(), 0, SEGMENT_OCTETS as u64).is_err() {
-            file.set_len(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
-        }
+        file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
         file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
-        file.sync_all().map_err(io("write", &path))?;
-        sync_folder(&folder.join("segments"))?;
-        Ok(Self { file, path, end, done: 0, syncs: 0 })
+        file.sync().map_err(io("write", &path))?;
+        let segments = folder.join("segments");
+        sync_folder(&segments).map_err(io("write", &segments))?;
+        Ok(Self { file, end, done: 0, syncs: 0 })
     }
 
     /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
@@ -124,8 +113,9 @@ impl Disk {
         if octets.is_empty() {
             return Ok(());
         }
-        self.file.write_all_at(octets, at).map_err(io("write", &self.path))?;
-        self.file.sync_data().map_err(io("write", &self.path))?;
+        let failed = || io("write", self.file.path());
+        self.file.write_all_at(octets, at).map_err(failed())?;
+        self.file.sync_data().map_err(failed())?;
         self.end.offset = at + octets.len() as u64;
         self.syncs += 1;
         Ok(())
@@ -133,14 +123,15 @@ impl Disk {
 
     /// Overwrites the octets that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
+        let failed = || io("write", self.file.path());
         let zeros = vec![0; 1 << 16];
         let mut at = self.end.offset;
         while at < SEGMENT_OCTETS as u64 {
             let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
             let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];
-            self.file.write_all_at(zeros, at).map_err(io("write", &self.path))?;
+            self.file.write_all_at(zeros, at).map_err(failed())?;
             at += length;
         }
-        self.file.sync_data().map_err(io("write", &self.path))
+        self.file.sync_data().map_err(failed())
     }
 }

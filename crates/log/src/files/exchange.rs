@@ -1,9 +1,10 @@
 //! Exports, imports and full verification.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
+
+use talaria_disk::{NewFile, Readers};
 
 use super::error::LogError;
 use super::folder::LogFolder;
@@ -328,11 +329,13 @@ impl LogFolder {
     pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, LogError> {
         let write = |name: &str, octets: &[u8]| {
             let path = folder.join(name);
-            fs::write(&path, octets).map_err(|source| LogError::Io {
-                action: "write",
-                path,
-                source,
-            })
+            let written = || {
+                let mut file = NewFile::beginning(&path)?;
+                file.write_all(octets)?;
+                // Signatures show damage, and the log has all of it.
+                file.name_unsynced(Readers::Usual)
+            };
+            written().map_err(|source| LogError::Io { action: "write", path, source })
         };
         let mut files = ProofFiles::default();
         let mut covered = self.read(covered)?;

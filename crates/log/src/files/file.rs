@@ -1,10 +1,11 @@
 //! The files of a folder: their names, their locks, and errors of operations on them.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{io, thread};
+
+use talaria_disk::remove_if_there;
 
 use super::error::LogError;
 
@@ -14,11 +15,6 @@ pub const NODE_KEY: &str = "node.key";
 pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = path.to_owned();
     move |source| LogError::Io { action, path, source }
-}
-
-/// Brings the names in a folder to disk.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), LogError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write", folder))
 }
 
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
@@ -33,10 +29,7 @@ pub(super) fn new_segment_path(folder: &Path) -> PathBuf {
 /// Removes what a compaction has left that a crash has cut off.
 pub(super) fn remove_new_segment(folder: &Path) -> Result<(), LogError> {
     let path = new_segment_path(folder);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io("remove", &path)(error)),
-        _ => Ok(()),
-    }
+    remove_if_there(&path).map_err(io("remove", &path))
 }
 
 /// A file of the folder that has no content, only locks.
@@ -49,7 +42,7 @@ pub(super) fn lock_file(folder: &Path, name: &str) -> Result<(PathBuf, File), Lo
 /// Opens a file that has only locks, or makes it. Others than the user and the group cannot open it: whoever can read a file can
 /// also lock it, and make everybody wait.
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).write(true).mode(0o660).open(path)
+    talaria_disk::open_lock(path, 0o660)
 }
 
 /// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it

@@ -6,13 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use talaria_disk::{create_folder, make_folder, sync_folder};
+
 use super::announce::Announcer;
 use super::bodies::{Bodies, FrameEntries};
 use super::disk::Disk;
 use super::error::LogError;
-use super::file::{
-    NODE_KEY, io, is_locked_soon, lock_file, remove_new_segment, segment_path, sync_folder,
-};
+use super::file::{NODE_KEY, io, is_locked_soon, lock_file, remove_new_segment, segment_path};
 use super::index_file::{self, Age, End};
 use super::instance;
 use super::load::{Recovered, each_record, extend, load};
@@ -69,17 +69,17 @@ impl LogFolder {
     /// [`LogError::Occupied`], [`LogError::Genesis`] or [`LogError::Io`].
     pub fn create(folder: &Path, genesis: &Signed) -> Result<Self, LogError> {
         Log::begin(genesis)?;
-        fs::create_dir_all(folder).map_err(io("make", folder))?;
+        make_folder(folder, 0o777).map_err(io("make", folder))?;
         for entry in fs::read_dir(folder).map_err(io("read", folder))? {
             if entry.map_err(io("read", folder))?.file_name() != NODE_KEY {
                 return Err(LogError::Occupied { path: folder.to_owned() });
             }
         }
         let segments = folder.join("segments");
-        fs::create_dir(&segments).map_err(io("make", &segments))?;
+        create_folder(&segments, 0o777).map_err(io("make", &segments))?;
         let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
         disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
-        sync_folder(folder)?;
+        sync_folder(folder).map_err(io("write", folder))?;
         drop(disk);
         Self::open(folder)
     }

@@ -3,11 +3,13 @@
 //! The segments are the truth. An index that is missing, damaged, of another log, or of segments that are not there any more is
 //! removed, and the log is read from the segments.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use talaria_disk::{WrittenFile, remove_if_there, rename, sync_folder};
 
 use super::file::segment_path;
 use crate::items::{Reader, Writer};
@@ -139,19 +141,20 @@ fn index_path(folder: &Path) -> PathBuf {
     folder.join("index")
 }
 
+/// An index that is being written. Its name is known, so that a compaction finds what a crash has left of it.
+fn new_index_path(folder: &Path) -> PathBuf {
+    folder.join("index.new")
+}
+
 /// Removes the index for good, and what a crash has left of another one.
 ///
 /// # Errors
 ///
 /// The error of an operation on a file.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
-    for path in [index_path(folder), folder.join("index.new")] {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    File::open(folder)?.sync_all()
+    remove_if_there(&index_path(folder))?;
+    remove_if_there(&new_index_path(folder))?;
+    sync_folder(folder)
 }
 
 /// The log of the index, and the place in the segments that it reaches. `None` without an index that fits the segments.
@@ -169,7 +172,7 @@ pub(super) fn load(folder: &Path) -> Option<(Log, End)> {
     let found = read(folder);
     if found.is_none() {
         // It must not fit by chance later. Without the right to remove it, the caller cannot write either.
-        let _ = fs::remove_file(index_path(folder));
+        let _ = remove_if_there(&index_path(folder));
     }
     found
 }
@@ -187,12 +190,12 @@ fn log_of(folder: &Path) -> Option<EntryId> {
 ///
 /// The error of an operation on a file.
 pub(super) fn save(folder: &Path, log: &Log, end: &End) -> io::Result<()> {
-    let (path, new) = (index_path(folder), folder.join("index.new"));
-    let mut out = Writer::new(File::create(&new)?, log.id());
+    let (path, new) = (index_path(folder), new_index_path(folder));
+    let mut out = Writer::new(WrittenFile::create(&new)?, log.id());
     end.write(&mut out);
     log.write_index(&mut out);
     out.finish()?;
-    fs::rename(&new, &path)
+    rename(&new, &path)
 }
 
 /// The age of an index.

@@ -1,11 +1,12 @@
 //! The device instance of a folder: random, and new for a copy of the folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use talaria_cert::sha256;
+use talaria_disk::{NewFile, Readers};
 
 use super::error::LogError;
 
@@ -33,13 +34,13 @@ pub(super) fn instance(folder: &Path) -> Result<[u8; 16], LogError> {
     let mut made = [0; 16];
     getrandom::fill(&mut made).map_err(|_| LogError::Random)?;
     // The numbers are those of a new file.
-    let new = folder.join("instance.new");
-    let mut file = File::create(&new).map_err(io("write"))?;
-    let metadata = file.metadata().map_err(io("write"))?;
-    file.write_all(&sealed(&made, &metadata)).map_err(io("write"))?;
-    file.sync_all().map_err(io("write"))?;
-    fs::rename(&new, &path).map_err(io("write"))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("write"))?;
+    let write = || {
+        let mut file = NewFile::replacing(&path)?;
+        let metadata = file.file().metadata()?;
+        file.write_all(&sealed(&made, &metadata))?;
+        file.keep(Readers::Usual)
+    };
+    write().map_err(io("write"))?;
     Ok(made)
 }
 

@@ -1,11 +1,13 @@
 //! A witness in a folder: its key, and for each log the tree that it cosigned last (`docs/formats/log.md`, Folder of a witness).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use talaria_cert::sha256;
+use talaria_disk::{
+    NewFile, Readers, beside, create_folder, folder_of, remove, replace, sync_folder,
+};
 
 use super::file::open_lock;
 use crate::genesis::WITNESSES_MAX;
@@ -129,9 +131,7 @@ pub(super) fn make_note_key(name: &str, kind: NoteKind) -> Result<NoteSecret, Wi
 /// The file beside a secret key for notes that has its public part.
 #[must_use]
 pub fn public_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".pub");
-    name.into()
+    beside(path, ".pub")
 }
 
 /// Writes a secret key for notes to a new file that only its owner can read, and the public key to [`public_path`]. Both are on disk
@@ -141,28 +141,27 @@ pub fn public_path(path: &Path) -> PathBuf {
 ///
 /// [`WitnessError::Occupied`] if there is a file; [`WitnessError::Io`].
 pub(super) fn write_note_key(path: &Path, key: &NoteSecret) -> Result<(), WitnessError> {
-    write_new(path, 0o600, &key.to_text())?;
-    let public = write_new(&public_path(path), 0o644, &key.public().to_string());
+    write_new(path, Readers::Owner, &key.to_text())?;
+    let public = write_new(&public_path(path), Readers::Usual, &key.public().to_string());
     if public.is_err() {
         // Nothing knows this key yet.
-        let _ = fs::remove_file(path);
+        let _ = remove(path);
     }
     public
 }
 
-fn write_new(path: &Path, mode: u32, line: &str) -> Result<(), WitnessError> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut file = match file {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(WitnessError::Occupied { path: path.to_owned() });
-        }
-        file => file.map_err(io("make", path))?,
+fn write_new(path: &Path, readers: Readers, line: &str) -> Result<(), WitnessError> {
+    let write = || {
+        let mut file = NewFile::beginning(path)?;
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.keep(readers)
     };
-    file.write_all(format!("{line}\n").as_bytes()).map_err(io("write", path))?;
-    file.sync_all().map_err(io("write", path))?;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    File::open(parent).and_then(|parent| parent.sync_all()).map_err(io("write", parent))
+    match write() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(WitnessError::Occupied { path: path.to_owned() })
+        }
+        written => written.map_err(io("write", path)),
+    }
 }
 
 /// Reads a secret key for notes.
@@ -200,14 +199,16 @@ impl WitnessFolder {
     /// [`WitnessError`].
     pub fn create(folder: &Path, name: &str) -> Result<Self, WitnessError> {
         let key = make_note_key(name, NoteKind::Timed)?;
-        match fs::create_dir(folder) {
+        match create_folder(folder, 0o777) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(WitnessError::Occupied { path: folder.to_owned() });
             }
             made => made.map_err(io("make", folder))?,
         }
         let logs = folder.join("logs");
-        fs::create_dir(&logs).map_err(io("make", &logs))?;
+        create_folder(&logs, 0o777).map_err(io("make", &logs))?;
+        let above = folder_of(folder);
+        sync_folder(above).map_err(io("write", above))?;
         write_note_key(&folder.join("key"), &key)?;
         Self::open(folder)
     }
@@ -284,17 +285,11 @@ impl WitnessFolder {
     /// Brings the state of a log to disk.
     fn keep(&self, log: &Witnessed) -> Result<(), WitnessError> {
         let path = self.path_of(&log.key.name);
-        let new = self.folder.join("log.new");
         let mut text = format!("{}\n", log.key);
         if let Some(last) = &log.last {
             text.push_str(&last.to_string());
         }
-        let mut file = File::create(&new).map_err(io("write", &new))?;
-        file.write_all(text.as_bytes()).map_err(io("write", &new))?;
-        file.sync_all().map_err(io("write", &new))?;
-        fs::rename(&new, &path).map_err(io("write", &path))?;
-        let logs = self.folder.join("logs");
-        File::open(&logs).and_then(|logs| logs.sync_all()).map_err(io("write", &logs))
+        replace(&path, text.as_bytes(), Readers::Usual).map_err(io("write", &path))
     }
 
     /// Cosigns the checkpoint of a request, read from the file `name`, at `time` in seconds since 1970. The new state is on disk when this returns.
