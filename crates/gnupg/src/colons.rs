@@ -477,7 +477,39 @@ fn sanitized(out: &mut Vec<u8>, text: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use talaria_cert::Span;
+
     use super::*;
+
+    #[test]
+    fn a_certificate_begins_with_its_own_line() {
+        let key = |octet: u8, capabilities| KeySummary {
+            fingerprint: Fingerprint::V4([octet; 20]),
+            algorithm: 22,
+            bits: 255,
+            curve: Curve::from_number(8),
+            created: 1_600_000_000,
+            expires: 1_900_000_000,
+            capabilities: Capabilities(capabilities),
+            revoked: false,
+            bound: true,
+        };
+        let summary = Summary {
+            primary: key(0, Capabilities::CERTIFY | Capabilities::SIGN),
+            user_ids: Vec::new(),
+            subkeys: vec![key(1, Capabilities::ENCRYPT)],
+            revokers: Vec::new(),
+            signatures: 1,
+            checked: true,
+            holds: Span { from: 0, until: u32::MAX },
+        };
+        let mut out = Vec::new();
+        write_cert(&mut out, &summary, &Colons::default(), 1_700_000_000);
+        assert_eq!(
+            String::from_utf8_lossy(out.split(|&b| b == b'\n').next().unwrap()),
+            "pub:-:255:22:0000000000000000:1600000000:1900000000::-:::scESC:::::ed25519:::0:"
+        );
+    }
 
     #[test]
     fn text_cannot_leave_its_field() {

@@ -21,7 +21,7 @@ const IMPORTED: usize = 60;
 /// Files that are backed up.
 const FILES: usize = 4000;
 
-/// Certificates of the dump from which keyservers are built.
+/// Certificates of the dump from which keyservers are built, and of the long listing.
 const DUMP: u64 = 5000;
 
 /// Updates of the log.
@@ -62,6 +62,7 @@ pub(super) struct Place {
     /// The fingerprint of a certificate in the middle of the keyring.
     fingerprint: String,
     input: PathBuf,
+    dump: Vec<PathBuf>,
     gpg: Option<String>,
     age: Option<(String, String)>,
 }
@@ -177,6 +178,9 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
     let ring = keydb::ring(&folder.join("ring.pgp"), &certs[..certs.len().min(IMPORTED)])?;
     let middle = certs.get(certs.len() / 2);
     let middle = middle.ok_or_else(|| BenchError::Empty { path: options.keyring.clone() })?;
+    let prefix = folder.join("dump");
+    let dump = generate_files(&Generate { count: DUMP, ..Generate::default() }, &prefix, 1)
+        .map_err(BenchError::io("write", &prefix))?;
     let place = Place {
         program: options.program.clone(),
         folder: folder.to_owned(),
@@ -184,6 +188,7 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
         ring,
         fingerprint: middle.fingerprint().to_string(),
         input: folder.join("input"),
+        dump,
         gpg: version(Path::new("gpg")),
         age: version(Path::new("age"))
             .map(|number| format!("age {number}"))
@@ -198,6 +203,7 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
     }
     fs::write(&place.input, &noise).map_err(BenchError::io("write", &place.input))?;
     place.with_store("debian.db").arg("import").arg(&place.keyring).measure()?;
+    place.with_store("many.db").arg("build").args(&place.dump).measure()?;
     let generate = place.with_store("own.db").args(["key", "generate", "--no-passphrase"]);
     generate.args(["--profile", "rfc9580", "Bob <bob@example.org>"]).measure()?;
     let sign = place.with_store("own.db").args(["sign", "--with", "bob@example.org", "--output"]);
@@ -208,14 +214,16 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
     Ok(place)
 }
 
-/// The key that gpg makes, and talaria takes; the keyring in both; and a message of each kind.
+/// The key that gpg makes, and talaria takes; the keyrings in both; and a message of each kind.
 fn keys_of_gpg(place: &Place) -> Result<(), BenchError> {
-    for home in ["g", "d"] {
+    for home in ["g", "d", "m"] {
         let path = place.at(home);
         fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;
         crate::messages::private(&path)?;
     }
-    place.with_store("debian.db").args(["export", "--to-gnupg"]).arg(place.at("d")).measure()?;
+    for (store, home) in [("debian.db", "d"), ("many.db", "m")] {
+        place.with_store(store).args(["export", "--to-gnupg"]).arg(place.at(home)).measure()?;
+    }
     let generate = place.gpg("g").args(["--quick-generate-key", ALICE, "default", "default"]);
     generate.arg("never").measure()?;
     let secret = place.at("alice.pgp");
@@ -268,6 +276,11 @@ fn certificates(place: &Place) -> Vec<Task<'_>> {
             "list Debian's keyring",
             once(place.with_store("debian.db").args(["list", "--with-colons"])),
             once(list("d").arg("--list-keys")),
+        ),
+        place.beside_gpg(
+            "list 5,000 certificates",
+            once(place.with_store("many.db").args(["list", "--with-colons"])),
+            once(list("m").arg("--list-keys")),
         ),
         place.beside_gpg(
             "import 60 certificates",
@@ -417,9 +430,6 @@ fn back_up(place: &Place, repository: &Path) -> ProgramRun {
 
 fn keyserver(place: &Place) -> Result<Task<'_>, BenchError> {
     let name = "build a keyserver's database of 5,000 certificates";
-    let prefix = place.at("dump");
-    let dump = generate_files(&Generate { count: DUMP, ..Generate::default() }, &prefix, 1);
-    let dump = dump.map_err(BenchError::io("write", &prefix))?;
     let program = Path::new("sks");
     if !sks::is_there(program) {
         return Ok(Task { name, beside: Beside::Missing("sks") });
@@ -433,10 +443,10 @@ fn keyserver(place: &Place) -> Result<Task<'_>, BenchError> {
     ]);
     let ours = anew(
         ["built.db", "built.db-wal", "built.db-shm"].map(|name| place.at(name)).into(),
-        ours.args(&dump),
+        ours.args(&place.dump),
     );
     let theirs: Work<'_> = Box::new(move || {
-        let files: Vec<&Path> = dump.iter().map(PathBuf::as_path).collect();
+        let files: Vec<&Path> = place.dump.iter().map(PathBuf::as_path).collect();
         peer.measure_build(&files, 16)
     });
     Ok(Task { name, beside: Beside::Peer { name: "sks".into(), ours, theirs } })

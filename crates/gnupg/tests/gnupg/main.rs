@@ -3,5 +3,4 @@
 mod common;
 mod keybox;
 mod listing;
-mod listing_speed;
 mod tofudb;
