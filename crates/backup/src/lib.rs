@@ -3,6 +3,57 @@
 //! The byte-level description of a repository is `docs/formats/backup.md`. The modules at the top of this crate
 //! are pure: storage is a [`Backend`], and times and keys are arguments. Only the modules in `files`
 //! (walking, restoring, the local folder) touch the file system.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use talaria_backup::{
+//!     BackupProgress, CreateOptions, EpochProfile, Expected, Folder, InitOptions, Repository,
+//!     RestoreOptions, State, Tree, restore,
+//! };
+//! use talaria_message::make::{GenerateOptions, Protection, generate};
+//! use talaria_message::{Secrets, decryption_keys, policy, signing_key};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let now = 1_795_381_506;
+//! # let folder = tempfile::tempdir()?;
+//! # let (place, source) = (folder.path().join("repository"), folder.path().join("letters"));
+//! # let (state, target) = (folder.path().join("state"), folder.path().join("restored"));
+//! std::fs::create_dir(&source)?;
+//! std::fs::write(source.join("first"), "Dear Bob")?;
+//!
+//! // Alice owns the repository, and she can read it.
+//! let alice = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
+//! let mut signer = signing_key(&alice, policy(), now, &mut |_, _| None)?;
+//! let readers = [alice.clone()];
+//! let profile = EpochProfile::Rfc9580;
+//! let options = InitOptions { owner: &alice, readers: &readers, profile, signed: true };
+//! let backend = Arc::new(Folder::new(&place));
+//! Repository::init(backend.clone(), &options, &mut signer, now)?;
+//!
+//! let repository = Repository::open(backend, &Expected::default(), &mut |_| None, now)?;
+//! let ask = Arc::new(Mutex::new(|_, _: &_| None));
+//! let mut secrets = Secrets { keys: decryption_keys(&alice, &ask), ..Secrets::default() };
+//! let keys = repository.unlock(&mut secrets, &[alice.fingerprint()])?;
+//!
+//! // A snapshot of the folder.
+//! let options = CreateOptions { paths: vec![source.clone()], threads: 2, ..Default::default() };
+//! let mut state = State::open(&state, repository.id())?;
+//! let client = (&alice.fingerprint(), signer);
+//! let progress = Arc::default();
+//! let run = repository.create(&keys, Some(client), &mut state, &options, &progress, now)?;
+//!
+//! // The folder from the snapshot. Paths in snapshots have no slash at their begin.
+//! let (chunks, _) = repository.reader(&keys, now)?;
+//! let tree = Tree::new(&chunks, run.snapshot.root);
+//! let subfolder = source.as_os_str().as_encoded_bytes()[1..].to_vec();
+//! let options = RestoreOptions { subfolder, ..Default::default() };
+//! let report = restore(&tree, &target, &options, &BackupProgress::default(), &|_, _| {})?;
+//! assert_eq!(report.failed, 0);
+//! assert_eq!(std::fs::read_to_string(target.join("first"))?, "Dear Bob");
+//! # Ok(())
+//! # }
+//! ```
 
 mod attest;
 mod backend;

@@ -4,6 +4,32 @@
 //! Readers give out raw keyblocks, each with the place it was found in, and leave parsing to
 //! [`talaria_cert`]. An old `pubring.gpg` needs no reader of its own: it is a stream of packets,
 //! and the trust packets in it are dropped by [`talaria_cert::Cert::parse`].
+//!
+//! ```
+//! use talaria_cert::{Cert, Summary, Verification, verdicts};
+//! use talaria_gnupg::{Colons, Keybox, write_cert, write_keybox};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let now = 1_740_000_000;
+//! # let certs = talaria_bench::certs(&talaria_bench::Generate { count: 2, ..Default::default() });
+//! // GnuPG reads this file as its `pubring.kbx`.
+//! let mut file = Vec::new();
+//! let left_out = write_keybox(&mut file, &certs, now)?;
+//! assert!(left_out.is_empty());
+//!
+//! let mut listing = Vec::new();
+//! for item in Keybox::new(&file[..]) {
+//!     let (_offset, keyblock) = item?;
+//!     let cert = Cert::parse(&keyblock?)?;
+//!     let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+//!     let summary = Summary::evaluate(&cert, &verdicts, now);
+//!     write_cert(&mut listing, &summary, &Colons::default(), now);
+//! }
+//! let listing = String::from_utf8(listing)?;
+//! assert_eq!(listing.lines().filter(|line| line.starts_with("pub:")).count(), 2);
+//! # Ok(())
+//! # }
+//! ```
 
 mod certd;
 mod colons;
