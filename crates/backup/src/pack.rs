@@ -1,6 +1,6 @@
 //! Packs: tar archives of chunks with their index, padded.
 //!
-//! This module has the content of a pack. Its encryption is in [`sealed`](crate::sealed).
+//! This module has the content of a pack. Its encryption is in [`epoch`](crate::epoch).
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};

@@ -1,6 +1,6 @@
 //! The keys of epochs, as far as a reader has them: opening and encrypting values.
 //!
-//! Each epoch is opened once. What it costs is bounded by the format: a message names each key at most once.
+//! Nothing that decides about entries needs these keys. Each epoch is opened once. What it costs is bounded by the format: a message names each key at most once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

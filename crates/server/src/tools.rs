@@ -1,4 +1,8 @@
 //! The commands of operators, without a running server.
+//!
+//! They are the same orders as those of `/admin/`. `talaria admin backup`, `restore`, `reindex` and
+//! `set-aside` work on SQLite's file instead, because another engine has copies and indexes of its
+//! own kind.
 
 use std::path::Path;
 use std::sync::Arc;

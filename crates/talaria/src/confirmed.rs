@@ -3,7 +3,8 @@
 //! Anybody can make a certificate with any address. So an address names a signer, an author or an owner only if the
 //! certificate is confirmed: by a certification of the user's own keys, or of people whom the user trusts to certify.
 //! Everything that does not need the user's knowledge counts for nothing here: the only certificate for an address,
-//! a default policy, the trust model that accepts every certificate.
+//! a default policy, the trust model that accepts every certificate. [`Stores::signers`] and [`Stores::signer`] decide this,
+//! and nothing else does.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};

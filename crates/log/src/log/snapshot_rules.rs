@@ -1,4 +1,6 @@
 //! Snapshots in a log: what they must state, which are wrong, and which are in force (decision record 14).
+//!
+//! A snapshot is computed from the log with nothing but its past, and nothing else depends on it.
 
 use super::error::DraftError;
 use super::memory::Log;

@@ -1,5 +1,6 @@
 //! The verdicts on signatures of other keys: verifying them costs more than a look-up. They are remembered for a while here,
-//! and what a key has made is written to the store, when there is enough of it or some time has passed.
+//! and what a key has made is written to the store, when there is enough of it or some time has passed. Writing them is no
+//! change of a certificate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
