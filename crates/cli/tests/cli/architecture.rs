@@ -1,8 +1,8 @@
-//! The dependencies of crates in `ARCHITECTURE.md` must agree with the manifests.
+//! `ARCHITECTURE.md` and the drawings of the server must agree with the manifests and the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn the_table_of_crates_agrees_with_the_manifests() {
@@ -33,6 +33,43 @@ fn the_table_of_crates_agrees_with_the_manifests() {
         actual.insert(name, uses.map(str::to_owned).collect::<BTreeSet<_>>());
     }
     assert_eq!(documented, actual);
+}
+
+/// The file that the map calls `store/open.rs`, which stands for `crates/store/src/open.rs`, or by its path.
+fn file_of(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let in_crate = name.split_once('/').map(|(first, rest)| format!("crates/{first}/src/{rest}"));
+    let mut paths = in_crate.into_iter().chain([name.to_owned()]).map(|path| root.join(path));
+    paths.find(|path| path.exists())
+}
+
+#[test]
+fn all_files_and_items_of_the_map_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (mut files, mut items) = (0, 0);
+    for prose in text.split("```").step_by(2) {
+        // What stands between backticks is at the odd places.
+        let parts: Vec<&str> = prose.split('`').collect();
+        for at in (1..parts.len()).step_by(2) {
+            let name = parts[at];
+            if !name.contains('/') || name.contains([' ', '\n']) || name.contains("NAME") {
+                continue;
+            }
+            let path = file_of(name).unwrap_or_else(|| panic!("{name} is not there"));
+            files += 1;
+            // An item stands before its file: `Store` (`store/store.rs`).
+            if at > 2 && parts[at - 1].trim() == "(" && path.is_file() {
+                let item = parts[at - 2].rsplit("::").next().unwrap();
+                let text = fs::read_to_string(&path).unwrap();
+                let kinds = ["const", "enum", "fn", "static", "struct", "trait"];
+                let mut kinds = kinds.iter().map(|kind| format!("{kind} {item}"));
+                assert!(kinds.any(|definition| text.contains(&definition)), "{item}: {name}");
+                items += 1;
+            }
+        }
+    }
+    assert!(files > 150 && items > 100, "{files} files, {items} items");
 }
 
 /// Modules and the modules that each one names: `gossip::peers` names `config`.
@@ -93,14 +130,17 @@ fn uses(files: &BTreeMap<String, String>) -> Uses {
         let tests = ["#[cfg(test)]\nmod tests", "#[cfg(test)]\npub(crate) mod tests"];
         let end = tests.iter().filter_map(|start| text.find(start)).min().unwrap_or(text.len());
         let text = &text[..end];
-        let code: Vec<&str> =
-            text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-        let code = code.join("\n");
-        let named = paths(&code).into_iter().filter_map(|path| named(files, module, &path));
+        let paths = paths(&without_comments(text));
+        let named = paths.into_iter().filter_map(|path| named(files, module, &path));
         let named = named.filter(|named| named != module).collect();
         all.insert(module.clone(), named);
     }
     all
+}
+
+fn without_comments(text: &str) -> String {
+    let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    code.collect::<Vec<_>>().join("\n")
 }
 
 /// All paths in a text. Those in braces are added to the path before the braces.
@@ -216,6 +256,8 @@ fn naming(files: &BTreeMap<String, String>, names: &[&str]) -> BTreeSet<String> 
 #[test]
 fn only_the_part_of_sqlite_knows_the_store() {
     let (files, _) = server();
+    let files: BTreeMap<String, String> =
+        files.into_iter().map(|(module, text)| (module, without_comments(&text))).collect();
     let is_sqlite = |module: &&String| module.starts_with("engine::sqlite");
     let knowing = naming(&files, &["talaria_store", "rusqlite"]);
     assert!(knowing.contains("engine::sqlite::reader"));
@@ -255,15 +297,18 @@ fn pages_are_rendered_without_the_engine() {
 /// The lines of a drawing, each with the modules that stand in it.
 type Drawing = Vec<BTreeSet<String>>;
 
-/// The drawings in `ARCHITECTURE.md` of the files of the server. The first is of files and folders, the others of the files in
-/// each of the folders.
-fn drawings(text: &str) -> Vec<Drawing> {
-    let start = text.find("- The files of `server` use each other").unwrap();
-    let end = start + text[start..].find("\n- **").unwrap();
+/// The drawings in the documentation of the server. The first is of files and folders, the others of the files in each of the
+/// folders. A line that begins with a space explains the one above it.
+fn drawings(source: &str) -> Vec<Drawing> {
+    let doc = source.lines().filter_map(|line| line.strip_prefix("//! "));
+    let doc: String = doc.map(|line| format!("{line}\n")).collect();
     let module = |name: &str| name.trim_end_matches("/*").replace("/mod", "").replace('/', "::");
-    let line = |line: &str| line.split("  ").next().unwrap().split(", ").map(module).collect();
-    let blocks = text[start..end].split("```text\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap().lines().map(line).collect()).collect()
+    let line = |line: &str| line.split(", ").map(module).collect();
+    let lines = |block: &str| -> Drawing {
+        let drawn = block.split("```").next().unwrap().lines();
+        drawn.filter(|text| !text.starts_with(' ')).map(line).collect()
+    };
+    doc.split("```text\n").skip(1).map(lines).collect()
 }
 
 /// What is wrong with a drawing of `uses`.
@@ -297,11 +342,9 @@ fn by_unit(uses: &Uses, unit: impl Fn(&String) -> Option<String>) -> Uses {
 
 #[test]
 fn the_drawings_of_the_server_are_exact() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let (_, uses) = server();
+    let (files, uses) = server();
     let folder = |module: &String| module.split("::").next().unwrap_or_default().to_owned();
-    let mut drawings = drawings(&text).into_iter();
+    let mut drawings = drawings(&files[""]).into_iter();
     let whole = by_unit(&uses, |module| Some(folder(module)).filter(|name| !name.is_empty()));
     assert_eq!(faults(&drawings.next().unwrap(), &whole), Vec::<String>::new());
     let nested: BTreeSet<String> =
@@ -318,7 +361,7 @@ fn the_drawings_of_the_server_are_exact() {
 
 #[test]
 fn a_wrong_drawing_is_found() {
-    let text = "- The files of `server` use each other\n```text\na, b/*   high\nc\n```\n- **X**";
+    let text = "//! Files\n//! ```text\n//! a, b/*\n//!     high\n//! c\n//! ```\nmod a;\n";
     let drawing = &drawings(text)[0];
     let used = |all: &[(&str, &[&str])]| -> Uses {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
