@@ -20,6 +20,7 @@ use crate::engine::{
     Peer, Purpose, Terms,
 };
 use crate::error::{PeerError, ServeError};
+use crate::gossip::error::GossipError;
 use crate::gossip::{self, Gossip, Origin, Peers};
 use crate::intake::Lanes;
 use crate::metrics::Metrics;
@@ -251,9 +252,7 @@ pub fn peers(config: &Config, stored: Vec<Peer>) -> Result<Vec<(Peer, Origin)>, 
 /// [`ServeError::Peer`] if it cannot be reached or is no keyserver.
 pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
     let greeting = runtime()?.block_on(gossip::greet(config, peer));
-    let greeting =
-        greeting.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() });
-    let greeting = greeting?;
+    let greeting = greeting.map_err(|error| of_peer(peer, &error.into()))?;
     Ok(Probed {
         version: greeting.version,
         http_port: greeting.http_port,
@@ -261,6 +260,10 @@ pub fn probe(config: &Config, peer: &Peer) -> Result<Probed, ServeError> {
         bit_quantum: greeting.bit_quantum,
         m_bar: greeting.m_bar,
     })
+}
+
+fn of_peer(peer: &Peer, error: &GossipError) -> PeerError {
+    PeerError { peer: peer.clone(), what: error.to_string(), has_hung_up: error.has_hung_up() }
 }
 
 /// Compares the store with a peer once, and fetches the missing certificates.
@@ -276,8 +279,7 @@ pub fn sync(store: &Path, config: Config, peer: &Peer) -> Result<Synced, ServeEr
     drop(runtime);
     drop(gossip);
     let _ = writer.join();
-    let exchanged =
-        exchanged.map_err(|error| PeerError { peer: peer.clone(), what: error.to_string() })?;
+    let exchanged = exchanged.map_err(|error| of_peer(peer, &error))?;
     Ok(Synced {
         wanted: exchanged.wanted as u64,
         given_up: exchanged.given_up as u64,

@@ -1,5 +1,6 @@
 //! Why an exchange with a peer came to nothing.
 
+use std::io;
 use std::time::Duration;
 
 use talaria_recon::ExchangeError;
@@ -44,6 +45,17 @@ impl GossipError {
                 | Self::ManyOctets { .. }
                 | Self::TooCostly { .. }
         )
+    }
+
+    /// Whether the peer has ended the connection.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        match self {
+            Self::Exchange(ExchangeFailure::Closed) => true,
+            Self::Exchange(ExchangeFailure::Connect(error) | ExchangeFailure::Io(error)) => {
+                matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            }
+            _ => false,
+        }
     }
 
     /// Whether the peer is running and busy: SKS closes the connection while it fetches,

@@ -3,7 +3,7 @@
 //! Each peer has a view, the data set that its software keeps; each view has a tree of its own. So
 //! one server exchanges with SKS and with Hockeypuck at the same time.
 
-mod error;
+pub(crate) mod error;
 mod exchange;
 mod fetch;
 mod lane;
