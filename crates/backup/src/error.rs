@@ -2,6 +2,7 @@
 
 use std::io;
 
+use talaria_cert::ErrorKind;
 use talaria_message::MessageError;
 
 /// The result of an operation on a repository.
@@ -91,6 +92,20 @@ pub enum BackupError {
 }
 
 impl BackupError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Missing { .. } | Self::Damaged { .. } | Self::Newer { .. } => ErrorKind::Store,
+            Self::Exists { .. } | Self::Occupied => ErrorKind::Exists,
+            Self::Refused(_) => ErrorKind::Refused,
+            Self::NotFound(_) | Self::Empty | Self::NoKey { .. } => ErrorKind::NotFound,
+            Self::Storage { .. } | Self::File { .. } => ErrorKind::Io,
+            Self::Cancelled => ErrorKind::Interrupted,
+            Self::Message { source, .. } => source.kind(),
+        }
+    }
+
     /// Whether the storage failed, so that nothing is known of the object.
     pub(crate) fn is_of_storage(&self) -> bool {
         matches!(self, Self::Storage { .. })

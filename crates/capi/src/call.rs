@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use talaria::Error;
-use talaria::embed::{ErrorKind, guarded};
+use talaria::cert::ErrorKind;
+use talaria::embed::guarded;
 use talaria::message::MessageError;
 
 /// The result of a call.
@@ -43,23 +44,26 @@ pub enum talaria_status {
     NotAccepted = 13,
 }
 
-impl From<&Error> for talaria_status {
-    fn from(error: &Error) -> Self {
-        match ErrorKind::from(error) {
+impl From<ErrorKind> for talaria_status {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
             ErrorKind::Usage => Self::Usage,
             ErrorKind::Malformed => Self::Malformed,
             ErrorKind::Tampered => Self::Tampered,
             ErrorKind::NoSecret => Self::NoSecret,
-            ErrorKind::Key => Self::UnusableKey,
+            ErrorKind::UnusableKey | ErrorKind::UnfitKey | ErrorKind::KeyHolder => {
+                Self::UnusableKey
+            }
             ErrorKind::Unsupported => Self::Unsupported,
             ErrorKind::TooLarge => Self::TooLarge,
-            ErrorKind::NotFound => Self::NotFound,
-            ErrorKind::Ambiguous => Self::Ambiguous,
+            ErrorKind::NotFound | ErrorKind::NoStore => Self::NotFound,
+            ErrorKind::Ambiguous | ErrorKind::Unconfirmed => Self::Ambiguous,
             ErrorKind::NotAccepted => Self::NotAccepted,
+            ErrorKind::Store | ErrorKind::StoreIo | ErrorKind::Exists => Self::Store,
             ErrorKind::Bug => Self::Bug,
-            ErrorKind::Store => Self::Store,
             // No function of the library uses a log.
-            ErrorKind::Refused | ErrorKind::Other => Self::Other,
+            ErrorKind::Refused | ErrorKind::Unexpected | ErrorKind::Unproven => Self::Other,
+            ErrorKind::Io | ErrorKind::Interrupted => Self::Other,
         }
     }
 }
@@ -71,7 +75,7 @@ thread_local! {
 /// Does the work of a call, and stores its error.
 pub(crate) fn call(work: impl FnOnce() -> Result<(), Error>) -> talaria_status {
     let Err(error) = guarded(work) else { return talaria_status::Ok };
-    let (status, text) = (talaria_status::from(&error), talaria::describe(&error));
+    let (status, text) = (talaria_status::from(error.kind()), talaria::describe(&error));
     // A thread that is ending has no place for the text any more.
     let _ = MESSAGE.try_with(|message| *message.borrow_mut() = c_string(&text));
     status
@@ -102,4 +106,27 @@ pub(crate) fn given<T>(pointer: Option<T>) -> Result<T, Error> {
 /// Writes a new handle to its output pointer.
 pub(crate) fn hand_out<T>(place: &mut MaybeUninit<Option<Box<T>>>, value: T) {
     place.write(Some(Box::new(value)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_has_a_status_of_the_header() {
+        let header = include_str!("../include/talaria.h");
+        for kind in ErrorKind::ALL {
+            let status = talaria_status::from(kind);
+            assert_ne!(status, talaria_status::Ok, "{kind:?}");
+            let name = format!("{status:?}").chars().fold(String::new(), |mut name, letter| {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.push(letter.to_ascii_uppercase());
+                name
+            });
+            let line = format!("TALARIA_STATUS_{name} = {},", status as u8);
+            assert!(header.contains(&line), "{kind:?}: {line}");
+        }
+    }
 }

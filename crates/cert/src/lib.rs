@@ -39,6 +39,7 @@ mod date;
 mod domain;
 mod ed25519;
 mod error;
+mod error_kind;
 mod fields;
 mod fingerprint;
 mod folding;
@@ -80,6 +81,7 @@ pub use critical::{Context, Incomprehensible, KNOWN_NOTATIONS, LOG_NOTATION, is_
 pub use date::{day, parse_day, parse_timestamp, timestamp, year};
 pub use ed25519::{Ed25519Key, Job, ed25519_verdicts};
 pub use error::{Reason, Reject};
+pub use error_kind::ErrorKind;
 pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;

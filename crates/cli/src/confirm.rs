@@ -3,8 +3,9 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use crate::context::Context;
-use crate::error::{CliError, say};
+use crate::error::CliError;
 use crate::paint::harmless;
+use crate::stderr::say;
 
 /// The action without `--yes` and without a terminal for the question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -201,7 +201,7 @@ impl Context {
         match content {
             _ if !self.json => {}
             Content::Elsewhere => writeln!(self.report_stdout(), "{json}")?,
-            Content::OnStdout => crate::error::say_json(json),
+            Content::OnStdout => crate::stderr::say_json(json),
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Context {
     pub(crate) fn status(&self, message: fmt::Arguments<'_>) {
         if !self.quiet {
             let _alone = progress::terminal();
-            crate::error::say(message);
+            crate::stderr::say(message);
         }
     }
 

@@ -114,7 +114,7 @@ pub(crate) fn watched<T: Send>(
     let watch = Watch { read: Arc::default(), stop: Arc::default() };
     if TYPED.load(Ordering::Relaxed) {
         let _alone = progress::terminal();
-        crate::error::say(format_args!(
+        crate::stderr::say(format_args!(
             "Reading from the terminal. To end the input, press Ctrl-D."
         ));
     }
@@ -157,5 +157,5 @@ fn end(unfinished: Option<&Path>, json: bool) -> ! {
     let error = CliError::Stopped;
     error.report(json);
     // `std::process::exit` would run exit handlers while threads still work.
-    signal_hook::low_level::exit(error.status().into())
+    signal_hook::low_level::exit(error.outcome().status.into())
 }

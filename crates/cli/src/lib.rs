@@ -17,7 +17,9 @@ mod files;
 mod folders;
 mod global;
 mod gnupg;
+mod hints;
 mod keys;
+mod outcome;
 mod output;
 mod paint;
 mod passphrase;
@@ -27,8 +29,11 @@ mod progress;
 mod query;
 mod recipients;
 mod render;
+mod report;
 mod services;
+mod shell;
 mod signatures;
+mod stderr;
 mod terminal;
 mod trust;
 mod usage;
@@ -39,6 +44,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGXFSZ;
+
+use crate::outcome::Outcome;
 
 /// Entries and certificates are many short-lived pieces of memory. With the allocator of the C library, these cost a fifth of the time in
 /// which a node of a log takes entries (decision record 16).
@@ -112,10 +119,10 @@ fn run(
                 let text = text.strip_prefix("error: ").unwrap_or(&text);
                 let (message, more) = text.split_once("\n\n").unwrap_or((text, ""));
                 let hint = Some(more.trim()).filter(|more| !more.is_empty());
-                error::report_json("usage", 2, message.trim(), hint, &[]);
+                report::report_json(Outcome::USAGE, message.trim(), hint, &[]);
             } else {
                 let text = usage::text(&error, || settings.apply(cli::command()));
-                error::say(format_args!("{}", text.trim_end()));
+                stderr::say(format_args!("{}", text.trim_end()));
             }
             return ExitCode::from(2);
         }

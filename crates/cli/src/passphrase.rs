@@ -141,7 +141,7 @@ fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
 /// would be a different passphrase.
 fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
     if octets.is_empty() {
-        return Err(CliError::Usage(format!("the passphrase from {source} is empty")));
+        return Err(CliError::EmptyPassphrase { origin: source.to_owned() });
     }
     if octets.len() > PASSPHRASE_BYTES_MAX {
         return Err(CliError::Usage(format!(

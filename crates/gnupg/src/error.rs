@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use talaria_cert::Fingerprint;
+use talaria_cert::{ErrorKind, Fingerprint};
 
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +100,24 @@ pub enum GnupgError {
 }
 
 impl GnupgError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotTrustdb
+            | Self::NotKeyboxd { .. }
+            | Self::NotTofudb { .. }
+            | Self::Unfinished { .. }
+            | Self::Damaged { .. }
+            | Self::Ownertrust { .. }
+            | Self::Database { .. } => ErrorKind::Malformed,
+            Self::TofudbVersion { .. } => ErrorKind::Unsupported,
+            Self::TooMany { .. } => ErrorKind::TooLarge,
+            Self::Locked { .. } | Self::UsesKeyboxd { .. } => ErrorKind::Store,
+            Self::Io { .. } => ErrorKind::Io,
+        }
+    }
+
     /// For `map_err`: adds the file and the operation.
     pub(crate) fn io<'a>(
         action: &'static str,

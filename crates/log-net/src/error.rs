@@ -2,6 +2,7 @@
 
 use std::io;
 
+use talaria_cert::ErrorKind;
 use talaria_log::{LogError, SyncError};
 use tokio_rustls::rustls;
 
@@ -97,9 +98,28 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// The kind, one word.
+    /// The kind.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Own { .. } => ErrorKind::Usage,
+            Self::NotPublished { .. } | Self::OwnNotPublished { .. } => ErrorKind::Refused,
+            Self::NotANode { .. } | Self::OtherKey { .. } => ErrorKind::Unexpected,
+            Self::Sync(error) => error.kind(LogError::kind),
+            Self::Log(error) => error.kind(),
+            Self::Listen { .. }
+            | Self::Connect { .. }
+            | Self::Connection { .. }
+            | Self::Closed
+            | Self::Nats { .. }
+            | Self::Start { .. }
+            | Self::Tls { .. } => ErrorKind::Io,
+        }
+    }
+
+    /// The reason in one word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Listen { .. } => "listen",
             Self::Connect { .. } => "connect",
@@ -109,7 +129,7 @@ impl NetError {
             Self::OtherKey { .. } => "other-key",
             Self::Own { .. } => "own",
             Self::Nats { .. } => "nats",
-            Self::Sync(error) => error.kind(),
+            Self::Sync(error) => error.word(),
             Self::Log(_) => "failed",
             Self::Start { .. } | Self::Tls { .. } => "start",
         }

@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
+use talaria_cert::ErrorKind;
 use talaria_disk::{NewFile, Readers};
 use talaria_log::NODE_KEY;
 use tokio_rustls::rustls::crypto::ring::sign::any_eddsa_type;
@@ -92,6 +93,17 @@ pub enum KeyError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
+}
+
+impl KeyError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotAKey { .. } | Self::Readable { .. } => ErrorKind::UnfitKey,
+            Self::Io { .. } | Self::Random => ErrorKind::Io,
+        }
+    }
 }
 
 /// The secret key of a node.

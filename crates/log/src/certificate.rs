@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use talaria_cert::{
-    Cert, Ed25519Key, Key, KeySetup, PacketRef, Signature, Tag, Verdict, Verification, kind,
-    verdicts,
+    Cert, Ed25519Key, ErrorKind, Key, KeySetup, PacketRef, Signature, Tag, Verdict, Verification,
+    kind, verdicts,
 };
-use talaria_message::{MessageError, Revocations, openpgp, policy, usable};
+use talaria_message::{KeyFault, MessageError, Revocations, openpgp, policy, usable};
 
 use crate::name::KeyName;
 use crate::octets::Malformed;
@@ -40,6 +40,17 @@ pub enum SignerError {
         /// The reason.
         source: Malformed,
     },
+}
+
+impl SignerError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Policy(error) => error.kind(),
+            Self::Form { .. } => ErrorKind::UnfitKey,
+        }
+    }
 }
 
 /// A key that may sign entries.
@@ -172,7 +183,7 @@ impl Certificate {
             .filter_map(|key| KeyName::of_openpgp(&key))
             .collect();
         if signers.is_empty() {
-            let why = "has no key that may sign now".to_owned();
+            let why = KeyFault::Other("has no key that may sign now".to_owned());
             return Err(MessageError::Key { name: name(), why }.into());
         }
         let octets = cert.to_vec().map_err(|_| form(Malformed::Field("certificate")))?;

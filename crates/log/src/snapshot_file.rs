@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use talaria_cert::ErrorKind;
+
 use crate::action::{Action, NAME_OCTETS_MAX};
 use crate::certificate::Certificate;
 use crate::clock::Clock;
@@ -74,9 +76,24 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// The kind, one word.
+    /// The kind.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io(_) => ErrorKind::Io,
+            Self::Malformed(_) => ErrorKind::Malformed,
+            Self::OtherLog { .. } => ErrorKind::Unexpected,
+            Self::Genesis(_)
+            | Self::Refused { .. }
+            | Self::TooFew { .. }
+            | Self::State
+            | Self::Opening => ErrorKind::Unproven,
+        }
+    }
+
+    /// The reason in one word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Io(_) => "io",
             Self::Malformed(_) => "malformed",

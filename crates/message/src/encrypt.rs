@@ -18,7 +18,7 @@ use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::compression::Compression;
 use crate::content::{self, Literal};
-use crate::error::{MessageError, Result};
+use crate::error::{KeyFault, MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
@@ -79,7 +79,10 @@ impl Recipients {
         now: u32,
     ) -> Result<()> {
         let cert = &*sound(cert);
-        let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
+        let refused = |why| MessageError::Key {
+            name: cert.fingerprint().to_hex(),
+            why: KeyFault::Other(why),
+        };
         let revocations = Revocations::of(cert, policy, look_up, now);
         let valid = usable(cert, policy, now, &revocations)?;
         let before = self.keys.len();
@@ -231,7 +234,7 @@ impl Suite {
         for recipient in &recipients.keys {
             let refused = |error: anyhow_error| MessageError::Key {
                 name: recipient.fingerprint().to_hex(),
-                why: error.to_string(),
+                why: KeyFault::Other(error.to_string()),
             };
             let packet: PKESK = match self.profile {
                 Profile::Rfc9580 => PKESK6::for_recipient(&key, recipient).map_err(refused)?.into(),

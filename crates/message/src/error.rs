@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use talaria_cert::{ErrorKind, day};
+
 use crate::accept::NotAccepted;
 use crate::kind::MessageKind;
 
@@ -76,7 +78,7 @@ pub enum MessageError {
         /// The fingerprint of the certificate or key.
         name: String,
         /// The reason.
-        why: String,
+        why: KeyFault,
     },
     /// The options of a call contradict each other.
     #[error("{0}")]
@@ -90,6 +92,35 @@ pub enum MessageError {
     /// Writing the output failed.
     #[error("cannot write the output")]
     Write(#[source] io::Error),
+}
+
+/// The reason why a certificate or key cannot be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum KeyFault {
+    /// It is revoked.
+    Revoked,
+    /// It has expired, at this time in seconds since 1970, if that is known.
+    Expired(Option<u32>),
+    /// A passphrase protects it, and none was given.
+    Locked,
+    /// None of the given passphrases unlocks it.
+    WrongPassphrase,
+    /// Any other reason.
+    Other(String),
+}
+
+impl fmt::Display for KeyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Revoked => "is revoked",
+            Self::Expired(Some(end)) => return write!(f, "expired on {}", day(*end)),
+            Self::Expired(None) => "has expired",
+            Self::Locked => "is protected by a passphrase, and none was given",
+            Self::WrongPassphrase => "the passphrase is wrong",
+            Self::Other(why) => why,
+        })
+    }
 }
 
 /// A cost of reading a message that the caller limits with [`ReadLimits`](crate::ReadLimits).
@@ -130,6 +161,25 @@ fn openers(recipients: &[String], passwords: usize) -> String {
 }
 
 impl MessageError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Malformed(_) | Self::OtherKind { .. } | Self::Truncated(_) => {
+                ErrorKind::Malformed
+            }
+            Self::NotAccepted(_) => ErrorKind::NotAccepted,
+            Self::Tampered(_) | Self::Unopened { .. } | Self::Unprotected => ErrorKind::Tampered,
+            Self::Unsupported(_) => ErrorKind::Unsupported,
+            Self::NoSecret { .. } => ErrorKind::NoSecret,
+            Self::TooLarge { .. } | Self::OverLimit { .. } => ErrorKind::TooLarge,
+            Self::Key { .. } => ErrorKind::UnusableKey,
+            Self::Usage(_) => ErrorKind::Usage,
+            Self::Secret(_) => ErrorKind::KeyHolder,
+            Self::Read(_) | Self::Write(_) => ErrorKind::Io,
+        }
+    }
+
     /// Turns an error of the input into a [`MessageError`]; a [`MessageError`] inside it is taken out.
     pub(crate) fn read(error: io::Error) -> Self {
         Self::unwrap(error, Self::Read)

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::algorithm::Cipher;
 use crate::certs::sound;
 use crate::cfb;
-use crate::error::{MessageError, Result};
+use crate::error::{KeyFault, MessageError, Result};
 use crate::guard::guarded;
 use crate::revoked::{Revocations, usable};
 use crate::secrets::DecryptionKey;
@@ -37,7 +37,6 @@ pub fn signing_key(
     ask: &mut AskForKey<'_>,
 ) -> Result<SigningKey> {
     let cert = &*sound(cert);
-    let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
     let valid = usable(cert, policy, now, &revocations)?;
     let key = valid
@@ -49,7 +48,10 @@ pub fn signing_key(
         .secret()
         .filter(|key| !revocations.hold(&key.key().fingerprint(), now))
         .max_by_key(|key| key.key().creation_time())
-        .ok_or_else(|| refused("has no secret key that may sign now".into()))?;
+        .ok_or_else(|| MessageError::Key {
+            name: cert.fingerprint().to_hex(),
+            why: KeyFault::Other("has no secret key that may sign now".into()),
+        })?;
     let mut signing = SigningKey::new(unlock(key.key().clone(), ask)?);
     if let Some(listed) = valid.preferred_hash_algorithms() {
         signing.restrict(listed);
@@ -76,12 +78,8 @@ pub fn unlock(key: Key<SecretParts, UnspecifiedRole>, ask: &mut AskForKey<'_>) -
             }
             asked += 1;
         }
-        let why = if asked == 0 {
-            "is protected by a passphrase, and none was given"
-        } else {
-            "the passphrase is wrong"
-        };
-        return Err(MessageError::Key { name, why: why.into() });
+        let why = if asked == 0 { KeyFault::Locked } else { KeyFault::WrongPassphrase };
+        return Err(MessageError::Key { name, why });
     }
     key.into_keypair().map_err(MessageError::secret)
 }
@@ -182,7 +180,7 @@ where
             Some(pair) => pair.decrypt(ciphertext, plaintext_len),
             None => Err(MessageError::Key {
                 name: self.public.fingerprint().to_hex(),
-                why: "was not unlocked".into(),
+                why: KeyFault::Other("was not unlocked".into()),
             }
             .into()),
         }

@@ -81,7 +81,7 @@ pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
 pub use encryptor::Encryptor;
-pub use error::{Cost, MessageError};
+pub use error::{Cost, KeyFault, MessageError};
 pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};

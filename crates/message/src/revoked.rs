@@ -9,9 +9,9 @@ use sequoia_openpgp::packet::Signature;
 use sequoia_openpgp::policy::{HashAlgoSecurity, Policy};
 use sequoia_openpgp::serialize::MarshalInto as _;
 use sequoia_openpgp::types::{HashAlgorithm, RevocationStatus, RevocationType, SignatureType};
-use talaria_cert::{Revoker, Verification, day};
+use talaria_cert::{Revoker, Verification};
 
-use crate::error::{MessageError, Result};
+use crate::error::{KeyFault, MessageError, Result};
 use crate::guard::guarded;
 use crate::unsupported::not_valid;
 use crate::verify::report::Issuer;
@@ -140,11 +140,12 @@ pub fn usable<'c>(
     now: u32,
     revocations: &Revocations,
 ) -> Result<ValidCert<'c>> {
-    let refused = |why: String| MessageError::Key { name: cert.fingerprint().to_hex(), why };
+    let refused = |why| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid = evaluated(cert, policy, time).map_err(|error| refused(not_valid(cert, &error)))?;
+    let valid = evaluated(cert, policy, time)
+        .map_err(|error| refused(KeyFault::Other(not_valid(cert, &error))))?;
     if revocations.end(&valid) {
-        return Err(refused("is revoked".into()));
+        return Err(refused(KeyFault::Revoked));
     }
     if let Err(error) = valid.alive() {
         let seconds = |time: SystemTime| {
@@ -153,8 +154,8 @@ pub fn usable<'c>(
         };
         let ended = valid.primary_key().key_expiration_time().map(seconds);
         return Err(refused(match ended.filter(|ended| *ended <= now) {
-            Some(ended) => format!("expired on {}", day(ended)),
-            None => format!("is not valid: {error}"),
+            Some(ended) => KeyFault::Expired(Some(ended)),
+            None => KeyFault::Other(format!("is not valid: {error}")),
         }));
     }
     Ok(valid)

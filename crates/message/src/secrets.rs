@@ -15,7 +15,7 @@ use talaria_cert::Fingerprint;
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
-use crate::error::{Cost, MessageError, Result};
+use crate::error::{Cost, KeyFault, MessageError, Result};
 use crate::guard::guarded;
 use crate::password::{SessionKey, Skesk};
 use crate::unsupported::unsupported;
@@ -421,7 +421,7 @@ fn by_key(
                 match (key.refusal, unsupported(key.key.public())) {
                     (Some(refusal), _) => refused.key = Some(refusal),
                     (None, Some(what)) => {
-                        let why = format!("is {what}, which is not supported");
+                        let why = KeyFault::Other(format!("is {what}, which is not supported"));
                         refused.key = Some(MessageError::Key { name: fingerprint.to_hex(), why });
                     }
                     (None, None) => refused.unopened = true,

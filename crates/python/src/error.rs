@@ -3,7 +3,8 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use talaria::embed::{self, ErrorKind};
+use talaria::cert::ErrorKind;
+use talaria::embed;
 
 create_exception!(talaria, Error, PyException, "The base class of all errors of talaria.");
 create_exception!(talaria, UsageError, Error, "The arguments contradict each other.");
@@ -80,22 +81,30 @@ impl<E: Into<talaria::Error>> From<E> for Raised {
 
 impl From<Raised> for PyErr {
     fn from(Raised(error): Raised) -> Self {
-        let text = talaria::describe(&error);
-        match ErrorKind::from(&error) {
-            ErrorKind::Usage => UsageError::new_err(text),
-            ErrorKind::Malformed => MalformedError::new_err(text),
-            ErrorKind::Tampered => TamperedError::new_err(text),
-            ErrorKind::NoSecret => NoSecretError::new_err(text),
-            ErrorKind::Key => UnusableKeyError::new_err(text),
-            ErrorKind::Unsupported => UnsupportedError::new_err(text),
-            ErrorKind::TooLarge => TooLargeError::new_err(text),
-            ErrorKind::NotFound => NotFoundError::new_err(text),
-            ErrorKind::Ambiguous => AmbiguousError::new_err(text),
-            ErrorKind::NotAccepted => SignatureError::new_err(text),
-            ErrorKind::Refused => RefusedError::new_err(text),
-            ErrorKind::Bug => InternalError::new_err(text),
-            ErrorKind::Store => StoreError::new_err(text),
-            ErrorKind::Other => Error::new_err(text),
+        exception(error.kind(), talaria::describe(&error))
+    }
+}
+
+/// The exception for errors of a kind.
+fn exception(kind: ErrorKind, text: String) -> PyErr {
+    match kind {
+        ErrorKind::Usage => UsageError::new_err(text),
+        ErrorKind::Malformed => MalformedError::new_err(text),
+        ErrorKind::Tampered => TamperedError::new_err(text),
+        ErrorKind::NoSecret => NoSecretError::new_err(text),
+        ErrorKind::UnusableKey | ErrorKind::UnfitKey | ErrorKind::KeyHolder => {
+            UnusableKeyError::new_err(text)
         }
+        ErrorKind::Unsupported => UnsupportedError::new_err(text),
+        ErrorKind::TooLarge => TooLargeError::new_err(text),
+        ErrorKind::NotFound | ErrorKind::NoStore => NotFoundError::new_err(text),
+        ErrorKind::Ambiguous | ErrorKind::Unconfirmed => AmbiguousError::new_err(text),
+        ErrorKind::NotAccepted => SignatureError::new_err(text),
+        ErrorKind::Refused | ErrorKind::Unexpected | ErrorKind::Unproven => {
+            RefusedError::new_err(text)
+        }
+        ErrorKind::Store | ErrorKind::StoreIo | ErrorKind::Exists => StoreError::new_err(text),
+        ErrorKind::Bug => InternalError::new_err(text),
+        ErrorKind::Io | ErrorKind::Interrupted => Error::new_err(text),
     }
 }

@@ -1,6 +1,7 @@
 //! Our errors as those of the draft, which are numbers without a text; the text goes to standard error.
 
 use sop::errors::Error;
+use talaria_cert::ErrorKind;
 use talaria_cert::user_id::visible_text;
 use talaria_message::MessageError;
 use talaria_message::make::MakeError;
@@ -15,8 +16,36 @@ pub(crate) fn of_message(error: MessageError) -> Error {
     match error {
         MessageError::Read(cause) if NotText::caused(&cause) => Error::ExpectedText,
         MessageError::Read(cause) | MessageError::Write(cause) => Error::IoError(cause),
-        MessageError::Usage(_) | MessageError::Secret(_) => Error::UnspecifiedFailure,
-        _ => Error::BadData,
+        error => of_kind(error.kind()),
+    }
+}
+
+/// The number for errors of a kind, where the draft has none of its own for the operation.
+fn of_kind(kind: ErrorKind) -> Error {
+    match kind {
+        ErrorKind::Malformed
+        | ErrorKind::Tampered
+        | ErrorKind::Unsupported
+        | ErrorKind::TooLarge
+        | ErrorKind::Unexpected
+        | ErrorKind::NotAccepted
+        | ErrorKind::UnusableKey
+        | ErrorKind::UnfitKey
+        | ErrorKind::NoSecret => Error::BadData,
+        ErrorKind::NotFound
+        | ErrorKind::Ambiguous
+        | ErrorKind::Unconfirmed
+        | ErrorKind::Refused
+        | ErrorKind::Exists
+        | ErrorKind::Usage
+        | ErrorKind::NoStore
+        | ErrorKind::Store
+        | ErrorKind::Unproven
+        | ErrorKind::KeyHolder
+        | ErrorKind::StoreIo
+        | ErrorKind::Io
+        | ErrorKind::Interrupted
+        | ErrorKind::Bug => Error::UnspecifiedFailure,
     }
 }
 
@@ -41,7 +70,7 @@ pub(crate) fn of_make(error: MakeError) -> Error {
         MakeError::NotAlive { .. } | MakeError::MayNotCertify { .. } => Error::KeyCannotSign,
         MakeError::NoSecret { .. } => Error::BadData,
         MakeError::Locked(_) => Error::KeyIsProtected,
-        _ => Error::UnspecifiedFailure,
+        error => of_kind(error.kind()),
     };
     tell(&error);
     number
@@ -72,5 +101,33 @@ fn tell(error: &dyn std::error::Error) {
     while let Some(error) = cause {
         say(format_args!("  because: {error}"));
         cause = error.source();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_bad_data_have_its_number() {
+        for kind in ErrorKind::ALL {
+            let is_of_data = matches!(
+                kind,
+                ErrorKind::Malformed
+                    | ErrorKind::Tampered
+                    | ErrorKind::Unsupported
+                    | ErrorKind::TooLarge
+                    | ErrorKind::Unexpected
+                    | ErrorKind::NotAccepted
+                    | ErrorKind::UnusableKey
+                    | ErrorKind::UnfitKey
+                    | ErrorKind::NoSecret
+            );
+            match of_kind(kind) {
+                Error::BadData => assert!(is_of_data, "{kind:?}"),
+                Error::UnspecifiedFailure => assert!(!is_of_data, "{kind:?}"),
+                other => panic!("{kind:?}: {other:?}"),
+            }
+        }
     }
 }

@@ -128,13 +128,11 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`] if `target` exists or its folder cannot be written.
+    /// [`StoreError::Exists`] if there is something at `target`; [`StoreError::Io`] if its folder cannot be written.
     pub fn start(target: &Path, inputs: &str, options: BuildOptions) -> Result<Self, StoreError> {
         let io = |action, source| StoreError::Io { action, path: target.to_owned(), source };
         if target.exists() {
-            let exists =
-                std::io::Error::new(std::io::ErrorKind::AlreadyExists, "it already exists");
-            return Err(io("build", exists));
+            return Err(StoreError::Exists { path: target.to_owned() });
         }
         refuse_leftovers(target)?;
         let partial = beside(target, ".building");

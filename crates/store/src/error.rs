@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
-use talaria_cert::Fingerprint;
+use talaria_cert::{ErrorKind, Fingerprint};
 
 use crate::file_kind::file_kind;
 use crate::number::CertId;
@@ -19,6 +19,12 @@ pub enum StoreError {
     /// There is no store at the path.
     #[error("no store at {}", path.display())]
     Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is a file where a store is to be built.
+    #[error("cannot build {}: it already exists", path.display())]
+    Exists {
         /// The path.
         path: PathBuf,
     },
@@ -187,6 +193,34 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound(_) => ErrorKind::NotFound,
+            Self::Missing { .. } => ErrorKind::NoStore,
+            Self::Exists { .. }
+            | Self::NoIndex { .. }
+            | Self::Changed { .. }
+            | Self::Full { .. }
+            | Self::TooLarge { .. }
+            | Self::Io { .. } => ErrorKind::StoreIo,
+            Self::Foreign { .. }
+            | Self::Format { .. }
+            | Self::Outdated { .. }
+            | Self::Orphan { .. }
+            | Self::ReadOnly { .. }
+            | Self::SecondName { .. }
+            | Self::Busy { .. }
+            | Self::Moved { .. }
+            | Self::Damaged { .. }
+            | Self::DamagedCert { .. }
+            | Self::TooCostly { .. }
+            | Self::TooLong { .. }
+            | Self::Engine { .. } => ErrorKind::Store,
+        }
+    }
+
     /// Converts an error of SQLite on the store at `path`.
     pub(crate) fn engine(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();

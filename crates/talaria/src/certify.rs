@@ -15,7 +15,7 @@ use talaria_message::openpgp::packet::UserID;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Packet};
-use talaria_message::read_cert;
+use talaria_message::{KeyFault, MessageError, read_cert};
 use talaria_store::{IngestOutcome, Order, Query, Row};
 
 use crate::error::{Error, of_make};
@@ -322,14 +322,11 @@ fn valid(
     now: u32,
 ) -> Result<Vec<UserID>, Error> {
     let name = cert.fingerprint().to_hex();
-    let unfit = |why: &str| {
-        let why = why.to_owned();
-        Error::Message(talaria_message::MessageError::Key { name: name.clone(), why })
-    };
+    let unfit = |why| Error::Message(MessageError::Key { name: name.clone(), why });
     match row.summary.validity(now) {
-        Validity::Revoked => return Err(unfit("is revoked")),
-        Validity::Expired => return Err(unfit("has expired")),
-        Validity::Invalid => return Err(unfit("is not valid")),
+        Validity::Revoked => return Err(unfit(KeyFault::Revoked)),
+        Validity::Expired => return Err(unfit(KeyFault::Expired(None))),
+        Validity::Invalid => return Err(unfit(KeyFault::Other("is not valid".into()))),
         Validity::Valid => {}
     }
     let mut valid =

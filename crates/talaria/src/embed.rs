@@ -6,7 +6,6 @@
 
 mod call;
 mod certificates;
-mod error_kind;
 mod input;
 mod key;
 mod log;
@@ -15,7 +14,6 @@ mod verifier;
 
 pub use self::call::guarded;
 pub use self::certificates::Certificates;
-pub use self::error_kind::ErrorKind;
 pub use self::input::fingerprints;
 pub use self::key::SharedKey;
 pub use self::log::{

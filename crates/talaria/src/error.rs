@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use talaria_cert::ErrorKind;
 use talaria_gnupg::GnupgError;
 use talaria_log::{LogError, WitnessError};
 use talaria_log_net::{KeyError, NetError};
-use talaria_message::MessageError;
+use talaria_message::{KeyFault, MessageError};
 use talaria_message::make::MakeError;
 use talaria_store::{QueryError, StoreError};
 
@@ -59,6 +60,12 @@ pub enum Error {
         name: String,
         /// A guess at the format.
         what: &'static str,
+    },
+    /// The input is no file with OpenPGP keys.
+    #[error("{name}: not a file with OpenPGP keys")]
+    NotKeys {
+        /// The input.
+        name: String,
     },
     /// The path of a store is a folder.
     #[error("the store {} is {what}, not a file", path.display())]
@@ -263,6 +270,51 @@ pub enum StoreFolderKind {
 }
 
 impl Error {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::Gnupg(error) => error.kind(),
+            Self::Log(error) => error.kind(),
+            Self::LogUpdate { source, .. } => source.kind(),
+            Self::Net(error) => error.kind(),
+            Self::NodeKey(error) => error.kind(),
+            Self::Witness(error) => error.kind(),
+            Self::Message(error) => error.kind(),
+            Self::Agent(error) => error.kind(),
+            Self::NotFound { .. }
+            | Self::Absent { .. }
+            | Self::NoUserId { .. }
+            | Self::NoSubkey { .. }
+            | Self::NoKey { .. }
+            | Self::NoSecret { .. } => ErrorKind::NotFound,
+            Self::Ambiguous { .. } | Self::Inexact { .. } | Self::InexactUserId { .. } => {
+                ErrorKind::Ambiguous
+            }
+            Self::Unconfirmed { .. } => ErrorKind::Unconfirmed,
+            Self::Distrusted { .. } => ErrorKind::UnusableKey,
+            Self::Query(_)
+            | Self::Address { .. }
+            | Self::Keyring { .. }
+            | Self::Token { .. }
+            | Self::Bookmark => ErrorKind::Usage,
+            Self::Foreign { .. }
+            | Self::Unrecognised { .. }
+            | Self::NotKeys { .. }
+            | Self::NoCertificates { .. }
+            | Self::Dump { .. } => ErrorKind::Malformed,
+            Self::Window { .. } => ErrorKind::TooLarge,
+            Self::KeyRefused { .. } => ErrorKind::UnfitKey,
+            Self::StoreFolder { .. } | Self::Exposed { .. } | Self::KeyFile { .. } => {
+                ErrorKind::Store
+            }
+            Self::Io { .. } | Self::Http { .. } => ErrorKind::Io,
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::Bug => ErrorKind::Bug,
+        }
+    }
+
     /// The error of reading the input `name`.
     pub(crate) fn reading(name: &impl ToString, source: io::Error) -> Self {
         let name = name.to_string();
@@ -304,10 +356,10 @@ pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Err
     match error {
         MakeError::NoSecret { name } => Error::NoSecret { name },
         MakeError::Locked(error) => error.into(),
-        MakeError::Revoked { name } => unfit(name, "is revoked".into()),
-        MakeError::NotAlive { name, source } => unfit(name, source.to_string()),
+        MakeError::Revoked { name } => unfit(name, KeyFault::Revoked),
+        MakeError::NotAlive { name, source } => unfit(name, KeyFault::Other(source.to_string())),
         MakeError::MayNotCertify { name } => {
-            unfit(name, "may not certify: its key flags say so".into())
+            unfit(name, KeyFault::Other("may not certify: its key flags say so".into()))
         }
         MakeError::Failed(source) => {
             Error::KeyRefused { action, name: name.to_owned(), source: source.into() }

@@ -7,7 +7,8 @@ use talaria_cert::Cert;
 use talaria_message::openpgp;
 use talaria_message::openpgp::policy::Policy;
 use talaria_message::{
-    Decryptor, Issuer, Lookup, MessageError, Recipients, Revocations, read_cert, unsupported_cert,
+    Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Revocations, read_cert,
+    unsupported_cert,
 };
 use talaria_store::{Order, Query};
 
@@ -94,7 +95,8 @@ impl Stores {
         };
         match (found, why.as_ref().and_then(unsupported_cert)) {
             (Some(name), Some(what)) => {
-                MessageError::Key { name: name.to_string(), why: format!("is {what}") }.into()
+                let why = KeyFault::Other(format!("is {what}"));
+                MessageError::Key { name: name.to_string(), why }.into()
             }
             _ => Error::NotFound { query: query.to_string() },
         }
@@ -114,7 +116,7 @@ impl Stores {
         let mut look_up = |issuer: &Issuer| self.having(issuer, now);
         let name = cert.fingerprint();
         if Revocations::of(cert, policy, &mut look_up, now).hold(&name, now) {
-            let why = "is revoked".to_owned();
+            let why = KeyFault::Revoked;
             return Err(MessageError::Key { name: name.to_hex(), why }.into());
         }
         Ok(())

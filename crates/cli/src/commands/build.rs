@@ -8,9 +8,10 @@ use talaria::store::{BuildOptions, TextIndex};
 use talaria::{Input, build};
 
 use crate::context::Context;
-use crate::error::{CliError, complain};
+use crate::error::CliError;
 use crate::progress::grouped;
 use crate::render::counted;
+use crate::stderr::complain;
 
 /// Build a new store from keyserver dumps
 ///

@@ -9,7 +9,8 @@ use talaria::store::{Access, CheckReport, Depth, Part, Remedy, Repair, Salvage, 
 use talaria::{Input, Progress, RepairOptions, Repaired};
 
 use crate::context::Context;
-use crate::error::{CliError, RESTORE};
+use crate::error::CliError;
+use crate::hints::store::RESTORE;
 use crate::render::counted;
 
 /// Verify the integrity of the store

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Shell::Bash => cx.status(format_args!(
             "Open a new shell to use it. If it does not work there: install the package bash-completion, or add this \
              to ~/.bashrc: source {}",
-            crate::error::shell_word(&path)
+            crate::shell::shell_word(&path)
         )),
         _ => cx.status(format_args!("Open a new shell to use it.")),
     }

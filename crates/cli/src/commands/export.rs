@@ -64,9 +64,9 @@ impl DamageArgs {
             return ExitCode::SUCCESS;
         }
         for one in skipped {
-            crate::error::say(format_args!("talaria: left out: {}", one.why));
+            crate::stderr::say(format_args!("talaria: left out: {}", one.why));
         }
-        crate::error::say(format_args!(
+        crate::stderr::say(format_args!(
             "Repair them with copies: talaria check --repair-from FILE"
         ));
         ExitCode::from(4)
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Content::Elsewhere => cx.long(work),
     }?;
     for left_out in &exported.left_out {
-        crate::error::say(format_args!("talaria: left out: {left_out}"));
+        crate::stderr::say(format_args!("talaria: left out: {left_out}"));
     }
     let status = DamageArgs::report(&exported.skipped);
     let next = next.map(|token| token.to_string()).unwrap_or_default();

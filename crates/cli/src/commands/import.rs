@@ -9,9 +9,12 @@ use talaria::store::{Access, IngestRefusal};
 use talaria::{FileReport, ImportOptions, Input, import};
 
 use crate::context::Context;
-use crate::error::{CliError, complain, decompress, say, shell_word};
+use crate::error::CliError;
+use crate::hints::library::decompress;
 use crate::progress::grouped;
 use crate::render::{counted, printable};
+use crate::shell::shell_word;
+use crate::stderr::{complain, say};
 
 /// Add certificates to the store
 ///

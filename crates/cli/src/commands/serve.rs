@@ -9,7 +9,8 @@ use talaria::cert::ThirdParty;
 use talaria_server::{Config, Server};
 
 use crate::context::Context;
-use crate::error::{CliError, say};
+use crate::error::CliError;
+use crate::stderr::say;
 use crate::terminal::{Form, Output};
 
 /// Run a keyserver on the store

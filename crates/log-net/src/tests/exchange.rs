@@ -83,7 +83,7 @@ fn a_key_that_is_not_published_gets_nothing_and_one_that_is_ended_no_more() {
     let replica = FolderReplica::wanted(&folder.path().join("log"), site.log);
     let done = sync(replica, &stranger, Some(key), &node.address, &Stop::default()).unwrap();
     let error = done.result.unwrap_err();
-    assert_eq!(error.kind(), "not-published");
+    assert_eq!(error.word(), "not-published");
     assert!(matches!(error, NetError::OwnNotPublished { .. }), "{error}");
     assert!(done.log.is_none() && !folder.path().join("log").exists());
     node.wait_for("the refusal is told", |event| {
@@ -94,10 +94,10 @@ fn a_key_that_is_not_published_gets_nothing_and_one_that_is_ended_no_more() {
     let other = stranger.public();
     let address = &node.address;
     let done = sync(site.wanted(1), &site.secrets[1], Some(other), address, &Stop::default());
-    assert_eq!(done.unwrap_err().kind(), "other-key");
+    assert_eq!(done.unwrap_err().word(), "other-key");
     // Without a log and without a key, the peer cannot be known.
     let done = sync(site.wanted(1), &site.secrets[1], None, address, &Stop::default()).unwrap();
-    assert_eq!(done.result.unwrap_err().kind(), "not-published");
+    assert_eq!(done.result.unwrap_err().word(), "not-published");
     // A connection ends when the key of the peer is ended.
     site.owner.put(&node.log, &texts("x", 1));
     sync(site.wanted(1), &site.secrets[1], Some(key), address, &Stop::default()).unwrap();
@@ -133,11 +133,11 @@ fn a_node_is_no_peer_of_itself_and_says_who_cannot_be_reached() {
         &node.address,
         &Stop::default(),
     );
-    assert_eq!(done.unwrap_err().kind(), "own");
+    assert_eq!(done.unwrap_err().word(), "own");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let replica = FolderReplica::new(Arc::clone(&node.log));
     let done = sync(replica, &site.secrets[0], None, &free, &Stop::default());
-    assert_eq!(done.unwrap_err().kind(), "connect");
+    assert_eq!(done.unwrap_err().word(), "connect");
     // Something else listens there.
     let web = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = web.local_addr().unwrap().to_string();
@@ -148,7 +148,7 @@ fn a_node_is_no_peer_of_itself_and_says_who_cannot_be_reached() {
     });
     let replica = FolderReplica::new(Arc::clone(&node.log));
     let done = sync(replica, &site.secrets[0], None, &address, &Stop::default());
-    assert_eq!(done.unwrap_err().kind(), "not-a-node");
+    assert_eq!(done.unwrap_err().word(), "not-a-node");
     thread.join().unwrap();
     node.end();
 }

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use talaria_cert::ErrorKind;
+use talaria_message::MessageError;
+
 use crate::certificate::SignerError;
 use crate::log::error::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
@@ -107,7 +110,7 @@ pub enum LogError {
     #[error("the key cannot be encrypted for the readers: {source}")]
     Readers {
         /// The reason.
-        source: talaria_message::MessageError,
+        source: MessageError,
     },
     /// The entry is no snapshot of this log.
     #[error("the log has no snapshot {id}")]
@@ -167,4 +170,31 @@ pub enum LogError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
+}
+
+impl LogError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotALog { .. } | Self::NoSnapshot { .. } => ErrorKind::NotFound,
+            Self::Occupied { .. } => ErrorKind::Exists,
+            Self::NotAnExport { .. } | Self::DamagedExport { .. } => ErrorKind::Malformed,
+            Self::OtherLog { .. } | Self::Unexpected { .. } => ErrorKind::Unexpected,
+            Self::Genesis(error) => error.kind(),
+            Self::Draft(error) => error.kind(),
+            Self::Update(error) => error.kind(),
+            Self::Signer(error) => error.kind(),
+            Self::Readers { source } => source.kind(),
+            Self::SnapshotNotInForce { .. } => ErrorKind::Refused,
+            Self::BadSnapshot { .. } => ErrorKind::Unproven,
+            Self::Snapshot { source, .. } => source.kind(),
+            Self::Damaged { .. } | Self::Stored { .. } | Self::Failed => ErrorKind::Store,
+            Self::SnapshotEvidence { .. }
+            | Self::Unwritable { .. }
+            | Self::InUse { .. }
+            | Self::Random
+            | Self::Io { .. } => ErrorKind::StoreIo,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use talaria_cert::sha256;
+use talaria_cert::{ErrorKind, sha256};
 use talaria_disk::{
     NewFile, Readers, beside, create_folder, folder_of, remove, replace, sync_folder,
 };
@@ -101,6 +101,24 @@ pub enum WitnessError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,
+}
+
+impl WitnessError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Objection(_) | Self::Unknown { .. } | Self::OtherKey { .. } => ErrorKind::Refused,
+            Self::Occupied { .. } => ErrorKind::Exists,
+            Self::Name(_) | Self::NotAWitness { .. } | Self::Many | Self::Cosigners { .. } => {
+                ErrorKind::Usage
+            }
+            Self::NoKey { .. } => ErrorKind::UnfitKey,
+            Self::Request { .. } => ErrorKind::Malformed,
+            Self::Damaged { .. } => ErrorKind::Store,
+            Self::Io { .. } | Self::Random => ErrorKind::Io,
+        }
+    }
 }
 
 /// A witness in a folder.

@@ -1,5 +1,6 @@
 //! The reasons why a log cannot begin, and why an entry or an update cannot be written.
 
+use talaria_cert::ErrorKind;
 use talaria_message::MessageError;
 
 use super::standing::Standing;
@@ -22,6 +23,16 @@ pub enum GenesisError {
     /// The octets are no genesis.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+impl GenesisError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotGenesis | Self::Refused(_) | Self::Malformed(_) => ErrorKind::Unexpected,
+        }
+    }
 }
 
 /// The reason why an entry cannot be written.
@@ -63,6 +74,25 @@ pub enum DraftError {
     /// The signature of the key has no form that the log stores.
     #[error("the signature cannot be stored: {0}")]
     Signature(#[source] Malformed),
+}
+
+impl DraftError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(_)
+            | Self::Ended(_)
+            | Self::Rejected(_)
+            | Self::Expired { .. }
+            | Self::NotCheckpointer
+            | Self::Snapshot(_)
+            | Self::Clock
+            | Self::Links => ErrorKind::Refused,
+            Self::Key(error) => error.kind(),
+            Self::Signature(_) => ErrorKind::Unexpected,
+        }
+    }
 }
 
 /// The reason why an update is no change of the log as it is.
@@ -148,4 +178,28 @@ pub enum UpdateError {
         /// The number of values.
         found: usize,
     },
+}
+
+impl UpdateError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoObject(_) | Self::NoDeletable(_) | Self::Absent { .. } | Self::NoEntry(_) => {
+                ErrorKind::NotFound
+            }
+            Self::Ambiguous { .. } => ErrorKind::Ambiguous,
+            Self::NotReader { .. } => ErrorKind::NoSecret,
+            Self::EncryptionLost(_) => ErrorKind::Refused,
+            Self::Name(_)
+            | Self::NotInteger(_)
+            | Self::Counter(_)
+            | Self::WhichElement(_)
+            | Self::OneValue(_)
+            | Self::Forked
+            | Self::EncryptedCounter(_)
+            | Self::TooManyReaders { .. }
+            | Self::TooMany { .. } => ErrorKind::Usage,
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use talaria_cert::ErrorKind;
+
 use super::frame::{
     ENTRIES_OCTETS_MAX, Farewell, Frame, HEADER_OCTETS, Took, content_max, kind, write_id_frames,
 };
@@ -110,9 +112,25 @@ impl<E> SyncError<E> {
         !matches!(self, Self::Replica(_) | Self::Bye { .. } | Self::OtherLog(_) | Self::Slow(_))
     }
 
-    /// The kind, one word.
+    /// The kind; `of_replica` gives the kind of an error of the copy.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self, of_replica: impl FnOnce(&E) -> ErrorKind) -> ErrorKind {
+        match self {
+            Self::Malformed(_)
+            | Self::Unexpected(_)
+            | Self::Refused { .. }
+            | Self::Flood
+            | Self::Heads
+            | Self::Promise => ErrorKind::Malformed,
+            Self::OtherLog(_) => ErrorKind::Unexpected,
+            Self::Slow(_) | Self::Bye { .. } => ErrorKind::Io,
+            Self::Replica(error) => of_replica(error),
+        }
+    }
+
+    /// The reason in one word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Bye { reason, .. } => reason.kind(),
             other => other.farewell().kind(),

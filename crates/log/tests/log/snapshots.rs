@@ -267,7 +267,7 @@ impl Parts {
 }
 
 fn kind<T>(result: Result<T, SnapshotError>) -> &'static str {
-    result.map_or_else(|error| error.kind(), |_| "good")
+    result.map_or_else(|error| error.word(), |_| "good")
 }
 
 #[test]

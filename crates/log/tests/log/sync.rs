@@ -65,12 +65,12 @@ impl Node {
 
     fn receive(&mut self, session: &mut Session, octets: &[u8], now_ms: u64) -> Result<(), String> {
         let done = session.receive(octets, &mut self.copy, &self.fetching, now_ms, NOW_MS);
-        done.map_err(|error| error.kind().to_owned())
+        done.map_err(|error| error.word().to_owned())
     }
 
     fn advance(&mut self, session: &mut Session, now_ms: u64) -> Result<(), String> {
         let done = session.advance(&mut self.copy, &self.fetching, now_ms);
-        done.map_err(|error| error.kind().to_owned())
+        done.map_err(|error| error.word().to_owned())
     }
 }
 

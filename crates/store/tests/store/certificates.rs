@@ -394,7 +394,7 @@ fn a_bulk_build_equals_an_ingest() {
     let store = Store::open(&target, Access::Read).unwrap();
     assert_eq!(contents(&store), contents(&ingested));
     assert_clean(&store);
-    assert!(matches!(Builder::start(&target, "a", options), Err(StoreError::Io { .. })));
+    assert!(matches!(Builder::start(&target, "a", options), Err(StoreError::Exists { .. })));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::{fmt, io};
 
+use talaria_cert::ErrorKind;
+
 /// The reason why gpg-agent did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,6 +38,29 @@ pub enum AgentError {
     /// The answer of the agent cannot be understood.
     #[error("gpg-agent sent an invalid answer: {0}")]
     Malformed(&'static str),
+}
+
+impl AgentError {
+    /// The kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(_) => ErrorKind::UnusableKey,
+            Self::Absent
+            | Self::NoHome { .. }
+            | Self::Gpgconf(_)
+            | Self::NotStarted(_)
+            | Self::Io { .. }
+            | Self::Malformed(_) => ErrorKind::KeyHolder,
+        }
+    }
+
+    /// Whether the agent has refused, by an error or one of its causes: the passphrase is wrong, or the user said no.
+    #[must_use]
+    pub fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
+        std::iter::successors(Some(error), |error| error.source())
+            .any(|error| matches!(error.downcast_ref(), Some(Self::Refused(_))))
+    }
 }
 
 /// The refusal of the agent, with a remedy where one is known.

@@ -306,10 +306,8 @@ impl KeyStore {
 ///
 /// # Errors
 ///
-/// [`Error::Unrecognised`] if the input is no keyring.
+/// [`Error::NotKeys`] if the input is no keyring; [`Error::Unrecognised`] for an unsupported key.
 pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>, Error> {
-    let unreadable = |what| Error::Unrecognised { name: name.to_owned(), what };
-    const NO_KEYS: &str = "not a file with OpenPGP keys";
     let mut bytes = zeroize::Zeroizing::new(Vec::new());
     input.read_to_end(&mut bytes).map_err(|source| Error::Io {
         action: "read",
@@ -317,8 +315,12 @@ pub fn read_keys(mut input: impl Read, name: &str) -> Result<Vec<openpgp::Cert>,
         source,
     })?;
     let mut certs = Vec::new();
-    for cert in read_certs(&bytes).map_err(|_| unreadable(NO_KEYS))? {
-        let cert = cert.map_err(|error| unreadable(unsupported_cert(&error).unwrap_or(NO_KEYS)))?;
+    let not_keys = || Error::NotKeys { name: name.to_owned() };
+    for cert in read_certs(&bytes).map_err(|_| not_keys())? {
+        let cert = cert.map_err(|error| match unsupported_cert(&error) {
+            Some(what) => Error::Unrecognised { name: name.to_owned(), what },
+            None => not_keys(),
+        })?;
         if cert.is_tsk() {
             certs.push(cert);
         }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+use talaria::cert::ErrorKind;
 use talaria::embed::{
-    Certificates, ErrorKind, SharedKey, SharedOpener, SharedVerifier, fingerprints, seal_signed,
-    sealer,
+    Certificates, SharedKey, SharedOpener, SharedVerifier, fingerprints, seal_signed, sealer,
 };
 use talaria::message::openpgp::cert::CertBuilder;
 use talaria::message::openpgp::serialize::SerializeInto as _;
@@ -51,7 +51,7 @@ fn add_bytes(store: &Path, bytes: &[u8]) {
 }
 
 fn kind<T>(result: Result<T, Error>) -> ErrorKind {
-    ErrorKind::from(&result.err().expect("it must fail"))
+    result.err().expect("it must fail").kind()
 }
 
 #[test]
@@ -116,10 +116,13 @@ fn the_right_passphrase_unlocks_a_key() {
     let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other", "lock"]).unwrap();
     assert_eq!(opener.open(&sealed).unwrap(), b"text");
     let opener = SharedOpener::new(&NOBODY, &[secret(&locked)], &["other"]).unwrap();
-    assert_eq!(kind(opener.open(&sealed)), ErrorKind::Key);
+    assert_eq!(kind(opener.open(&sealed)), ErrorKind::UnusableKey);
     assert!(SharedKey::from_bytes(&secret(&locked), Some(b"lock")).is_ok());
-    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), Some(b"other"))), ErrorKind::Key);
-    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), None)), ErrorKind::Key);
+    assert_eq!(
+        kind(SharedKey::from_bytes(&secret(&locked), Some(b"other"))),
+        ErrorKind::UnusableKey
+    );
+    assert_eq!(kind(SharedKey::from_bytes(&secret(&locked), None)), ErrorKind::UnusableKey);
 }
 
 #[test]
@@ -172,7 +175,7 @@ fn a_verifier_refuses_whom_the_user_of_its_store_called_bad() {
     assert_eq!(outcome(), Outcome::Distrusted);
     assert_eq!(
         kind(Certificates::open(&path).unwrap().recipient("mallory@example.org")),
-        ErrorKind::Key
+        ErrorKind::UnusableKey
     );
 }
 
@@ -221,7 +224,7 @@ fn verify_many_reports_in_the_order_of_its_input() {
 fn recipient_requires_one_match_and_lookup_returns_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("certs.db");
-    assert_eq!(kind(Certificates::open(&path)), ErrorKind::NotFound);
+    assert_eq!(kind(Certificates::open(&path)), ErrorKind::NoStore);
     let (alice, other) = (generate("<alice@example.org>"), generate("<alice@example.org>"));
     add(&path, &alice);
     let store = Certificates::open(&path).unwrap();

@@ -14,10 +14,11 @@ use super::option::{parse_fingerprint, parse_id};
 use super::place::{is_remote, open_place, place_name};
 use super::session::Session;
 use crate::context::Context;
-use crate::error::{CliError, shell_word};
+use crate::error::CliError;
 use crate::folders::data_folder;
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
+use crate::shell::shell_word;
 use crate::terminal::Paint;
 
 /// How a command gets into a repository.

@@ -16,9 +16,10 @@ use talaria_backup::{
 use super::access::AccessArgs;
 use super::progress::{TURN, with_progress};
 use crate::context::{Content, Context};
-use crate::error::{CliError, say};
+use crate::error::CliError;
 use crate::progress::{grouped, size};
 use crate::render::{counted, printable};
+use crate::stderr::say;
 use crate::terminal::Paint;
 
 /// Back up files and folders

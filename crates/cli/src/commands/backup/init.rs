@@ -42,7 +42,7 @@ pub(crate) struct Args {
 fn error_in(place: &Path, error: BackupError) -> CliError {
     match error {
         BackupError::Occupied => {
-            CliError::In { name: place.display().to_string(), error: Box::new(error.into()) }
+            CliError::In { name: Some(place.display().to_string()), error: Box::new(error.into()) }
         }
         error => error.into(),
     }

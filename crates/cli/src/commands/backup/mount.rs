@@ -11,8 +11,9 @@ use super::access::AccessArgs;
 use super::chosen::ClientArgs;
 use super::words::counted_snapshots;
 use crate::context::{Content, Context};
-use crate::error::{CliError, say};
+use crate::error::CliError;
 use crate::render::printable;
+use crate::stderr::say;
 use crate::terminal::Paint;
 
 /// How often the command looks whether it has to end.

@@ -10,9 +10,10 @@ use talaria_backup::{Patience, PruneOptions, Role};
 use super::access::AccessArgs;
 use super::progress::with_progress;
 use crate::context::{Content, Context};
-use crate::error::{CliError, say};
+use crate::error::CliError;
 use crate::progress::size;
 use crate::render::counted;
+use crate::stderr::say;
 use crate::terminal::Paint;
 
 /// Delete content that no snapshot needs

@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             read_keys(file, &name)?
         };
         if certs.is_empty() {
-            return Err(Error::Unrecognised { name, what: "there is no secret key in it" }.into());
+            return Err(CliError::NoSecretKey { name });
         }
         found.extend(certs);
     }

@@ -15,8 +15,8 @@ pub(super) fn new_protection(
         return Ok(Protection::Unprotected);
     }
     let given = given.given().map_err(|error| match error {
-        CliError::Usage(why) if why.ends_with("is empty") => {
-            CliError::Usage(format!("{why}; for a key without a passphrase, use --no-passphrase"))
+        CliError::EmptyPassphrase { .. } => {
+            CliError::Usage(format!("{error}; for a key without a passphrase, use --no-passphrase"))
         }
         error => error,
     })?;

@@ -9,9 +9,10 @@ use talaria_log::{LogError, LogFolder};
 
 use super::folder::open;
 use crate::context::{Content, Context};
-use crate::error::{CliError, failed, shell_word};
+use crate::error::{CliError, failed};
 use crate::output::OutputArgs;
 use crate::render::counted;
+use crate::shell::shell_word;
 
 /// Write entries for other nodes or programs
 ///

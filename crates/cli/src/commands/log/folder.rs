@@ -8,7 +8,8 @@ use std::time::Duration;
 use talaria_log::{LogFolder, Recovered};
 
 use crate::context::Context;
-use crate::error::{CliError, say};
+use crate::error::CliError;
+use crate::stderr::say;
 
 /// Time in which a process that serves the log lends it.
 const LENT: Duration = Duration::from_secs(1);

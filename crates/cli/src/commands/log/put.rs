@@ -112,7 +112,7 @@ fn read(input: impl Read, name: &str) -> Result<Vec<Update>, CliError> {
             break;
         }
         let wrong = |why: String| CliError::In {
-            name: format!("{name}, line {number}"),
+            name: Some(format!("{name}, line {number}")),
             error: Box::new(CliError::Updates(why)),
         };
         if line.len() > LINE_BYTES_MAX {
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     let ids = put.map_err(|error| {
         let line = error.at.filter(|_| is_file).map(|at| format!("{name}, update {}", at + 1));
         match (line, error.error.into()) {
-            (Some(name), error) => CliError::In { name, error: Box::new(error) },
+            (name @ Some(_), error) => CliError::In { name, error: Box::new(error) },
             (None, error) => error,
         }
     })?;

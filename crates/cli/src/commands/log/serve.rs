@@ -109,7 +109,7 @@ impl Reporter {
                 let mut json = with_peer("closed", peer);
                 json["added"] = report.added.into();
                 json["sent"] = report.sent.into();
-                json["reason"] = error.as_ref().map(talaria_log_net::NetError::kind).into();
+                json["reason"] = error.as_ref().map(talaria_log_net::NetError::word).into();
                 let why = error.as_ref().map(|error| format!(": {}", talaria::describe(error)));
                 let text = format!(
                     "Disconnected from {} ({}){}",
@@ -126,7 +126,7 @@ impl Reporter {
                     return Ok(());
                 }
                 let json = serde_json::json!({
-                    "event": "unreachable", "address": address, "reason": error.kind(),
+                    "event": "unreachable", "address": address, "reason": error.word(),
                 });
                 (json, why)
             }
