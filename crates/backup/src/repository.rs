@@ -167,6 +167,8 @@ impl Repository {
             repository.give_group(&group, reader, now)?;
         }
         repository.write_config(&repository.config.clone(), signer, now)?;
+        // Whoever finds the mark finds all the rest.
+        repository.backend.sync()?;
         let mark = format!("{MARK_DOMAIN} 1\nid {id}\n");
         repository.backend.put(MARK, &[mark.as_bytes()])?;
         repository.backend.sync()?;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use talaria_disk::{WrittenFile, remove_if_there, sync_folder};
+use talaria_disk::{WrittenFile, remove_if_there, rename, sync_folder};
 
 use super::error::LogError;
-use super::file::{io, segment_path};
+use super::file::{io, new_segment_path, segment_path};
 use super::index_file::{End, LastFrame};
 use super::load::{Recovered, locations};
 use crate::graph::Location;
@@ -40,15 +40,28 @@ impl Disk {
 
     /// Begins a segment.
     pub(super) fn begin(folder: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
-        let segment = end.segment;
-        let path = segment_path(folder, segment);
-        let file = WrittenFile::create_new(&path).map_err(io("make", &path))?;
+        let disk = Self::make(&segment_path(folder, end.segment), end, log)?;
+        sync_segments(folder)?;
+        Ok(disk)
+    }
+
+    /// Begins a log. Its first segment has no number until its first entry is on disk: a crash leaves no log, or a whole one.
+    pub(super) fn begin_log(folder: &Path, genesis: &Signed) -> Result<(), LogError> {
+        let new = new_segment_path(folder);
+        let mut disk = Self::make(&new, End::start(), genesis.id)?;
+        disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
+        let first = segment_path(folder, 0);
+        rename(&new, &first).map_err(io("make", &first))?;
+        sync_segments(folder)
+    }
+
+    /// Makes a segment.
+    fn make(path: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
+        let file = WrittenFile::create_new(path).map_err(io("make", path))?;
         // Blocks that are there already need no change of metadata with each sync.
-        file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
-        file.write_all_at(&header(segment, log), 0).map_err(io("write", &path))?;
-        file.sync().map_err(io("write", &path))?;
-        let segments = folder.join("segments");
-        sync_folder(&segments).map_err(io("write", &segments))?;
+        file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", path))?;
+        file.write_all_at(&header(end.segment, log), 0).map_err(io("write", path))?;
+        file.sync().map_err(io("write", path))?;
         Ok(Self { file, end, done: 0, syncs: 0 })
     }
 
@@ -134,4 +147,10 @@ impl Disk {
         }
         self.file.sync_data().map_err(failed())
     }
+}
+
+/// Brings the names of segments to disk.
+fn sync_segments(folder: &Path) -> Result<(), LogError> {
+    let segments = folder.join("segments");
+    sync_folder(&segments).map_err(io("write", &segments))
 }

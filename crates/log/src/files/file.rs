@@ -21,7 +21,7 @@ pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}"))
 }
 
-/// The new form of a segment that a compaction writes.
+/// A segment that has no number yet: the first one of a new log, or the new form of one that a compaction writes.
 pub(super) fn new_segment_path(folder: &Path) -> PathBuf {
     folder.join("segments").join("new")
 }

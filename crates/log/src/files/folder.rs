@@ -77,10 +77,8 @@ impl LogFolder {
         }
         let segments = folder.join("segments");
         create_folder(&segments, 0o777).map_err(io("make", &segments))?;
-        let mut disk = Disk::begin(folder, End::start(), genesis.id)?;
-        disk.write(folder, genesis.id, std::slice::from_ref(genesis))?;
+        Disk::begin_log(folder, genesis)?;
         sync_folder(folder).map_err(io("write", folder))?;
-        drop(disk);
         Self::open(folder)
     }
 

@@ -417,3 +417,14 @@ fn others_cannot_open_the_locks_of_a_folder() {
     }
     assert!(locks[0].exists());
 }
+
+/// The first segment has no number until genesis is on disk (a cut while it was written left a log that was called damaged).
+#[test]
+fn a_log_whose_creation_was_cut_off_is_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    drop(create(&path, 0));
+    let segments = path.join("segments");
+    fs::rename(segments.join("00000000"), segments.join("new")).unwrap();
+    assert!(matches!(LogFolder::open(&path), Err(LogError::NotALog { .. })));
+}
