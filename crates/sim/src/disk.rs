@@ -246,7 +246,7 @@ pub(crate) fn image(
             file.decide(event, fate, numbers);
         }
     }
-    let content = |file: &FileId| files.get(file).map(|file| file.content.clone());
+    let mut content = |file: &FileId| files.remove(file).map(|file| file.content);
     names
         .durable
         .iter()

@@ -12,7 +12,7 @@
 //! - What the store does without SQLite through its `place` module: the sync, the rename and the sync of the folder with
 //!   which a finished database gets its name, setting a database aside, and removing leftovers.
 //!
-//! - What talaria writes besides the store: outputs, keys, dumps (`own`). Each step is recorded: making a file, with a name or
+//! - What talaria writes besides the store: outputs, keys, dumps, backups, logs (`own`). Each step is recorded: making a file, with a name or
 //!   without, writes, syncs, first names, renaming, removal, and making and syncing folders.
 //!
 //! The index of the log (`-shm`) is not recorded, since SQLite makes it again. Sorted runs of a build are not recorded,
@@ -50,7 +50,7 @@ mod vfs;
 pub use log::{Defect, LogFailure, LogReport, run_log};
 pub use numbers::Numbers;
 pub use operation::{Copy, Operation};
-pub use own::{Own, cut_own, fail_own};
+pub use own::{Own, cut_own, fail_own, sample_own};
 pub use pages::{PagesFailure, PagesReport, Rot, run_pages};
 pub use record::Fault;
 pub use run::{Failure, Report, Script, Syncs, run};

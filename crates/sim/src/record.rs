@@ -395,7 +395,7 @@ pub(crate) fn witness(
             let file = recorder.opened(&name);
             fails(Step::Write { file, end: length })?;
             action()?;
-            recorder.push(Event::Resize { file, length });
+            recorder.resized(file, length);
         }
         FileStep::Sync(_) => {
             let file = recorder.opened(&name);
