@@ -45,7 +45,8 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Begins a log. Its first segment has no number until its first entry is on disk: a crash leaves no log, or a whole one.
+    /// Begins a log. Its first segment has no number until its first entry is on disk: a crash
+    /// leaves no log, or a whole one.
     pub(super) fn begin_log(folder: &Path, genesis: &Signed) -> Result<(), LogError> {
         let new = new_segment_path(folder);
         let mut disk = Self::make(&new, End::start(), genesis.id)?;

@@ -1,4 +1,5 @@
-//! Backups, under power cuts. The files that are backed up are in another folder, which loses nothing.
+//! Backups, under power cuts. The files that are backed up are in another folder, which loses
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::fs;

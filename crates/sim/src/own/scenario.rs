@@ -34,7 +34,8 @@ pub(super) trait Scenario {
         Ok(())
     }
 
-    /// Checks that the folder holds what the first `done` operations made. If the next one is running, its result may be there.
+    /// Checks that the folder holds what the first `done` operations made. If the next one is
+    /// running, its result may be there.
     fn look(&self, root: &Path, done: usize, is_running: bool) -> Done;
 
     /// Works with what is there, as the next command does.
