@@ -5,6 +5,7 @@
 //! end; of this project both the program and the library.
 
 pub mod backup;
+pub mod command;
 mod error;
 pub mod keydb;
 pub mod keyserver;

@@ -1,4 +1,4 @@
-//! What only the program `talaria-services` has: servers, exchanges over networks, storage services and benchmarks.
+//! What only the program `talaria-services` has: servers, exchanges over networks, and storage services.
 //!
 //! `talaria` starts it in its own place ([`talaria_programs`]).
 

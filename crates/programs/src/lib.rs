@@ -23,6 +23,8 @@ const VARIABLE: &str = "TALARIA_BUILD";
 pub enum Program {
     /// Servers, exchanges over networks and storage services.
     Services,
+    /// Measurements.
+    Bench,
 }
 
 /// Why a program does not run.
@@ -87,6 +89,7 @@ impl Program {
     fn name(self) -> &'static str {
         match self {
             Self::Services => "talaria-services",
+            Self::Bench => "talaria-bench",
         }
     }
 
@@ -94,6 +97,7 @@ impl Program {
     fn purpose(self) -> &'static str {
         match self {
             Self::Services => "networks",
+            Self::Bench => "measurements",
         }
     }
 

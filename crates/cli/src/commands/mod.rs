@@ -125,12 +125,12 @@ commands! {
         Log => log,
         Completions => completions,
         Man => man,
+        Bench => bench,
     }
     services {
         Tune => tune,
         Serve => serve,
         Peer => peer,
         Admin => admin,
-        Bench => bench,
     }
 }

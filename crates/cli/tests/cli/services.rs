@@ -73,6 +73,9 @@ fn talaria_alone_does_what_needs_no_services() {
     let output = run(&front, &["backup", "--repo", "s3://bucket", "list"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(said(&output).contains("is not installed"), "{output:?}");
+    let output = run(&front, &["bench", "report", "."]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(said(&output).contains("bin/./talaria-bench"), "{output:?}");
     let output = run(&front, &args);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
 }
