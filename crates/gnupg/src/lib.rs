@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let now = 1_740_000_000;
-//! # let certs = talaria_bench::certs(&talaria_bench::Generate { count: 2, ..Default::default() });
+//! # let certs = talaria_corpus::certs(&talaria_corpus::Generate { count: 2, ..Default::default() });
 //! // GnuPG reads this file as its `pubring.kbx`.
 //! let mut file = Vec::new();
 //! let left_out = write_keybox(&mut file, &certs, now)?;
