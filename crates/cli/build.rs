@@ -9,8 +9,8 @@ fn main() {
     }
 }
 
-/// Whether the programs run where they are built, on a C library that reads packed tables (glibc 2.36). Each start reads the whole
-/// table, and packed it is a hundredth as large.
+/// Whether the programs run where they are built, on a C library that reads packed tables (glibc
+/// 2.36). Each start reads the whole table, and packed it is a hundredth as large.
 fn packs_relocations() -> bool {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     if !is("CARGO_CFG_TARGET_ENV", "gnu") || std::env::var("HOST") != std::env::var("TARGET") {

@@ -449,7 +449,7 @@ class Log:
         """Writes entries and signatures that `gpg --verify` and `sq verify` accept into a folder, and returns the number of signatures."""
 
     def verify(self) -> LogCheck:
-        """Verifies the log again from its octets on disk: signatures, and every rule."""
+        """Verifies the log again from its bytes on disk: signatures, and every rule."""
 
     def stats(self) -> dict[str, Union[int, str]]:
         """Figures. Two nodes with the same entries have the same "state"."""

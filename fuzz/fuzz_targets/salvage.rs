@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| talaria_fuzz::targets::salvage::run(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| talaria_fuzz::targets::salvage::run(bytes));

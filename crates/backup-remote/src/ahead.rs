@@ -1,12 +1,12 @@
 //! Reading ahead: neighbouring ranges of an object come in one request.
 //!
-//! A restore reads the chunks of a pack one after the other, and each request costs a round trip. So a range that
-//! begins where the one before it ended is read with the octets after it.
+//! A restore reads the chunks of a pack one after the other, and each request costs a round trip.
+//! So a range that begins where the one before it ended is read with the bytes after it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Octets of a request that reads ahead.
+/// Bytes of a request that reads ahead.
 const AHEAD_BYTES: u64 = 4 << 20;
 /// A range that begins this close behind the one before it is its neighbour.
 const GAP_BYTES: u64 = 256 << 10;
@@ -25,18 +25,18 @@ pub(crate) struct Ahead {
 struct Part {
     name: String,
     offset: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Ahead {
     /// A range that was read ahead.
     pub(crate) fn get(&self, name: &str, offset: u64, length: u64) -> Option<Vec<u8>> {
         let part = self.parts.iter().find(|part| {
-            let end = part.offset + part.octets.len() as u64;
+            let end = part.offset + part.bytes.len() as u64;
             part.name == name && part.offset <= offset && offset.saturating_add(length) <= end
         })?;
-        let at = |octet: u64| usize::try_from(octet - part.offset).ok();
-        part.octets.get(at(offset)?..at(offset + length)?).map(<[u8]>::to_vec)
+        let at = |byte: u64| usize::try_from(byte - part.offset).ok();
+        part.bytes.get(at(offset)?..at(offset + length)?).map(<[u8]>::to_vec)
     }
 
     /// The range to ask for when this one is wanted.
@@ -47,22 +47,23 @@ impl Ahead {
         offset..offset.saturating_add(length)
     }
 
-    /// Notes a range that was wanted, and the octets from its offset on that were read. Returns the wanted ones.
+    /// Notes a range that was wanted, and the bytes from its offset on that were read. Returns the
+    /// wanted ones.
     pub(crate) fn note(
         &mut self,
         name: &str,
         offset: u64,
         length: u64,
-        mut octets: Vec<u8>,
+        mut bytes: Vec<u8>,
     ) -> Vec<u8> {
-        let wanted = usize::try_from(length).unwrap_or(usize::MAX).min(octets.len());
+        let wanted = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
         self.ended(name, offset.saturating_add(length));
-        if wanted == octets.len() || octets.len() as u64 > AHEAD_BYTES {
-            octets.truncate(wanted);
-            return octets;
+        if wanted == bytes.len() || bytes.len() as u64 > AHEAD_BYTES {
+            bytes.truncate(wanted);
+            return bytes;
         }
-        let given = octets[..wanted].to_vec();
-        self.parts.push_back(Part { name: name.to_owned(), offset, octets });
+        let given = bytes[..wanted].to_vec();
+        self.parts.push_back(Part { name: name.to_owned(), offset, bytes });
         if self.parts.len() > PARTS {
             self.parts.pop_front();
         }
@@ -97,17 +98,17 @@ mod tests {
         let (mut ahead, mut requests) = (Ahead::default(), 0);
         let mut read = |name: &str, offset: usize, length: usize| {
             let (from, count) = (offset as u64, length as u64);
-            let octets = if let Some(octets) = ahead.get(name, from, count) {
+            let bytes = if let Some(bytes) = ahead.get(name, from, count) {
                 ahead.ended(name, from + count);
-                octets
+                bytes
             } else {
                 requests += 1;
                 let range = ahead.plan(name, from, count);
-                let at = |octet: u64| usize::try_from(octet).unwrap().min(object.len());
-                let octets = object[at(range.start)..at(range.end)].to_vec();
-                ahead.note(name, from, count, octets)
+                let at = |byte: u64| usize::try_from(byte).unwrap().min(object.len());
+                let bytes = object[at(range.start)..at(range.end)].to_vec();
+                ahead.note(name, from, count, bytes)
             };
-            assert!(octets == object[offset..offset + length], "{name} {offset} {length}");
+            assert!(bytes == object[offset..offset + length], "{name} {offset} {length}");
             requests
         };
         assert_eq!(read("a", 0, 70_000), 1);

@@ -1,4 +1,5 @@
-//! Answers of a service are bounded before anything parses or shows them, because nobody vouches for a service.
+//! Answers of a service are bounded before anything parses or shows them, because nobody vouches
+//! for a service.
 
 use futures::TryStreamExt as _;
 use http::header::RANGE;
@@ -6,9 +7,10 @@ use http::{Method, Request, Response};
 use opendal::raw::oio::ReadStream as _;
 use opendal::{Buffer, Error, ErrorKind, HttpBody, HttpTransport, HttpTransporter};
 
-/// Octets of one answer with names of objects. WebDAV lists a folder in one answer, with about 1 KiB for each object.
+/// Bytes of one answer with names of objects. WebDAV lists a folder in one answer, with about 1 KiB
+/// for each object.
 pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
-/// Octets of a refusal that are read.
+/// Bytes of a refusal that are read.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
 /// HTTP with bounded answers.
@@ -25,12 +27,12 @@ impl Bounded {
 impl HttpTransport for Bounded {
     async fn fetch(&self, request: Request<Buffer>) -> Result<Response<HttpBody>, Error> {
         let is_content = *request.method() == Method::GET && !lists(&request);
-        let range = range_octets(&request);
+        let range = range_bytes(&request);
         let answer = self.0.fetch(request).await?;
         if !answer.status().is_success() {
             return refusal(answer).await;
         }
-        // Whoever asks for a whole object counts its octets.
+        // Whoever asks for a whole object counts its bytes.
         let limit = if is_content { range } else { Some(LISTING_BYTES_MAX) };
         Ok(match limit {
             Some(limit) => answer.map(|body| bounded(body, limit)),
@@ -45,8 +47,8 @@ fn lists(request: &Request<Buffer>) -> bool {
     query.split('&').any(|part| part.starts_with("list-type="))
 }
 
-/// The octets of the range that a request asks for; `None` for a whole object.
-fn range_octets(request: &Request<Buffer>) -> Option<u64> {
+/// The bytes of the range that a request asks for; `None` for a whole object.
+fn range_bytes(request: &Request<Buffer>) -> Option<u64> {
     let range = request.headers().get(RANGE)?.to_str().ok()?;
     let (start, end) = range.strip_prefix("bytes=")?.split_once('-')?;
     end.parse::<u64>().ok()?.checked_sub(start.parse().ok()?)?.checked_add(1)
@@ -54,10 +56,10 @@ fn range_octets(request: &Request<Buffer>) -> Option<u64> {
 
 fn bounded(body: HttpBody, limit: u64) -> HttpBody {
     body.map_inner(|stream| {
-        let mut octets = 0;
+        let mut bytes = 0;
         Box::new(stream.and_then(move |part| {
-            octets += part.len() as u64;
-            std::future::ready(if octets > limit { Err(too_large(limit)) } else { Ok(part) })
+            bytes += part.len() as u64;
+            std::future::ready(if bytes > limit { Err(too_large(limit)) } else { Ok(part) })
         }))
     })
 }
@@ -79,7 +81,7 @@ async fn refusal(answer: Response<HttpBody>) -> Result<Response<HttpBody>, Error
 }
 
 fn too_large(limit: u64) -> Error {
-    let why = format!("the answer has more than {limit} octets");
+    let why = format!("the answer has more than {limit} bytes");
     Error::new(ErrorKind::Unexpected, why).set_source(TooLarge)
 }
 

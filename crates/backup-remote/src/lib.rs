@@ -1,7 +1,8 @@
 //! Backup repositories in places that a network leads to: S3, SFTP and WebDAV, through `opendal`.
 //!
-//! [`Remote`] is a [`Backend`](talaria_backup::Backend): nothing in it knows what an object means. A call waits for its
-//! answer, however many threads call; a small runtime of its own carries the connections.
+//! [`Remote`] is a [`Backend`](talaria_backup::Backend): nothing in it knows what an object means.
+//! A call waits for its answer, however many threads call; a small runtime of its own carries the
+//! connections.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -15,8 +15,8 @@ use crate::ahead::Ahead;
 use crate::bounded::{Bounded, TooLarge};
 use crate::url::{RepositoryUrl, Service};
 
-/// For this many octets, a request may take the time of a request without octets once more.
-const OCTETS_PER_TIMEOUT: u64 = 4 << 20;
+/// For this many bytes, a request may take the time of a request without bytes once more.
+const BYTES_PER_TIMEOUT: u64 = 4 << 20;
 /// The wait before the second attempt; each further one waits twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Folders that are listed at the same time, where a service lists only one.
@@ -33,8 +33,8 @@ type Result<T> = std::result::Result<T, BackupError>;
 enum Creates {
     /// The service decides, in one step (`If-None-Match: *`).
     Atomically,
-    /// Under another name, which is changed after a look whether the name is free. Two writers of one name at the same
-    /// moment can both succeed.
+    /// Under another name, which is changed after a look whether the name is free. Two writers of
+    /// one name at the same moment can both succeed.
     ByRenaming,
 }
 
@@ -119,18 +119,18 @@ impl Remote {
         }
     }
 
-    /// How long a request with this many octets may take.
-    fn allowed(&self, octets: u64) -> Duration {
-        let tenths = 10 + 10 * octets.min(1 << 32) / OCTETS_PER_TIMEOUT;
+    /// How long a request with this many bytes may take.
+    fn allowed(&self, bytes: u64) -> Duration {
+        let tenths = 10 + 10 * bytes.min(1 << 32) / BYTES_PER_TIMEOUT;
         self.timeout * u32::try_from(tenths).expect("at most 2^14") / 10
     }
 
-    /// Sends a request that moves `octets` octets, and sends it again while its error may pass.
-    fn attempt<T, F>(&self, octets: u64, call: impl Fn() -> F) -> std::result::Result<T, Failed>
+    /// Sends a request that moves `bytes` bytes, and sends it again while its error may pass.
+    fn attempt<T, F>(&self, bytes: u64, call: impl Fn() -> F) -> std::result::Result<T, Failed>
     where
         F: Future<Output = std::result::Result<T, Error>>,
     {
-        let allowed = self.allowed(octets);
+        let allowed = self.allowed(bytes);
         let mut before = 0;
         loop {
             let answer =
@@ -162,15 +162,15 @@ impl Remote {
     }
 
     fn create_atomically(&self, name: &str, body: &Buffer) -> Result<()> {
-        let octets = body.len() as u64;
+        let bytes = body.len() as u64;
         let write = || async {
             self.operator.write_with(name, body.clone()).if_not_exists(true).await.map(drop)
         };
-        match self.attempt(octets, write) {
+        match self.attempt(bytes, write) {
             Ok(()) => Ok(()),
             Err(Failed { error, before }) if error.kind() == ErrorKind::ConditionNotMatch => {
                 // An attempt whose answer was lost may have created it.
-                if before > 0 && self.get(name, octets)? == body.to_vec() {
+                if before > 0 && self.get(name, bytes)? == body.to_vec() {
                     return Ok(());
                 }
                 Err(BackupError::Exists { name: name.into() })
@@ -183,11 +183,11 @@ impl Remote {
         if self.is_there(name)? {
             return Err(BackupError::Exists { name: name.into() });
         }
-        let octets = body.len() as u64;
+        let bytes = body.len() as u64;
         let folder =
             name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
         let (seed, next) = &self.unfinished;
-        let result = self.attempt(octets, || {
+        let result = self.attempt(bytes, || {
             // A stalled attempt may still be writing to its own name.
             let number = next.fetch_add(1, Ordering::Relaxed);
             let unfinished = format!("{folder}{UNFINISHED}{seed:016x}-{number}");
@@ -195,10 +195,10 @@ impl Remote {
                 self.operator.write(&unfinished, body.clone()).await?;
                 // A server can take the start of an object for all of it when the connection ends.
                 let stored = self.operator.stat(&unfinished).await?.content_length();
-                if stored == octets {
+                if stored == bytes {
                     return Ok(unfinished);
                 }
-                let why = format!("the service stored {stored} of {octets} octets");
+                let why = format!("the service stored {stored} of {bytes} bytes");
                 Err(Error::new(ErrorKind::Unexpected, why).set_temporary())
             }
         });
@@ -343,40 +343,39 @@ impl Backend for Remote {
         let read = || async {
             let reader = self.operator.reader(name).await?;
             let mut stream = reader.into_stream(..).await?;
-            let mut octets = Vec::new();
-            // A stalled answer is noticed long before the time for all octets is over.
+            let mut bytes = Vec::new();
+            // A stalled answer is noticed long before the time for all bytes is over.
             while let Some(part) =
                 tokio::time::timeout(self.timeout, stream.try_next()).await.map_err(late)??
             {
-                octets.extend_from_slice(&part.to_bytes());
-                if octets.len() as u64 > limit {
+                bytes.extend_from_slice(&part.to_bytes());
+                if bytes.len() as u64 > limit {
                     break;
                 }
             }
-            Ok(octets)
+            Ok(bytes)
         };
-        let octets =
-            self.attempt(limit, read).map_err(|failed| self.failed(name, &failed.error))?;
-        if octets.len() as u64 > limit {
-            let why = format!("it has more than {limit} octets");
+        let bytes = self.attempt(limit, read).map_err(|failed| self.failed(name, &failed.error))?;
+        if bytes.len() as u64 > limit {
+            let why = format!("it has more than {limit} bytes");
             return Err(BackupError::Damaged { name: name.into(), why });
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let range = {
             let mut ahead = self.ahead();
-            if let Some(octets) = ahead.get(name, offset, length) {
+            if let Some(bytes) = ahead.get(name, offset, length) {
                 ahead.ended(name, offset.saturating_add(length));
-                return Ok(octets);
+                return Ok(bytes);
             }
             ahead.plan(name, offset, length)
         };
         let read = || self.range(name, range.start, range.end);
-        let octets = self.attempt(range.end - range.start, read);
-        let octets = octets.map_err(|failed| self.failed(name, &failed.error))?.to_vec();
-        Ok(self.ahead().note(name, offset, length, octets))
+        let bytes = self.attempt(range.end - range.start, read);
+        let bytes = bytes.map_err(|failed| self.failed(name, &failed.error))?.to_vec();
+        Ok(self.ahead().note(name, offset, length, bytes))
     }
 
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
@@ -405,8 +404,8 @@ fn operator(address: &RepositoryUrl) -> std::result::Result<(Operator, Creates),
     let root = &address.root;
     Ok(match &address.service {
         Service::S3 { bucket, endpoint, region, keys } => {
-            // The service compares the octets with the checksum. Buckets with object lock want one, and this one is
-            // known to all services.
+            // The service compares the bytes with the checksum. Buckets with object lock want one,
+            // and this one is known to all services.
             let s3 = services::S3::default().checksum_algorithm("md5");
             let s3 = s3.bucket(bucket).region(region).root(root);
             let s3 = if let Some(endpoint) = endpoint { s3.endpoint(endpoint) } else { s3 };
@@ -467,7 +466,8 @@ fn refused_certificate(error: &Error) -> Option<String> {
     Some(why.strip_prefix("invalid peer certificate: ")?.to_owned())
 }
 
-/// A text of a service, which can be anything of any length: one line, cut to a length that says enough.
+/// A text of a service, which can be anything of any length: one line, cut to a length that says
+/// enough.
 fn in_short(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match words.char_indices().nth(SAID_CHARS_MAX) {

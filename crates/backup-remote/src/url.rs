@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long one request may take, besides the time for its octets.
+/// How long one request may take, besides the time for its bytes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a request is sent before its error is final.
 const ATTEMPTS: u32 = 5;
@@ -25,7 +25,7 @@ pub struct RepositoryUrlError {
 #[must_use]
 pub fn is_url(name: &str) -> bool {
     name.split_once("://").is_some_and(|(scheme, _)| {
-        !scheme.is_empty() && scheme.bytes().all(|octet| octet.is_ascii_alphanumeric())
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
@@ -80,12 +80,13 @@ pub struct RepositoryUrl {
 }
 
 impl RepositoryUrl {
-    /// Parses a URL. `env` gives variables of the environment: those of AWS, `TALARIA_WEBDAV_USER` and
-    /// `TALARIA_WEBDAV_PASSWORD`.
+    /// Parses a URL. `env` gives variables of the environment: those of AWS, `TALARIA_WEBDAV_USER`
+    /// and `TALARIA_WEBDAV_PASSWORD`.
     ///
     /// # Errors
     ///
-    /// [`RepositoryUrlError`] for every other scheme, for a password in the URL, and for options that the scheme does not have.
+    /// [`RepositoryUrlError`] for every other scheme, for a password in the URL, and for options
+    /// that the scheme does not have.
     pub fn parse(
         url: &str,
         env: &dyn Fn(&str) -> Option<String>,
@@ -236,18 +237,18 @@ impl<'a> Options<'a> {
 /// Resolves `%41`.
 fn decoded(text: &str) -> Result<String, String> {
     let wrong = || format!("\"{text}\" has a % without two hexadecimal digits, or is not UTF-8");
-    let mut octets = Vec::with_capacity(text.len());
+    let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
-    while let Some(octet) = rest.next() {
-        if octet == b'%' {
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
             let mut digit = || char::from(rest.next()?).to_digit(16);
             let (high, low) = (digit().ok_or_else(wrong)?, digit().ok_or_else(wrong)?);
-            octets.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
+            bytes.push(u8::try_from(high * 16 + low).map_err(|_| wrong())?);
         } else {
-            octets.push(octet);
+            bytes.push(byte);
         }
     }
-    String::from_utf8(octets).map_err(|_| wrong())
+    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Attestations: snapshots of which the owner says that their client made them, whatever becomes of its key.
+//! Attestations: snapshots of which the owner says that their client made them, whatever becomes of
+//! its key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +32,8 @@ pub fn parse_attestation(
     forget::parse(DOMAIN, name, text, repository)
 }
 
-/// A snapshot with those before it in its chain. Where one of them is missing, the chain goes on at the newest before it, unless there are
-/// two of its number.
+/// A snapshot with those before it in its chain. Where one of them is missing, the chain goes on at
+/// the newest before it, unless there are two of its number.
 fn chain<'a>(snapshots: &'a [Listed], head: &'a Listed) -> Vec<&'a Listed> {
     let mut by_number: BTreeMap<u64, Vec<&Listed>> = BTreeMap::new();
     for listed in snapshots.iter().filter(|one| one.snapshot.client == head.snapshot.client) {
@@ -60,7 +61,8 @@ fn chain<'a>(snapshots: &'a [Listed], head: &'a Listed) -> Vec<&'a Listed> {
 }
 
 impl Repository {
-    /// The snapshots that the owner has attested, and the documents that cannot be read or that somebody else signed.
+    /// The snapshots that the owner has attested, and the documents that cannot be read or that
+    /// somebody else signed.
     ///
     /// # Errors
     ///
@@ -89,13 +91,14 @@ impl Repository {
         Ok((attested, unreadable))
     }
 
-    /// Attests `head` and the snapshots before it in its chain, out of `snapshots`: they count even if the key of their client is found
-    /// to be compromised later, or was before. Returns the number of snapshots.
+    /// Attests `head` and the snapshots before it in its chain, out of `snapshots`: they count even
+    /// if the key of their client is found to be compromised later, or was before. Returns the
+    /// number of snapshots.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the certificate is not the owner, or if the client of the snapshot did not sign it; errors of the
-    /// storage.
+    /// [`BackupError::Refused`] if the certificate is not the owner, or if the client of the
+    /// snapshot did not sign it; errors of the storage.
     pub fn attest(
         &self,
         keys: &Keys,
@@ -132,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_chain_follows_the_names_and_goes_on_behind_a_gap() {
-        let id = |octet| Id([octet; 32]);
-        let with = |number, octet, previous: Option<u8>| {
-            let mut one = listed(1, number, id(octet));
+        let id = |byte| Id([byte; 32]);
+        let with = |number, byte, previous: Option<u8>| {
+            let mut one = listed(1, number, id(byte));
             one.snapshot.previous = previous.map(id);
             one
         };

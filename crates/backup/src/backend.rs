@@ -7,7 +7,7 @@ use crate::error::{BackupError, Result};
 pub struct Object {
     /// The name, with its folder.
     pub name: String,
-    /// The length in octets.
+    /// The length in bytes.
     pub bytes: u64,
 }
 
@@ -31,30 +31,31 @@ pub trait Backend: Send + Sync {
     /// Errors of the storage.
     fn sync(&self) -> Result<()>;
 
-    /// The content of an object of at most `limit` octets.
+    /// The content of an object of at most `limit` bytes.
     ///
     /// # Errors
     ///
-    /// [`Missing`](crate::BackupError::Missing); [`Damaged`](crate::BackupError::Damaged) if it is larger; errors of the
-    /// storage.
+    /// [`Missing`](crate::BackupError::Missing); [`Damaged`](crate::BackupError::Damaged) if it is
+    /// larger; errors of the storage.
     fn get(&self, name: &str, limit: u64) -> Result<Vec<u8>>;
 
-    /// `length` octets of an object from `offset` on; fewer where the object ends.
+    /// `length` bytes of an object from `offset` on; fewer where the object ends.
     ///
     /// # Errors
     ///
     /// [`Missing`](crate::BackupError::Missing); errors of the storage.
     fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>>;
 
-    /// Calls `each` with all objects in a folder and its folders, in no particular order. A folder that is not there
-    /// is empty.
+    /// Calls `each` with all objects in a folder and its folders, in no particular order. A folder
+    /// that is not there is empty.
     ///
     /// # Errors
     ///
     /// Errors of the storage.
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()>;
 
-    /// The objects of [`Self::list_each`], for folders with few objects: a repository has millions of packs.
+    /// The objects of [`Self::list_each`], for folders with few objects: a repository has millions
+    /// of packs.
     ///
     /// # Errors
     ///
@@ -65,8 +66,8 @@ pub trait Backend: Send + Sync {
         Ok(objects)
     }
 
-    /// Whether a list shows every write and deletion that ended before the list began, by any process. Pruning needs
-    /// that.
+    /// Whether a list shows every write and deletion that ended before the list began, by any
+    /// process. Pruning needs that.
     fn lists_at_once(&self) -> bool;
 
     /// Deletes an object. One that is not there is no error.
@@ -76,15 +77,16 @@ pub trait Backend: Send + Sync {
     /// Errors of the storage.
     fn delete(&self, name: &str) -> Result<()>;
 
-    /// Drops a copy of an object that is kept on this side, because its content is wrong. Returns whether there was one, so that
-    /// reading the object again asks the storage itself.
+    /// Drops a copy of an object that is kept on this side, because its content is wrong. Returns
+    /// whether there was one, so that reading the object again asks the storage itself.
     fn drop_copy(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 }
 
-/// Reads an object of at most `limit` octets and parses it. If a copy of it is damaged, the object itself is read.
+/// Reads an object of at most `limit` bytes and parses it. If a copy of it is damaged, the object
+/// itself is read.
 ///
 /// # Errors
 ///

@@ -1,18 +1,18 @@
 //! Bundles: chunks with the contents of several small files, one after the other.
 //!
-//! A bundle ends after a file whose content says so, so that the same files in the same order give the same
-//! bundles, also where files were added or removed before them.
+//! A bundle ends after a file whose content says so, so that the same files in the same order give
+//! the same bundles, also where files were added or removed before them.
 
 use crate::id::{Id, Identifiers, Kind};
 
-/// Contents of at most this many octets are joined to bundles; longer ones have chunks of their own.
+/// Contents of at most this many bytes are joined to bundles; longer ones have chunks of their own.
 pub(crate) const BUNDLED_MAX: usize = 128 << 10;
 /// The minimum length of a bundle, except for the last of a run.
 const BUNDLE_MIN: usize = 64 << 10;
 /// The maximum length of a bundle.
 const BUNDLE_MAX: usize = 1 << 20;
-/// The mean length of a bundle beyond its minimum: a file ends the bundle with the probability of its length
-/// divided by this.
+/// The mean length of a bundle beyond its minimum: a file ends the bundle with the probability of
+/// its length divided by this.
 const BUNDLE_MEAN: u64 = 384 << 10;
 
 /// The place of the content of a file.
@@ -44,8 +44,8 @@ pub(crate) struct Bundler {
 pub(crate) type Bundle = (u64, Vec<u8>);
 
 impl Bundler {
-    /// Appends the content of a file. Returns its place, and the bundles that are complete: one that had no room
-    /// for it, and the one that it ends.
+    /// Appends the content of a file. Returns its place, and the bundles that are complete: one
+    /// that had no room for it, and the one that it ends.
     pub(crate) fn push(&mut self, content: &[u8], ends: bool) -> (InBundle, [Option<Bundle>; 2]) {
         assert!(content.len() <= BUNDLED_MAX, "longer contents have their own chunks");
         let full = if self.open.len() + content.len() > BUNDLE_MAX { self.close() } else { None };

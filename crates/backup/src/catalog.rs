@@ -27,8 +27,8 @@ use crate::tree::ContentParts;
 type EachIndex<'a> = dyn FnMut(&str, &[IndexedPack], &DocumentStanding) -> Result<()> + 'a;
 
 impl Repository {
-    /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes that cannot be
-    /// read. An error of `each` ends it.
+    /// Calls `each` with every pack of every index and whose word the index is. Returns the indexes
+    /// that cannot be read. An error of `each` ends it.
     pub(crate) fn indexes(
         &self,
         keys: &Keys,
@@ -40,8 +40,8 @@ impl Repository {
         })
     }
 
-    /// Like [`Self::indexes`], with the name of the object and all its packs. An index that is deleted meanwhile is
-    /// left out.
+    /// Like [`Self::indexes`], with the name of the object and all its packs. An index that is
+    /// deleted meanwhile is left out.
     pub(crate) fn named_indexes(
         &self,
         keys: &Keys,
@@ -102,7 +102,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Missing`]; [`BackupError::Damaged`] and [`BackupError::Message`] with the reason; errors of the storage.
+    /// [`BackupError::Missing`]; [`BackupError::Damaged`] and [`BackupError::Message`] with the
+    /// reason; errors of the storage.
     pub fn read_index(&self, keys: &Keys, name: &str, now: u32) -> Result<Vec<IndexedPack>> {
         let hash = name.strip_prefix("indexes/").and_then(|hash| hash.parse().ok());
         let hash = hash.ok_or_else(|| BackupError::damaged(name, "it is no name of an index"))?;
@@ -138,7 +139,7 @@ impl Repository {
         Ok(ListedPacks(packs))
     }
 
-    /// The number of packs that the storage lists, and their octets.
+    /// The number of packs that the storage lists, and their bytes.
     ///
     /// # Errors
     ///
@@ -151,14 +152,14 @@ impl Repository {
     /// Whether the storage has a pack, by a look at the pack itself.
     pub(crate) fn has_pack(&self, hash: &ObjectHash) -> Result<bool> {
         match self.backend().get_range(&pack_name(hash), 0, 1) {
-            Ok(octets) => Ok(!octets.is_empty()),
+            Ok(bytes) => Ok(!bytes.is_empty()),
             Err(BackupError::Missing { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// A reader of all chunks, and the indexes that cannot be read. Any index may say where a chunk is: its
-    /// identifier decides whether it is the right one.
+    /// A reader of all chunks, and the indexes that cannot be read. Any index may say where a chunk
+    /// is: its identifier decides whether it is the right one.
     ///
     /// # Errors
     ///
@@ -187,8 +188,9 @@ impl Repository {
         Ok(Source::new(backend, scratch, self.id(), keys.identifiers.clone(), epochs.collect()))
     }
 
-    /// The chunks that `client` need not store again, with their packs, and the documents that cannot be read. They are in packs that
-    /// the storage lists, that no plan names and no reader found damaged, and on which the client may rely ([`Verified::lets`]).
+    /// The chunks that `client` need not store again, with their packs, and the documents that
+    /// cannot be read. They are in packs that the storage lists, that no plan names and no reader
+    /// found damaged, and on which the client may rely ([`Verified::lets`]).
     pub(crate) fn present(
         &self,
         keys: &Keys,
@@ -218,7 +220,7 @@ impl Repository {
     }
 }
 
-/// The packs that a storage lists, with their lengths: 40 octets a pack.
+/// The packs that a storage lists, with their lengths: 40 bytes a pack.
 pub(crate) struct ListedPacks(Vec<(ObjectHash, u64)>);
 
 impl ListedPacks {
@@ -252,8 +254,8 @@ impl ReadChunks for Reader {
 }
 
 impl Reader {
-    /// Whether two contents are the same octets. Small files share chunks with their neighbours, so equal contents
-    /// can have different parts.
+    /// Whether two contents are the same bytes. Small files share chunks with their neighbours, so
+    /// equal contents can have different parts.
     ///
     /// # Errors
     ///
@@ -262,7 +264,7 @@ impl Reader {
         if a == b {
             return Ok(true);
         }
-        let (mut a, mut b) = (Octets::new(self, a), Octets::new(self, b));
+        let (mut a, mut b) = (Bytes::new(self, a), Bytes::new(self, b));
         loop {
             a.fill()?;
             b.fill()?;
@@ -288,15 +290,15 @@ impl Reader {
     }
 }
 
-/// The octets of a content, part by part.
-struct Octets<'a> {
+/// The bytes of a content, part by part.
+struct Bytes<'a> {
     reader: &'a Reader,
     parts: ContentParts<'a>,
     /// The rest of the current part.
     part: Option<Part>,
 }
 
-impl<'a> Octets<'a> {
+impl<'a> Bytes<'a> {
     fn new(reader: &'a Reader, content: &[Part]) -> Self {
         Self { reader, parts: ContentParts::new(reader, content.to_vec()), part: None }
     }
@@ -311,11 +313,12 @@ impl<'a> Octets<'a> {
         Ok(())
     }
 
-    /// The first `length` octets of the current part. A part of a file is at most a chunk, unless it is a hole.
+    /// The first `length` bytes of the current part. A part of a file is at most a chunk, unless it
+    /// is a hole.
     fn start(&self, length: u64) -> Result<Vec<u8>> {
-        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
+        let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX);
         Ok(match &self.part {
-            Some(Part::Inline(octets)) => octets[..at(length)].to_vec(),
+            Some(Part::Inline(bytes)) => bytes[..at(length)].to_vec(),
             Some(Part::Data { id, offset, .. }) => {
                 let chunk = self.reader.read_shared(Kind::Data, id)?;
                 let range = chunk.get(at(*offset)..at(offset + length));
@@ -335,8 +338,8 @@ impl<'a> Octets<'a> {
 
     fn skip(&mut self, by: u64) {
         match &mut self.part {
-            Some(Part::Inline(octets)) => {
-                octets.drain(..usize::try_from(by).unwrap_or(usize::MAX).min(octets.len()));
+            Some(Part::Inline(bytes)) => {
+                bytes.drain(..usize::try_from(by).unwrap_or(usize::MAX).min(bytes.len()));
             }
             Some(Part::Data { offset, length, .. }) => {
                 *offset += by;
@@ -349,8 +352,8 @@ impl<'a> Octets<'a> {
 }
 
 impl Repository {
-    /// A reader of everything in the repository, and the indexes that cannot be read: chunks that only they name
-    /// cannot be found.
+    /// A reader of everything in the repository, and the indexes that cannot be read: chunks that
+    /// only they name cannot be found.
     ///
     /// # Errors
     ///
@@ -361,9 +364,11 @@ impl Repository {
     }
 }
 
-/// The snapshot that a user means: `latest`, `latest~1` for the one before, or the start of an identifier, of at least 4 digits.
+/// The snapshot that a user means: `latest`, `latest~1` for the one before, or the start of an
+/// identifier, of at least 4 digits.
 ///
-/// `latest` never means a snapshot that does not count. If there are several clients, it needs one: `client`.
+/// `latest` never means a snapshot that does not count. If there are several clients, it needs one:
+/// `client`.
 ///
 /// # Errors
 ///
@@ -393,7 +398,8 @@ pub fn select<'a>(
         let mut newest: Vec<&Listed> = snapshots.iter().filter(counts).filter(is_meant).collect();
         let clients: BTreeSet<_> = newest.iter().map(|listed| &listed.snapshot.client).collect();
         if clients.len() > 1 {
-            // Times and host names are claims of a client. A stolen client could date its snapshot last.
+            // Times and host names are claims of a client. A stolen client could date its snapshot
+            // last.
             let names: Vec<String> = clients
                 .iter()
                 .map(|client| client.as_ref().map_or("unsigned".into(), Fingerprint::to_hex))
@@ -419,7 +425,7 @@ pub fn select<'a>(
         });
     }
     let is_start =
-        (4..=64).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_hexdigit());
+        (4..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_start {
         return Err(BackupError::NotFound(format!(
             "\"{name}\" is not a snapshot: use \"latest\", or at least 4 digits of an identifier"

@@ -22,7 +22,8 @@ pub enum Irregularity {
         /// Its identifier.
         id: Id,
     },
-    /// A client has two snapshots with one number: its state was rolled back, or its key is in two places.
+    /// A client has two snapshots with one number: its state was rolled back, or its key is in two
+    /// places.
     Branched {
         /// The client.
         client: Option<Fingerprint>,
@@ -65,9 +66,9 @@ pub fn heads(snapshots: &[Listed]) -> Heads {
     heads
 }
 
-/// The faults in the chains of all snapshots that count and were not forgotten, given the heads that the caller has seen before. Snapshots name
-/// the snapshot before them and the heads of other clients, so only a tail that nobody here has
-/// seen can be missing without a trace.
+/// The faults in the chains of all snapshots that count and were not forgotten, given the heads
+/// that the caller has seen before. Snapshots name the snapshot before them and the heads of other
+/// clients, so only a tail that nobody here has seen can be missing without a trace.
 #[must_use]
 pub fn irregularities(
     snapshots: &[Listed],
@@ -114,7 +115,7 @@ mod tests {
 
     fn listed(client: u8, number: u64, id: u8, previous: Option<u8>) -> Listed {
         let mut listed = testing::listed(client, number, Id([id; 32]));
-        listed.snapshot.previous = previous.map(|octet| Id([octet; 32]));
+        listed.snapshot.previous = previous.map(|byte| Id([byte; 32]));
         listed
     }
 

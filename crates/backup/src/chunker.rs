@@ -1,13 +1,16 @@
 //! Content-defined chunking: the cuts follow the content, so an insertion moves few of them.
 //!
-//! The rolling hash is a gear hash with a secret table (Xia et al., "The Design of Fast Content-Defined Chunking",
-//! 2020) over the last 64 octets. A cut is where its highest bits are zero: more bits below the average length
-//! than above it, so that most chunks have similar lengths. Because the hash depends on 64 octets only, four parts of
-//! a block are searched at once, which takes half of the time of one after the other
-//! (`docs/decisions/0005-backup-chunks.md`).
+//! The rolling hash is a gear hash with a secret table (Xia et al., "The Design of Fast
+//! Content-Defined Chunking",
+//! 2020) over the last 64 bytes. A cut is where its highest bits are zero: more bits below the
+//!       average length
+//! than above it, so that most chunks have similar lengths. Because the hash depends on 64 bytes
+//! only, four parts of a block are searched at once, which takes half of the time of one after the
+//! other (`docs/decisions/0005-backup-chunks.md`).
 //!
-//! The table depends on the group secret, so that the cuts of a known file cannot be predicted from outside.
-//! Published attacks recover such tables from the lengths of chosen files' chunks; packs hide these lengths.
+//! The table depends on the group secret, so that the cuts of a known file cannot be predicted from
+//! outside. Published attacks recover such tables from the lengths of chosen files' chunks; packs
+//! hide these lengths.
 
 use crate::id::Identifiers;
 
@@ -18,14 +21,14 @@ const CHUNK_TURN: usize = 1 << 20;
 /// The maximum length of a chunk.
 pub(crate) const CHUNK_MAX: usize = 4 << 20;
 
-/// The number of the highest bits that are zero at a cut before [`CHUNK_TURN`], and after it. With these, the
-/// average length is 1.1 MiB.
+/// The number of the highest bits that are zero at a cut before [`CHUNK_TURN`], and after it. With
+/// these, the average length is 1.1 MiB.
 const BITS_BEFORE: u32 = 21;
 const BITS_AFTER: u32 = 18;
 
-/// Octets that the hash depends on.
+/// Bytes that the hash depends on.
 const WINDOW: usize = 64;
-/// Octets of each of the four parts that are searched at once.
+/// Bytes of each of the four parts that are searched at once.
 const LANE: usize = 4096;
 
 /// Finds the ends of chunks.
@@ -36,17 +39,17 @@ pub(crate) struct Chunker {
 impl Chunker {
     /// The chunker of a repository.
     pub(crate) fn new(identifiers: &Identifiers) -> Self {
-        let mut octets = [0; 2048];
-        identifiers.secret("chunks", &mut octets);
+        let mut bytes = [0; 2048];
+        identifiers.secret("chunks", &mut bytes);
         let mut gear = [0; 256];
-        for (value, octets) in gear.iter_mut().zip(octets.chunks_exact(8)) {
-            *value = u64::from_be_bytes(octets.try_into().expect("eight octets"));
+        for (value, bytes) in gear.iter_mut().zip(bytes.chunks_exact(8)) {
+            *value = u64::from_be_bytes(bytes.try_into().expect("eight bytes"));
         }
         Self { gear }
     }
 
-    /// The length of the first chunk of `data`, if a cut is found. The first `searched` octets were searched
-    /// before. Without a cut, the chunk goes on after `data`, or ends with the file.
+    /// The length of the first chunk of `data`, if a cut is found. The first `searched` bytes were
+    /// searched before. Without a cut, the chunk goes on after `data`, or ends with the file.
     pub(crate) fn cut(&self, data: &[u8], searched: usize) -> Option<usize> {
         let data = &data[..data.len().min(CHUNK_MAX)];
         let turn = CHUNK_TURN.min(data.len());
@@ -56,7 +59,8 @@ impl Chunker {
         cut.map(|last| last + 1).or((data.len() == CHUNK_MAX).then_some(CHUNK_MAX))
     }
 
-    /// The first octet in a range, none of the first 63, at which the highest `bits` bits of the hash are zero.
+    /// The first byte in a range, none of the first 63, at which the highest `bits` bits of the
+    /// hash are zero.
     fn search(&self, data: &[u8], range: std::ops::Range<usize>, bits: u32) -> Option<usize> {
         let limit = 1 << (64 - bits);
         let mut start = range.start;
@@ -73,19 +77,19 @@ impl Chunker {
         (start < range.end).then(|| self.one(data, start..range.end, limit))?
     }
 
-    /// The hash of the octets before `at`.
+    /// The hash of the bytes before `at`.
     fn before(&self, data: &[u8], at: usize) -> u64 {
-        data[at + 1 - WINDOW..at].iter().fold(0, |hash, octet| self.next(hash, *octet))
+        data[at + 1 - WINDOW..at].iter().fold(0, |hash, byte| self.next(hash, *byte))
     }
 
-    fn next(&self, hash: u64, octet: u8) -> u64 {
-        (hash << 1).wrapping_add(self.gear[usize::from(octet)])
+    fn next(&self, hash: u64, byte: u8) -> u64 {
+        (hash << 1).wrapping_add(self.gear[usize::from(byte)])
     }
 
     fn one(&self, data: &[u8], range: std::ops::Range<usize>, limit: u64) -> Option<usize> {
         let mut hash = self.before(data, range.start);
-        let found = data[range.clone()].iter().position(|octet| {
-            hash = self.next(hash, *octet);
+        let found = data[range.clone()].iter().position(|byte| {
+            hash = self.next(hash, *byte);
             hash < limit
         });
         found.map(|at| range.start + at)
@@ -118,8 +122,8 @@ mod tests {
     use super::*;
     use crate::id::{GroupSecret, RepositoryId};
 
-    fn chunker(octet: u8) -> Chunker {
-        let group = GroupSecret(Zeroizing::new([octet; 32]));
+    fn chunker(byte: u8) -> Chunker {
+        let group = GroupSecret(Zeroizing::new([byte; 32]));
         Chunker::new(&Identifiers::new(&group, RepositoryId([2; 16])))
     }
 
@@ -144,8 +148,8 @@ mod tests {
         (CHUNK_MIN - 1..data.len().min(CHUNK_MAX))
             .find(|last| {
                 let window = &data[last + 1 - WINDOW..=*last];
-                let hash = window.iter().fold(0_u64, |hash, octet| {
-                    hash.wrapping_mul(2).wrapping_add(chunker.gear[usize::from(*octet)])
+                let hash = window.iter().fold(0_u64, |hash, byte| {
+                    hash.wrapping_mul(2).wrapping_add(chunker.gear[usize::from(*byte)])
                 });
                 hash.leading_zeros() >= if *last < CHUNK_TURN { BITS_BEFORE } else { BITS_AFTER }
             })
@@ -161,7 +165,7 @@ mod tests {
         assert!(all[..all.len() - 1].iter().all(|n| (CHUNK_MIN..=CHUNK_MAX).contains(n)));
         assert!((25..50).contains(&all.len()), "{}", all.len());
         assert_ne!(all, lengths(&self::chunker(2), &data));
-        // One octet in front: the cuts are the same a few chunks later.
+        // One byte in front: the cuts are the same a few chunks later.
         let moved = lengths(&chunker, &[b"+", &data[..]].concat());
         assert_eq!(all[all.len() - 20..], moved[moved.len() - 20..]);
         // Zeros have no cuts of their own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::id::{Id, Kind};
 
-/// The maximum number of octets in the plaintext of a chunk.
+/// The maximum number of bytes in the plaintext of a chunk.
 pub const CHUNK_BYTES_MAX: usize = 8 << 20;
 
 /// Reads chunks of a repository.
@@ -14,8 +14,8 @@ pub trait ReadChunks: Sync {
     ///
     /// # Errors
     ///
-    /// [`Missing`](crate::BackupError::Missing) if no index names the chunk; [`Damaged`](crate::BackupError::Damaged) if no
-    /// copy of it is good; errors of the storage.
+    /// [`Missing`](crate::BackupError::Missing) if no index names the chunk;
+    /// [`Damaged`](crate::BackupError::Damaged) if no copy of it is good; errors of the storage.
     fn read(&self, kind: Kind, id: &Id) -> Result<Vec<u8>>;
 
     /// Like [`Self::read`], from a small cache: for chunks that several small files share.
@@ -27,8 +27,8 @@ pub trait ReadChunks: Sync {
         self.read(kind, id).map(Arc::new)
     }
 
-    /// A number by which chunks can be sorted so that those in one pack are next to each other; `None` if no
-    /// index names the chunk.
+    /// A number by which chunks can be sorted so that those in one pack are next to each other;
+    /// `None` if no index names the chunk.
     fn place(&self, id: &Id) -> Option<u64> {
         let _ = id;
         Some(0)

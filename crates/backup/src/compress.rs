@@ -8,10 +8,10 @@ use crate::chunks::CHUNK_BYTES_MAX;
 /// The level for chunks that are worth it.
 const LEVEL: i32 = 3;
 
-/// The maximum number of octets in the stored form of a chunk: incompressible data grow a little.
+/// The maximum number of bytes in the stored form of a chunk: incompressible data grow a little.
 pub(crate) const STORED_BYTES_MAX: usize = CHUNK_BYTES_MAX + (64 << 10);
 
-/// Octets of each sample of a probe, and the number of samples.
+/// Bytes of each sample of a probe, and the number of samples.
 const SAMPLE_BYTES: usize = 8 << 10;
 const SAMPLES: usize = 3;
 
@@ -52,13 +52,13 @@ impl Zstd {
     }
 }
 
-/// The number of octets that a frame says it has.
+/// The number of bytes that a frame says it has.
 pub(crate) fn content_bytes(frame: &[u8]) -> Option<u64> {
     zstd_safe::get_frame_content_size(frame).ok().flatten()
 }
 
-/// Decompresses one frame that says it has `bytes` octets, and has exactly these. `None` for everything else:
-/// memory is never more than `bytes`.
+/// Decompresses one frame that says it has `bytes` bytes, and has exactly these. `None` for
+/// everything else: memory is never more than `bytes`.
 pub(crate) fn decompressed(frame: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let says = content_bytes(frame)?;
     let one = zstd_safe::find_frame_compressed_size(frame).is_ok_and(|size| size == frame.len());

@@ -65,7 +65,8 @@ pub struct RepositoryConfig {
     pub time: u32,
     /// The BLAKE3 hash of the text of the configuration before; `None` for the first.
     pub previous: Option<[u8; 32]>,
-    /// The hash of the group secret, since the operator of the storage can encrypt another one to a reader.
+    /// The hash of the group secret, since the operator of the storage can encrypt another one to a
+    /// reader.
     pub group: [u8; 32],
     /// Snapshots and indexes must be signed.
     pub signed: bool,
@@ -232,7 +233,7 @@ mod tests {
     use crate::error::BackupError;
 
     fn config() -> RepositoryConfig {
-        let key = |octet| Fingerprint::from_bytes(4, &[octet; 20]).unwrap();
+        let key = |byte| Fingerprint::from_bytes(4, &[byte; 20]).unwrap();
         RepositoryConfig {
             number: 2,
             time: 1_795_381_506,
@@ -299,8 +300,8 @@ mod tests {
     #[test]
     fn roles_are_those_of_the_configuration() {
         let config = config();
-        let key = |octet| Fingerprint::from_bytes(4, &[octet; 20]).unwrap();
-        let has = |octet, role| config.has_role(&key(octet), role);
+        let key = |byte| Fingerprint::from_bytes(4, &[byte; 20]).unwrap();
+        let has = |byte, role| config.has_role(&key(byte), role);
         assert!(Role::ALL.into_iter().all(|role| has(1, role)));
         assert!(has(2, Role::Admin) && has(2, Role::Create) && !has(2, Role::Prune));
         assert!(has(4, Role::Create) && !has(4, Role::Admin));

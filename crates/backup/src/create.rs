@@ -1,4 +1,5 @@
-//! Creating the tree of a snapshot: files are read by many threads, entries are written in the order of the walk.
+//! Creating the tree of a snapshot: files are read by many threads, entries are written in the
+//! order of the walk.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
@@ -16,13 +17,13 @@ use crate::tree::{ContentWriter, TreeWriter};
 
 /// Items that wait for a worker or are with one. Each may hold a folder open.
 const WAITING_MAX: usize = 512;
-/// Octets of small files that are in memory before they are in a bundle.
+/// Bytes of small files that are in memory before they are in a bundle.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
-/// Items and octets that a worker gets at once.
+/// Items and bytes that a worker gets at once.
 const BATCH: usize = 32;
 const BATCH_BYTES: u64 = 1 << 20;
-/// Entries that wait for a bundle. It is closed when they are more: among many unchanged files, few changed ones
-/// do not fill a bundle.
+/// Entries that wait for a bundle. It is closed when they are more: among many unchanged files, few
+/// changed ones do not fill a bundle.
 const UNBUNDLED_MAX: usize = 4096;
 
 /// Something about a path that is in the tree all the same.
@@ -54,7 +55,7 @@ pub(crate) trait Listener<T> {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) entries: u64,
-    /// Octets of files, as in their sizes.
+    /// Bytes of files, as in their sizes.
     pub(crate) bytes: u64,
     /// Paths that could not be read.
     pub(crate) unread: u64,
@@ -70,7 +71,8 @@ pub(crate) struct Created {
     pub(crate) counts: Counts,
 }
 
-/// A tree in the making. `I` is a path that has to be read, and `T` goes with each path to the listener.
+/// A tree in the making. `I` is a path that has to be read, and `T` goes with each path to the
+/// listener.
 pub(crate) struct Creation<I: Reading, T> {
     // Before the sink: its threads use the sink.
     readers: Readers<I>,
@@ -83,7 +85,7 @@ pub(crate) struct Creation<I: Reading, T> {
     first: u64,
     batch: Vec<(u64, I)>,
     batch_bytes: u64,
-    /// Octets in memory of small files that are being read, or wait for their turn.
+    /// Bytes in memory of small files that are being read, or wait for their turn.
     waiting_bytes: u64,
     /// Entries that wait for a bundle, and those behind them.
     placed: VecDeque<Placed<T>>,
@@ -99,7 +101,7 @@ type Placed<T> = (T, Entry, Option<Remark>, Option<InBundle>);
 enum Slot<I> {
     /// Everything is known.
     Ready(Entry),
-    /// It is with a worker. The octets count in [`Creation::waiting_bytes`].
+    /// It is with a worker. The bytes count in [`Creation::waiting_bytes`].
     Waiting(u64),
     Read(u64, I, io::Result<Content>),
 }
@@ -140,7 +142,8 @@ impl<I: Reading, T> Creation<I, T> {
         store.go_on().map_err(|error| store.error_or(error))
     }
 
-    /// Appends an entry that is complete: an unchanged file with all its parts, or a further hard link.
+    /// Appends an entry that is complete: an unchanged file with all its parts, or a further hard
+    /// link.
     pub(crate) fn push(
         &mut self,
         entry: Entry,
@@ -177,7 +180,8 @@ impl<I: Reading, T> Creation<I, T> {
         listener.unread(path, error);
     }
 
-    /// Waits for everything, and writes the rest. All chunks and their indexes are durable afterwards.
+    /// Waits for everything, and writes the rest. All chunks and their indexes are durable
+    /// afterwards.
     ///
     /// # Errors
     ///
@@ -296,14 +300,14 @@ impl<I: Reading, T> Creation<I, T> {
         let mut bundled = None;
         if let Node::File { size, content, .. } = &mut entry.node {
             match read {
-                Content::Small(octets, ends) => {
-                    *size = octets.len() as u64;
-                    if octets.len() > INLINE_BYTES_MAX {
-                        let (place, complete) = self.bundler.push(&octets, ends);
+                Content::Small(bytes, ends) => {
+                    *size = bytes.len() as u64;
+                    if bytes.len() > INLINE_BYTES_MAX {
+                        let (place, complete) = self.bundler.push(&bytes, ends);
                         bundled = Some(place);
                         complete.into_iter().for_each(|bundle| self.store(bundle));
-                    } else if !octets.is_empty() {
-                        *content = vec![Part::Inline(octets)];
+                    } else if !bytes.is_empty() {
+                        *content = vec![Part::Inline(bytes)];
                     }
                 }
                 Content::Parts(parts, bytes) => (*size, *content) = (bytes, parts),
@@ -388,7 +392,7 @@ mod tests {
         pieces: Vec<Stretch>,
         /// The length that the walk saw.
         bytes: u64,
-        /// Octets that one call gives at most.
+        /// Bytes that one call gives at most.
         step: usize,
         at: usize,
     }
@@ -494,23 +498,23 @@ mod tests {
             let Node::File { size, content, .. } = entry.node else {
                 return (String::new(), Vec::new());
             };
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
-                    Part::Inline(data) => octets.extend(data),
-                    Part::Hole(bytes) => {
-                        octets.resize(octets.len() + usize::try_from(bytes).unwrap(), 0);
+                    Part::Inline(data) => bytes.extend(data),
+                    Part::Hole(length) => {
+                        bytes.resize(bytes.len() + usize::try_from(length).unwrap(), 0);
                     }
                     Part::Data { id, offset, length } => {
                         let chunk = source.read_shared(Kind::Data, &id).unwrap();
-                        let at = |octet| usize::try_from(octet).unwrap();
-                        octets.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
+                        let at = |byte| usize::try_from(byte).unwrap();
+                        bytes.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
                     }
                     Part::List { .. } => unreachable!("lists are resolved"),
                 }
             }
-            assert_eq!(octets.len() as u64, size);
-            (String::from_utf8(entry.path).unwrap(), octets)
+            assert_eq!(bytes.len() as u64, size);
+            (String::from_utf8(entry.path).unwrap(), bytes)
         };
         tree.entries().map(|entry| read(entry.unwrap())).collect()
     }
@@ -547,12 +551,12 @@ mod tests {
     }
 
     fn expected(files: &[File]) -> Vec<(String, Vec<u8>)> {
-        let octets = |piece: &Stretch| match piece {
+        let bytes = |piece: &Stretch| match piece {
             Stretch::Data(data) => data.clone(),
             Stretch::Hole(bytes) => vec![0; usize::try_from(*bytes).unwrap()],
             Stretch::Fails => Vec::new(),
         };
-        let content = |file: &File| file.pieces.iter().flat_map(octets).collect();
+        let content = |file: &File| file.pieces.iter().flat_map(bytes).collect();
         files.iter().map(|file| (file.path.to_owned(), content(file))).collect()
     }
 

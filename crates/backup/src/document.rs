@@ -11,7 +11,7 @@ use talaria_message::{
 
 use crate::error::{BackupError, Result};
 
-/// The maximum length of a document in octets.
+/// The maximum length of a document in bytes.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The content of a message, and the results for its signatures.
@@ -79,7 +79,8 @@ pub enum DocumentStanding {
     Good(Fingerprint),
     /// As [`Self::Good`], but the key has expired or was retired since: the signer and the reason.
     Past(Fingerprint, String),
-    /// The key is compromised, or had expired before: the signer and the reason. Somebody else may have signed.
+    /// The key is compromised, or had expired before: the signer and the reason. Somebody else may
+    /// have signed.
     Doubtful(Fingerprint, String),
     /// The document needs no signature here.
     Unsigned,
@@ -97,13 +98,15 @@ impl DocumentStanding {
         }
     }
 
-    /// Whether the document counts here: somebody signed it who may, even if the key is doubtful by now, or it needs no signature.
+    /// Whether the document counts here: somebody signed it who may, even if the key is doubtful by
+    /// now, or it needs no signature.
     #[must_use]
     pub fn counts(&self) -> bool {
         !matches!(self, Self::Foreign(_))
     }
 
-    /// Whether a decision that others suffer from may rest on the document: it counts, and its key is not doubtful.
+    /// Whether a decision that others suffer from may rest on the document: it counts, and its key
+    /// is not doubtful.
     pub(crate) fn is_trusted(&self) -> bool {
         self.counts() && !matches!(self, Self::Doubtful(..))
     }

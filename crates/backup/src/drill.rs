@@ -51,7 +51,7 @@ pub struct Rehearsed {
     pub entries: u64,
     /// Files whose whole content was read.
     pub files: u64,
-    /// Octets of these files.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Files and parts of the tree that could not be read.
     pub failed: u64,
@@ -113,15 +113,17 @@ pub fn parse_drill(name: &str, text: &[u8], repository: RepositoryId) -> Result<
     Ok(drill)
 }
 
-/// Reads a snapshot as a restore does, and writes nothing: the whole tree, and the whole content of `sample` per cent of its files, which
-/// are chosen anew each time. Every chunk is decrypted, decompressed and compared with its identifier.
+/// Reads a snapshot as a restore does, and writes nothing: the whole tree, and the whole content of
+/// `sample` per cent of its files, which are chosen anew each time. Every chunk is decrypted,
+/// decompressed and compared with its identifier.
 ///
-/// `tell` gets the paths that could not be read; the path is empty for a part of the tree. It is called by several threads.
-/// `threads` is 0 for one per core.
+/// `tell` gets the paths that could not be read; the path is empty for a part of the tree. It is
+/// called by several threads. `threads` is 0 for one per core.
 ///
 /// # Errors
 ///
-/// [`Damaged`](BackupError::Damaged) if the tree breaks a rule of the format; [`Cancelled`](BackupError::Cancelled).
+/// [`Damaged`](BackupError::Damaged) if the tree breaks a rule of the format;
+/// [`Cancelled`](BackupError::Cancelled).
 pub fn rehearse(
     tree: &Tree<'_>,
     sample: u8,
@@ -133,7 +135,7 @@ pub fn rehearse(
     random(&mut seed[..16])?;
     let is_chosen = |path: &[u8]| {
         let hash = blake3::keyed_hash(&seed, path);
-        let (start, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 octets");
+        let (start, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 bytes");
         u64::from_le_bytes(*start) % 100 < u64::from(sample)
     };
     let threads = match threads {
@@ -234,7 +236,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the drill's reader is none; errors of the key and of the storage.
+    /// [`BackupError::Refused`] if the drill's reader is none; errors of the key and of the
+    /// storage.
     pub fn record_drill(&self, keys: &Keys, drill: &Drill, signer: &mut SigningKey) -> Result<()> {
         if !self.may_drill(&drill.reader) {
             return Err(BackupError::Refused(format!(
@@ -286,7 +289,7 @@ mod tests {
         #[test]
         fn a_record_comes_back_and_has_one_text(
             reader: [u8; 20], host: Vec<u8>, number: u64, id: [u8; 32], sample in 1..=100_u8,
-            counts: [u64; 4], at in any::<proptest::sample::Index>(), octet: u8,
+            counts: [u64; 4], at in any::<proptest::sample::Index>(), byte: u8,
         ) {
             let [entries, files, bytes, failed] = counts;
             let drill = Drill {
@@ -304,7 +307,7 @@ mod tests {
             prop_assert!(parse_drill("d", zero.as_bytes(), REPOSITORY).is_err());
             let mut changed = text.clone().into_bytes();
             let at = at.index(changed.len());
-            changed[at] = octet;
+            changed[at] = byte;
             // Only the nonce is not given back.
             if changed != text.as_bytes() && let Ok(read) = parse_drill("d", &changed, REPOSITORY) {
                 let nonce = text.find("nonce").unwrap();

@@ -18,7 +18,7 @@ pub enum Node {
     File {
         /// Permissions, owner, time.
         meta: Meta,
-        /// The length in octets.
+        /// The length in bytes.
         size: u64,
         /// The content in order; the lengths sum to `size`.
         content: Vec<Part>,
@@ -87,7 +87,7 @@ pub enum Part {
         id: Id,
         /// The start of the range in the plaintext of the chunk.
         offset: u64,
-        /// The length of the range in octets.
+        /// The length of the range in bytes.
         length: u64,
     },
     /// Zeros that the file does not store.
@@ -96,7 +96,7 @@ pub enum Part {
     List {
         /// The chunk.
         id: Id,
-        /// The length of the content that the chunk stands for, in octets.
+        /// The length of the content that the chunk stands for, in bytes.
         length: u64,
     },
 }
@@ -129,7 +129,7 @@ impl Node {
 }
 
 impl Part {
-    /// The length of the content that the part stands for, in octets.
+    /// The length of the content that the part stands for, in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {

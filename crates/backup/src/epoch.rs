@@ -1,4 +1,5 @@
-//! Epochs: key pairs that the objects of a repository are encrypted to, and the packets they may have.
+//! Epochs: key pairs that the objects of a repository are encrypted to, and the packets they may
+//! have.
 
 use std::fmt;
 use std::io::BufRead;
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::error::{BackupError, Result};
 use crate::id::RepositoryId;
 
-/// Octets under one authentication tag, and so the least that a reader decrypts.
+/// Bytes under one authentication tag, and so the least that a reader decrypts.
 const AEAD_CHUNK_BYTES: usize = 64 << 10;
 
 /// The packets of an epoch.
@@ -129,7 +130,8 @@ pub(crate) struct Sealing {
 }
 
 impl Sealing {
-    /// Seals for an epoch's certificate, which began at `created`; `None` only for [`EpochProfile::None`].
+    /// Seals for an epoch's certificate, which began at `created`; `None` only for
+    /// [`EpochProfile::None`].
     pub(crate) fn new(
         profile: EpochProfile,
         cert: Option<&Cert>,
@@ -182,8 +184,8 @@ impl Sealing {
         Ok(sealed)
     }
 
-    /// One message with a pack of `bytes` octets, at the start of `room`. Returns its length, which is at most
-    /// [`sealed_bytes_max`].
+    /// One message with a pack of `bytes` bytes, at the start of `room`. Returns its length, which
+    /// is at most [`sealed_bytes_max`].
     pub(crate) fn seal_pack(
         &self,
         pack: impl BufRead + Send,
@@ -195,7 +197,7 @@ impl Sealing {
     }
 }
 
-/// The maximum size of a message of `bytes` octets without a signature.
+/// The maximum size of a message of `bytes` bytes without a signature.
 pub(crate) fn sealed_bytes_max(bytes: u64) -> usize {
     usize::try_from(bytes + bytes / 2048 + 1024).unwrap_or_default()
 }

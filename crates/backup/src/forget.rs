@@ -21,7 +21,7 @@ pub(crate) const PROTECTED: &str = "protected";
 
 /// The number of documents with tombstones of one signer from which on a prune makes them fewer.
 const DOCUMENTS_MANY: usize = 32;
-/// The maximum number of snapshots in a document that a prune makes; each takes some 140 octets.
+/// The maximum number of snapshots in a document that a prune makes; each takes some 140 bytes.
 const MERGED_MAX: usize = 20_000;
 
 const TOMBSTONE_DOMAIN: &str = "talaria backup forgotten";
@@ -129,12 +129,13 @@ impl Repository {
         )))
     }
 
-    /// Forgets snapshots, by a tombstone that the certificate `name` signs. Their objects stay until the next prune.
+    /// Forgets snapshots, by a tombstone that the certificate `name` signs. Their objects stay
+    /// until the next prune.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the certificate may not do that, or if a snapshot is protected; errors of the
-    /// key and of the storage.
+    /// [`BackupError::Refused`] if the certificate may not do that, or if a snapshot is protected;
+    /// errors of the key and of the storage.
     pub fn forget(
         &self,
         keys: &Keys,
@@ -157,12 +158,13 @@ impl Repository {
         Ok(())
     }
 
-    /// Writes the tombstones of `former`, who will lose the role `forget`, again in the name of somebody who keeps it.
-    /// Returns the number of snapshots in them.
+    /// Writes the tombstones of `former`, who will lose the role `forget`, again in the name of
+    /// somebody who keeps it. Returns the number of snapshots in them.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the certificate may not do that; errors of the key and of the storage.
+    /// [`BackupError::Refused`] if the certificate may not do that; errors of the key and of the
+    /// storage.
     pub fn renew_tombstones(
         &self,
         keys: &Keys,
@@ -182,8 +184,8 @@ impl Repository {
         Ok(names.len())
     }
 
-    /// Writes the tombstones of `name` again in few documents, if they are in many, since every command reads them all. Returns the
-    /// number of documents that were deleted.
+    /// Writes the tombstones of `name` again in few documents, if they are in many, since every
+    /// command reads them all. Returns the number of documents that were deleted.
     ///
     /// # Errors
     ///
@@ -224,8 +226,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the certificate may not do that, or if the snapshot was forgotten; errors of the key
-    /// and of the storage.
+    /// [`BackupError::Refused`] if the certificate may not do that, or if the snapshot was
+    /// forgotten; errors of the key and of the storage.
     pub fn protect(
         &self,
         keys: &Keys,
@@ -282,7 +284,7 @@ mod tests {
     fn name() -> impl Strategy<Value = SnapshotName> {
         let client = proptest::option::of(any::<[u8; 20]>());
         (client, any::<u64>(), any::<[u8; 32]>()).prop_map(|(client, number, id)| SnapshotName {
-            client: client.map(|octets| Fingerprint::from_bytes(4, &octets).unwrap()),
+            client: client.map(|bytes| Fingerprint::from_bytes(4, &bytes).unwrap()),
             number,
             id: Id(id),
         })
@@ -291,7 +293,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_tombstone_comes_back_and_has_one_text(
-            names in proptest::collection::btree_set(name(), 0..5), at in any::<proptest::sample::Index>(), octet: u8,
+            names in proptest::collection::btree_set(name(), 0..5), at in any::<proptest::sample::Index>(), byte: u8,
         ) {
             let written = text(TOMBSTONE_DOMAIN, REPOSITORY, HEADER, &names);
             prop_assert_eq!(parse_tombstone("t", written.as_bytes(), REPOSITORY).unwrap(), names);
@@ -299,7 +301,7 @@ mod tests {
             prop_assert!(parse(PROTECTION_DOMAIN, "t", written.as_bytes(), REPOSITORY).is_err());
             let mut changed = written.into_bytes();
             let at = at.index(changed.len());
-            changed[at] = octet;
+            changed[at] = byte;
             // The header is read and not given back.
             if let Ok(read) = parse_tombstone("t", &changed, REPOSITORY) {
                 let lines = |text: &[u8]| String::from_utf8(text.to_vec()).unwrap().lines().skip(4).collect::<Vec<_>>().join("\n");

@@ -12,7 +12,8 @@ const GROUP_DOMAIN: &str = "talaria backup 1 group";
 /// The domain of the key of identifiers.
 const DOMAIN: &str = "talaria backup 1 identifiers";
 
-/// The kind of object that an identifier names. The kind is part of the hash, so a file with the text of a tree is not a tree.
+/// The kind of object that an identifier names. The kind is part of the hash, so a file with the
+/// text of a tree is not a tree.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     /// A part of a file, or several small files one after the other.
@@ -75,7 +76,7 @@ impl FromStr for Id {
     }
 }
 
-/// The name of a repository: 16 random octets.
+/// The name of a repository: 16 random bytes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RepositoryId(pub [u8; 16]);
 
@@ -172,7 +173,8 @@ impl Identifiers {
         Id(*hasher.finalize().as_bytes())
     }
 
-    /// Secret octets for a purpose other than identifiers. No kind of content starts with the octet 0xff.
+    /// Secret bytes for a purpose other than identifiers. No kind of content starts with the byte
+    /// 0xff.
     pub(crate) fn secret(&self, purpose: &str, out: &mut [u8]) {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[0xff]).update(purpose.as_bytes()).finalize_xof().fill(out);
@@ -181,10 +183,11 @@ impl Identifiers {
     /// Where a tree may be cut: a keyed hash of a path.
     pub(crate) fn cut(&self, path: &[u8]) -> u64 {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        // No kind has this octet, so that the hash is no identifier, and no secret of another purpose.
+        // No kind has this byte, so that the hash is no identifier, and no secret of another
+        // purpose.
         hasher.update(&[0xfe]).update(path);
         let first = hasher.finalize().as_bytes().first_chunk().copied();
-        u64::from_le_bytes(first.expect("a hash has 32 octets"))
+        u64::from_le_bytes(first.expect("a hash has 32 bytes"))
     }
 }
 
@@ -195,7 +198,7 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// The octets of exactly `2 * N` lower-case hexadecimal digits.
+/// The bytes of exactly `2 * N` lower-case hexadecimal digits.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -219,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_identifier_depends_on_kind_content_secret_and_repository() {
-        let group = |octet| GroupSecret(Zeroizing::new([octet; 32]));
+        let group = |byte| GroupSecret(Zeroizing::new([byte; 32]));
         let ids = Identifiers::new(&group(1), RepositoryId([2; 16]));
         let id = ids.of(Kind::Data, b"text");
         assert_eq!(id, ids.of(Kind::Data, b"text"));

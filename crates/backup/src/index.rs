@@ -7,7 +7,7 @@ use crate::id::{ObjectHash, RepositoryId};
 use crate::pack::{PACK_BYTES_MAX, PackedChunk, SEALED_EXTRA_MAX, number};
 use crate::text::Lines;
 
-/// The maximum number of octets in the object of an index. Readers refuse more.
+/// The maximum number of bytes in the object of an index. Readers refuse more.
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 /// Packs and chunks after which a writer begins the next index: a crash forgets less than that.
@@ -22,7 +22,7 @@ const DOMAIN: &str = "talaria backup index";
 pub struct IndexedPack {
     /// The hash of the object.
     pub hash: ObjectHash,
-    /// The length of the object in octets.
+    /// The length of the object in bytes.
     pub bytes: u64,
     /// The chunks, by ascending offset.
     pub chunks: Vec<PackedChunk>,
@@ -132,11 +132,11 @@ mod tests {
 
         /// An index that is read is written the same, so it has no second form.
         #[test]
-        fn a_changed_index_is_another_one_or_refused(packs in packs(), at in 0.0..1.0_f64, octet: u8) {
+        fn a_changed_index_is_another_one_or_refused(packs in packs(), at in 0.0..1.0_f64, byte: u8) {
             let mut text = write(REPOSITORY, &packs).into_bytes();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
             let at = (at * text.len() as f64) as usize;
-            text[at] = octet;
+            text[at] = byte;
             if let Ok(read) = parse("i", &text, REPOSITORY) {
                 prop_assert_eq!(write(REPOSITORY, &read).into_bytes(), text);
             }

@@ -16,8 +16,8 @@ pub(crate) const LEASES: &str = "leases";
 
 const DOMAIN: &str = "talaria backup lease";
 
-/// Leases that a prune reads. It counts all further ones as those of runs that have ended, so that a stolen
-/// client cannot occupy it.
+/// Leases that a prune reads. It counts all further ones as those of runs that have ended, so that
+/// a stolen client cannot occupy it.
 const LEASES_MAX: usize = 10_000;
 
 /// A sign of life of a run.
@@ -66,7 +66,7 @@ fn parse(name: &str, bytes: &[u8], repository: RepositoryId) -> Result<(RunOf, B
     Ok((run, beat))
 }
 
-/// Reads the lease with this text, for tests with any octets.
+/// Reads the lease with this text, for tests with any bytes.
 ///
 /// # Errors
 ///
@@ -147,7 +147,8 @@ impl Waiting {
         Self { runs: runs.collect(), began: now, patience }
     }
 
-    /// Takes a later list of leases. Returns the runs that are no longer waited for, though they have leases.
+    /// Takes a later list of leases. Returns the runs that are no longer waited for, though they
+    /// have leases.
     pub(crate) fn observe(&mut self, runs: &BTreeMap<RunOf, Beat>, now: u64) -> BTreeSet<RunOf> {
         let Self { began, patience, .. } = *self;
         let mut over = BTreeSet::new();
@@ -182,12 +183,12 @@ mod tests {
 
     const REPOSITORY: RepositoryId = RepositoryId([2; 16]);
 
-    fn run(octet: u8) -> RunOf {
-        (Some(Fingerprint::from_bytes(4, &[octet; 20]).unwrap()), [octet; 16])
+    fn run(byte: u8) -> RunOf {
+        (Some(Fingerprint::from_bytes(4, &[byte; 20]).unwrap()), [byte; 16])
     }
 
     fn runs(beats: &[(u8, u64)]) -> BTreeMap<RunOf, Beat> {
-        beats.iter().map(|(octet, beat)| (run(*octet), Beat::Number(*beat))).collect()
+        beats.iter().map(|(byte, beat)| (run(*byte), Beat::Number(*beat))).collect()
     }
 
     #[test]
@@ -217,8 +218,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_lease_comes_back_and_has_one_text(client: Option<[u8; 20]>, id: [u8; 16], number: Option<u64>, at in any::<proptest::sample::Index>(), octet: u8) {
-            let client = client.map(|octets| Fingerprint::from_bytes(4, &octets).unwrap());
+        fn a_lease_comes_back_and_has_one_text(client: Option<[u8; 20]>, id: [u8; 16], number: Option<u64>, at in any::<proptest::sample::Index>(), byte: u8) {
+            let client = client.map(|bytes| Fingerprint::from_bytes(4, &bytes).unwrap());
             let (run, beat) = ((client, id), number.map_or(Beat::End, Beat::Number));
             let header = Header { nonce: [5; 16], time: 1_795_381_506 };
             let written = text(REPOSITORY, header, &run, beat);
@@ -226,7 +227,7 @@ mod tests {
             prop_assert!(check_lease("l", written.as_bytes(), RepositoryId([3; 16])).is_err());
             let mut changed = written.into_bytes();
             let at = at.index(changed.len());
-            changed[at] = octet;
+            changed[at] = byte;
             if let Ok((run, beat)) = parse("l", &changed, REPOSITORY) {
                 let body = |text: &[u8]| String::from_utf8(text.to_vec()).unwrap().lines().skip(4).collect::<Vec<_>>().join("\n");
                 let again = text(REPOSITORY, header, &run, beat);

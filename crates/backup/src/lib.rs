@@ -1,8 +1,8 @@
 //! Encrypted, deduplicated backup in packs that are ordinary OpenPGP messages.
 //!
-//! The byte-level description of a repository is `docs/formats/backup.md`. The modules at the top of this crate
-//! are pure: storage is a [`Backend`], and times and keys are arguments. Only the modules in `files`
-//! (walking, restoring, the local folder) touch the file system.
+//! The byte-level description of a repository is `docs/formats/backup.md`. The modules at the top
+//! of this crate are pure: storage is a [`Backend`], and times and keys are arguments. Only the
+//! modules in `files` (walking, restoring, the local folder) touch the file system.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};

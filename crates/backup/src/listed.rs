@@ -13,7 +13,7 @@ pub struct Listed {
     pub snapshot: Snapshot,
     /// Whose word it is.
     pub standing: DocumentStanding,
-    /// Its client signed it, and it does not count only because that key is revoked, or the client was removed, and the owner has not
-    /// attested it.
+    /// Its client signed it, and it does not count only because that key is revoked, or the client
+    /// was removed, and the owner has not attested it.
     pub is_unattested: bool,
 }

@@ -1,8 +1,8 @@
 //! Compact tables of chunks by identifier.
 //!
-//! A table keeps the first 16 octets of an identifier. To find content with the first 16 octets of one of ten
-//! million others costs somebody who knows the group secret 2^104 hashes, and a reader computes the whole
-//! identifier in any case.
+//! A table keeps the first 16 bytes of an identifier. To find content with the first 16 bytes of
+//! one of ten million others costs somebody who knows the group secret 2^104 hashes, and a reader
+//! computes the whole identifier in any case.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::index::IndexedPack;
 use crate::pack::PackedChunk;
 use crate::table::{Buckets, Key, Keyed, Row, Scratch, Table};
 
-fn key(octets: &[u8; 32]) -> Key {
-    octets[..16].try_into().expect("it is shorter")
+fn key(bytes: &[u8; 32]) -> Key {
+    bytes[..16].try_into().expect("it is shorter")
 }
 
 /// A set of chunks.
@@ -54,7 +54,7 @@ impl Present {
 struct Copied {
     key: Key,
     pack: u32,
-    /// The offset in blocks of 512 octets.
+    /// The offset in blocks of 512 bytes.
     block: u32,
     stored: u32,
     /// The length of the plaintext in 31 bits, and whether the chunk is compressed.
@@ -70,21 +70,21 @@ impl Keyed for Copied {
 impl Row for Copied {
     const BYTES: usize = 32;
 
-    fn write(&self, octets: &mut Vec<u8>) {
-        octets.extend_from_slice(&self.key);
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.key);
         for number in [self.pack, self.block, self.stored, self.plain] {
-            octets.extend_from_slice(&number.to_be_bytes());
+            bytes.extend_from_slice(&number.to_be_bytes());
         }
     }
 
-    fn read(octets: &[u8]) -> Self {
-        let (key, numbers) = octets.split_at(16);
+    fn read(bytes: &[u8]) -> Self {
+        let (key, numbers) = bytes.split_at(16);
         let number = |at: usize| {
-            let octets = numbers[4 * at..4 * at + 4].try_into();
-            u32::from_be_bytes(octets.expect("it has 4 octets"))
+            let bytes = numbers[4 * at..4 * at + 4].try_into();
+            u32::from_be_bytes(bytes.expect("it has 4 bytes"))
         };
         Self {
-            key: key.try_into().expect("it has 16 octets"),
+            key: key.try_into().expect("it has 16 bytes"),
             pack: number(0),
             block: number(1),
             stored: number(2),
@@ -120,7 +120,7 @@ impl Keyed for PackNumber {
     }
 }
 
-/// The places of all copies of all chunks. A pack takes some 60 octets of memory.
+/// The places of all copies of all chunks. A pack takes some 60 bytes of memory.
 pub(crate) struct Located {
     packs: Vec<(ObjectHash, u64)>,
     numbers: Buckets<PackNumber>,
@@ -132,8 +132,8 @@ impl Located {
         Self { packs: Vec::new(), numbers: Buckets::new(), copies: Table::new(scratch) }
     }
 
-    /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both descriptions are
-    /// kept.
+    /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both
+    /// descriptions are kept.
     pub(crate) fn add(&mut self, pack: &IndexedPack) -> Result<()> {
         let identity = (pack.hash, pack.bytes);
         let key_of_pack = key(&pack.hash.0);

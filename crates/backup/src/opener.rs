@@ -14,8 +14,8 @@ use crate::id::{Id, Identifiers, ObjectHash, RepositoryId};
 use crate::index::IndexedPack;
 use crate::pack::{self, PACK_BYTES_MAX, PackedChunk, SEALED_EXTRA_MAX, pack_name};
 
-/// Octets from the start of a pack that are enough to read any part of it: a wrapped session key, the headers, and
-/// one chunk of 64 KiB.
+/// Bytes from the start of a pack that are enough to read any part of it: a wrapped session key,
+/// the headers, and one chunk of 64 KiB.
 const START_BYTES: u64 = 68 << 10;
 
 /// The secret data keys of an epoch, and the format of its packs.
@@ -74,7 +74,7 @@ impl PackOpener {
         Err(BackupError::damaged(name, "its packets are not those of its epoch's profile"))
     }
 
-    /// Opens a pack of `bytes` octets, so that parts can be read.
+    /// Opens a pack of `bytes` bytes, so that parts can be read.
     pub(crate) fn open(&self, backend: &dyn Backend, name: &str, bytes: u64) -> Result<OpenPack> {
         let start = backend.get_range(name, 0, START_BYTES.min(bytes))?;
         let failed = |source| failed(name, source);
@@ -99,7 +99,8 @@ impl PackOpener {
         }
     }
 
-    /// The number of the epoch that a pack is encrypted to; `None` if it is not encrypted, or to another key.
+    /// The number of the epoch that a pack is encrypted to; `None` if it is not encrypted, or to
+    /// another key.
     pub(crate) fn epoch_of(
         &self,
         backend: &dyn Backend,
@@ -171,8 +172,9 @@ impl PackOpener {
         }
     }
 
-    /// Reads a pack as a whole: its hash is its name, it is authentic to its end, and its archive and index are
-    /// those that a writer makes. The chunks are not checked yet, see [`WholePack::chunk`].
+    /// Reads a pack as a whole: its hash is its name, it is authentic to its end, and its archive
+    /// and index are those that a writer makes. The chunks are not checked yet, see
+    /// [`WholePack::chunk`].
     pub(crate) fn read_whole(
         &self,
         backend: &dyn Backend,
@@ -216,11 +218,11 @@ impl WholePack {
     /// The plaintext of one of the chunks of [`Self::indexed`], if its identifier is right.
     pub(crate) fn chunk(&self, chunk: &PackedChunk, identifiers: &Identifiers) -> Result<Vec<u8>> {
         let range = chunk.range();
-        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
-        let octets = self.content.get(at(range.start)..at(range.end));
-        octets
+        let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX);
+        let bytes = self.content.get(at(range.start)..at(range.end));
+        bytes
             .ok_or("a chunk goes beyond its end")
-            .and_then(|octets| chunk.plaintext(octets.to_vec(), identifiers))
+            .and_then(|bytes| chunk.plaintext(bytes.to_vec(), identifiers))
             .map_err(|why| BackupError::damaged(pack_name(&self.indexed.hash), why))
     }
 

@@ -11,16 +11,16 @@ use crate::error::{BackupError, Result};
 use crate::id::{Id, Identifiers, Kind, ObjectHash, RepositoryId};
 use crate::text::Lines;
 
-/// Octets of content after which a writer begins the next pack.
+/// Bytes of content after which a writer begins the next pack.
 pub(crate) const PACK_BYTES: u64 = 16 << 20;
 
-/// The maximum number of octets in the content of a pack. Readers refuse more.
+/// The maximum number of bytes in the content of a pack. Readers refuse more.
 pub(crate) const PACK_BYTES_MAX: u64 = 64 << 20;
 
-/// The maximum number of octets that the encryption adds to the content of a pack.
+/// The maximum number of bytes that the encryption adds to the content of a pack.
 pub(crate) const SEALED_EXTRA_MAX: u64 = 64 << 10;
 
-/// Octets of a block of a tar archive.
+/// Bytes of a block of a tar archive.
 const BLOCK: usize = 512;
 
 /// Zeros between and after the members.
@@ -39,11 +39,11 @@ pub struct PackedChunk {
     pub kind: Kind,
     /// The identifier.
     pub id: Id,
-    /// The start of the chunk in the content of the pack, in octets.
+    /// The start of the chunk in the content of the pack, in bytes.
     pub offset: u64,
-    /// The length in the pack in octets.
+    /// The length in the pack in bytes.
     pub stored: u32,
-    /// The length of the plaintext in octets.
+    /// The length of the plaintext in bytes.
     pub plain: u32,
     /// One Zstandard frame; else the plaintext.
     pub compressed: bool,
@@ -90,17 +90,17 @@ impl PackedChunk {
         format!("{}{}", self.id, if self.compressed { ".zst" } else { "" })
     }
 
-    /// The plaintext from the octets in the pack, if its identifier is right.
+    /// The plaintext from the bytes in the pack, if its identifier is right.
     pub(crate) fn plaintext(
         &self,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         identifiers: &Identifiers,
     ) -> std::result::Result<Vec<u8>, &'static str> {
         let plain = if self.compressed {
-            compress::decompressed(&octets, self.plain as usize)
+            compress::decompressed(&bytes, self.plain as usize)
                 .ok_or("a chunk does not decompress to its length")?
         } else {
-            octets
+            bytes
         };
         if plain.len() != self.plain as usize || identifiers.of(self.kind, &plain) != self.id {
             return Err("a chunk is not the one that its name says");
@@ -111,7 +111,7 @@ impl PackedChunk {
 
 /// A decimal number of at most 12 digits without leading zeros.
 pub(crate) fn number(field: &str) -> Option<u64> {
-    let digits = field.bytes().all(|octet| octet.is_ascii_digit());
+    let digits = field.bytes().all(|byte| byte.is_ascii_digit());
     let one_form = field == "0" || !field.starts_with('0');
     (digits && one_form && (1..=12).contains(&field.len())).then(|| field.parse().ok())?
 }
@@ -120,9 +120,9 @@ pub(crate) fn number(field: &str) -> Option<u64> {
 #[derive(Default)]
 pub(crate) struct PackWriter {
     chunks: Vec<PackedChunk>,
-    /// The stored octets of each chunk.
+    /// The stored bytes of each chunk.
     contents: VecDeque<Vec<u8>>,
-    /// Octets of the archive so far.
+    /// Bytes of the archive so far.
     bytes: u64,
 }
 
@@ -134,16 +134,16 @@ impl PackWriter {
         id: Id,
         plain: u32,
         compressed: bool,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     ) {
         let offset = self.bytes + BLOCK as u64;
-        let stored = u32::try_from(octets.len()).expect("a chunk is smaller");
+        let stored = u32::try_from(bytes.len()).expect("a chunk is smaller");
         self.chunks.push(PackedChunk { kind, id, offset, stored, plain, compressed });
-        self.bytes = offset + padded_to_block(octets.len()) as u64;
-        self.contents.push_back(octets);
+        self.bytes = offset + padded_to_block(bytes.len()) as u64;
+        self.contents.push_back(bytes);
     }
 
-    /// Octets of the archive so far.
+    /// Bytes of the archive so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -157,9 +157,9 @@ impl PackWriter {
         let mut index = format!("{DOMAIN} 1\nrepository {repository}\n");
         self.chunks.iter().for_each(|chunk| chunk.write(&mut index));
         let mut pieces = VecDeque::with_capacity(2 * self.chunks.len() + 2);
-        for (chunk, octets) in self.chunks.iter().zip(self.contents) {
+        for (chunk, bytes) in self.chunks.iter().zip(self.contents) {
             pieces.push_back(header(&chunk.member(), u64::from(chunk.stored)).to_vec());
-            pieces.push_back(octets);
+            pieces.push_back(bytes);
         }
         pieces.push_back(header("index", index.len() as u64).to_vec());
         pieces.push_back(index.into_bytes());
@@ -178,15 +178,15 @@ pub(crate) struct PackContent {
     /// The piece that is being read.
     piece: Vec<u8>,
     at: usize,
-    /// Octets of zero after it.
+    /// Bytes of zero after it.
     zeros: usize,
     length: u64,
-    /// Octets that were not read yet.
+    /// Bytes that were not read yet.
     left: u64,
 }
 
 impl PackContent {
-    /// The length of the content in octets.
+    /// The length of the content in bytes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
@@ -229,8 +229,8 @@ impl BufRead for PackContent {
     }
 }
 
-/// Parses the content of a pack with the object name `name`: the chunks, in order. The identifiers are not
-/// computed.
+/// Parses the content of a pack with the object name `name`: the chunks, in order. The identifiers
+/// are not computed.
 ///
 /// # Errors
 ///
@@ -240,28 +240,28 @@ pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec
     let mut rest = content;
     let mut members = Vec::new();
     let index = loop {
-        let (member, octets, after) = member(rest).ok_or_else(|| {
+        let (member, bytes, after) = member(rest).ok_or_else(|| {
             damaged("its archive ends early or has a member that is not in the only allowed form")
         })?;
         let offset = (content.len() - rest.len() + BLOCK) as u64;
         rest = after;
         if member == "index" {
-            break octets;
+            break bytes;
         }
-        members.push((member, offset, octets));
+        members.push((member, offset, bytes));
     };
     let end = content.len() - rest.len() + 2 * BLOCK;
-    if rest.iter().any(|octet| *octet != 0) || content.len() as u64 != padded(end as u64) {
+    if rest.iter().any(|byte| *byte != 0) || content.len() as u64 != padded(end as u64) {
         return Err(damaged("something follows its index, or its padding has another length"));
     }
     let repository = repository.to_string();
     let mut lines = Lines::open(name, index, DOMAIN, Some(&repository))?;
     let mut chunks = Vec::with_capacity(members.len());
-    for (member, offset, octets) in members {
+    for (member, offset, bytes) in members {
         let is_length = |chunk: &PackedChunk| {
-            chunk.stored as usize == octets.len()
+            chunk.stored as usize == bytes.len()
                 && (!chunk.compressed
-                    || compress::content_bytes(octets) == Some(u64::from(chunk.plain)))
+                    || compress::content_bytes(bytes) == Some(u64::from(chunk.plain)))
         };
         let chunk = lines
             .any()
@@ -273,11 +273,11 @@ pub fn parse(name: &str, content: &[u8], repository: RepositoryId) -> Result<Vec
     Ok(chunks)
 }
 
-/// The first member of an archive: name, content, and the archive after it. `None` if the header or the padding
-/// is not exactly the one that [`PackWriter`] writes.
+/// The first member of an archive: name, content, and the archive after it. `None` if the header or
+/// the padding is not exactly the one that [`PackWriter`] writes.
 fn member(archive: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let (head, rest) = archive.split_first_chunk::<BLOCK>()?;
-    let name = std::str::from_utf8(head[..100].split(|octet| *octet == 0).next()?).ok()?;
+    let name = std::str::from_utf8(head[..100].split(|byte| *byte == 0).next()?).ok()?;
     let size = std::str::from_utf8(&head[124..135]).ok()?;
     let size = size.bytes().all(|digit| (b'0'..=b'7').contains(&digit)).then_some(size)?;
     let size = usize::from_str_radix(size, 8).ok()?;
@@ -286,7 +286,7 @@ fn member(archive: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     }
     let (content, rest) = rest.split_at_checked(size)?;
     let (zeros, rest) = rest.split_at_checked(padded_to_block(size) - size)?;
-    zeros.iter().all(|octet| *octet == 0).then_some((name, content, rest))
+    zeros.iter().all(|byte| *byte == 0).then_some((name, content, rest))
 }
 
 /// The header of a member (POSIX.1-1988, ustar): mode 0600, owner and time 0.
@@ -302,7 +302,7 @@ fn header(name: &str, bytes: u64) -> [u8; BLOCK] {
     put(148, b"        ");
     put(156, b"0");
     put(257, b"ustar\x0000");
-    let sum: u32 = block.iter().map(|octet| u32::from(*octet)).sum();
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     block
 }
@@ -311,8 +311,9 @@ fn padded_to_block(bytes: usize) -> usize {
     bytes.next_multiple_of(BLOCK)
 }
 
-/// The length of the content of a pack whose archive has `bytes` octets: Padmé, so that the length tells little
-/// (Nikitin et al., "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs", 2019).
+/// The length of the content of a pack whose archive has `bytes` bytes: Padmé, so that the length
+/// tells little (Nikitin et al., "Reducing Metadata Leakage from Encrypted Files and Communication
+/// with PURBs", 2019).
 fn padded(bytes: u64) -> u64 {
     let bytes = bytes.max(PADDED_MIN);
     let exponent = bytes.ilog2();
@@ -360,21 +361,21 @@ mod tests {
             let frame = zstd.compress(plain);
             let compressed = frame.is_some();
             let length = u32::try_from(plain.len()).unwrap();
-            let octets = frame.unwrap_or_else(|| plain.clone());
-            pack.push(kind, ids.of(kind, plain), length, compressed, octets);
+            let bytes = frame.unwrap_or_else(|| plain.clone());
+            pack.push(kind, ids.of(kind, plain), length, compressed, bytes);
         }
         let (mut content, chunks) = pack.finish(REPOSITORY);
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let length = content.length();
-        content.read_to_end(&mut octets).unwrap();
-        assert_eq!(octets.len() as u64, length);
-        (octets, chunks)
+        content.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len() as u64, length);
+        (bytes, chunks)
     }
 
     fn chunk(content: &[u8], chunk: &PackedChunk) -> std::result::Result<Vec<u8>, &'static str> {
-        let at = |octet| usize::try_from(octet).unwrap();
-        let octets = content[at(chunk.range().start)..at(chunk.range().end)].to_vec();
-        chunk.plaintext(octets, &identifiers())
+        let at = |byte| usize::try_from(byte).unwrap();
+        let bytes = content[at(chunk.range().start)..at(chunk.range().end)].to_vec();
+        chunk.plaintext(bytes, &identifiers())
     }
 
     fn plains() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -396,9 +397,9 @@ mod tests {
             // The same in pieces.
             let mut again = PackWriter::default();
             for (stored, plain) in chunks.iter().zip(&plains) {
-                let at = |octet| usize::try_from(octet).unwrap();
-                let octets = content[at(stored.range().start)..at(stored.range().end)].to_vec();
-                again.push(stored.kind, stored.id, u32::try_from(plain.len()).unwrap(), stored.compressed, octets);
+                let at = |byte| usize::try_from(byte).unwrap();
+                let bytes = content[at(stored.range().start)..at(stored.range().end)].to_vec();
+                again.push(stored.kind, stored.id, u32::try_from(plain.len()).unwrap(), stored.compressed, bytes);
             }
             let (mut stream, _) = again.finish(REPOSITORY);
             let (mut pieces, mut piece) = (Vec::new(), vec![0; step]);
@@ -413,7 +414,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_a_pack_or_refused(content in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        fn any_bytes_are_a_pack_or_refused(content in proptest::collection::vec(any::<u8>(), 0..2000)) {
             prop_assert!(parse("p", &content, REPOSITORY).is_err());
         }
     }
@@ -433,13 +434,13 @@ mod tests {
                         let read = chunk(&changed, stored);
                         // A bit of a frame's header has no meaning.
                         let is_good = read.as_ref() == Ok(&plains[n]);
-                        assert!(is_good || n == damaged && read.is_err(), "octet {at}");
+                        assert!(is_good || n == damaged && read.is_err(), "byte {at}");
                     }
                 }
                 // The length of a frame is in its header.
                 (Err(BackupError::Damaged { .. }), Some(_)) => {}
                 (Err(BackupError::Damaged { .. } | BackupError::Newer { .. }), None) => {}
-                (other, _) => panic!("octet {at}: {other:?}"),
+                (other, _) => panic!("byte {at}: {other:?}"),
             }
         }
         for length in 0..content.len() {

@@ -1,29 +1,31 @@
-//! A buffer whose content is at the start of a page of memory, so that a storage can write it without a copy.
+//! A buffer whose content is at the start of a page of memory, so that a storage can write it
+//! without a copy.
 
-/// The length of a page in octets, for memory and for disks.
+/// The length of a page in bytes, for memory and for disks.
 pub(crate) const PAGE: usize = 4096;
 
 /// A buffer that is used again and again. It is filled with zeros once.
 #[derive(Default)]
 pub(crate) struct PageBuffer {
-    octets: Vec<u8>,
-    /// Octets before the content.
+    bytes: Vec<u8>,
+    /// Bytes before the content.
     before: usize,
 }
 
 impl PageBuffer {
-    /// The start of the buffer, with room for `bytes` octets of content. Its old content is still there.
+    /// The start of the buffer, with room for `bytes` bytes of content. Its old content is still
+    /// there.
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
-        if self.octets.len() < bytes + PAGE {
-            self.octets = vec![0; bytes + PAGE];
-            self.before = self.octets.as_ptr().align_offset(PAGE).min(PAGE);
+        if self.bytes.len() < bytes + PAGE {
+            self.bytes = vec![0; bytes + PAGE];
+            self.before = self.bytes.as_ptr().align_offset(PAGE).min(PAGE);
         }
-        &mut self.octets[self.before..][..bytes]
+        &mut self.bytes[self.before..][..bytes]
     }
 
-    /// The first `bytes` octets of the content.
+    /// The first `bytes` bytes of the content.
     pub(crate) fn content(&self, bytes: usize) -> &[u8] {
-        &self.octets[self.before..][..bytes]
+        &self.bytes[self.before..][..bytes]
     }
 }
 

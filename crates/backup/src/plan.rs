@@ -1,7 +1,7 @@
 //! Plans of packs to delete, and the decisions of writers and prunes about them.
 //!
-//! The decisions are functions of the listed objects. The order of the steps is in `docs/formats/backup.md`, and a model in
-//! the tests goes through all interleavings.
+//! The decisions are functions of the listed objects. The order of the steps is in
+//! `docs/formats/backup.md`, and a model in the tests goes through all interleavings.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -29,14 +29,14 @@ pub(crate) fn can_rely(is_listed: bool, is_planned: bool) -> bool {
     is_listed && !is_planned
 }
 
-/// Whether a writer that relied on a pack has to begin again. It has written its snapshot before it listed commits, and
-/// then packs.
+/// Whether a writer that relied on a pack has to begin again. It has written its snapshot before it
+/// listed commits, and then packs.
 pub(crate) fn is_lost(is_listed: bool, is_committed: bool) -> bool {
     !is_listed || is_committed
 }
 
-/// Whether a prune may delete a committed pack. It has listed snapshots after the commit, which say whether its chunks are
-/// needed, and plans and packs after the index of the copies.
+/// Whether a prune may delete a committed pack. It has listed snapshots after the commit, which say
+/// whether its chunks are needed, and plans and packs after the index of the copies.
 pub(crate) fn may_delete(is_needed: bool, has_copies: bool) -> bool {
     !is_needed || has_copies
 }
@@ -122,7 +122,8 @@ pub fn parse_plan(
 impl Repository {
     /// The plans, then the commits, of everybody who ever had the role `prune`.
     ///
-    /// A plan is there from the time it is written until its packs are gone, and its commit is deleted before it.
+    /// A plan is there from the time it is written until its packs are gone, and its commit is
+    /// deleted before it.
     pub(crate) fn plans(&self, keys: &Keys, now: u32) -> Result<Plans> {
         Ok(Plans {
             plans: self.read_plans(keys, PLANS, PLAN_DOMAIN, now)?,
@@ -196,7 +197,7 @@ mod tests {
         #[test]
         fn a_plan_comes_back_and_has_one_text(
             packs in proptest::collection::btree_set(any::<[u8; 32]>(), 0..5), plan in proptest::option::of(any::<[u8; 32]>()),
-            at in any::<proptest::sample::Index>(), octet: u8,
+            at in any::<proptest::sample::Index>(), byte: u8,
         ) {
             let header = Header { nonce: [5; 16], time: 1_795_381_506 };
             let packs: BTreeSet<_> = packs.into_iter().map(ObjectHash).collect();
@@ -208,7 +209,7 @@ mod tests {
             prop_assert!(parse(COMMIT_DOMAIN, "c", written.as_bytes(), RepositoryId([3; 16])).is_err());
             let mut changed = written.into_bytes();
             let at = at.index(changed.len());
-            changed[at] = octet;
+            changed[at] = byte;
             if let Ok((plan, packs)) = parse(COMMIT_DOMAIN, "c", &changed, REPOSITORY) {
                 let body = |text: &[u8]| String::from_utf8(text.to_vec()).unwrap().lines().skip(4).collect::<Vec<_>>().join("\n");
                 let again = text(COMMIT_DOMAIN, REPOSITORY, header, plan.as_ref(), &packs);

@@ -9,19 +9,19 @@ use crate::error::{BackupError, Result};
 pub struct BackupProgress {
     /// Entries of the tree so far.
     pub entries: AtomicU64,
-    /// Octets of files so far, as their sizes say, read or known to be unchanged.
+    /// Bytes of files so far, as their sizes say, read or known to be unchanged.
     pub bytes: AtomicU64,
-    /// Octets of files that were read.
+    /// Bytes of files that were read.
     pub read_bytes: AtomicU64,
     /// Chunks that the repository did not have.
     pub new_chunks: AtomicU64,
-    /// Octets of their plaintext.
+    /// Bytes of their plaintext.
     pub new_bytes: AtomicU64,
-    /// Octets of them in packs, after compression.
+    /// Bytes of them in packs, after compression.
     pub stored_bytes: AtomicU64,
     /// Packs that were written.
     pub packs: AtomicU64,
-    /// Octets of all objects that were written.
+    /// Bytes of all objects that were written.
     pub written_bytes: AtomicU64,
     cancelled: AtomicBool,
 }

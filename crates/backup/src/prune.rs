@@ -1,5 +1,5 @@
-//! Prune: deletes packs that no snapshot needs, while others write. The steps and their order are in
-//! `docs/formats/backup.md`.
+//! Prune: deletes packs that no snapshot needs, while others write. The steps and their order are
+//! in `docs/formats/backup.md`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -30,13 +30,14 @@ use crate::verified::{Verdicts, Verified};
 
 /// Packs in one plan. A further prune finds the rest.
 const PLAN_PACKS_MAX: usize = 200_000;
-/// The number of times that a prune copies again because others planned to delete its copies meanwhile.
+/// The number of times that a prune copies again because others planned to delete its copies
+/// meanwhile.
 const ATTEMPTS: usize = 5;
 
 /// Options of a prune.
 #[derive(Clone, Copy, Debug)]
 pub struct PruneOptions {
-    /// Unused octets in the packs that stay, in per cent of all octets in them.
+    /// Unused bytes in the packs that stay, in per cent of all bytes in them.
     pub max_unused: u32,
     /// Also copy the content of packs of old epochs.
     pub rekey: bool,
@@ -55,13 +56,13 @@ impl Default for PruneOptions {
 pub struct Pruned {
     /// Packs that there were.
     pub packs: u64,
-    /// Octets of them.
+    /// Bytes of them.
     pub bytes: u64,
     /// Packs that were deleted.
     pub deleted_packs: u64,
-    /// Octets of them.
+    /// Bytes of them.
     pub deleted_bytes: u64,
-    /// Octets of needed chunks in them, which were copied to new packs.
+    /// Bytes of needed chunks in them, which were copied to new packs.
     pub copied_bytes: u64,
     /// Objects of forgotten snapshots that were deleted.
     pub snapshots: u64,
@@ -74,7 +75,8 @@ struct PruneView {
     forgotten: Forgotten,
     listed: ListedPacks,
     source: Source,
-    /// The descriptions of packs that indexes do not describe, or not in one way, from the packs themselves.
+    /// The descriptions of packs that indexes do not describe, or not in one way, from the packs
+    /// themselves.
     own: HashMap<ObjectHash, IndexedPack>,
     /// Packs that have no description at all. They stay.
     unreadable: HashSet<ObjectHash>,
@@ -86,9 +88,9 @@ struct PruneView {
 struct PackUse {
     hash: ObjectHash,
     bytes: u64,
-    /// Octets of needed chunks.
+    /// Bytes of needed chunks.
     used: u64,
-    /// Octets of other chunks.
+    /// Bytes of other chunks.
     unused: u64,
 }
 
@@ -157,15 +159,17 @@ impl Repository {
         Ok(pruned)
     }
 
-    /// Deletes the packs that no snapshot needs, and copies the needed chunks of packs that are used in part.
+    /// Deletes the packs that no snapshot needs, and copies the needed chunks of packs that are
+    /// used in part.
     ///
-    /// `wait` gets the number of runs that the prune waits for, pauses if there are any, and returns seconds of a clock that only
-    /// this prune reads.
+    /// `wait` gets the number of runs that the prune waits for, pauses if there are any, and
+    /// returns seconds of a clock that only this prune reads.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the certificate has no role `prune`, if `keys` read no data, or if a snapshot cannot be
-    /// read, and with it the list of what it needs; [`BackupError::Cancelled`]; errors of the storage. After an error, nothing that is needed is
+    /// [`BackupError::Refused`] if the certificate has no role `prune`, if `keys` read no data, or
+    /// if a snapshot cannot be read, and with it the list of what it needs;
+    /// [`BackupError::Cancelled`]; errors of the storage. After an error, nothing that is needed is
     /// gone, and the next prune continues.
     pub fn prune(
         &self,
@@ -334,8 +338,8 @@ impl Repository {
             let (mut used, mut unused) = (0, 0);
             for chunk in &pack.chunks {
                 // A chunk without content counts, too.
-                let octets = u64::from(chunk.stored) + 1;
-                *(if view.used.contains(&chunk.id)? { &mut used } else { &mut unused }) += octets;
+                let bytes = u64::from(chunk.stored) + 1;
+                *(if view.used.contains(&chunk.id)? { &mut used } else { &mut unused }) += bytes;
             }
             uses.push(PackUse { hash: pack.hash, bytes: pack.bytes, used, unused });
             Ok(())
@@ -343,7 +347,8 @@ impl Repository {
         Ok(uses)
     }
 
-    /// The packs to delete: unused ones, those with the largest unused parts, and on demand those of old epochs.
+    /// The packs to delete: unused ones, those with the largest unused parts, and on demand those
+    /// of old epochs.
     fn chosen(
         &self,
         view: &PruneView,
@@ -387,8 +392,8 @@ impl Repository {
         Ok(chosen.into_iter().take(PLAN_PACKS_MAX).collect())
     }
 
-    /// Waits until the runs have ended that may have listed plans before ours, and deletes the leases of those that
-    /// are not waited for.
+    /// Waits until the runs have ended that may have listed plans before ours, and deletes the
+    /// leases of those that are not waited for.
     fn wait_for_runs(
         &self,
         keys: &Keys,
@@ -418,8 +423,8 @@ impl Repository {
         }
     }
 
-    /// Copies the needed chunks of doomed packs that have no copy elsewhere. Returns the view after that, and the
-    /// packs that have to stay.
+    /// Copies the needed chunks of doomed packs that have no copy elsewhere. Returns the view after
+    /// that, and the packs that have to stay.
     fn copy_needed(
         &self,
         keys: &Keys,

@@ -1,7 +1,8 @@
 //! Reading many files at once: into memory if they are small, into chunks if not.
 //!
-//! Worker threads take batches of files. A worker that reads a large file offers its chunks to idle workers, and stores those
-//! that nobody takes itself, so that one large file keeps all cores busy and nobody waits for somebody who waits.
+//! Worker threads take batches of files. A worker that reads a large file offers its chunks to idle
+//! workers, and stores those that nobody takes itself, so that one large file keeps all cores busy
+//! and nobody waits for somebody who waits.
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use crate::id::{Id, Kind};
 use crate::progress::BackupProgress;
 use crate::sink::{Alarm, Store};
 
-/// Octets that are read at once, and searched for a cut while they are in the cache of the core.
+/// Bytes that are read at once, and searched for a cut while they are in the cache of the core.
 const STEP_BYTES: usize = 256 << 10;
 
 /// The next piece of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Piece {
-    /// Octets in the buffer.
+    /// Bytes in the buffer.
     Data(usize),
     /// Zeros that the file does not store.
     Hole(u64),
@@ -34,7 +35,7 @@ pub(crate) enum Piece {
 
 /// A file to read. Methods are called in their order, on one thread.
 pub(crate) trait ChunkInput: Send + 'static {
-    /// The length in octets that the walk saw.
+    /// The length in bytes that the walk saw.
     fn bytes(&self) -> u64;
     /// Opens the file.
     fn open(&mut self) -> io::Result<()>;
@@ -47,7 +48,7 @@ pub(crate) trait ChunkInput: Send + 'static {
 /// The content of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// At most [`BUNDLED_MAX`] octets, and whether a bundle ends after them.
+    /// At most [`BUNDLED_MAX`] bytes, and whether a bundle ends after them.
     Small(Vec<u8>, bool),
     /// Parts in the repository, and their length.
     Parts(Vec<Part>, u64),
@@ -237,7 +238,7 @@ impl Worker {
 
     fn read<I: ChunkInput>(&mut self, file: &mut I) -> std::result::Result<Content, Failure> {
         file.open()?;
-        // One octet more than the file has, so that a file of this length is read at once.
+        // One byte more than the file has, so that a file of this length is read at once.
         let expected = usize::try_from(file.bytes()).unwrap_or(usize::MAX).min(BUNDLED_MAX);
         self.buffer.resize((expected + 1).max(self.buffer.len()), 0);
         let mut filled = 0;
@@ -273,7 +274,7 @@ impl Worker {
         Ok(Content::Small(content, ends))
     }
 
-    /// Reads the rest of a large file after `filled` octets in the buffer, and a hole after them.
+    /// Reads the rest of a large file after `filled` bytes in the buffer, and a hole after them.
     fn read_large<I: ChunkInput>(
         &mut self,
         file: &mut I,
@@ -318,7 +319,7 @@ impl Worker {
         Ok(Content::Parts(large.parts, large.bytes))
     }
 
-    /// Takes the chunks from the open octets that are complete.
+    /// Takes the chunks from the open bytes that are complete.
     fn cut(&mut self, large: &mut Large) -> std::result::Result<(), Failure> {
         while let Some(length) = self.chunker.cut(&large.open, large.searched) {
             let mut rest = Vec::with_capacity(CHUNK_MAX / 2);
@@ -332,7 +333,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes the open octets a chunk.
+    /// Makes the open bytes a chunk.
     fn flush(&mut self, large: &mut Large) -> std::result::Result<(), Failure> {
         let chunk = std::mem::take(&mut large.open);
         large.searched = 0;
@@ -374,7 +375,7 @@ impl Worker {
 struct Large {
     parts: Vec<Part>,
     bytes: u64,
-    /// Octets after the last chunk.
+    /// Bytes after the last chunk.
     open: Vec<u8>,
     /// The number of them without a cut.
     searched: usize,

@@ -1,6 +1,8 @@
-//! Repair: indexes are made again from packs, damaged packs count as absent, and damaged objects are set aside.
+//! Repair: indexes are made again from packs, damaged packs count as absent, and damaged objects
+//! are set aside.
 //!
-//! Nothing is deleted: an object is moved only if its hash is not its name, and after everything was copied that can still be read of it.
+//! Nothing is deleted: an object is moved only if its hash is not its name, and after everything
+//! was copied that can still be read of it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
@@ -44,7 +46,7 @@ pub struct Repaired {
     pub indexed: u64,
     /// Damaged packs: clients store their content again.
     pub damaged: BTreeSet<ObjectHash>,
-    /// Octets of chunks that were copied from damaged packs.
+    /// Bytes of chunks that were copied from damaged packs.
     pub copied_bytes: u64,
     /// Objects that were moved, by their names before.
     pub set_aside: BTreeSet<String>,
@@ -102,12 +104,14 @@ impl Repository {
         Ok(repaired)
     }
 
-    /// Makes indexes again where they are missing or damaged, and says to all clients which packs are damaged, so that they store the
-    /// chunks of these again. On demand, moves damaged objects away.
+    /// Makes indexes again where they are missing or damaged, and says to all clients which packs
+    /// are damaged, so that they store the chunks of these again. On demand, moves damaged objects
+    /// away.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role `prune`.
+    /// The errors of [`Self::check`]; [`BackupError::Refused`] if the certificate has no role
+    /// `prune`.
     pub fn repair(
         &self,
         keys: &Keys,
@@ -179,7 +183,8 @@ impl Repository {
         Ok(repaired)
     }
 
-    /// The names of those packs and of all indexes whose content has another hash than their name says.
+    /// The names of those packs and of all indexes whose content has another hash than their name
+    /// says.
     fn changed_objects(
         &self,
         keys: &Keys,
@@ -218,7 +223,8 @@ impl Repository {
         Ok(changed)
     }
 
-    /// Copies the chunks of these packs that can be read and have no good copy in another. Returns the number of octets.
+    /// Copies the chunks of these packs that can be read and have no good copy in another. Returns
+    /// the number of bytes.
     fn copy_readable(
         &self,
         keys: &Keys,
@@ -256,7 +262,8 @@ impl Repository {
         Ok(store.progress.new_bytes.load(std::sync::atomic::Ordering::Relaxed))
     }
 
-    /// Moves an object to another folder. False if it stays: another one of its name is there already, or it is too large.
+    /// Moves an object to another folder. False if it stays: another one of its name is there
+    /// already, or it is too large.
     fn set_aside(&self, name: &str) -> Result<bool> {
         let limit = INDEX_BYTES_MAX.max(PACK_BYTES_MAX + SEALED_EXTRA_MAX);
         let bytes = match self.backend().get(name, limit) {

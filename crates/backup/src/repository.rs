@@ -30,11 +30,11 @@ use crate::text::Lines;
 const MARK: &str = "talaria-backup";
 const MARK_DOMAIN: &str = "talaria backup repository";
 const GROUP_DOMAIN: &str = "talaria backup group secret";
-/// The maximum length of a certificate, or of the keys of an epoch, in octets.
+/// The maximum length of a certificate, or of the keys of an epoch, in bytes.
 const CERT_BYTES_MAX: u64 = 4 << 20;
-/// The maximum length of all certificates of a repository together, in octets.
+/// The maximum length of all certificates of a repository together, in bytes.
 const ALL_CERTS_BYTES_MAX: usize = 64 << 20;
-/// The maximum length of a snapshot or configuration in octets.
+/// The maximum length of a snapshot or configuration in bytes.
 pub(crate) const SIGNED_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of certificates in a repository.
 const CERTS_MAX: usize = 10_000;
@@ -106,8 +106,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the place holds a repository, finished or not, or if there is no reader;
-    /// [`BackupError::Message`] for a reader that cannot be encrypted to.
+    /// [`BackupError::Refused`] if the place holds a repository, finished or not, or if there is no
+    /// reader; [`BackupError::Message`] for a reader that cannot be encrypted to.
     pub fn init(
         backend: Arc<dyn Backend>,
         options: &InitOptions<'_>,
@@ -179,7 +179,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is newer.
+    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is
+    /// newer.
     pub fn id_in(backend: &dyn Backend) -> Result<RepositoryId> {
         let mark = backend.get(MARK, 4096)?;
         let mut lines = Lines::open(MARK, &mark, MARK_DOMAIN, None)?;
@@ -188,13 +189,13 @@ impl Repository {
         Ok(id)
     }
 
-    /// Opens a repository at `now`, in seconds since 1970. `known` returns the caller's copy of a certificate, which may
-    /// have revocations that the repository lacks.
+    /// Opens a repository at `now`, in seconds since 1970. `known` returns the caller's copy of a
+    /// certificate, which may have revocations that the repository lacks.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is newer;
-    /// [`BackupError::Damaged`] if its configuration is not what its owner signed;
+    /// [`BackupError::Missing`] if there is no repository; [`BackupError::Newer`] if its format is
+    /// newer; [`BackupError::Damaged`] if its configuration is not what its owner signed;
     /// [`BackupError::Refused`] if it is not the `expected` one.
     pub fn open(
         backend: Arc<dyn Backend>,
@@ -289,7 +290,8 @@ impl Repository {
         &self.config
     }
 
-    /// Whose word the configuration is: never [`DocumentStanding::Foreign`] or [`DocumentStanding::Unsigned`].
+    /// Whose word the configuration is: never [`DocumentStanding::Foreign`] or
+    /// [`DocumentStanding::Unsigned`].
     #[must_use]
     pub fn standing(&self) -> &DocumentStanding {
         &self.standing
@@ -310,8 +312,8 @@ impl Repository {
         &self.backend
     }
 
-    /// Keeps large tables in temporary files from now on, so that the memory of an operation has a limit. Without
-    /// it they are in memory, at 32 octets a chunk.
+    /// Keeps large tables in temporary files from now on, so that the memory of an operation has a
+    /// limit. Without it they are in memory, at 32 bytes a chunk.
     pub fn set_scratch(&mut self, scratch: Arc<dyn Scratch>) {
         self.scratch = scratch;
     }
@@ -327,11 +329,13 @@ impl Repository {
         self.certs.iter().find(|cert| cert.fingerprint() == *fingerprint)
     }
 
-    /// The keys of the first of `recipients` that is a reader or client, which `secrets` can decrypt.
+    /// The keys of the first of `recipients` that is a reader or client, which `secrets` can
+    /// decrypt.
     ///
     /// # Errors
     ///
-    /// [`BackupError::NoKey`] if none is; [`BackupError::Message`] if the secrets do not decrypt them.
+    /// [`BackupError::NoKey`] if none is; [`BackupError::Message`] if the secrets do not decrypt
+    /// them.
     pub fn unlock(&self, secrets: &mut Secrets, recipients: &[Fingerprint]) -> Result<Keys> {
         let readers = recipients.iter().filter(|one| self.config.readers.contains(one));
         let clients = recipients.iter().filter(|one| self.config.clients.contains(one));
@@ -401,7 +405,8 @@ impl Repository {
         Ok(Keys { identifiers: Identifiers::new(&group, self.id), group, index, data, missing })
     }
 
-    /// All snapshots that were not forgotten, oldest first, and the objects among them that cannot be read.
+    /// All snapshots that were not forgotten, oldest first, and the objects among them that cannot
+    /// be read.
     ///
     /// # Errors
     ///
@@ -489,8 +494,8 @@ impl Repository {
         Ok(Listed { id, snapshot, standing, is_unattested })
     }
 
-    /// Writes a snapshot, signed by its client, and returns its identifier. Everything it needs is durable
-    /// before, and the snapshot is when this returns.
+    /// Writes a snapshot, signed by its client, and returns its identifier. Everything it needs is
+    /// durable before, and the snapshot is when this returns.
     ///
     /// # Errors
     ///
@@ -509,7 +514,7 @@ impl Repository {
         let sealed = self.sealing(Use::Index, now)?.seal(&name, text.as_bytes(), signer, now)?;
         if sealed.len() as u64 > SIGNED_BYTES_MAX {
             return Err(BackupError::Refused(format!(
-                "the snapshot names too many paths, tags or owners: its document may have {SIGNED_BYTES_MAX} octets"
+                "the snapshot names too many paths, tags or owners: its document may have {SIGNED_BYTES_MAX} bytes"
             )));
         }
         self.backend.put(&name, &[&sealed])?;
@@ -536,12 +541,13 @@ impl Repository {
         self.config.epochs.iter().find(|epoch| epoch.number == number)
     }
 
-    /// Changes who has access, by a new configuration that `signer` signs. `keys` must be those of a reader.
+    /// Changes who has access, by a new configuration that `signer` signs. `keys` must be those of
+    /// a reader.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] for a change that is none, or that would leave no reader; [`BackupError::Exists`] if somebody
-    /// else has changed the configuration meanwhile.
+    /// [`BackupError::Refused`] for a change that is none, or that would leave no reader;
+    /// [`BackupError::Exists`] if somebody else has changed the configuration meanwhile.
     pub fn change(
         &mut self,
         keys: &Keys,
@@ -695,8 +701,8 @@ impl Repository {
         self.put_for(&group_name(&to.fingerprint()), text.as_bytes(), to, now)
     }
 
-    /// Writes an object encrypted to one certificate. An object of that name is left from an earlier change: a
-    /// failed one, or one that was taken back.
+    /// Writes an object encrypted to one certificate. An object of that name is left from an
+    /// earlier change: a failed one, or one that was taken back.
     fn put_for(&self, name: &str, plain: &[u8], to: &Cert, now: u32) -> Result<()> {
         let failed = |source| BackupError::Message { name: name.into(), source };
         let mut recipients = Recipients::default();
@@ -837,7 +843,7 @@ fn read_all_certs(
         }
         let bytes = backend.get(&object.name, CERT_BYTES_MAX)?;
         bytes_left = bytes_left.checked_sub(bytes.len()).ok_or_else(|| {
-            BackupError::damaged("certs", format!("it has more than {ALL_CERTS_BYTES_MAX} octets"))
+            BackupError::damaged("certs", format!("it has more than {ALL_CERTS_BYTES_MAX} bytes"))
         })?;
         let Ok(cert) = read_cert(&bytes) else { continue };
         if cert_name(&cert.fingerprint()) != object.name {
@@ -853,5 +859,5 @@ fn read_all_certs(
 }
 
 pub(crate) fn random(out: &mut [u8]) -> Result<()> {
-    getrandom::fill(out).map_err(|error| BackupError::Refused(format!("no random octets: {error}")))
+    getrandom::fill(out).map_err(|error| BackupError::Refused(format!("no random bytes: {error}")))
 }

@@ -1,8 +1,8 @@
 //! Retention: rules over time for the snapshots to keep, for each client alone.
 //!
-//! Times and order are claims of a client. A thief of the key of a client can write snapshots with any time, so that
-//! rules would forget good ones. Clients do not count for each other, and a snapshot with an odd time takes
-//! no place of another: it stays until somebody names it.
+//! Times and order are claims of a client. A thief of the key of a client can write snapshots with
+//! any time, so that rules would forget good ones. Clients do not count for each other, and a
+//! snapshot with an odd time takes no place of another: it stays until somebody names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,8 @@ pub enum Fate {
 type Group<'a> =
     (Lineage, Option<&'a [u8]>, Option<&'a BTreeSet<Vec<u8>>>, Option<&'a BTreeSet<Vec<u8>>>);
 
-/// The fate of each snapshot at `now`, in seconds since 1970. The newest of each group always stays.
+/// The fate of each snapshot at `now`, in seconds since 1970. The newest of each group always
+/// stays.
 ///
 /// # Errors
 ///
@@ -309,7 +310,8 @@ mod tests {
                 Some(crate::Original { repository, id, client, number: number.into(), time });
             copy
         };
-        // Three days of two clients, copied on one day, and a snapshot of the copying client before and after.
+        // Three days of two clients, copied on one day, and a snapshot of the copying client before
+        // and after.
         let mut all = vec![listed(1, 1, NOW - DAY)];
         for day in 0..3_u8 {
             let time = NOW - (3 - u32::from(day)) * DAY;

@@ -1,4 +1,5 @@
-//! Small signed documents of a repository: tombstones, protections, leases, plans and commits, and what readers say of packs.
+//! Small signed documents of a repository: tombstones, protections, leases, plans and commits, and
+//! what readers say of packs.
 
 use std::sync::Arc;
 
@@ -67,7 +68,8 @@ impl Signed {
         DocumentStanding::of(&self.document.signatures, may_sign)
     }
 
-    /// The signer, if a certificate signed for which `may_sign` is true, and was not revoked as compromised.
+    /// The signer, if a certificate signed for which `may_sign` is true, and was not revoked as
+    /// compromised.
     pub(crate) fn signer(&self, may_sign: impl Fn(&Fingerprint) -> bool) -> Option<Fingerprint> {
         match self.standing(may_sign) {
             DocumentStanding::Good(signer) | DocumentStanding::Past(signer, _) => Some(signer),
@@ -107,7 +109,7 @@ impl DocumentWriter {
         let sealed = self.sealing.seal(&name, text.as_bytes(), signer, now)?;
         if sealed.len() as u64 > SIGNED_BYTES_MAX {
             return Err(BackupError::Refused(format!(
-                "a document for {folder} would have more than {SIGNED_BYTES_MAX} octets"
+                "a document for {folder} would have more than {SIGNED_BYTES_MAX} bytes"
             )));
         }
         self.backend.put(&name, &[&sealed])?;
@@ -129,7 +131,8 @@ impl Repository {
         DocumentWriter::new(self, keys, now)?.write(folder, text, signer, now)
     }
 
-    /// Calls `each` with every document of a folder that opens. Returns the ones that do not, or that `each` refuses.
+    /// Calls `each` with every document of a folder that opens. Returns the ones that do not, or
+    /// that `each` refuses.
     ///
     /// A document that is deleted meanwhile is left out.
     pub(crate) fn read_signed(

@@ -1,8 +1,8 @@
 //! Writing chunks to packs.
 //!
-//! Any number of threads add chunks. The thread whose chunk fills a pack hands the pack to one of a few threads that
-//! seal, hash and store packs, so that waiting for the storage does not stop the others. Memory: one pack in the
-//! making, and one and a sealed one for each of these threads.
+//! Any number of threads add chunks. The thread whose chunk fills a pack hands the pack to one of a
+//! few threads that seal, hash and store packs, so that waiting for the storage does not stop the
+//! others. Memory: one pack in the making, and one and a sealed one for each of these threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,8 +43,8 @@ pub(crate) struct SinkOptions {
     pub(crate) progress: Arc<BackupProgress>,
 }
 
-/// Where the chunks of a run go. Indexes of packs are written during the run, so that a run that is interrupted
-/// need not store everything again.
+/// Where the chunks of a run go. Indexes of packs are written during the run, so that a run that is
+/// interrupted need not store everything again.
 pub(crate) struct Sink {
     store: Arc<Store>,
     zstd: Zstd,
@@ -185,8 +185,8 @@ impl Store {
 
     /// # Errors
     ///
-    /// [`Cancelled`](BackupError::Cancelled) after a cancellation or an error of another thread, which
-    /// [`Self::error_or`] has.
+    /// [`Cancelled`](BackupError::Cancelled) after a cancellation or an error of another thread,
+    /// which [`Self::error_or`] has.
     pub(crate) fn go_on(&self) -> Result<()> {
         if self.has_failed() {
             return Err(BackupError::Cancelled);
@@ -215,17 +215,17 @@ impl Store {
         if !lock(&self.present).insert(&id)? {
             return Ok(id);
         }
-        let bytes = u32::try_from(plain.len()).expect("a chunk is smaller");
-        let (compressed, octets) = match zstd.compress(&plain) {
-            Some(octets) => (true, octets),
+        let length = u32::try_from(plain.len()).expect("a chunk is smaller");
+        let (compressed, bytes) = match zstd.compress(&plain) {
+            Some(bytes) => (true, bytes),
             None => (false, plain),
         };
         BackupProgress::add(&self.progress.new_chunks, 1);
-        BackupProgress::add(&self.progress.new_bytes, u64::from(bytes));
-        BackupProgress::add(&self.progress.stored_bytes, octets.len() as u64);
+        BackupProgress::add(&self.progress.new_bytes, u64::from(length));
+        BackupProgress::add(&self.progress.stored_bytes, bytes.len() as u64);
         let full = {
             let mut open = lock(&self.open);
-            open.push(kind, id, bytes, compressed, octets);
+            open.push(kind, id, length, compressed, bytes);
             (open.bytes() >= PACK_BYTES).then(|| std::mem::take(&mut *open))
         };
         full.map_or(Ok(()), |full| self.send(full))?;
@@ -389,7 +389,8 @@ mod tests {
         }
     }
 
-    /// A run that ends early leaves an index of the packs that it finished, so the next one continues.
+    /// A run that ends early leaves an index of the packs that it finished, so the next one
+    /// continues.
     #[test]
     fn a_cancelled_run_need_not_store_everything_again() {
         let place = Place::new(EpochProfile::Rfc9580);

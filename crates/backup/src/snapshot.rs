@@ -50,8 +50,8 @@ pub struct Original {
     pub time: u32,
 }
 
-/// Snapshots that follow each other in time: those of a client, or the copies that it made of those of a client elsewhere, with
-/// the other repository.
+/// Snapshots that follow each other in time: those of a client, or the copies that it made of those
+/// of a client elsewhere, with the other repository.
 pub type Lineage = (Option<Fingerprint>, Option<(RepositoryId, Option<Fingerprint>)>);
 
 /// A snapshot.
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_comes_back_and_has_one_text() {
-        let key = |octet| Fingerprint::from_bytes(4, &[octet; 20]).unwrap();
+        let key = |byte| Fingerprint::from_bytes(4, &[byte; 20]).unwrap();
         let (id, repository) = (Id([9; 32]), RepositoryId([3; 16]));
         let snapshot = Snapshot {
             client: Some(key(1)),

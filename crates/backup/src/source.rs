@@ -16,9 +16,9 @@ use crate::pack::{PackedChunk, pack_name};
 use crate::sink::lock;
 use crate::table::Scratch;
 
-/// Octets of chunks in the cache of [`Source::read_shared`].
+/// Bytes of chunks in the cache of [`Source::read_shared`].
 const SHARED_BYTES: usize = 16 << 20;
-/// Octets of open packs in memory. A pack of which parts can be read counts as 4 KiB.
+/// Bytes of open packs in memory. A pack of which parts can be read counts as 4 KiB.
 const OPEN_BYTES: usize = 48 << 20;
 const OPEN_PACK_BYTES: usize = 4 << 10;
 
@@ -59,8 +59,8 @@ impl Source {
         }
     }
 
-    /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both descriptions are
-    /// tried.
+    /// Adds the chunks of a pack. Two indexes may describe the same pack; if they differ, both
+    /// descriptions are tried.
     ///
     /// # Errors
     ///
@@ -84,11 +84,13 @@ impl Source {
         self.located.len()
     }
 
-    /// Reads a pack as a whole, for checks and to make its index again. The chunks are not checked yet.
+    /// Reads a pack as a whole, for checks and to make its index again. The chunks are not checked
+    /// yet.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](BackupError::Damaged) with the reason; [`Missing`](BackupError::Missing); errors of the storage.
+    /// [`Damaged`](BackupError::Damaged) with the reason; [`Missing`](BackupError::Missing); errors
+    /// of the storage.
     pub(crate) fn read_pack(&self, hash: &ObjectHash) -> Result<WholePack> {
         self.opener.read_whole(&*self.backend, hash, self.repository)
     }
@@ -138,7 +140,7 @@ impl Source {
         if range.end > length {
             return Err(damaged("an index names a chunk beyond its end"));
         }
-        let octets = match &*pack {
+        let bytes = match &*pack {
             OpenPack::Ranges(opener) => {
                 let needed = opener.needed(&range);
                 let sealed =
@@ -149,11 +151,11 @@ impl Source {
                 self.backend.get_range(&name, start + range.start, u64::from(stored))?
             }
             OpenPack::Whole(content) => {
-                let at = |octet| usize::try_from(octet).expect("it is in memory");
+                let at = |byte| usize::try_from(byte).expect("it is in memory");
                 content[at(range.start)..at(range.end)].to_vec()
             }
         };
-        chunk.plaintext(octets, &self.identifiers).map_err(damaged)
+        chunk.plaintext(bytes, &self.identifiers).map_err(damaged)
     }
 }
 
@@ -331,7 +333,7 @@ mod tests {
                     }
                 }
                 harmed += known.len() - good;
-                // In the middle of the first chunk, which has 300,000 octets, nothing else is.
+                // In the middle of the first chunk, which has 300,000 bytes, nothing else is.
                 if profile == EpochProfile::Rfc9580 && (80_000..250_000).contains(&at) {
                     assert!(good >= known.len() - 1, "{at}: {good}");
                 }
@@ -480,7 +482,7 @@ mod tests {
         let place = Repository::new(EpochProfile::Rfc9580);
         let bomb = Zstd::new().compress(&vec![0; 8 << 20]).unwrap();
         let id = place.identifiers.of(Kind::Data, &[0; 1000]);
-        // It says that it has 1,000 octets, and has 8 MiB.
+        // It says that it has 1,000 bytes, and has 8 MiB.
         let pack = place.pack(&[(Kind::Data, id, 1000, true, bomb)]);
         let mut source = place.empty_source();
         source.add(&pack).unwrap();
@@ -515,9 +517,9 @@ mod tests {
                 pack.finish(REPOSITORY)
             };
             let (mut stream, chunks) = content;
-            let mut octets = Vec::new();
-            std::io::Read::read_to_end(&mut stream, &mut octets).unwrap();
-            let pack = place.put_pack(other, &octets, chunks);
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut stream, &mut bytes).unwrap();
+            let pack = place.put_pack(other, &bytes, chunks);
             let mut source = place.empty_source();
             source.add(&pack).unwrap();
             for (kind, id, _) in &known {

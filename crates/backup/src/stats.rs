@@ -11,19 +11,19 @@ use crate::repository::{Keys, Repository};
 pub struct Stats {
     /// Snapshots that count.
     pub snapshots: u64,
-    /// Octets of all files of all these snapshots.
+    /// Bytes of all files of all these snapshots.
     pub files_bytes: u64,
     /// Different chunks that indexes name in packs of the storage.
     pub chunks: u64,
-    /// Octets of these chunks before compression.
+    /// Bytes of these chunks before compression.
     pub plain_bytes: u64,
-    /// Octets of these chunks in the packs.
+    /// Bytes of these chunks in the packs.
     pub stored_bytes: u64,
     /// Further copies of chunks: several clients have stored the same.
     pub copies: u64,
     /// Packs of the storage.
     pub packs: u64,
-    /// Octets of the packs.
+    /// Bytes of the packs.
     pub pack_bytes: u64,
     /// Packs that no index names: of a run that is going on, or was interrupted.
     pub unindexed: u64,

@@ -1,8 +1,8 @@
-//! Tables of rows of one length, sorted by key. A table that grows goes to temporary files, so that its memory has a
-//! limit: a repository of ten million chunks is read and written in 256 MiB.
+//! Tables of rows of one length, sorted by key. A table that grows goes to temporary files, so that
+//! its memory has a limit: a repository of ten million chunks is read and written in 256 MiB.
 //!
-//! New rows are in memory. When they are many they become a sorted run in a file, of which memory has the start of
-//! each page. Few runs are merged into one.
+//! New rows are in memory. When they are many they become a sorted run in a file, of which memory
+//! has the start of each page. Few runs are merged into one.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ pub trait Scratch: Send + Sync {
 
 /// A temporary file.
 pub trait ScratchFile: Send + Sync {
-    /// Appends octets.
+    /// Appends bytes.
     ///
     /// # Errors
     ///
     /// Errors of the file system.
-    fn append(&mut self, octets: &[u8]) -> Result<()>;
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Fills `octets` with those from `offset` on, which were appended.
+    /// Fills `bytes` with those from `offset` on, which were appended.
     ///
     /// # Errors
     ///
     /// Errors of the file system.
-    fn read_at(&self, offset: u64, octets: &mut [u8]) -> Result<()>;
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()>;
 }
 
 /// Temporary files in memory: tables have no limit then.
@@ -46,14 +46,14 @@ impl Scratch for InMemory {
 }
 
 impl ScratchFile for Vec<u8> {
-    fn append(&mut self, octets: &[u8]) -> Result<()> {
-        self.extend_from_slice(octets);
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn read_at(&self, offset: u64, octets: &mut [u8]) -> Result<()> {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let offset = usize::try_from(offset).expect("it is in memory");
-        octets.copy_from_slice(&self[offset..offset + octets.len()]);
+        bytes.copy_from_slice(&self[offset..offset + bytes.len()]);
         Ok(())
     }
 }
@@ -71,11 +71,11 @@ pub(crate) trait Row: Keyed {
     /// The length of a row in a file. It divides [`PAGE`].
     const BYTES: usize;
 
-    /// Appends the row to `octets`.
-    fn write(&self, octets: &mut Vec<u8>);
+    /// Appends the row to `bytes`.
+    fn write(&self, bytes: &mut Vec<u8>);
 
     /// Reads a row that [`Self::write`] wrote.
-    fn read(octets: &[u8]) -> Self;
+    fn read(bytes: &[u8]) -> Self;
 }
 
 impl Keyed for Key {
@@ -87,20 +87,20 @@ impl Keyed for Key {
 impl Row for Key {
     const BYTES: usize = 16;
 
-    fn write(&self, octets: &mut Vec<u8>) {
-        octets.extend_from_slice(self);
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self);
     }
 
-    fn read(octets: &[u8]) -> Self {
-        octets.try_into().expect("a row has this length")
+    fn read(bytes: &[u8]) -> Self {
+        bytes.try_into().expect("a row has this length")
     }
 }
 
-/// Octets that are read at once to find a key.
+/// Bytes that are read at once to find a key.
 const PAGE: usize = 4096;
-/// Octets that are read at once to merge runs.
+/// Bytes that are read at once to merge runs.
 const MERGE_BYTES: usize = 64 << 10;
-/// Octets of new rows in memory.
+/// Bytes of new rows in memory.
 const NEW_BYTES: usize = 16 << 20;
 /// Runs after which all are merged.
 const RUNS_MAX: usize = 8;
@@ -197,7 +197,7 @@ impl<T: Row> Table<T> {
         self.new.len + usize::try_from(in_runs).unwrap()
     }
 
-    /// Octets of memory.
+    /// Bytes of memory.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         let starts: usize = self.runs.iter().map(|run| run.starts.capacity()).sum();
@@ -205,7 +205,7 @@ impl<T: Row> Table<T> {
     }
 }
 
-/// The first octets of a key as a number with the same order.
+/// The first bytes of a key as a number with the same order.
 fn start(key: &Key) -> u64 {
     u64::from_be_bytes(key[..8].try_into().expect("a key is longer"))
 }
@@ -280,7 +280,7 @@ impl RunWriter {
 struct RunReader<'a, T> {
     run: &'a Run,
     offset: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     at: usize,
     /// The current row.
     row: Option<T>,
@@ -288,19 +288,19 @@ struct RunReader<'a, T> {
 
 impl<'a, T: Row> RunReader<'a, T> {
     fn new(run: &'a Run) -> Self {
-        Self { run, offset: 0, octets: Vec::new(), at: 0, row: None }
+        Self { run, offset: 0, bytes: Vec::new(), at: 0, row: None }
     }
 
     fn advance(&mut self) -> Result<()> {
-        if self.at == self.octets.len() {
+        if self.at == self.bytes.len() {
             let left = usize::try_from(self.run.bytes - self.offset).unwrap_or(MERGE_BYTES);
-            self.octets.resize(left.min(MERGE_BYTES), 0);
-            self.run.file.read_at(self.offset, &mut self.octets)?;
-            self.offset += self.octets.len() as u64;
+            self.bytes.resize(left.min(MERGE_BYTES), 0);
+            self.run.file.read_at(self.offset, &mut self.bytes)?;
+            self.offset += self.bytes.len() as u64;
             self.at = 0;
         }
         self.row = None;
-        if let Some(row) = self.octets.get(self.at..self.at + T::BYTES) {
+        if let Some(row) = self.bytes.get(self.at..self.at + T::BYTES) {
             self.row = Some(T::read(row));
             self.at += T::BYTES;
         }
@@ -365,7 +365,7 @@ impl<T: Keyed> Buckets<T> {
         })
     }
 
-    /// Octets of memory.
+    /// Bytes of memory.
     #[cfg(test)]
     fn memory(&self) -> usize {
         let rows: usize = self.buckets.iter().map(|bucket| bucket.rows.capacity()).sum();
@@ -417,9 +417,9 @@ mod tests {
     #[test]
     fn a_large_table_is_found_in_files_and_takes_little_memory() {
         let mut table = Table::with_new_max(Arc::new(InMemory), 10_000);
-        let mut octets = blake3::Hasher::new().finalize_xof();
+        let mut bytes = blake3::Hasher::new().finalize_xof();
         let mut keys = vec![[0; 16]; 300_000];
-        keys.iter_mut().for_each(|key| octets.fill(key));
+        keys.iter_mut().for_each(|key| bytes.fill(key));
         keys.iter().for_each(|key| table.push(*key).unwrap());
         table.merge().unwrap();
         assert_eq!((table.len(), table.runs.len()), (300_000, 1));
@@ -429,7 +429,8 @@ mod tests {
             other[15] ^= 1;
             assert!(!table.contains(&other).unwrap());
         }
-        // A start of 8 octets for each page of 256 keys; buckets without rows; the capacity of new rows.
+        // A start of 8 bytes for each page of 256 keys; buckets without rows; the capacity of new
+        // rows.
         assert!(table.memory() < 300_000 / 256 * 8 + (1 << 20), "{}", table.memory());
     }
 }

@@ -81,7 +81,7 @@ impl Backend for Memory {
     fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let objects = self.objects.lock().unwrap();
         let object = objects.get(name).ok_or_else(|| BackupError::Missing { name: name.into() })?;
-        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX).min(object.len());
+        let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(object.len());
         Ok(object[at(offset)..at(offset.saturating_add(length))].to_vec())
     }
 
@@ -175,8 +175,8 @@ impl Place {
     /// Writes a pack with these chunks under these names, whatever they are.
     pub(crate) fn pack(&self, chunks: &[(Kind, crate::id::Id, u32, bool, Vec<u8>)]) -> IndexedPack {
         let mut pack = PackWriter::default();
-        for (kind, id, plain, compressed, octets) in chunks {
-            pack.push(*kind, *id, *plain, *compressed, octets.clone());
+        for (kind, id, plain, compressed, bytes) in chunks {
+            pack.push(*kind, *id, *plain, *compressed, bytes.clone());
         }
         let (mut content, chunks) = pack.finish(REPOSITORY);
         let mut plain = Vec::new();
@@ -247,7 +247,7 @@ impl People {
     }
 }
 
-/// Octets that look random and do not compress.
+/// Bytes that look random and do not compress.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
     blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
@@ -255,8 +255,8 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// The fingerprint of a client.
-pub(crate) fn key(octet: u8) -> Fingerprint {
-    Fingerprint::from_bytes(4, &[octet; 20]).unwrap()
+pub(crate) fn key(byte: u8) -> Fingerprint {
+    Fingerprint::from_bytes(4, &[byte; 20]).unwrap()
 }
 
 /// A good snapshot of a client, without a snapshot before it.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use crate::error::{BackupError, Result};
 
-/// The place of a field in its line. The last field may contain the characters that separate others.
+/// The place of a field in its line. The last field may contain the characters that separate
+/// others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
     /// Before another field.
@@ -13,9 +14,9 @@ pub(crate) enum Place {
     Last,
 }
 
-/// Whether an octet of ASCII stands for itself.
-fn is_plain(octet: u8, place: Place) -> bool {
-    match octet {
+/// Whether a byte of ASCII stands for itself.
+fn is_plain(byte: u8, place: Place) -> bool {
+    match byte {
         0..0x20 | 0x7f | b'\\' => false,
         b' ' | b',' | b';' | b'=' | b':' => place == Place::Last,
         _ => true,
@@ -26,14 +27,14 @@ fn is_plain(octet: u8, place: Place) -> bool {
 pub(crate) fn push_escaped(out: &mut String, value: &[u8], place: Place) {
     for chunk in value.utf8_chunks() {
         let mut rest = chunk.valid();
-        while let Some(at) = rest.bytes().position(|octet| !is_plain(octet, place)) {
+        while let Some(at) = rest.bytes().position(|byte| !is_plain(byte, place)) {
             out.push_str(&rest[..at]);
             let _ = write!(out, "\\x{:02x}", rest.as_bytes()[at]);
             rest = &rest[at + 1..];
         }
         out.push_str(rest);
-        for octet in chunk.invalid() {
-            let _ = write!(out, "\\x{octet:02x}");
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
         }
     }
 }
@@ -47,7 +48,7 @@ pub(crate) fn escaped(value: &[u8], place: Place) -> String {
 
 /// The value of a field; `None` if the field is not in the only form that [`push_escaped`] gives.
 pub(crate) fn unescaped(field: &str, place: Place) -> Option<Vec<u8>> {
-    if field.bytes().all(|octet| is_plain(octet, place)) {
+    if field.bytes().all(|byte| is_plain(byte, place)) {
         return Some(field.as_bytes().to_vec());
     }
     let mut value = Vec::with_capacity(field.len());
@@ -74,8 +75,8 @@ pub(crate) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines after the domain line `domain VERSION` and, if given, the line of the repository. `name` is the
-    /// object, for errors.
+    /// The lines after the domain line `domain VERSION` and, if given, the line of the repository.
+    /// `name` is the object, for errors.
     pub(crate) fn open(
         name: &'a str,
         text: &'a [u8],

@@ -1,7 +1,8 @@
 //! The tree of a snapshot: the sorted list of all its entries, in chunks.
 //!
-//! [`TreeWriter`] takes entries in order and cuts them into chunks. [`Tree`] reads them back, all or from a path on, and refuses
-//! every tree that breaks a rule of the format. Both hold a few chunks in memory, whatever the size of the tree.
+//! [`TreeWriter`] takes entries in order and cuts them into chunks. [`Tree`] reads them back, all
+//! or from a path on, and refuses every tree that breaks a rule of the format. Both hold a few
+//! chunks in memory, whatever the size of the tree.
 
 mod content;
 mod line;

@@ -1,7 +1,7 @@
 //! Verdicts of readers on packs: whole, with the chunks that an index names, or damaged.
 //!
-//! A client cannot read packs. It may rely on a pack of somebody else only if a reader has computed the identifiers of all chunks in
-//! it and has signed for the result.
+//! A client cannot read packs. It may rely on a pack of somebody else only if a reader has computed
+//! the identifiers of all chunks in it and has signed for the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -90,8 +90,8 @@ pub fn parse_verified(
     Ok((verdicts.good.into_keys().collect(), verdicts.damaged))
 }
 
-/// The hash of the lines that an index has for a pack, its own name among them. The whole of it is compared: a thief could make
-/// two packs that are the same in half of it.
+/// The hash of the lines that an index has for a pack, its own name among them. The whole of it is
+/// compared: a thief could make two packs that are the same in half of it.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct LinesHash {
     key: Key,
@@ -101,7 +101,7 @@ struct LinesHash {
 impl LinesHash {
     fn of(hash: &[u8; 32]) -> Self {
         let (key, rest) = hash.split_at(16);
-        let half = |octets: &[u8]| octets.try_into().expect("it is half of a hash");
+        let half = |bytes: &[u8]| bytes.try_into().expect("it is half of a hash");
         Self { key: half(key), rest: half(rest) }
     }
 }
@@ -115,13 +115,13 @@ impl Keyed for LinesHash {
 impl Row for LinesHash {
     const BYTES: usize = 32;
 
-    fn write(&self, octets: &mut Vec<u8>) {
-        octets.extend_from_slice(&self.key);
-        octets.extend_from_slice(&self.rest);
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.key);
+        bytes.extend_from_slice(&self.rest);
     }
 
-    fn read(octets: &[u8]) -> Self {
-        Self::of(octets.try_into().expect("a row has this length"))
+    fn read(bytes: &[u8]) -> Self {
+        Self::of(bytes.try_into().expect("a row has this length"))
     }
 }
 
@@ -151,8 +151,9 @@ impl Verified {
         &self.damaged
     }
 
-    /// Whether `who`, a client or pruner, may rely on the entry of a pack in an index: the index is its own, or a reader has
-    /// signed for the pack. Another client could have stored something else under the name of a chunk.
+    /// Whether `who`, a client or pruner, may rely on the entry of a pack in an index: the index is
+    /// its own, or a reader has signed for the pack. Another client could have stored something
+    /// else under the name of a chunk.
     ///
     /// # Errors
     ///
@@ -175,8 +176,8 @@ impl Verified {
 }
 
 impl Repository {
-    /// The verdicts of readers on packs, and the documents that cannot be read, that nobody signed who ever had the role, or whose signer
-    /// has it and may be a thief.
+    /// The verdicts of readers on packs, and the documents that cannot be read, that nobody signed
+    /// who ever had the role, or whose signer has it and may be a thief.
     ///
     /// # Errors
     ///
@@ -213,7 +214,8 @@ impl Repository {
         Ok((verified, unreadable))
     }
 
-    /// Calls `each` with the name of every such document of somebody who has or had the role, and its packs.
+    /// Calls `each` with the name of every such document of somebody who has or had the role, and
+    /// its packs.
     ///
     /// # Errors
     ///
@@ -284,7 +286,7 @@ mod tests {
         fn verdicts_come_back_and_have_one_text(
             good in proptest::collection::btree_map(any::<[u8; 32]>(), any::<[u8; 32]>(), 0..5),
             damaged in proptest::collection::btree_set(any::<[u8; 32]>(), 0..5),
-            at in any::<proptest::sample::Index>(), octet: u8,
+            at in any::<proptest::sample::Index>(), byte: u8,
         ) {
             let header = Header { nonce: [5; 16], time: 1_795_381_506 };
             let good = good.into_iter().map(|(pack, lines)| (ObjectHash(pack), lines)).collect();
@@ -294,7 +296,7 @@ mod tests {
             prop_assert!(Verdicts::parse("v", text.as_bytes(), RepositoryId([3; 16])).is_err());
             let mut changed = text.clone().into_bytes();
             let at = at.index(changed.len());
-            changed[at] = octet;
+            changed[at] = byte;
             if let Ok(read) = Verdicts::parse("v", &changed, REPOSITORY) {
                 let body = |text: &[u8]| String::from_utf8(text.to_vec()).unwrap().lines().skip(4).collect::<Vec<_>>().join("\n");
                 let again = read.text(REPOSITORY, header);
@@ -325,17 +327,18 @@ mod tests {
         assert!(!only_half.covers(&pack).unwrap());
     }
 
-    /// A stolen client stores garbage under the identifier of the next file of another, in a pack and an index that are well formed.
+    /// A stolen client stores garbage under the identifier of the next file of another, in a pack
+    /// and an index that are well formed.
     #[test]
     fn garbage_of_a_stolen_client_is_relied_on_by_nobody_and_named() {
         let place = People::new();
         let (repository, keys) = place.open_as(&place.alice);
         let plain = noise(5, 100_000);
         let id = keys.identifiers.of(Kind::Data, &plain);
-        let store = |id, octets: Vec<u8>| {
+        let store = |id, bytes: Vec<u8>| {
             let mut pack = PackWriter::default();
-            let bytes = u32::try_from(octets.len()).unwrap();
-            pack.push(Kind::Data, id, bytes, false, octets);
+            let length = u32::try_from(bytes.len()).unwrap();
+            pack.push(Kind::Data, id, length, false, bytes);
             let (mut content, chunks) = pack.finish(repository.id());
             let mut archive = Vec::new();
             content.read_to_end(&mut archive).unwrap();

@@ -1,4 +1,5 @@
-//! Files of a snapshot one at a time, as somebody who browses wants them: look-up, listing of a folder, reading of a range.
+//! Files of a snapshot one at a time, as somebody who browses wants them: look-up, listing of a
+//! folder, reading of a range.
 
 use std::ops::Range;
 
@@ -10,7 +11,8 @@ use crate::snapshot::Root;
 use crate::tree::rules::LIST_DEPTH_MAX;
 use crate::tree::{Entries, Tree, is_beneath, parse_list};
 
-/// Entries beneath a folder that are read to get to the next one. After so many, the reader looks for it.
+/// Entries beneath a folder that are read to get to the next one. After so many, the reader looks
+/// for it.
 const STEPS_MAX: usize = 500;
 
 /// A snapshot to browse.
@@ -30,7 +32,8 @@ impl<'a> SnapshotView<'a> {
     ///
     /// # Errors
     ///
-    /// [`Missing`](BackupError::Missing) and [`Damaged`](BackupError::Damaged) chunks of the tree; errors of the storage.
+    /// [`Missing`](BackupError::Missing) and [`Damaged`](BackupError::Damaged) chunks of the tree;
+    /// errors of the storage.
     pub fn get(&self, path: &[u8]) -> Result<Option<Entry>> {
         let Some(entry) = self.tree.get(path)? else { return Ok(None) };
         let Node::HardLink { first } = &entry.node else { return Ok(Some(entry)) };
@@ -41,8 +44,8 @@ impl<'a> SnapshotView<'a> {
             .map(|node| Entry { path: entry.path, node }))
     }
 
-    /// The entries of a folder, without those beneath its folders, in order. `after` is the path of the last one that the
-    /// caller knows, if it knows some.
+    /// The entries of a folder, without those beneath its folders, in order. `after` is the path of
+    /// the last one that the caller knows, if it knows some.
     #[must_use]
     pub fn children(&self, folder: &[u8], after: Option<&[u8]>) -> Children<'a> {
         let from = after.map_or_else(|| folder.to_vec(), past);
@@ -54,15 +57,15 @@ impl<'a> SnapshotView<'a> {
         }
     }
 
-    /// The octets in `range` of a content, fewer where it ends.
+    /// The bytes in `range` of a content, fewer where it ends.
     ///
     /// # Errors
     ///
     /// As [`Self::get`].
     pub fn read(&self, content: &[Part], range: Range<u64>) -> Result<Vec<u8>> {
-        let mut octets = Vec::new();
-        self.read_parts(content, range, 0, &mut octets)?;
-        Ok(octets)
+        let mut bytes = Vec::new();
+        self.read_parts(content, range, 0, &mut bytes)?;
+        Ok(bytes)
     }
 
     fn read_parts(
@@ -70,7 +73,7 @@ impl<'a> SnapshotView<'a> {
         parts: &[Part],
         range: Range<u64>,
         depth: usize,
-        octets: &mut Vec<u8>,
+        bytes: &mut Vec<u8>,
     ) -> Result<()> {
         let mut start = 0_u64;
         for part in parts {
@@ -79,14 +82,14 @@ impl<'a> SnapshotView<'a> {
             if wanted.start < wanted.end {
                 let wanted = wanted.start - start..wanted.end - start;
                 match part {
-                    Part::Inline(inline) => octets.extend_from_slice(slice(inline, &wanted)?),
+                    Part::Inline(inline) => bytes.extend_from_slice(slice(inline, &wanted)?),
                     Part::Hole(_) => {
-                        octets.resize(octets.len() + index(wanted.end - wanted.start)?, 0);
+                        bytes.resize(bytes.len() + index(wanted.end - wanted.start)?, 0);
                     }
                     Part::Data { id, offset, .. } => {
                         let chunk = self.tree.chunks().read_shared(Kind::Data, id)?;
                         let wanted = offset + wanted.start..offset + wanted.end;
-                        octets.extend_from_slice(slice(&chunk, &wanted)?);
+                        bytes.extend_from_slice(slice(&chunk, &wanted)?);
                     }
                     Part::List { .. } if depth == LIST_DEPTH_MAX => {
                         return Err(BackupError::damaged("a list", "lists are nested too deeply"));
@@ -94,7 +97,7 @@ impl<'a> SnapshotView<'a> {
                     Part::List { id, length } => {
                         let text = self.tree.chunks().read_shared(Kind::List, id)?;
                         let parts = parse_list(*id, &text, *length)?;
-                        self.read_parts(&parts, wanted, depth + 1, octets)?;
+                        self.read_parts(&parts, wanted, depth + 1, bytes)?;
                     }
                 }
             }
@@ -107,17 +110,18 @@ impl<'a> SnapshotView<'a> {
     }
 }
 
-fn index(octets: u64) -> Result<usize> {
-    usize::try_from(octets).map_err(|_| BackupError::Refused("the range is too long".into()))
+fn index(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes).map_err(|_| BackupError::Refused("the range is too long".into()))
 }
 
-fn slice<'a>(octets: &'a [u8], range: &Range<u64>) -> Result<&'a [u8]> {
-    octets
+fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> Result<&'a [u8]> {
+    bytes
         .get(index(range.start)?..index(range.end)?)
         .ok_or_else(|| BackupError::damaged("a chunk", "it is shorter than its reference"))
 }
 
-/// The least path after `path` and everything beneath it: no component has the octet 0, and a separator sorts before 1.
+/// The least path after `path` and everything beneath it: no component has the byte 0, and a
+/// separator sorts before 1.
 fn past(path: &[u8]) -> Vec<u8> {
     let mut past = path.to_vec();
     past.push(1);
@@ -230,14 +234,14 @@ mod tests {
             let (mut sink, _) = place.sink(place.present(), 1);
             let (mut plain, mut writer) = (Vec::new(), ContentWriter::new());
             for (number, (kind, length)) in (0..).zip(lengths) {
-                let octets = if kind == 0 { vec![0; length] } else { noise(number, length) };
+                let bytes = if kind == 0 { vec![0; length] } else { noise(number, length) };
                 let part = if kind == 0 {
                     Part::Hole(length as u64)
                 } else {
-                    let id = crate::chunks::WriteChunks::write(&mut sink, Kind::Data, &octets).unwrap();
+                    let id = crate::chunks::WriteChunks::write(&mut sink, Kind::Data, &bytes).unwrap();
                     Part::Data { id, offset: 0, length: length as u64 }
                 };
-                plain.extend(octets);
+                plain.extend(bytes);
                 writer.push(part, &mut sink).unwrap();
             }
             let content = writer.finish(&mut sink).unwrap();
@@ -246,7 +250,7 @@ mod tests {
             let root = Root { level: 0, id: crate::id::Id([0; 32]) };
             let view = SnapshotView::new(&*source, root);
             for (start, length) in ranges {
-                let at = |octet: u64| usize::try_from(octet).unwrap().min(plain.len());
+                let at = |byte: u64| usize::try_from(byte).unwrap().min(plain.len());
                 let expected = &plain[at(start)..at(start + length)];
                 prop_assert_eq!(view.read(&content, start..start + length).unwrap(), expected);
             }

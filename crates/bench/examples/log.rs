@@ -1,4 +1,5 @@
-//! Measures the signed log: `log [UPDATES] [RUNS] [SLOW_RUNS] [SCRATCH] [GROWTH,…]`. The same as `talaria bench log`, in a smaller program.
+//! Measures the signed log: `log [UPDATES] [RUNS] [SLOW_RUNS] [SCRATCH] [GROWTH,…]`. The same as
+//! `talaria bench log`, in a smaller program.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
-//! The report on encrypted backup for obnam again (2016): many tiny files, one large file, and a source tree are backed up, backed up
-//! again unchanged, and restored, beside rsync, restic, borg and duplicity.
+//! The report on encrypted backup for obnam again (2016): many tiny files, one large file, and a
+//! source tree are backed up, backed up again unchanged, and restored, beside rsync, restic, borg
+//! and duplicity.
 
 mod growth;
 mod options;
@@ -13,18 +14,20 @@ use std::path::{Path, PathBuf};
 
 pub use self::options::BackupOptions;
 pub(crate) use self::source::many_files;
-use self::source::{check_restored, octets, one_file};
+use self::source::{bytes, check_restored, one_file};
 use self::tool::{PROFILES, Place, Tool};
 use crate::error::BenchError;
 use crate::measure::{Cost, median, version};
 use crate::results;
 use crate::table::{Cell, Table, grouped};
 
-/// Measures talaria and its peers, prints the tables and returns them. Peers that are not installed are left out.
+/// Measures talaria and its peers, prints the tables and returns them. Peers that are not installed
+/// are left out.
 ///
 /// # Errors
 ///
-/// When a program fails, what it restores is not what was backed up, or the scratch folder cannot be written.
+/// When a program fails, what it restores is not what was backed up, or the scratch folder cannot
+/// be written.
 pub fn run(options: &BackupOptions, out: &mut dyn Write) -> Result<Vec<Table>, BenchError> {
     let folder = tempfile::Builder::new().prefix("backup").tempdir_in(&options.scratch);
     let folder = folder.map_err(BenchError::io("make a folder in", &options.scratch))?;
@@ -90,7 +93,7 @@ struct Costs {
     first: Vec<Cost>,
     again: Vec<Cost>,
     restore: Vec<Cost>,
-    /// Octets of the repository.
+    /// Bytes of the repository.
     bytes: u64,
 }
 
@@ -127,7 +130,7 @@ fn measure(
             costs.first.push(place.back_up(tool, "a").measure()?);
             rustix::fs::sync();
             costs.again.push(place.back_up(tool, "b").measure()?);
-            costs.bytes = octets(&place.repository()).map_err(BenchError::io("read", &work))?;
+            costs.bytes = bytes(&place.repository()).map_err(BenchError::io("read", &work))?;
             let target = work.join("restored");
             fs::create_dir_all(&target).map_err(BenchError::io("make", &target))?;
             rustix::fs::sync();
@@ -135,8 +138,8 @@ fn measure(
             if turn == 0 {
                 check_restored(&source.path, &target, &tool.name())?;
             }
-            // After many files were deleted, ext4 makes new ones slowly for minutes: it looks past the inodes. So they are deleted
-            // at the end.
+            // After many files were deleted, ext4 makes new ones slowly for minutes: it looks past
+            // the inodes. So they are deleted at the end.
             if source.name == "one" {
                 fs::remove_dir_all(&work).map_err(BenchError::io("remove", &work))?;
             }

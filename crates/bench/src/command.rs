@@ -18,8 +18,8 @@ use crate::{backup, keydb, keyserver, log, messages, ratios, report, scale, stor
 pub enum Measurement {
     /// Measure import, listings and lookups of a keyring, beside gpg and sq
     ///
-    /// Repeats the report on a key database for GnuPG (2015). gpg needs over a minute to import Debian's
-    /// keyring; --quick uses the first certificates only.
+    /// Repeats the report on a key database for GnuPG (2015). gpg needs over a minute to import
+    /// Debian's keyring; --quick uses the first certificates only.
     Keydb {
         /// Keyring
         #[arg(value_name = "FILE", default_value = "/usr/share/keyrings/debian-keyring.gpg")]
@@ -50,8 +50,8 @@ pub enum Measurement {
     },
     /// Measure builds, lookups, uploads and gossip of a keyserver, beside SKS
     ///
-    /// Repeats the report on tuning the database of SKS (2011) with generated certificates, and adds the
-    /// needs of a keyserver today. Lookups need wrk; SKS is measured if it is installed.
+    /// Repeats the report on tuning the database of SKS (2011) with generated certificates, and
+    /// adds the needs of a keyserver today. Lookups need wrk; SKS is measured if it is installed.
     Keyserver {
         /// Number of certificates
         #[arg(long, value_name = "N", default_value_t = 200_000,
@@ -80,8 +80,8 @@ pub enum Measurement {
     },
     /// Measure a large file, small objects and signatures, beside gpg, rnp, sq and age
     ///
-    /// Repeats the reports on obnam (2016) and libdinemic (2018). Files are in memory unless --scratch names
-    /// another folder; the large file needs ten times its size there.
+    /// Repeats the reports on obnam (2016) and libdinemic (2018). Files are in memory unless
+    /// --scratch names another folder; the large file needs ten times its size there.
     Messages {
         /// Size of the large file in MiB
         #[arg(long, value_name = "MIB", default_value_t = 1024)]
@@ -95,11 +95,13 @@ pub enum Measurement {
         #[command(flatten)]
         common: Common,
     },
-    /// Measure backup of many tiny files and of a large one, beside rsync, restic, borg and duplicity
+    /// Measure backup of many tiny files and of a large one, beside rsync, restic, borg and
+    /// duplicity
     ///
-    /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that is compared with
-    /// the source. Also measures the cost of encryption, and the memory for large repositories. The scratch folder needs
-    /// some 35 GB, and more for a source tree. Start with an empty disk: deleting many files slows down the next run.
+    /// Repeats the report on obnam (2016): a first run, an unchanged second one, and a restore that
+    /// is compared with the source. Also measures the cost of encryption, and the memory for large
+    /// repositories. The scratch folder needs some 35 GB, and more for a source tree. Start with an
+    /// empty disk: deleting many files slows down the next run.
     Backup {
         /// Number of files of one byte; 0 for none
         #[arg(long, value_name = "N", default_value_t = 102_400)]
@@ -110,7 +112,8 @@ pub enum Measurement {
         /// Also measure a source tree
         #[arg(long, value_name = "FOLDER")]
         tree: Option<PathBuf>,
-        /// Number of runs with each encryption profile and without encryption, alternating; 0 for none
+        /// Number of runs with each encryption profile and without encryption, alternating; 0 for
+        /// none
         #[arg(long, value_name = "N", default_value_t = 10)]
         profile_runs: usize,
         /// Also measure the memory of repositories with these numbers of chunks
@@ -121,8 +124,9 @@ pub enum Measurement {
     },
     /// Measure signed updates at two nodes, beside popen(gpg), libsodium and git
     ///
-    /// Repeats the report on libdinemic (2018): updates are made, signed, stored, verified by a second node, and read back. The
-    /// loop over libsodium needs a C compiler and libsodium's headers.
+    /// Repeats the report on libdinemic (2018): updates are made, signed, stored, verified by a
+    /// second node, and read back. The loop over libsodium needs a C compiler and libsodium's
+    /// headers.
     Log {
         /// Number of updates in each run
         #[arg(long, value_name = "N", default_value_t = 1000,
@@ -166,10 +170,10 @@ pub enum Measurement {
     },
     /// Compare costs beside gpg, age, rsync, SKS and libsodium with recorded ones
     ///
-    /// Takes two minutes. talaria and a peer do each task in turns, and their CPU times give one ratio for each
-    /// pair of runs. A task has slipped if the 95 % interval of the median lies above 1.25 times the recorded ratio,
-    /// and a command if it takes 1.15 times the recorded memory. The exit status is then 1. A task whose peer is not
-    /// installed is named.
+    /// Takes two minutes. talaria and a peer do each task in turns, and their CPU times give one
+    /// ratio for each pair of runs. A task has slipped if the 95 % interval of the median lies
+    /// above 1.25 times the recorded ratio, and a command if it takes 1.15 times the recorded
+    /// memory. The exit status is then 1. A task whose peer is not installed is named.
     #[command(after_help = "Example:\n  talaria bench ratios crates/bench/ratios.csv")]
     Ratios {
         /// CSV file with the recorded ratios
@@ -188,8 +192,8 @@ pub enum Measurement {
     },
     /// Write one HTML page with all tables and plots of earlier measurements
     ///
-    /// Reads the CSV files that the other commands wrote with --results, draws every plot again, and
-    /// writes report.html and summary.svg into the same folder. It measures nothing.
+    /// Reads the CSV files that the other commands wrote with --results, draws every plot again,
+    /// and writes report.html and summary.svg into the same folder. It measures nothing.
     #[command(after_help = "Example:\n  talaria bench report docs/benchmarks")]
     Report {
         /// Folder with the results

@@ -129,7 +129,8 @@ impl Side {
             Kind::Keybox | Kind::Keyboxd => {
                 let run = run.args(["--batch", "--quiet", "--no-auto-check-trustdb", "--homedir"]);
                 let run = run.arg(&self.place);
-                // No agent, which has no part in this and would outlive it; keyboxd is started alike.
+                // No agent, which has no part in this and would outlive it; keyboxd is started
+                // alike.
                 let run = if self.kind == Kind::Keybox { run.arg("--no-autostart") } else { run };
                 match work {
                     Work::Import | Work::ImportAgain => {

@@ -1,5 +1,5 @@
-//! The report on SKS again (2011), and what has to hold for a keyserver today: built from a dump, asked,
-//! written to and gossiped with, by talaria and by SKS in turn.
+//! The report on SKS again (2011), and what has to hold for a keyserver today: built from a dump,
+//! asked, written to and gossiped with, by talaria and by SKS in turn.
 //!
 //! Measures the program as it is installed: `talaria build` and `talaria serve` beside
 //! `sks build` and `sks db`, each with the data of the other. wrk asks; what uploads is a small

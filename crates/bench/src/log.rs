@@ -1,7 +1,9 @@
-//! The signed log: updates that one node signs and a second one reads back, with popen(gpg), libsodium and git beside talaria.
+//! The signed log: updates that one node signs and a second one reads back, with popen(gpg),
+//! libsodium and git beside talaria.
 //!
-//! Repeats the report on libdinemic (2018). The first node makes and processes updates and stores them durably. The second node
-//! takes them, verifies all, stores them durably, and reads each value back. All ways run in one run and alternate.
+//! Repeats the report on libdinemic (2018). The first node makes and processes updates and stores
+//! them durably. The second node takes them, verifies all, stores them durably, and reads each
+//! value back. All ways run in one run and alternate.
 
 mod growth;
 mod nodes;

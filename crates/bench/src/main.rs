@@ -17,7 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The exit status if a measurement, or this program, does not run.
 const FAILED: u8 = 5;
 
-/// The command line of `talaria`, which has found no error in it. Of its general options, only one matters here.
+/// The command line of `talaria`, which has found no error in it. Of its general options, only one
+/// matters here.
 #[derive(Debug, Parser)]
 #[command(name = "talaria")]
 struct Line {

@@ -15,7 +15,8 @@ use wait4::Wait4 as _;
 
 use crate::error::BenchError;
 
-/// The intervals for reading the memory of a running program: short ones first, since a look-up takes a few milliseconds.
+/// The intervals for reading the memory of a running program: short ones first, since a look-up
+/// takes a few milliseconds.
 const WATCH_LEAST: Duration = Duration::from_micros(100);
 const WATCH_MOST: Duration = Duration::from_millis(5);
 
@@ -30,8 +31,8 @@ pub struct Cost {
     pub system_s: f64,
     /// The most memory that was resident at a time, in bytes. 0 within this process.
     pub peak_bytes: u64,
-    /// The most memory that was resident at a time and is not a part of a file, in bytes, as far as it was seen by looking every few
-    /// milliseconds. 0 within this process.
+    /// The most memory that was resident at a time and is not a part of a file, in bytes, as far as
+    /// it was seen by looking every few milliseconds. 0 within this process.
     pub peak_anonymous_bytes: u64,
 }
 
@@ -237,8 +238,8 @@ impl ProgramRun {
     }
 }
 
-/// The program that users start, which is measured beside others. If this process runs in its place, its path is the name of the
-/// process.
+/// The program that users start, which is measured beside others. If this process runs in its
+/// place, its path is the name of the process.
 #[must_use]
 pub fn own_program() -> PathBuf {
     let named = std::env::args_os().next().map(PathBuf::from);
@@ -246,8 +247,8 @@ pub fn own_program() -> PathBuf {
     named.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| "talaria".into())
 }
 
-/// Memory of a running process in bytes: `VmRSS:` is what it has, `VmHWM:` the most it had, `RssAnon:`
-/// what is not in files.
+/// Memory of a running process in bytes: `VmRSS:` is what it has, `VmHWM:` the most it had,
+/// `RssAnon:` what is not in files.
 pub(crate) fn memory(id: u32, which: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(which))?;

@@ -1,9 +1,11 @@
-//! Messages: large files, many small objects, many signatures, with gpg, rnp, sq and age beside talaria.
+//! Messages: large files, many small objects, many signatures, with gpg, rnp, sq and age beside
+//! talaria.
 //!
-//! The reports on obnam's encrypted backup (2016) and on libdinemic (2018), repeated. Files are in a folder
-//! in memory, so that no disk is measured. Everybody reads and writes a file, authenticates what is
-//! encrypted, and stretches a passphrase once (age: wraps a key for a recipient, since its passphrases are
-//! made to take a second; sq, too, since it asks for them on a terminal only). Nobody syncs in that folder; talaria renames its output when it is complete.
+//! The reports on obnam's encrypted backup (2016) and on libdinemic (2018), repeated. Files are in
+//! a folder in memory, so that no disk is measured. Everybody reads and writes a file,
+//! authenticates what is encrypted, and stretches a passphrase once (age: wraps a key for a
+//! recipient, since its passphrases are made to take a second; sq, too, since it asks for them on a
+//! terminal only). Nobody syncs in that folder; talaria renames its output when it is complete.
 
 use std::fs;
 use std::io::Write;
@@ -266,7 +268,7 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
     table.note(format!(
         "{megabytes:.0} MB that do not compress, from and to files in memory unless a sink (/dev/null) is \
          said; runs alternate. talaria stretches the passphrase with Argon2id (3 passes over 64 MiB) for GCM and \
-         OCB; for packet 20 and CFB, as gpg, with SHA2-256 over 65,011,712 octets (rnp: what its defaults \
+         OCB; for packet 20 and CFB, as gpg, with SHA2-256 over 65,011,712 bytes (rnp: what its defaults \
          take)."
     ));
     for way in ways {
@@ -324,7 +326,7 @@ fn small(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> 
     table.note(
         "talaria: in this process, one thread; a Sealer stretches (Argon2id, 3 passes over 64 MiB) and wraps \
          once, an Opener when it opens the first. Each object is a complete message with a salt of its own. \
-         gpg: one process for each object, SHA2-256 over 65,011,712 octets.",
+         gpg: one process for each object, SHA2-256 over 65,011,712 bytes.",
     );
     let (sealer, made) = in_process(|| Sealer::new(&recipients, EncryptOptions::default()));
     let sealer = sealer.map_err(failed)?;

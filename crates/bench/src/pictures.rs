@@ -43,7 +43,8 @@ pub(crate) fn of(name: &str, table: &Table) -> Vec<(&'static str, Picture)> {
     pictures.into_iter().filter_map(|(suffix, picture)| Some((suffix, picture?))).collect()
 }
 
-/// The picture of the project: what people wait for, with gpg and programs for backup beside talaria.
+/// The picture of the project: what people wait for, with gpg and programs for backup beside
+/// talaria.
 ///
 /// `of` has the tables by their names, as far as they were measured.
 pub(crate) fn summary<'a>(of: impl Fn(&str) -> Option<&'a Table>) -> Option<Picture> {

@@ -1,9 +1,11 @@
-//! Tasks beside a peer, compared with the ratios of an earlier run: finds what became slower or larger.
+//! Tasks beside a peer, compared with the ratios of an earlier run: finds what became slower or
+//! larger.
 //!
-//! The other measurements take minutes to hours and say how fast talaria is. This one takes two minutes and says whether
-//! it became slower than it was. Time on a shared machine changes by a factor within the hour, so a figure alone says
-//! nothing: each task is done by talaria and by a peer in turns, and the CPU time of both gives one ratio for each pair.
-//! A task has slipped if the whole interval of the median is above 1.25 times the recorded ratio.
+//! The other measurements take minutes to hours and say how fast talaria is. This one takes two
+//! minutes and says whether it became slower than it was. Time on a shared machine changes by a
+//! factor within the hour, so a figure alone says nothing: each task is done by talaria and by a
+//! peer in turns, and the CPU time of both gives one ratio for each pair. A task has slipped if the
+//! whole interval of the median is above 1.25 times the recorded ratio.
 
 mod interval;
 mod options;
@@ -39,8 +41,8 @@ pub struct Ratios {
     pub left_out: Vec<String>,
 }
 
-/// The column of the recorded file for the build that runs: an unoptimised program is slower by a constant
-/// factor, so it is compared with its own kind.
+/// The column of the recorded file for the build that runs: an unoptimised program is slower by a
+/// constant factor, so it is compared with its own kind.
 fn build() -> &'static str {
     if cfg!(debug_assertions) { "test build" } else { "release build" }
 }
@@ -49,7 +51,8 @@ fn build() -> &'static str {
 ///
 /// # Errors
 ///
-/// When a program that is there fails, or a file cannot be read or written. A ratio that slipped is no error.
+/// When a program that is there fails, or a file cannot be read or written. A ratio that slipped is
+/// no error.
 pub fn run(options: &RatiosOptions, out: &mut dyn Write) -> Result<Ratios, BenchError> {
     let folder = tempfile::Builder::new()
         .prefix("r")

@@ -79,7 +79,8 @@ fn machine(folder: &Path) -> String {
     format!("Measured on {date}: {cores} cores ({processor}){memory}.{code}")
 }
 
-/// The commit of the checkout that has `folder`, with a `+` if files that git tracks have changed since.
+/// The commit of the checkout that has `folder`, with a `+` if files that git tracks have changed
+/// since.
 ///
 /// `scripts/table-ages` compares it with the code.
 fn commit(folder: &Path) -> Option<String> {

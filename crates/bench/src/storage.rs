@@ -46,7 +46,8 @@ impl Default for Mix {
     }
 }
 
-/// The cost of one page size. CPU time is that of this process, in microseconds per certificate or look-up.
+/// The cost of one page size. CPU time is that of this process, in microseconds per certificate or
+/// look-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PageSizeFigures {
     /// Bytes of a page.

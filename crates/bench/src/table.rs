@@ -169,7 +169,8 @@ impl Table {
         Some(self.rows.iter().map(|row| row[at].number()).collect())
     }
 
-    /// Reads what [`Table::csv`] has written: no title, no notes, each name of a column in one line.
+    /// Reads what [`Table::csv`] has written: no title, no notes, each name of a column in one
+    /// line.
     ///
     /// Returns nothing if rows have more cells than there are columns, or quotes do not end.
     #[must_use]

@@ -1,5 +1,5 @@
-//! The reports on trust for GnuPG again (2015): the first listing with trust on first use, and the check of
-//! the web of trust; and how the web grows.
+//! The reports on trust for GnuPG again (2015): the first listing with trust on first use, and the
+//! check of the web of trust; and how the web grows.
 
 use std::collections::HashMap;
 use std::fs;
@@ -227,7 +227,8 @@ fn ownertrust(owners: &[Fingerprint], counts: [usize; 3]) -> String {
     owners.iter().zip(values).map(|(owner, value)| format!("{owner}:{value}:\n")).collect()
 }
 
-/// A certificate without the last certification on one of its user IDs, to be changed by importing it whole.
+/// A certificate without the last certification on one of its user IDs, to be changed by importing
+/// it whole.
 fn shortened(cert: &Cert) -> Option<Cert> {
     let own = cert.fingerprint().key_id();
     let foreign = |body: &[u8]| {

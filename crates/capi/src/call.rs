@@ -86,13 +86,13 @@ pub(crate) fn give_back<T>(value: T) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }
 
-/// Text without the octet that ends strings in C.
+/// Text without the byte that ends strings in C.
 pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
-/// The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next call on
-/// this thread fails.
+/// The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next
+/// call on this thread fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn talaria_error_message() -> *const c_char {
     MESSAGE.try_with(|message| message.borrow().as_ptr()).unwrap_or(c"".as_ptr())

@@ -19,8 +19,8 @@ pub struct talaria_bytes {
     pub len: usize,
 }
 
-/// Bytes returned by the library. They belong to the caller, who frees them with talaria_buffer_free and
-/// does not change the fields.
+/// Bytes returned by the library. They belong to the caller, who frees them with
+/// talaria_buffer_free and does not change the fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct talaria_buffer {
@@ -44,8 +44,8 @@ impl From<Vec<u8>> for talaria_buffer {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_buffer_free(buffer: Option<&mut talaria_buffer>) {
     let Some(buffer) = buffer.filter(|buffer| !buffer.data.is_null()) else { return };
-    // SAFETY: the fields are those of a vector, from `talaria_buffer::from`; the null pointer left behind
-    // says that they are used up.
+    // SAFETY: the fields are those of a vector, from `talaria_buffer::from`; the null pointer left
+    // behind says that they are used up.
     give_back(unsafe { Vec::from_raw_parts(buffer.data, buffer.len, buffer.capacity) });
     *buffer = talaria_buffer { data: std::ptr::null_mut(), len: 0, capacity: 0 };
 }
@@ -68,8 +68,8 @@ pub(crate) unsafe fn array<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
 ///
 /// # Safety
 ///
-/// `data` is good for writing `len` values for as long as the result is used, or null, and nobody else
-/// uses them.
+/// `data` is good for writing `len` values for as long as the result is used, or null, and nobody
+/// else uses them.
 pub(crate) unsafe fn places<'a, T>(
     data: *mut T,
     len: usize,

@@ -23,8 +23,8 @@ impl talaria_key {
     }
 }
 
-/// Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A passphrase
-/// with a null pointer means no passphrase.
+/// Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A
+/// passphrase with a null pointer means no passphrase.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_new(
     bytes: talaria_bytes,
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn talaria_key_free(key: Option<Box<talaria_key>>) {
     give_back(key);
 }
 
-/// The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the key. Null for
-/// null.
+/// The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the
+/// key. Null for null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_key_certificate(key: Option<&talaria_key>) -> *const c_char {
     key.map_or(std::ptr::null(), |key| key.certificate.as_ptr())
@@ -71,8 +71,8 @@ pub unsafe extern "C" fn talaria_sign(
     })
 }
 
-/// Makes a detached signature on each of `count` data; `signatures` has the same length. All are made, or
-/// none.
+/// Makes a detached signature on each of `count` data; `signatures` has the same length. All are
+/// made, or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sign_many(
     key: Option<&talaria_key>,
@@ -91,8 +91,8 @@ pub unsafe extern "C" fn talaria_sign_many(
     })
 }
 
-/// A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring file
-/// is read once, when it is opened.
+/// A store of certificates, or a keyring file. Changes by other programs are visible at once; a
+/// keyring file is read once, when it is opened.
 pub struct talaria_store(embed::Certificates);
 
 impl talaria_store {
@@ -122,8 +122,9 @@ pub unsafe extern "C" fn talaria_store_free(store: Option<Box<talaria_store>>) {
     give_back(store);
 }
 
-/// Writes all certificates that match `query` to `certs`, concatenated, and their number to `count`, which
-/// may be null. `query` is UTF-8, as on the command line: fingerprint, key ID, =exact user ID,
+/// Writes all certificates that match `query` to `certs`, concatenated, and their number to
+/// `count`, which may be null. `query` is UTF-8, as on the command line: fingerprint, key ID,
+/// =exact user ID,
 /// <mail@address>, part of a user ID.
 ///
 /// Anybody can make a certificate with any user ID. For encryption, use a fingerprint or
@@ -147,8 +148,8 @@ pub unsafe extern "C" fn talaria_store_lookup(
     })
 }
 
-/// Writes the single certificate with the exact name `query` and an encryption key: a fingerprint, a key
-/// ID, or the whole address or text of a user ID. A part of a name selects none.
+/// Writes the single certificate with the exact name `query` and an encryption key: a fingerprint,
+/// a key ID, or the whole address or text of a user ID. A part of a name selects none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_store_recipient(
     store: Option<&talaria_store>,
@@ -167,7 +168,7 @@ pub unsafe extern "C" fn talaria_store_recipient(
 ///
 /// # Safety
 ///
-/// `text` is null, or an octet that is zero ends it; it stays as it is as long as the result is used.
+/// `text` is null, or a byte that is zero ends it; it stays as it is as long as the result is used.
 unsafe fn string<'a>(text: *const c_char) -> Result<&'a CStr, Error> {
     given((!text.is_null()).then_some(text))?;
     // SAFETY: as the caller promises.

@@ -1,14 +1,15 @@
-//! The C library `libtalaria`: pointers and lengths between C and `talaria::embed`, which does the work.
+//! The C library `libtalaria`: pointers and lengths between C and `talaria::embed`, which does the
+//! work.
 //!
-//! `include/talaria.h` is made from this file and says to C programs what holds. On this side: pointers to
-//! arrays are looked at in `data.rs` and nowhere else, what fails leaves its outputs as they were, and no
-//! panic leaves a function.
+//! `include/talaria.h` is made from this file and says to C programs what holds. On this side:
+//! pointers to arrays are looked at in `data.rs` and nowhere else, what fails leaves its outputs as
+//! they were, and no panic leaves a function.
 //!
 //! # Safety
 //!
-//! The same for all functions, and said in the header: a pointer is null where that is allowed, or good for
-//! what its type says, for the time of the call; a handle came from the function that makes such, and is
-//! freed once, when nobody uses it any more.
+//! The same for all functions, and said in the header: a pointer is null where that is allowed, or
+//! good for what its type says, for the time of the call; a handle came from the function that
+//! makes such, and is freed once, when nobody uses it any more.
 
 #![allow(unsafe_code, reason = "C gives pointers, and wants names that are not mangled")]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and above")]

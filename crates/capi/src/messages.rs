@@ -14,7 +14,8 @@ use crate::signatures::{talaria_verification, talaria_verifier};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum talaria_profile {
-    /// The newest format that all recipients have announced; RFC 9580 if there is only a passphrase.
+    /// The newest format that all recipients have announced; RFC 9580 if there is only a
+    /// passphrase.
     Auto = 0,
     /// AEAD in version 2 packets.
     Rfc9580 = 1,
@@ -38,9 +39,10 @@ fn profile(number: u32) -> Result<Option<Profile>, Error> {
 /// Encrypts many messages for the same recipients.
 pub struct talaria_sealer(message::Sealer);
 
-/// Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
-/// not; `profile` is one of talaria_profile. The call derives keys from passphrases and encrypts session keys,
-/// once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
+/// Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more,
+/// armored or not; `profile` is one of talaria_profile. The call derives keys from passphrases and
+/// encrypts session keys, once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes
+/// of Argon2 over 64 MiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_sealer_new(
     passphrases: *const talaria_bytes,
@@ -111,8 +113,8 @@ pub unsafe extern "C" fn talaria_seal_signed(
 }
 
 /// Decrypts many messages with the same keys and passphrases. It caches the session keys of the
-/// latest thousand, so only the first message of a sealer costs time. It opens one message at a time: use
-/// one opener per thread.
+/// latest thousand, so only the first message of a sealer costs time. It opens one message at a
+/// time: use one opener per thread.
 pub struct talaria_opener(embed::SharedOpener);
 
 /// Makes an opener. Each of `keys` has one secret key or more, armored or not. Protected keys are
@@ -149,8 +151,8 @@ pub unsafe extern "C" fn talaria_opener_free(opener: Option<Box<talaria_opener>>
     give_back(opener);
 }
 
-/// Decrypts one message, armored or not, without checking its signatures. `plain` is written only if no part of
-/// the message was changed.
+/// Decrypts one message, armored or not, without checking its signatures. `plain` is written only
+/// if no part of the message was changed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_open(
     opener: Option<&talaria_opener>,
@@ -165,10 +167,11 @@ pub unsafe extern "C" fn talaria_open(
     })
 }
 
-/// Decrypts one message and checks its signatures. `count` gets their number, and the first `room` of them are
-/// written to `verifications`; 0 if the message is not signed. A message has at most 128. A bad signature gives
-/// TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers` (fingerprints in hexadecimal),
-/// each of them must have made a good signature. Pass null and 0 to accept any signer or none.
+/// Decrypts one message and checks its signatures. `count` gets their number, and the first `room`
+/// of them are written to `verifications`; 0 if the message is not signed. A message has at
+/// most 128. A bad signature gives TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`
+/// (fingerprints in hexadecimal), each of them must have made a good signature. Pass null and 0 to
+/// accept any signer or none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_open_verified(
     opener: Option<&talaria_opener>,

@@ -39,8 +39,8 @@ pub enum talaria_outcome {
     Distrusted = 5,
 }
 
-/// The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed with
-/// talaria_verifications_free.
+/// The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed
+/// with talaria_verifications_free.
 #[repr(C)]
 #[derive(Debug)]
 pub struct talaria_verification {
@@ -135,9 +135,9 @@ pub unsafe extern "C" fn talaria_verifier_free(verifier: Option<Box<talaria_veri
     give_back(verifier);
 }
 
-/// Verifies a detached signature, armored or not, or several concatenated ones. Faults of signatures are in
-/// `verification`, and are not errors of the call. The result has the deciding signature: the first bad one,
-/// else the first good one, else the first.
+/// Verifies a detached signature, armored or not, or several concatenated ones. Faults of
+/// signatures are in `verification`, and are not errors of the call. The result has the deciding
+/// signature: the first bad one, else the first good one, else the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify(
     verifier: Option<&talaria_verifier>,
@@ -175,8 +175,8 @@ pub unsafe extern "C" fn talaria_verify_signers(
     })
 }
 
-/// Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has the same
-/// length.
+/// Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has
+/// the same length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn talaria_verify_many(
     verifier: Option<&talaria_verifier>,

@@ -1,8 +1,9 @@
 //! E-mail addresses in user IDs.
 //!
-//! A user ID may be written to imitate the address of another person. There is therefore one way to read an
-//! address, `GnuPG`'s, and one way to compare addresses, [`Address`]. [`Address`] maps no characters: a character
-//! that looks like another one, or that mail software drops, makes a different address.
+//! A user ID may be written to imitate the address of another person. There is therefore one way to
+//! read an address, `GnuPG`'s, and one way to compare addresses, [`Address`]. [`Address`] maps no
+//! characters: a character that looks like another one, or that mail software drops, makes a
+//! different address.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,16 +16,18 @@ const LABEL_BYTES_MAX: usize = 63 * 4;
 
 /// An e-mail address in the form used for comparison.
 ///
-/// ASCII letters are in lower case. A domain label that is a valid U-label (UTS 46, non-transitional, with the
-/// checks of hyphens, joiners and text direction) is written as its A-label, if converting it back gives the same
-/// label: `bücher.example` and `xn--bcher-kva.example` are one domain. No character is mapped to another one,
-/// dropped, or taken for a label separator. A label that would need such a mapping keeps its own octets and is
-/// equal only to itself. The part before the `@` keeps its octets, except that ASCII letters are in lower case.
+/// ASCII letters are in lower case. A domain label that is a valid U-label (UTS 46,
+/// non-transitional, with the checks of hyphens, joiners and text direction) is written as its
+/// A-label, if converting it back gives the same label: `bücher.example` and
+/// `xn--bcher-kva.example` are one domain. No character is mapped to another one, dropped, or taken
+/// for a label separator. A label that would need such a mapping keeps its own bytes and is equal
+/// only to itself. The part before the `@` keeps its bytes, except that ASCII letters are in lower
+/// case.
 ///
-/// The octets need not be UTF-8, because user IDs need not be UTF-8.
+/// The bytes need not be UTF-8, because user IDs need not be UTF-8.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Address {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     /// Position of the `@`.
     at: usize,
 }
@@ -41,7 +44,8 @@ impl Address {
         mailbox(user_id).map(Self::compared)
     }
 
-    /// Reads an address that stands alone, under the rules for the text between the angle brackets of a user ID.
+    /// Reads an address that stands alone, under the rules for the text between the angle brackets
+    /// of a user ID.
     #[must_use]
     pub fn of_mailbox(mailbox: &[u8]) -> Option<Self> {
         is_mailbox(mailbox).then(|| Self::compared(mailbox))
@@ -49,37 +53,37 @@ impl Address {
 
     /// Brings a mailbox, which has one `@`, into the form used for comparison.
     fn compared(mailbox: &[u8]) -> Self {
-        let mut octets = mailbox.to_ascii_lowercase();
-        let at = octets.iter().position(|&octet| octet == b'@').unwrap_or_default();
-        if !octets[at..].is_ascii() {
-            let domain = octets.split_off(at + 1);
-            octets.extend(a_labels(&domain));
+        let mut bytes = mailbox.to_ascii_lowercase();
+        let at = bytes.iter().position(|&byte| byte == b'@').unwrap_or_default();
+        if !bytes[at..].is_ascii() {
+            let domain = bytes.split_off(at + 1);
+            bytes.extend(a_labels(&domain));
         }
-        Self { octets: octets.into(), at }
+        Self { bytes: bytes.into(), at }
     }
 
-    /// The octets of the address. [`Self::of_mailbox`] reads them as the same address.
+    /// The bytes of the address. [`Self::of_mailbox`] reads them as the same address.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.octets
+        &self.bytes
     }
 
     /// The text of the address, if it is UTF-8.
     #[must_use]
     pub fn to_str(&self) -> Option<&str> {
-        std::str::from_utf8(&self.octets).ok()
+        std::str::from_utf8(&self.bytes).ok()
     }
 
     /// The part before the `@`.
     #[must_use]
     pub fn local(&self) -> &[u8] {
-        &self.octets[..self.at]
+        &self.bytes[..self.at]
     }
 
     /// The part after the `@`.
     #[must_use]
     pub fn domain(&self) -> &[u8] {
-        &self.octets[self.at + 1..]
+        &self.bytes[self.at + 1..]
     }
 
     /// Whether a user ID has this address.
@@ -106,12 +110,12 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&String::from_utf8_lossy(&self.octets))
+        f.pad(&String::from_utf8_lossy(&self.bytes))
     }
 }
 
-/// The identity in a user ID, in the form used for comparison: its [`Address`], or its whole text if it has no
-/// address.
+/// The identity in a user ID, in the form used for comparison: its [`Address`], or its whole text
+/// if it has no address.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Addressee(Box<[u8]>);
 
@@ -128,7 +132,7 @@ impl Addressee {
         Address::of_mailbox(name).map_or_else(|| Self(name.into()), Self::from)
     }
 
-    /// The octets of the identity.
+    /// The bytes of the identity.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -137,14 +141,15 @@ impl Addressee {
 
 impl From<Address> for Addressee {
     fn from(address: Address) -> Self {
-        Self(address.octets)
+        Self(address.bytes)
     }
 }
 
-/// The address in a user ID, as written there: the text between the first `<` and the next `>`. A user ID without
-/// `<` must be an address as a whole, under stricter rules. `None` if there is no address.
+/// The address in a user ID, as written there: the text between the first `<` and the next `>`. A
+/// user ID without `<` must be an address as a whole, under stricter rules. `None` if there is no
+/// address.
 ///
-/// The rules are those of `GnuPG` 2.2 and 2.4. In both, an octet 0 ends a user ID.
+/// The rules are those of `GnuPG` 2.2 and 2.4. In both, a byte 0 ends a user ID.
 #[must_use]
 pub fn mailbox(user_id: &[u8]) -> Option<&[u8]> {
     let user_id = until_zero(user_id);
@@ -155,8 +160,8 @@ pub fn mailbox(user_id: &[u8]) -> Option<&[u8]> {
     position(rest, b'>').map(|end| &rest[..end]).filter(|inner| is_mailbox(inner))
 }
 
-/// The octets by which `GnuPG` names a user ID in its tofu.db: the address in the user ID, or the whole user ID if
-/// it has no address. ASCII letters are in lower case.
+/// The bytes by which `GnuPG` names a user ID in its tofu.db: the address in the user ID, or the
+/// whole user ID if it has no address. ASCII letters are in lower case.
 #[must_use]
 pub fn gnupg_name(user_id: &[u8]) -> Vec<u8> {
     mailbox(user_id).unwrap_or_else(|| until_zero(user_id)).to_ascii_lowercase()
@@ -165,8 +170,8 @@ pub fn gnupg_name(user_id: &[u8]) -> Vec<u8> {
 /// The form in which domains are compared, see [`Address`].
 #[must_use]
 pub fn compared_domain(domain: &str) -> String {
-    let octets = a_labels(domain.to_ascii_lowercase().as_bytes());
-    String::from_utf8_lossy(&octets).into_owned()
+    let bytes = a_labels(domain.to_ascii_lowercase().as_bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// A domain with its A-labels written as U-labels. `None` if that changes nothing.
@@ -196,7 +201,7 @@ fn uts46() -> Uts46 {
 /// A domain in lower case, with U-labels replaced by A-labels.
 fn a_labels(domain: &[u8]) -> Vec<u8> {
     let mut written = Vec::with_capacity(domain.len());
-    for (at, label) in domain.split(|&octet| octet == b'.').enumerate() {
+    for (at, label) in domain.split(|&byte| byte == b'.').enumerate() {
         if at > 0 {
             written.push(b'.');
         }
@@ -219,17 +224,17 @@ fn a_label(label: &[u8]) -> Option<String> {
     (valid.is_ok() && back == text).then(|| found.into_owned())
 }
 
-fn position(octets: &[u8], octet: u8) -> Option<usize> {
-    octets.iter().position(|&found| found == octet)
+fn position(bytes: &[u8], byte: u8) -> Option<usize> {
+    bytes.iter().position(|&found| found == byte)
 }
 
-fn until_zero(octets: &[u8]) -> &[u8] {
-    position(octets, 0).map_or(octets, |end| &octets[..end])
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    position(bytes, 0).map_or(bytes, |end| &bytes[..end])
 }
 
 /// The part before the only `@`, and the part after it.
 fn parts(mailbox: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut parts = mailbox.split(|&octet| octet == b'@');
+    let mut parts = mailbox.split(|&byte| byte == b'@');
     let parts = (parts.next()?, parts.next()?, parts.next());
     parts.2.is_none().then_some((parts.0, parts.1))
 }
@@ -245,15 +250,14 @@ fn is_mailbox(mailbox: &[u8]) -> bool {
         && !domain.is_empty()
         && !domain.ends_with(b".")
         && !has_two_dots(domain)
-        && !mailbox.iter().any(|&octet| octet <= b' ' || octet == b'>')
+        && !mailbox.iter().any(|&byte| byte <= b' ' || byte == b'>')
 }
 
 /// Whether the address is plain enough to be recognized without angle brackets.
 fn is_plain(mailbox: &[u8]) -> bool {
-    let plain =
-        |octet: &u8| *octet >= 0x80 || octet.is_ascii_alphanumeric() || b"_-.".contains(octet);
+    let plain = |byte: &u8| *byte >= 0x80 || byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let (local, domain) = parts(mailbox).unwrap_or_default();
-    local.iter().all(|octet| plain(octet) || b"!#$%&'*+/=?^`{|}~".contains(octet))
+    local.iter().all(|byte| plain(byte) || b"!#$%&'*+/=?^`{|}~".contains(byte))
         && domain.iter().all(plain)
         && !has_two_dots(mailbox)
 }
@@ -335,8 +339,8 @@ mod tests {
         assert_eq!(unicode_domain("xn--a.example"), None);
     }
 
-    /// Pairs of different domains: a mapping such as that of browsers for typed addresses turns the first into the
-    /// second.
+    /// Pairs of different domains: a mapping such as that of browsers for typed addresses turns the
+    /// first into the second.
     #[test]
     fn no_mapping_turns_one_domain_into_another() {
         for (attack, victim) in [
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_are_not_utf_8_are_kept() {
+    fn bytes_that_are_not_utf_8_are_kept() {
         let latin = Address::of_user_id(b"Andr\xe9 <andr\xe9@caf\xe9.EXAMPLE>").unwrap();
         assert_eq!(latin.as_bytes(), b"andr\xe9@caf\xe9.example");
         assert_eq!(latin.to_str(), None);
@@ -381,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Octets that are frequent in addresses.
+    /// Bytes that are frequent in addresses.
     fn user_id() -> impl Strategy<Value = Vec<u8>> {
         let part = prop_oneof![
             Just(b"<".to_vec()),

@@ -1,5 +1,6 @@
-//! The arithmetic of signatures on a digest, for all algorithms. Times, versions and the first bits of the
-//! digest are not checked here: other code does that, and each peer's software has its own rules.
+//! The arithmetic of signatures on a digest, for all algorithms. Times, versions and the first bits
+//! of the digest are not checked here: other code does that, and each peer's software has its own
+//! rules.
 //!
 //! [`crate::verify`] has faster paths for common algorithms, with the same results.
 
@@ -23,18 +24,18 @@ use crate::verdict::Verdict;
 /// Longest modulus of an RSA key that is accepted, as in OpenSSL: 16,384 bits.
 const MODULUS_BITS_MAX: i32 = 16_384;
 
-/// Longest exponent of an RSA key whose modulus may have [`MODULUS_BITS_MAX`]. The time for a signature grows with the length
-/// of the exponent.
+/// Longest exponent of an RSA key whose modulus may have [`MODULUS_BITS_MAX`]. The time for a
+/// signature grows with the length of the exponent.
 const EXPONENT_BITS_MAX: i32 = 64;
 
 /// Longest modulus of an RSA key with a longer exponent. A signature takes at most 20 ms.
 const LONG_EXPONENT_BITS_MAX: i32 = 4096;
 
-/// Shortest padding of an RSA signature, in octets (RFC 8017, section 9.2).
+/// Shortest padding of an RSA signature, in bytes (RFC 8017, section 9.2).
 const PADDING_BYTES_MIN: usize = 8;
 
-/// Longest modulus of a DSA key that is accepted. gpg makes no DSA keys with more than 3,072 bits, and the time for a
-/// signature grows with the square of the length.
+/// Longest modulus of a DSA key that is accepted. gpg makes no DSA keys with more than 3,072 bits,
+/// and the time for a signature grows with the square of the length.
 const DSA_MODULUS_BITS_MAX: i32 = 4096;
 
 /// Longest order of a DSA key that is accepted; gpg makes no DSA keys with more than 512 bits.
@@ -67,7 +68,7 @@ pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -
         (Material::Ec { curve: Some(Curve::Ed448), point: [0x40, point @ ..] }, 22)
             if point.len() == 57 =>
         {
-            // The first number has both halves, after a prefix octet.
+            // The first number has both halves, after a prefix byte.
             let both = mpi(numbers).and_then(|(both, _)| both.get(1..));
             both.ok_or(Verdict::Malformed).and_then(|both| ed448(point, digest, both))
         }
@@ -96,8 +97,8 @@ pub(crate) fn verdict(key: &Key<'_>, signature: &Signature<'_>, digest: &[u8]) -
 /// Whether the signature's numbers are right, or the verdict if they cannot be checked.
 type Right = Result<bool, Verdict>;
 
-/// The prefix that RSA signatures put before a digest (RFC 9580, section 5.2.2): the object identifier of
-/// the hash algorithm. The first octet, the total length, is left out.
+/// The prefix that RSA signatures put before a digest (RFC 9580, section 5.2.2): the object
+/// identifier of the hash algorithm. The first byte, the total length, is left out.
 fn digest_info(hash: u8) -> Option<&'static [u8]> {
     Some(match hash {
         1 => &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02, 0x05],
@@ -128,8 +129,8 @@ fn rsa(n: &[u8], e: &[u8], hash: u8, digest: &[u8], numbers: &[u8]) -> Right {
         return Err(Verdict::Unsupported);
     }
     // No key is generated with an even modulus, and a signature is below the modulus.
-    let octets = usize::try_from(modulus.num_bytes()).map_err(|_| Verdict::Unsupported)?;
-    let padding = octets.saturating_sub(expected.len() + 3);
+    let bytes = usize::try_from(modulus.num_bytes()).map_err(|_| Verdict::Unsupported)?;
+    let padding = bytes.saturating_sub(expected.len() + 3);
     if !modulus.is_bit_set(0) || number >= modulus || padding < PADDING_BYTES_MIN {
         return Ok(false);
     }
@@ -180,8 +181,8 @@ fn dsa(key: [&[u8]; 4], digest: &[u8], numbers: &[u8]) -> Right {
 /// The equation of FIPS 186-4, section 4.7, for numbers of any size.
 fn dsa_equation(key: [&BigNumRef; 4], digest: &[u8], r: &BigNumRef, s: &BigNumRef) -> Right {
     let [modulus, order, base, public] = key;
-    let octets = usize::try_from(order.num_bytes()).map_err(|_| Verdict::Unsupported)?;
-    let hashed = big(&digest[..digest.len().min(octets)])?;
+    let bytes = usize::try_from(order.num_bytes()).map_err(|_| Verdict::Unsupported)?;
+    let hashed = big(&digest[..digest.len().min(bytes)])?;
     let mut cx = BigNumContext::new().map_err(unsupported)?;
     let number = || BigNum::new().map_err(unsupported);
     let mut inverse = number()?;
@@ -213,7 +214,8 @@ fn ecdsa(curve: Curve, point: &[u8], digest: &[u8], numbers: &[u8]) -> Right {
     Ok(signed.verify(digest, &key).unwrap_or(false))
 }
 
-/// Ed25519 as Go verifies it, for Hockeypuck's views. The verdicts of talaria come from [`crate::ed25519`].
+/// Ed25519 as Go verifies it, for Hockeypuck's views. The verdicts of talaria come from
+/// [`crate::ed25519`].
 fn ed25519(point: &[u8], digest: &[u8], signed: &[u8]) -> bool {
     let (Ok(point), Ok(signed)) = (point.try_into(), signed.try_into()) else { return false };
     PublicKey::read(point).is_some_and(|key| key.satisfies(digest, signed))
@@ -225,26 +227,26 @@ fn ed448(point: &[u8], digest: &[u8], signed: &[u8]) -> Right {
     Ok(verifier.verify_oneshot(signed, digest).unwrap_or(false))
 }
 
-/// A little-endian number, the second half of an Ed448 signature, below the order of the group (RFC 8032, section 5.2).
-/// Borrowed if it is.
-pub(crate) fn below_order_of_ed448(octets: &[u8]) -> Cow<'_, [u8]> {
+/// A little-endian number, the second half of an Ed448 signature, below the order of the group (RFC
+/// 8032, section 5.2). Borrowed if it is.
+pub(crate) fn below_order_of_ed448(bytes: &[u8]) -> Cow<'_, [u8]> {
     // The order is just below 2^446.
-    if let [.., 0..0x3f, 0] = octets {
-        return Cow::Borrowed(octets);
+    if let [.., 0..0x3f, 0] = bytes {
+        return Cow::Borrowed(bytes);
     }
     let reduced = || {
-        let number: Vec<u8> = octets.iter().rev().copied().collect();
+        let number: Vec<u8> = bytes.iter().rev().copied().collect();
         let (number, order) = (BigNum::from_slice(&number)?, BigNum::from_hex_str(ED448_ORDER)?);
         let (mut remainder, mut cx) = (BigNum::new()?, BigNumContext::new()?);
         remainder.nnmod(&number, &order, &mut cx)?;
-        remainder.to_vec_padded(i32::try_from(octets.len()).unwrap_or(i32::MAX))
+        remainder.to_vec_padded(i32::try_from(bytes.len()).unwrap_or(i32::MAX))
     };
     match reduced() {
         Ok(mut reduced) => {
             reduced.reverse();
-            if reduced == octets { Cow::Borrowed(octets) } else { Cow::Owned(reduced) }
+            if reduced == bytes { Cow::Borrowed(bytes) } else { Cow::Owned(reduced) }
         }
-        Err(_) => Cow::Borrowed(octets),
+        Err(_) => Cow::Borrowed(bytes),
     }
 }
 
@@ -253,9 +255,9 @@ pub(crate) fn is_on_curve(curve: Curve, point: &[u8]) -> bool {
     let Some(group) = weierstrass(curve).and_then(|nid| EcGroup::from_curve_name(nid).ok()) else {
         return false;
     };
-    let octets = usize::try_from(group.degree()).unwrap_or(0).div_ceil(8);
+    let bytes = usize::try_from(group.degree()).unwrap_or(0).div_ceil(8);
     point.first() == Some(&4)
-        && point.len() == 1 + 2 * octets
+        && point.len() == 1 + 2 * bytes
         && BigNumContext::new()
             .is_ok_and(|mut cx| EcPoint::from_bytes(&group, point, &mut cx).is_ok())
 }
@@ -295,23 +297,23 @@ mod tests {
         out
     }
 
-    /// OpenSSL and the equation for other sizes give the same verdict on a signature, and on a signature
-    /// with an additional octet.
+    /// OpenSSL and the equation for other sizes give the same verdict on a signature, and on a
+    /// signature with an additional byte.
     #[test]
     fn both_implementations_of_dsa_give_the_same_verdict() {
         let key: Dsa<Private> = Dsa::generate(1024).unwrap();
         let pkey = PKey::from_dsa(key.clone()).unwrap();
         let public = [key.p(), key.q(), key.g(), key.pub_key()].map(BigNumRef::to_vec);
         let public: [&[u8]; 4] = [&public[0], &public[1], &public[2], &public[3]];
-        for octets in [20_u8, 32, 64] {
-            let digest = vec![octets; usize::from(octets)];
+        for bytes in [20_u8, 32, 64] {
+            let digest = vec![bytes; usize::from(bytes)];
             let mut cx = PkeyCtx::new(&pkey).unwrap();
             cx.sign_init().unwrap();
             let mut der = Vec::new();
             cx.sign_to_vec(&digest, &mut der).unwrap();
             let signed = DsaSig::from_der(&der).unwrap();
             let numbers = mpis(&[signed.r(), signed.s()]);
-            let other = vec![octets ^ 1; usize::from(octets)];
+            let other = vec![bytes ^ 1; usize::from(bytes)];
             for (digest, right) in [(&digest, true), (&other, false)] {
                 assert_eq!(dsa(public, digest, &numbers), Ok(right));
                 let [p, q, g, y] = public.map(|number| big(number).unwrap());
@@ -338,8 +340,8 @@ mod tests {
         assert_eq!(rsa(&[0xff; 513], &[0xff; 8], 8, &[1; 32], &numbers), Ok(false));
     }
 
-    /// A verdict is arithmetic only. The claimed date of a self-signature does not matter, even if it is
-    /// before the date of the key.
+    /// A verdict is arithmetic only. The claimed date of a self-signature does not matter, even if
+    /// it is before the date of the key.
     #[test]
     fn a_date_before_that_of_the_key_does_not_make_a_signature_bad() {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();

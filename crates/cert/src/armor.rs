@@ -233,9 +233,9 @@ impl Enarmor {
         })
     }
 
-    /// Writes the whole lines of the octets so far.
+    /// Writes the whole lines of the bytes so far.
     pub fn write(&mut self, bytes: &[u8], out: &mut String) {
-        // Four digits for three octets, and the ends of the lines.
+        // Four digits for three bytes, and the ends of the lines.
         out.reserve(bytes.len() / 3 * 4 + bytes.len() / 48 + 256);
         self.checksum = Some(crc24(self.begin(out), bytes));
         let missing = if self.line.is_empty() { 0 } else { LINE_BYTES - self.line.len() };
@@ -274,8 +274,8 @@ fn write_line(bytes: &[u8], out: &mut String) {
 /// The checksum of no bytes.
 const CHECKSUM_START: u32 = 0x00b7_04ce;
 
-/// The checksum of armor (RFC 9580, section 6.1.1) with further bytes, eight at a time. What is above 24 bits is to be cut
-/// off at the end.
+/// The checksum of armor (RFC 9580, section 6.1.1) with further bytes, eight at a time. What is
+/// above 24 bits is to be cut off at the end.
 fn crc24(before: u32, bytes: &[u8]) -> u32 {
     /// For each byte, what it adds to the checksum when so many bytes are behind it.
     const TABLES: [[u32; 256]; 8] = {
@@ -317,9 +317,9 @@ fn crc24(before: u32, bytes: &[u8]) -> u32 {
 /// A line without the white space around it. Some programs write more kinds of white space than
 /// Rust's ASCII functions know.
 fn trimmed(line: &[u8]) -> &[u8] {
-    let is_white = |octet: &u8| octet.is_ascii_whitespace() || *octet == 0x0b;
-    let start = line.iter().position(|octet| !is_white(octet)).unwrap_or(line.len());
-    let end = line.iter().rposition(|octet| !is_white(octet)).map_or(start, |last| last + 1);
+    let is_white = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = line.iter().position(|byte| !is_white(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_white(byte)).map_or(start, |last| last + 1);
     &line[start..end]
 }
 

@@ -1,5 +1,6 @@
-//! Signatures of other keys that the owner of a certificate has attested: a signature of type 0x16 on a user ID has a
-//! list of their digests (draft-dkg-openpgp-1pa3pc, section 3). So the owner chooses which of them are given out.
+//! Signatures of other keys that the owner of a certificate has attested: a signature of type 0x16
+//! on a user ID has a list of their digests (draft-dkg-openpgp-1pa3pc, section 3). So the owner
+//! chooses which of them are given out.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +14,8 @@ const ATTESTED: u8 = 37;
 /// Most hash algorithms with which signatures are compared with the attestations of one component.
 const HASHES_MAX: usize = 2;
 
-/// The signatures on one component that its newest attestation names. Several attestations of one second are one.
+/// The signatures on one component that its newest attestation names. Several attestations of one
+/// second are one.
 #[derive(Default)]
 pub(crate) struct Attested {
     /// The digests, by hash algorithm.
@@ -54,7 +56,8 @@ impl Attested {
         self.digests.values().all(HashSet::is_empty)
     }
 
-    /// Whether the owner has attested the signature of this packet. The unhashed area does not matter.
+    /// Whether the owner has attested the signature of this packet. The unhashed area does not
+    /// matter.
     pub(crate) fn names(&self, variant: &Variant<'_>) -> bool {
         let Some(signature) = &variant.signature else { return false };
         self.digests.iter().any(|(&hash, named)| {
@@ -69,7 +72,8 @@ impl Attested {
     }
 }
 
-/// The digest of a signature in an attestation: that of its packet without an unhashed area (RFC 9580, section 5.2.4).
+/// The digest of a signature in an attestation: that of its packet without an unhashed area (RFC
+/// 9580, section 5.2.4).
 fn digest_of(signature: &Signature<'_>, body: &[u8], hash: u8) -> Option<Vec<u8>> {
     let head: &[u8] = if signature.version == 3 { &[] } else { signature.hashed };
     let empty: &[u8] = match signature.version {

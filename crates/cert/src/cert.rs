@@ -97,10 +97,11 @@ fn is_for_primary(body: &[u8]) -> bool {
 impl Cert {
     /// Reads one certificate: a primary key and all packets that follow it.
     ///
-    /// Packets that are local to a keyring (trust, marker) are dropped, and so is the secret part of
-    /// a secret key. All other packets are kept, also those of unknown kinds.
+    /// Packets that are local to a keyring (trust, marker) are dropped, and so is the secret part
+    /// of a secret key. All other packets are kept, also those of unknown kinds.
     ///
-    /// Key revocations and direct-key signatures belong to the primary key wherever they stand, for example at the end.
+    /// Key revocations and direct-key signatures belong to the primary key wherever they stand, for
+    /// example at the end.
     ///
     /// # Errors
     ///
@@ -109,8 +110,9 @@ impl Cert {
         Self::read(raw, is_for_primary)
     }
 
-    /// As [`Self::parse`], but signatures belong to the component before them, as [`Self::from_canonical`] reads them. Earlier
-    /// releases stored key revocations behind user IDs and subkeys.
+    /// As [`Self::parse`], but signatures belong to the component before them, as
+    /// [`Self::from_canonical`] reads them. Earlier releases stored key revocations behind user IDs
+    /// and subkeys.
     ///
     /// # Errors
     ///
@@ -273,8 +275,8 @@ impl Cert {
         components
     }
 
-    /// The union of two copies of a certificate: every component and signature that either copy has,
-    /// without duplicates.
+    /// The union of two copies of a certificate: every component and signature that either copy
+    /// has, without duplicates.
     ///
     /// Commutative, associative and idempotent. The cost is linear in the size of both copies.
     ///
@@ -323,8 +325,8 @@ impl Cert {
         sks_digest(self.packets().collect())
     }
 
-    /// The certificate reduced to the packets for which `keep` returns `true`. A component that goes
-    /// takes its signatures along. The primary key always stays.
+    /// The certificate reduced to the packets for which `keep` returns `true`. A component that
+    /// goes takes its signatures along. The primary key always stays.
     #[must_use]
     pub fn retain(&self, mut keep: impl FnMut(usize, PacketRef<'_>) -> bool) -> Self {
         let mut out = CertWriter::with_capacity(self.bytes.len(), 0);
@@ -422,7 +424,8 @@ mod tests {
         raw().prop_map(|raw| Cert::parse(&raw).unwrap())
     }
 
-    /// The certificate as a set of pairs of component and signature, and of bare components, without ignored packets.
+    /// The certificate as a set of pairs of component and signature, and of bare components,
+    /// without ignored packets.
     fn set(raw: &[u8]) -> std::collections::BTreeSet<(PacketRef<'_>, Option<&[u8]>)> {
         let mut component = None;
         let mut pairs = std::collections::BTreeSet::new();
@@ -439,7 +442,8 @@ mod tests {
     }
 
     proptest! {
-        /// The canonical form has every packet of its input that is not ignored, known or not, and no others.
+        /// The canonical form has every packet of its input that is not ignored, known or not, and
+        /// no others.
         #[test]
         fn canonical_form_loses_nothing(raw in raw()) {
             let cert = Cert::parse(&raw).unwrap();
@@ -502,7 +506,7 @@ mod tests {
         }
     }
 
-    /// Packets of three octets each must not take a hundred octets of memory each without limit.
+    /// Packets of three bytes each must not take a hundred bytes of memory each without limit.
     #[test]
     fn the_refusal_of_too_many_packets_names_the_certificate() {
         let mut raw = Vec::new();

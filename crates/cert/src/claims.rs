@@ -1,5 +1,5 @@
-//! Certifications on a certificate in the name of another key: whom the owner of that key has certified. Anybody can add false
-//! ones, so they have an order, and few are tried.
+//! Certifications on a certificate in the name of another key: whom the owner of that key has
+//! certified. Anybody can add false ones, so they have an order, and few are tried.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,8 @@ use crate::tag::Tag;
 use crate::verdict::Verdict;
 use crate::verify::{CertificationVerifier, KeySetup, signatures};
 
-/// Maximum number of certifications in the name of one key that are tried, and of those on one user ID.
+/// Maximum number of certifications in the name of one key that are tried, and of those on one user
+/// ID.
 const CLAIMS_MAX: usize = 16;
 const CLAIMS_OF_USER_ID_MAX: usize = 4;
 
@@ -28,9 +29,10 @@ pub struct Claims {
 }
 
 impl Cert {
-    /// The certifications in the name of the key of `owner`, which need not be genuine, on user IDs with a good self-signature: at
-    /// most 16, four on each user ID, of up to 1 KiB each. Those that were verified come first, and then those that name no
-    /// other key. `None` if there are none. `verdicts` are those on all signatures, in canonical order.
+    /// The certifications in the name of the key of `owner`, which need not be genuine, on user IDs
+    /// with a good self-signature: at most 16, four on each user ID, of up to 1 KiB each. Those
+    /// that were verified come first, and then those that name no other key. `None` if there are
+    /// none. `verdicts` are those on all signatures, in canonical order.
     #[must_use]
     pub fn claims_of(&self, owner: &Self, verdicts: &[Verdict]) -> Option<Claims> {
         let id = owner.fingerprint().key_id();

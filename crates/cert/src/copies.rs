@@ -9,9 +9,9 @@ use crate::refusal::IngestRefusal;
 use crate::split::CERT_BYTES_MAX;
 use crate::tag::Tag;
 
-/// Merges copies of one certificate within a batch. Returns each certificate once. For each input it also
-/// returns the index of the merged certificate, and whether the input added anything to the copies before
-/// it. The time grows with the bytes, not with the bytes times the copies.
+/// Merges copies of one certificate within a batch. Returns each certificate once. For each input
+/// it also returns the index of the merged certificate, and whether the input added anything to the
+/// copies before it. The time grows with the bytes, not with the bytes times the copies.
 #[must_use]
 pub fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     let mut groups: Vec<Group> = Vec::with_capacity(certs.len());
@@ -19,8 +19,8 @@ pub fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     let mut known: HashMap<Fingerprint, Vec<usize>> = HashMap::with_capacity(certs.len());
     for cert in certs {
         let same = known.entry(cert.fingerprint()).or_default();
-        // A copy that fits none of the groups stays a certificate of its own in the batch, and is refused when it is
-        // written.
+        // A copy that fits none of the groups stays a certificate of its own in the batch, and is
+        // refused when it is written.
         let place = same.iter().find_map(|&at| Some((at, groups[at].add(&cert)?)));
         places.push(place.unwrap_or((groups.len(), true)));
         if place.is_none() {
@@ -31,10 +31,12 @@ pub fn join_within(certs: Vec<Cert>) -> (Vec<Cert>, Vec<(usize, bool)>) {
     (groups.into_iter().map(|group| union(group.copies)).collect(), places)
 }
 
-/// Copies of one certificate, with the same primary key. Their union is within the bounds of a certificate.
+/// Copies of one certificate, with the same primary key. Their union is within the bounds of a
+/// certificate.
 struct Group {
     copies: Vec<Cert>,
-    /// SHA-256 of each component, and of each signature with its component. Empty for a single copy.
+    /// SHA-256 of each component, and of each signature with its component. Empty for a single
+    /// copy.
     seen: HashSet<[u8; 32]>,
     bytes: usize,
     packets: usize,
@@ -46,8 +48,8 @@ impl Group {
         Self { copies: vec![cert], seen: HashSet::new(), bytes, packets }
     }
 
-    /// Adds a copy. Returns whether it has anything that the copies before it do not have, or `None` if it has another
-    /// primary key, or the union would be too large.
+    /// Adds a copy. Returns whether it has anything that the copies before it do not have, or
+    /// `None` if it has another primary key, or the union would be too large.
     fn add(&mut self, cert: &Cert) -> Option<bool> {
         let first = &self.copies[0];
         if first.packets().next() != cert.packets().next() {

@@ -1,8 +1,9 @@
 //! The CPU time that certificates of strangers can cost, by a model.
 //!
-//! The model counts before any work is done, and counts the worst case: as if every key tried every signature that it may
-//! have made. It reads no clock, so the same octets cost the same on every computer and under any load. Its figures
-//! are those of one core of a server of 2023 (`openssl speed`). Other computers differ from it by a constant factor.
+//! The model counts before any work is done, and counts the worst case: as if every key tried every
+//! signature that it may have made. It reads no clock, so the same bytes cost the same on every
+//! computer and under any load. Its figures are those of one core of a server of 2023 (`openssl
+//! speed`). Other computers differ from it by a constant factor.
 
 use std::time::Duration;
 
@@ -13,21 +14,22 @@ use crate::served::{BACK_SIGNATURES_MAX, embedded};
 use crate::signature::Signature;
 use crate::tag::Tag;
 
-/// Parsing, joining, summarizing and indexing, in nanoseconds for each certificate, packet and octet.
+/// Parsing, joining, summarizing and indexing, in nanoseconds for each certificate, packet and
+/// byte.
 const CERT_NS: u64 = 50_000;
 const PACKET_NS: u64 = 1000;
 const BYTE_NS: u64 = 10;
 
-/// Hashing of one octet with a slow algorithm, in nanoseconds.
+/// Hashing of one byte with a slow algorithm, in nanoseconds.
 const HASH_BYTE_NS: u64 = 5;
 
-/// The number of digests of one component that signatures without a salt share: one for each hash algorithm, for
-/// version 3 and for later versions.
+/// The number of digests of one component that signatures without a salt share: one for each hash
+/// algorithm, for version 3 and for later versions.
 const SHARED_DIGESTS: u64 = 22;
 
 impl Cert {
-    /// The CPU time for storing the certificate, at most: parsing, joining, verification by its own keys, indexing. The
-    /// verification of signatures by other keys is not a part of it.
+    /// The CPU time for storing the certificate, at most: parsing, joining, verification by its own
+    /// keys, indexing. The verification of signatures by other keys is not a part of it.
     #[must_use]
     pub fn cost(&self) -> Duration {
         let mut packets = self.packets().peekable();

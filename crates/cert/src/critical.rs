@@ -1,8 +1,10 @@
 //! Critical subpackets (RFC 9580, section 5.2.3.7): subpackets that the reader of a signature must
-//! understand. A signature with a critical subpacket that the reader does not understand does not count.
+//! understand. A signature with a critical subpacket that the reader does not understand does not
+//! count.
 //!
-//! The list of understood subpackets is GnuPG's (`docs/gnupg.md` compares it with `gpgv` and `sq`), plus the
-//! signer's user ID and the intended recipients. No other module decides about critical subpackets.
+//! The list of understood subpackets is GnuPG's (`docs/gnupg.md` compares it with `gpgv` and `sq`),
+//! plus the signer's user ID and the intended recipients. No other module decides about critical
+//! subpackets.
 
 use crate::fingerprint::Fingerprint;
 use crate::signature::{Signature, Subpacket, Subpackets, kind};
@@ -10,9 +12,9 @@ use crate::signature::{Signature, Subpacket, Subpackets, kind};
 /// The object of a signature, and what its reader understands.
 #[derive(Clone, Copy, Debug)]
 pub enum Context<'c> {
-    /// A part of a certificate. Subpackets in the unhashed area are ignored, since anybody may have put them
-    /// there. A revocation counts whatever its critical subpackets are, unlike in GnuPG: it is safer to
-    /// accept one revocation too many.
+    /// A part of a certificate. Subpackets in the unhashed area are ignored, since anybody may have
+    /// put them there. A revocation counts whatever its critical subpackets are, unlike in GnuPG:
+    /// it is safer to accept one revocation too many.
     Certificate,
     /// A document.
     Document {
@@ -44,8 +46,8 @@ pub enum Incomprehensible {
 pub const KNOWN_NOTATIONS: [&str; 2] =
     ["preferred-email-encoding@pgp.com", "pka-address@gnupg.org"];
 
-/// The notation of signatures on entries of a log (`docs/formats/log.md`). A signature with it is on no document, and
-/// a signature without it is on no entry.
+/// The notation of signatures on entries of a log (`docs/formats/log.md`). A signature with it is
+/// on no document, and a signature without it is on no entry.
 pub const LOG_NOTATION: &str = "log@talaria.example";
 
 /// Whether a critical subpacket of this type is understood, whatever its content.
@@ -102,7 +104,8 @@ impl Signature<'_> {
         if for_some && !for_us { Err(Incomprehensible::Recipient) } else { Ok(()) }
     }
 
-    /// Whether the signature is on an entry of a log. Only the hashed area counts: anybody can add to the other.
+    /// Whether the signature is on an entry of a log. Only the hashed area counts: anybody can add
+    /// to the other.
     #[must_use]
     pub fn is_of_log(&self) -> bool {
         Subpackets(self.hashed_area).flatten().any(|subpacket| {
@@ -128,7 +131,8 @@ impl Signature<'_> {
             }),
             // The only defined form of a key block.
             38 => body.first() == Some(&0),
-            // RFC 9580 defines this preference, and talaria follows it. GnuPG reads no version 6 signatures.
+            // RFC 9580 defines this preference, and talaria follows it. GnuPG reads no version 6
+            // signatures.
             39 => self.version == 6,
             _ => false,
         }
@@ -138,8 +142,8 @@ impl Signature<'_> {
 const NOTATION: u8 = 20;
 const INTENDED_RECIPIENT: u8 = 35;
 
-/// The name of a notation (RFC 9580, section 5.2.3.24). The body has four octets of flags, the lengths of the
-/// name and of the value, the name, and the value.
+/// The name of a notation (RFC 9580, section 5.2.3.24). The body has four bytes of flags, the
+/// lengths of the name and of the value, the name, and the value.
 fn notation(body: &[u8]) -> Option<&[u8]> {
     let (_, rest) = body.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
@@ -147,8 +151,8 @@ fn notation(body: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(u16::from_be_bytes(*length)))
 }
 
-/// Whether an intended recipient (RFC 9580, section 5.2.3.36) is one of the certificates that the document
-/// was decrypted for.
+/// Whether an intended recipient (RFC 9580, section 5.2.3.36) is one of the certificates that the
+/// document was decrypted for.
 fn names_recipient(body: &[u8], context: &Context<'_>) -> bool {
     let Context::Document { recipients, .. } = context else { return false };
     body.split_first().is_some_and(|(&version, bytes)| {

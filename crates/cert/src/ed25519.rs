@@ -1,14 +1,15 @@
 //! Ed25519 (RFC 8032, section 5.1): one rule for one signature and for many.
 //!
-//! A signature is good if A and R are canonical encodings of points, S is below the order of the base point,
-//! `[S]B - [h]A` has the octets of R, and A has no component of small order. The equation is that of libgcrypt,
-//! and so of gpg, without a cofactor; for other A, libgcrypt differs from all other libraries, see decision
-//! record 0003.
+//! A signature is good if A and R are canonical encodings of points, S is below the order of the
+//! base point, `[S]B - [h]A` has the bytes of R, and A has no component of small order. The
+//! equation is that of libgcrypt, and so of gpg, without a cofactor; for other A, libgcrypt differs
+//! from all other libraries, see decision record 0003.
 //!
-//! A batch gives the same verdicts as single checks, and is only faster. The sum of many equations, each times a
-//! random number, holds for points with a component of small order even where one of the equations does not. So a
-//! batch counts only if all its points are shown to have no such component; decision record 0003 has the reasons
-//! and the figures. A signature that no batch proves good is checked alone.
+//! A batch gives the same verdicts as single checks, and is only faster. The sum of many equations,
+//! each times a random number, holds for points with a component of small order even where one of
+//! the equations does not. So a batch counts only if all its points are shown to have no such
+//! component; decision record 0003 has the reasons and the figures. A signature that no batch
+//! proves good is checked alone.
 //!
 //! Curve points, scalars and their products are those of curve25519-dalek.
 
@@ -26,38 +27,39 @@ use crate::hash::HashValue;
 use crate::key::{Curve, Key, Material};
 use crate::verdict::Verdict;
 
-/// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about as much as one
-/// signature.
+/// Smallest batch. Fewer signatures are faster one by one, because each of the [`SUMS`] costs about
+/// as much as one signature.
 const BATCH_MIN: usize = 80;
 
 /// Largest batch. More signatures in one batch are hardly faster.
 const BATCH_MAX: usize = 2048;
 
-/// Number of sums over random subsets of points. Each sum misses a component of small order with a probability of
-/// at most one half.
+/// Number of sums over random subsets of points. Each sum misses a component of small order with a
+/// probability of at most one half.
 const SUMS: usize = 64;
 
-/// Number of points whose subset sums are all computed before they are added to the [`SUMS`] sums. 5 needs the
-/// fewest additions.
+/// Number of points whose subset sums are all computed before they are added to the [`SUMS`] sums.
+/// 5 needs the fewest additions.
 const GROUP: usize = 5;
 
 /// An Ed25519 key, decompressed.
 pub(crate) struct PublicKey {
     key: VerifyingKey,
-    /// Whether the point is in the group of the base point and is not its zero. Empty until it is computed.
+    /// Whether the point is in the group of the base point and is not its zero. Empty until it is
+    /// computed.
     is_sound: OnceLock<bool>,
 }
 
 impl PublicKey {
-    /// Reads a key. `None` if the octets are not a point, or not its canonical encoding.
-    pub(crate) fn read(octets: &[u8; 32]) -> Option<Self> {
-        let key = VerifyingKey::from_bytes(octets).ok().filter(|_| is_canonical(octets))?;
+    /// Reads a key. `None` if the bytes are not a point, or not its canonical encoding.
+    pub(crate) fn read(bytes: &[u8; 32]) -> Option<Self> {
+        let key = VerifyingKey::from_bytes(bytes).ok().filter(|_| is_canonical(bytes))?;
         let is_sound = if key.is_weak() { OnceLock::from(false) } else { OnceLock::new() };
         Some(Self { key, is_sound })
     }
 
-    /// Whether the key made the signature `signed` of the octets `message`. The verdict on a single Ed25519
-    /// signature always comes from this function.
+    /// Whether the key made the signature `signed` of the bytes `message`. The verdict on a single
+    /// Ed25519 signature always comes from this function.
     pub(crate) fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.satisfies(message, signed)
             && *self.is_sound.get_or_init(|| self.key.to_edwards().is_torsion_free())
@@ -74,8 +76,8 @@ impl PublicKey {
 pub struct Ed25519Key(Arc<PublicKey>);
 
 impl Ed25519Key {
-    /// Reads the key of a packet, in either form: algorithm 22 with this curve, or algorithm 27. `None` for other
-    /// algorithms, and for points that no signature by this rule can be good for.
+    /// Reads the key of a packet, in either form: algorithm 22 with this curve, or algorithm 27.
+    /// `None` for other algorithms, and for points that no signature by this rule can be good for.
     #[must_use]
     pub fn of(key: &Key<'_>) -> Option<Self> {
         let point = match key.material {
@@ -90,14 +92,14 @@ impl Ed25519Key {
         PublicKey::read(point.try_into().ok()?).map(|key| Self(Arc::new(key)))
     }
 
-    /// Reads the 32 octets of a key that is in no packet. `None` for points that no signature by this rule can be
-    /// good for.
+    /// Reads the 32 bytes of a key that is in no packet. `None` for points that no signature by
+    /// this rule can be good for.
     #[must_use]
-    pub fn from_octets(octets: &[u8; 32]) -> Option<Self> {
-        PublicKey::read(octets).map(|key| Self(Arc::new(key)))
+    pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
+        PublicKey::read(bytes).map(|key| Self(Arc::new(key)))
     }
 
-    /// Whether the key made the signature `signed`, R and S, of the octets `message`.
+    /// Whether the key made the signature `signed`, R and S, of the bytes `message`.
     #[must_use]
     pub fn verifies(&self, message: &[u8], signed: &[u8; 64]) -> bool {
         self.0.verifies(message, signed)
@@ -132,7 +134,8 @@ impl Job {
         }
     }
 
-    /// The parts of the equation. `None` if they are not canonical, or if the key is known to be bad.
+    /// The parts of the equation. `None` if they are not canonical, or if the key is known to be
+    /// bad.
     fn equation(&self, place: usize) -> Option<Equation<'_>> {
         if self.key.is_sound.get() == Some(&false) {
             return None;
@@ -158,9 +161,10 @@ struct Equation<'a> {
     h: Scalar,
 }
 
-/// The verdicts on `jobs`, each [`Verdict::Good`] or [`Verdict::Bad`]. They equal those of [`Job::verdict`],
-/// whatever other jobs there are, with a probability of error of at most 2^-64 per batch. An attacker cannot raise
-/// that probability, since each batch draws its random numbers after its signatures are fixed.
+/// The verdicts on `jobs`, each [`Verdict::Good`] or [`Verdict::Bad`]. They equal those of
+/// [`Job::verdict`], whatever other jobs there are, with a probability of error of at most 2^-64
+/// per batch. An attacker cannot raise that probability, since each batch draws its random numbers
+/// after its signatures are fixed.
 #[must_use]
 pub fn ed25519_verdicts(jobs: &[Job]) -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Unchecked; jobs.len()];
@@ -177,8 +181,8 @@ pub fn ed25519_verdicts(jobs: &[Job]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Marks the signatures that are proved good. A batch that does not hold is split into halves, so that one bad
-/// signature costs its neighbours little.
+/// Marks the signatures that are proved good. A batch that does not hold is split into halves, so
+/// that one bad signature costs its neighbours little.
 fn mark_good(batch: &[Equation<'_>], verdicts: &mut [Verdict]) {
     if batch.len() < BATCH_MIN {
         return;
@@ -200,8 +204,8 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     let mut factors = Vec::with_capacity(batch.len());
     let mut base = Scalar::ZERO;
     let random = random(batch.len() * 16)?;
-    for (equation, octets) in batch.iter().zip(random.chunks_exact(16)) {
-        let factor = Scalar::from(u128::from_le_bytes(octets.try_into().ok()?));
+    for (equation, bytes) in batch.iter().zip(random.chunks_exact(16)) {
+        let factor = Scalar::from(u128::from_le_bytes(bytes.try_into().ok()?));
         base -= factor * equation.s;
         factors.push(factor);
         let place = *places.entry(equation.key.key.as_bytes()).or_insert(keys.len());
@@ -237,24 +241,25 @@ fn holds(batch: &[Equation<'_>]) -> Option<bool> {
     Some(holds)
 }
 
-/// Whether no point has a component of small order. The check misses one with a probability of at most 2^-64: for
-/// any choice of the other points in a subset, at most one of the two sums, with and without a point that has such
-/// a component, has none itself. `None` if the system gives no random numbers.
+/// Whether no point has a component of small order. The check misses one with a probability of at
+/// most 2^-64: for any choice of the other points in a subset, at most one of the two sums, with
+/// and without a point that has such a component, has none itself. `None` if the system gives no
+/// random numbers.
 fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
     let random = random(points.len() * (SUMS / 8))?;
     let mut sums = [EdwardsPoint::identity(); SUMS];
-    for (group, octets) in points.chunks(GROUP).zip(random.chunks(GROUP * (SUMS / 8))) {
+    for (group, bytes) in points.chunks(GROUP).zip(random.chunks(GROUP * (SUMS / 8))) {
         // All sums of points of the group. The index of a sum has one bit for each point.
         let mut table = [EdwardsPoint::identity(); 1 << GROUP];
         for (at, point) in group.iter().enumerate() {
             let (known, rest) = table.split_at_mut(1 << at);
             known.iter().zip(rest).for_each(|(known, sum)| *sum = known + point);
         }
-        // Each sum takes one bit of the octets of a point.
+        // Each sum takes one bit of the bytes of a point.
         for (number, sum) in sums.iter_mut().enumerate() {
-            let bit = |octets: &[u8]| usize::from(octets[number / 8] >> (number % 8) & 1);
-            let members = octets.chunks_exact(SUMS / 8).enumerate();
-            let place = members.fold(0, |place, (at, octets)| place | bit(octets) << at);
+            let bit = |bytes: &[u8]| usize::from(bytes[number / 8] >> (number % 8) & 1);
+            let members = bytes.chunks_exact(SUMS / 8).enumerate();
+            let place = members.fold(0, |place, (at, bytes)| place | bit(bytes) << at);
             if place != 0 {
                 *sum += table[place];
             }
@@ -263,18 +268,19 @@ fn are_torsion_free(points: &[EdwardsPoint]) -> Option<bool> {
     Some(sums.iter().all(EdwardsPoint::is_torsion_free))
 }
 
-/// Random octets that nobody can predict.
+/// Random bytes that nobody can predict.
 fn random(len: usize) -> Option<Vec<u8>> {
-    let mut octets = vec![0; len];
-    getrandom::fill(&mut octets).ok()?;
-    Some(octets)
+    let mut bytes = vec![0; len];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes)
 }
 
-/// Whether the octets are the canonical encoding of a point: y is below 2^255 - 19, and x = 0 has no sign.
-fn is_canonical(octets: &[u8; 32]) -> bool {
-    let mut y = *octets;
+/// Whether the bytes are the canonical encoding of a point: y is below 2^255 - 19, and x = 0 has no
+/// sign.
+fn is_canonical(bytes: &[u8; 32]) -> bool {
+    let mut y = *bytes;
     y[31] &= 0x7f;
-    // p, lowest octet first.
+    // p, lowest byte first.
     let mut modulus = [0xff; 32];
     (modulus[0], modulus[31]) = (0xed, 0x7f);
     if !y.iter().rev().lt(modulus.iter().rev()) {
@@ -285,7 +291,7 @@ fn is_canonical(octets: &[u8; 32]) -> bool {
     one[0] = 1;
     let mut minus_one = modulus;
     minus_one[0] -= 1;
-    octets[31] & 0x80 == 0 || (y != one && y != minus_one)
+    bytes[31] & 0x80 == 0 || (y != one && y != minus_one)
 }
 
 #[cfg(test)]
@@ -313,8 +319,8 @@ mod tests {
         Scalar::from_bytes_mod_order_wide(context.finish().as_ref().try_into().unwrap())
     }
 
-    /// A signature by the secret `seed`, with points of small order added to A and R. The signature satisfies the
-    /// equation multiplied by eight.
+    /// A signature by the secret `seed`, with points of small order added to A and R. The signature
+    /// satisfies the equation multiplied by eight.
     fn signed(seed: u64, a: EdwardsPoint, r: EdwardsPoint) -> ([u8; 32], [u8; 64], HashValue) {
         let (secret, nonce, digest) = (scalar(seed), scalar(!seed), digest(seed));
         let a = (EdwardsPoint::mul_base(&secret) + a).compress().0;
@@ -334,12 +340,12 @@ mod tests {
         job(signed(seed, EdwardsPoint::identity(), EdwardsPoint::identity()))
     }
 
-    /// A second implementation of the rule: octets are compared, nothing is multiplied by eight, and keys have no
-    /// component of small order.
+    /// A second implementation of the rule: bytes are compared, nothing is multiplied by eight, and
+    /// keys have no component of small order.
     fn by_the_rule((a, signed, digest): &([u8; 32], [u8; 64], HashValue)) -> bool {
         let (r, s) = (signed[..32].try_into().unwrap(), signed[32..].try_into().unwrap());
-        let canonical = |octets: &[u8; 32]| {
-            CompressedEdwardsY(*octets).decompress().is_some_and(|p| p.compress().0 == *octets)
+        let canonical = |bytes: &[u8; 32]| {
+            CompressedEdwardsY(*bytes).decompress().is_some_and(|p| p.compress().0 == *bytes)
         };
         let s: Option<Scalar> = Scalar::from_canonical_bytes(s).into();
         let (Some(s), true, true) = (s, canonical(a), canonical(&r)) else { return false };
@@ -353,8 +359,8 @@ mod tests {
         if good { Verdict::Good } else { Verdict::Bad }
     }
 
-    /// All 64 pairs of small-order components of A and R, first each alone, then all together among other
-    /// signatures.
+    /// All 64 pairs of small-order components of A and R, first each alone, then all together among
+    /// other signatures.
     #[test]
     fn a_component_of_small_order_has_one_verdict_alone_and_in_a_batch() {
         for round in 0..4 {
@@ -395,7 +401,8 @@ mod tests {
         }
     }
 
-    /// Many signatures by one key, as on documents: the product of the key is shared, and the proof is cached.
+    /// Many signatures by one key, as on documents: the product of the key is shared, and the proof
+    /// is cached.
     #[test]
     fn the_cached_proof_for_a_key_holds_for_that_key_only() {
         let torsion = EIGHT_TORSION[4];
@@ -437,8 +444,8 @@ mod tests {
         assert_eq!(are_torsion_free(&[]), Some(true));
     }
 
-    fn compressed(octets: &[u8; 32]) -> Option<bool> {
-        CompressedEdwardsY(*octets).decompress().map(|point| point.compress().0 == *octets)
+    fn compressed(bytes: &[u8; 32]) -> Option<bool> {
+        CompressedEdwardsY(*bytes).decompress().map(|point| point.compress().0 == *bytes)
     }
 
     /// An encoding that is not canonical has y from 2^255 - 19, or x = 0 with a sign.
@@ -452,12 +459,12 @@ mod tests {
                     high[30] = 0x7f;
                     high
                 }] {
-                    let mut octets = [0; 32];
-                    octets[0] = low;
-                    octets[1..].copy_from_slice(&high);
-                    octets[31] |= sign;
-                    if let Some(expected) = compressed(&octets) {
-                        assert_eq!(is_canonical(&octets), expected, "{octets:02x?}");
+                    let mut bytes = [0; 32];
+                    bytes[0] = low;
+                    bytes[1..].copy_from_slice(&high);
+                    bytes[31] |= sign;
+                    if let Some(expected) = compressed(&bytes) {
+                        assert_eq!(is_canonical(&bytes), expected, "{bytes:02x?}");
                         odd += usize::from(!expected);
                     }
                 }
@@ -470,9 +477,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn an_encoding_is_canonical_if_compression_gives_it(octets: [u8; 32]) {
-            if let Some(expected) = compressed(&octets) {
-                prop_assert_eq!(is_canonical(&octets), expected);
+        fn an_encoding_is_canonical_if_compression_gives_it(bytes: [u8; 32]) {
+            if let Some(expected) = compressed(&bytes) {
+                prop_assert_eq!(is_canonical(&bytes), expected);
             }
         }
 
@@ -485,11 +492,11 @@ mod tests {
             let mut made: Vec<_> = (0..count as u64)
                 .map(|seed| signed(seed % 90, EdwardsPoint::identity(), EdwardsPoint::identity()))
                 .collect();
-            for (place, a, r, octet, flipped) in changes {
+            for (place, a, r, byte, flipped) in changes {
                 let at = place.index(count);
                 made[at] = signed(at as u64, EIGHT_TORSION[a], EIGHT_TORSION[r]);
                 if flipped > 200 {
-                    made[at].1[octet] ^= flipped;
+                    made[at].1[byte] ^= flipped;
                 }
             }
             let expected: Vec<_> = made.iter().map(|made| verdict(by_the_rule(made))).collect();

@@ -68,7 +68,7 @@ pub enum Reason {
     /// A key packet of an unknown version.
     #[error("key version {version} is not supported")]
     KeyVersion {
-        /// The version octet.
+        /// The version byte.
         version: u8,
     },
     /// A key packet whose fields do not fit into its body.

@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
         Some(u32::from_be_bytes(bytes))
     }
 
-    /// A multiprecision integer (RFC 9580, section 3.2), without leading zero octets.
+    /// A multiprecision integer (RFC 9580, section 3.2), without leading zero bytes.
     pub(crate) fn mpi(&mut self) -> Option<&'a [u8]> {
         let bits = self.take(2)?;
         let bits = usize::from(bits[0]) << 8 | usize::from(bits[1]);
@@ -37,7 +37,7 @@ pub(crate) fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(u16::from_be_bytes(bits)).div_ceil(8))
 }
 
-/// The two MPIs of an `EdDSA` signature of algorithm 22, as 64 octets for Ed25519 or 114 for Ed448.
+/// The two MPIs of an `EdDSA` signature of algorithm 22, as 64 bytes for Ed25519 or 114 for Ed448.
 pub(crate) fn eddsa_legacy<const BYTES: usize>(numbers: &[u8]) -> Option<[u8; BYTES]> {
     let half = BYTES / 2;
     let (r, rest) = mpi(numbers)?;

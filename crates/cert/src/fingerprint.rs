@@ -7,8 +7,8 @@ use std::fmt;
 
 /// The fingerprint of a key (RFC 9580, section 5.5.4).
 ///
-/// Order is version, then bytes, and is also the key order of the store. The text form is hex, upper
-/// case, without spaces.
+/// Order is version, then bytes, and is also the key order of the store. The text form is hex,
+/// upper case, without spaces.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Fingerprint {
     /// MD5 over the numbers of an RSA key, 16 bytes. The key ID is kept too, since it does not
@@ -44,8 +44,8 @@ impl Fingerprint {
         }
     }
 
-    /// The key ID (RFC 9580, section 5.5.4): the low 64 bits in version 4, the high 64 bits in later
-    /// versions.
+    /// The key ID (RFC 9580, section 5.5.4): the low 64 bits in version 4, the high 64 bits in
+    /// later versions.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         let be = |bytes: &[u8]| KeyId(bytes.iter().fold(0, |id, &b| id << 8 | u64::from(b)));
@@ -56,7 +56,7 @@ impl Fingerprint {
         }
     }
 
-    /// The stored form: a version octet, then the fingerprint. In version 3 the key ID follows.
+    /// The stored form: a version byte, then the fingerprint. In version 3 the key ID follows.
     #[must_use]
     pub fn to_stored(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(33);

@@ -1,5 +1,5 @@
-//! The form in which texts are searched, and its words. Indexes, queries and comparisons use these functions and
-//! nothing else, so that a search finds the same with and without an index.
+//! The form in which texts are searched, and its words. Indexes, queries and comparisons use these
+//! functions and nothing else, so that a search finds the same with and without an index.
 
 use icu_casemap::{CaseMapper, CaseMapperBorrowed};
 use icu_normalizer::{
@@ -23,18 +23,19 @@ const IDEOGRAPHIC: CodePointSetDataBorrowed<'_> = CodePointSetData::new::<Ideogr
 const IGNORABLE: CodePointSetDataBorrowed<'_> =
     CodePointSetData::new::<DefaultIgnorableCodePoint>();
 
-/// The form for searches: upper and lower case, compatibility forms and diacritics make no difference.
+/// The form for searches: upper and lower case, compatibility forms and diacritics make no
+/// difference.
 ///
-/// This is NFKC with full case folding. It has no characters that are ignorable by default and no diacritics, Latin
-/// letters with a stroke have none, and control characters are spaces. Folding a text again does not change it.
-/// `docs/formats/store.md` has the steps.
+/// This is NFKC with full case folding. It has no characters that are ignorable by default and no
+/// diacritics, Latin letters with a stroke have none, and control characters are spaces. Folding a
+/// text again does not change it. `docs/formats/store.md` has the steps.
 #[must_use]
 pub fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
-        // Neither normal forms nor case foldings join an ASCII character with what stands before it, and the marks that
-        // could follow it are diacritics.
+        // Neither normal forms nor case foldings join an ASCII character with what stands before
+        // it, and the marks that could follow it are diacritics.
         let (ascii, others) = rest.split_at(first(rest, |byte| !byte.is_ascii()));
         fold_ascii(ascii, &mut out);
         let (others, after) = others.split_at(first(others, |byte| byte.is_ascii()));
@@ -63,7 +64,8 @@ fn fold_ascii(text: &str, out: &mut String) {
 }
 
 fn fold_others(text: &str, out: &mut String) {
-    // Without a first decomposition, the dot of İ would become a letter of its own, and so would an iota subscript.
+    // Without a first decomposition, the dot of İ would become a letter of its own, and so would an
+    // iota subscript.
     let letters: String = DECOMPOSED.normalize_iter(text.chars()).filter_map(plain).collect();
     // Some letters fold to letters with a diacritic.
     let cases = CASES.fold_string(&letters);
@@ -91,7 +93,8 @@ fn plain(c: char) -> Option<char> {
 
 /// Whether `c` is a mark without which the word stays readable.
 ///
-/// Marks of other scripts are vowels, or end a syllable. The voicing marks of kana make another consonant.
+/// Marks of other scripts are vowels, or end a syllable. The voicing marks of kana make another
+/// consonant.
 fn is_diacritic(c: char) -> bool {
     const VOICING: [char; 2] = ['\u{3099}', '\u{309a}'];
     let is_mark =
@@ -109,10 +112,11 @@ fn is_diacritic(c: char) -> bool {
     is_mark && !VOICING.contains(&c) && scripts.contains(&SCRIPT.get(c))
 }
 
-/// The form for comparing whole texts without regard to case, in every script: simple case folding, letter by letter.
+/// The form for comparing whole texts without regard to case, in every script: simple case folding,
+/// letter by letter.
 ///
-/// Nothing else becomes equal. ß stays one letter, because straße.example and strasse.example are two domains, and no other letter
-/// becomes an ASCII one.
+/// Nothing else becomes equal. ß stays one letter, because straße.example and strasse.example are
+/// two domains, and no other letter becomes an ASCII one.
 #[must_use]
 pub fn caseless(text: &str) -> String {
     let fold = |c: char| match CASES.simple_fold(c) {
@@ -130,8 +134,8 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     words_of_folded(&text).map(str::to_owned).collect::<Vec<_>>().into_iter()
 }
 
-/// The words of a folded text: sequences of letters, digits and marks. Ideographs and hiragana are words of their
-/// own, because their scripts have no spaces between words.
+/// The words of a folded text: sequences of letters, digits and marks. Ideographs and hiragana are
+/// words of their own, because their scripts have no spaces between words.
 pub fn words_of_folded(folded: &str) -> impl Iterator<Item = &str> {
     let mut rest = folded;
     std::iter::from_fn(move || {
@@ -306,8 +310,8 @@ mod tests {
         }
     }
 
-    /// Stores keep folded texts in their indexes. If another version of Unicode changes this digest, those indexes
-    /// have to be rebuilt: give the store a new format.
+    /// Stores keep folded texts in their indexes. If another version of Unicode changes this
+    /// digest, those indexes have to be rebuilt: give the store a new format.
     #[test]
     fn the_folding_is_that_of_the_store_format() {
         let mut all = Vec::new();

@@ -13,7 +13,7 @@ pub(crate) fn sha1(parts: &[&[u8]]) -> [u8; 20] {
 #[must_use]
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     match parts {
-        // Without a context, which costs as much as a block of 64 octets.
+        // Without a context, which costs as much as a block of 64 bytes.
         [one] => {
             let mut out = [0; 32];
             out.copy_from_slice(digest::digest(&digest::SHA256, one).as_ref());
@@ -82,8 +82,8 @@ impl Hasher {
         Some(Self(State::Fast(Context::new(fast))))
     }
 
-    /// Like [`Self::new`], but SHA-1 has no digest for data that were made for a collision. SHA-1 is four times slower
-    /// then.
+    /// Like [`Self::new`], but SHA-1 has no digest for data that were made for a collision. SHA-1
+    /// is four times slower then.
     #[must_use]
     pub fn checked(algorithm: u8) -> Option<Self> {
         match openpgp::types::HashAlgorithm::from(algorithm) {
@@ -120,7 +120,7 @@ impl Hasher {
 }
 
 impl HashValue {
-    /// The octets of the digest.
+    /// The bytes of the digest.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self {
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_checked_digest_is_the_usual_one_of_usual_data() {
         for algorithm in [2, 8, 10, 11] {
-            for octets in [0, 1, 63, 64, 65, 1000] {
-                let data = vec![7; octets];
+            for bytes in [0, 1, 63, 64, 65, 1000] {
+                let data = vec![7; bytes];
                 let digests = [Hasher::new(algorithm), Hasher::checked(algorithm)].map(|hasher| {
                     let mut hasher = hasher.unwrap();
                     hasher.update(&data);

@@ -1,7 +1,7 @@
 //! How firmly a certificate holds a key, by which a look-up of the key finds its owner first.
 //!
-//! Anybody can make a certificate that has somebody else's key as a subkey. Only the subkey itself can make a back
-//! signature, and only keys that can sign make one.
+//! Anybody can make a certificate that has somebody else's key as a subkey. Only the subkey itself
+//! can make a back signature, and only keys that can sign make one.
 
 use crate::cert::Cert;
 use crate::fingerprint::{Fingerprint, KeyId};
@@ -20,8 +20,8 @@ pub enum Holding {
     Primary = 0,
     /// It is a subkey that is bound to the primary key and has signed it.
     SignedBack = 1,
-    /// It is a subkey that is bound to the primary key; or a primary key of version 3, which anybody can make with any
-    /// key ID.
+    /// It is a subkey that is bound to the primary key; or a primary key of version 3, which
+    /// anybody can make with any key ID.
     Bound = 2,
     /// It is a subkey that is not bound, as far as its signatures were verified.
     Unbound = 3,
@@ -45,8 +45,9 @@ struct Held<'a> {
     holding: Holding,
 }
 
-/// A back signature that is to be tried. They are tried in this order: those in the newest binding of each subkey first, since
-/// nobody else can make a binding, and then those that have fewer others beside them.
+/// A back signature that is to be tried. They are tried in this order: those in the newest binding
+/// of each subkey first, since nobody else can make a binding, and then those that have fewer
+/// others beside them.
 #[derive(Eq, Ord, PartialEq, PartialOrd)]
 struct Tried<'a> {
     newer_bindings: usize,
@@ -56,9 +57,10 @@ struct Tried<'a> {
 }
 
 impl Cert {
-    /// How the certificate holds its keys, in the order of the key IDs, each once. `verdicts` are those on all signatures, in
-    /// canonical order. The back signatures of all subkeys together are verified for a bounded time, by the model of
-    /// [`Self::cost`], so the result depends on nothing else.
+    /// How the certificate holds its keys, in the order of the key IDs, each once. `verdicts` are
+    /// those on all signatures, in canonical order. The back signatures of all subkeys together are
+    /// verified for a bounded time, by the model of [`Self::cost`], so the result depends on
+    /// nothing else.
     #[must_use]
     pub fn holdings(&self, verdicts: &[Verdict]) -> Vec<(KeyId, Holding)> {
         let mut verdicts = verdicts.iter().copied();

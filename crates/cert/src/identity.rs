@@ -1,12 +1,13 @@
 //! The identity of a signature: the part of its packet that only its issuer can make.
 //!
-//! The identity is the hashed part, the salt and the value, which is the number or the numbers of the
-//! algorithm in their only canonical form. Everything else in the packet is a hint that anybody can change:
-//! the unhashed area, the first 16 bits of the digest, leading zeros of the numbers, octets after them, and
-//! the issuer of a version 3 signature. Two packets with the same identity are *variants* of one signature.
+//! The identity is the hashed part, the salt and the value, which is the number or the numbers of
+//! the algorithm in their only canonical form. Everything else in the packet is a hint that anybody
+//! can change: the unhashed area, the first 16 bits of the digest, leading zeros of the numbers,
+//! bytes after them, and the issuer of a version 3 signature. Two packets with the same identity
+//! are *variants* of one signature.
 //!
-//! Variants are kept byte for byte, since peers compare whole packets. Verdicts, limits on numbers and
-//! serving go by identity (`docs/decisions/0008-signature-identity.md`).
+//! Variants are kept byte for byte, since peers compare whole packets. Verdicts, limits on numbers
+//! and serving go by identity (`docs/decisions/0008-signature-identity.md`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -52,8 +53,8 @@ impl<'a> Variants<'a> {
     /// Groups the signatures on one component, which come in canonical order, by identity.
     pub(crate) fn of(signatures: impl Iterator<Item = (usize, &'a [u8])>) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::with_capacity(signatures.size_hint().0);
-        // Variants have the same hashed part. From version 4 on, it comes first in the packet, so they are neighbours,
-        // perhaps with malformed packets between them.
+        // Variants have the same hashed part. From version 4 on, it comes first in the packet, so
+        // they are neighbours, perhaps with malformed packets between them.
         let mut first: Option<(usize, &[u8])> = None;
         let mut run: HashMap<Vec<u8>, usize> = HashMap::new();
         // Version 3 may be written as 2.
@@ -131,19 +132,19 @@ pub(crate) enum Claim {
     Both,
     /// No variant names the key, and some name none.
     Nobody,
-    /// All variants name other keys, in octets that are not signed.
+    /// All variants name other keys, in bytes that are not signed.
     Other,
     /// The hashed area names another key.
     SignedOther,
 }
 
-/// Octets of each half of an Ed25519 signature.
+/// Bytes of each half of an Ed25519 signature.
 const ED25519_HALF: usize = 32;
 
-/// Octets of each half of an Ed448 signature.
+/// Bytes of each half of an Ed448 signature.
 const ED448_HALF: usize = 57;
 
-/// Octets of an Ed448 signature of algorithm 22 in one number, with the octet before it.
+/// Bytes of an Ed448 signature of algorithm 22 in one number, with the byte before it.
 const ED448_PREFIXED: usize = 1 + 2 * ED448_HALF;
 
 impl<'a> Signature<'a> {
@@ -154,8 +155,8 @@ impl<'a> Signature<'a> {
         sha256(&[&[self.version], &length, self.hashed, &self.unhashed_identity()])
     }
 
-    /// The part of the identity that is not in the hashed part. Algorithms are in the hashed part, except in
-    /// version 3.
+    /// The part of the identity that is not in the hashed part. Algorithms are in the hashed part,
+    /// except in version 3.
     fn unhashed_identity(&self) -> Vec<u8> {
         let value = self.value();
         let mut identity = Vec::with_capacity(3 + self.salt.len() + value.len());
@@ -166,12 +167,14 @@ impl<'a> Signature<'a> {
         identity
     }
 
-    /// The numbers of the signature in their canonical form: no leading zeros, the right count of bits, nothing
-    /// behind them, and the second half of an Ed25519 or Ed448 signature below the order of the group. The two
-    /// numbers of Ed448 have 57 octets each, as GnuPG writes them: it does not read them without their leading zeros.
-    /// The octets as they are, if they have another form.
+    /// The numbers of the signature in their canonical form: no leading zeros, the right count of
+    /// bits, nothing behind them, and the second half of an Ed25519 or Ed448 signature below the
+    /// order of the group. The two numbers of Ed448 have 57 bytes each, as GnuPG writes them: it
+    /// does not read them without their leading zeros. The bytes as they are, if they have another
+    /// form.
     ///
-    /// A value of RSA that is not below the modulus is no signature of the key, and so is not reduced.
+    /// A value of RSA that is not below the modulus is no signature of the key, and so is not
+    /// reduced.
     pub(crate) fn value(&self) -> Cow<'a, [u8]> {
         match self.algorithm {
             27 | 28 => {
@@ -187,21 +190,21 @@ impl<'a> Signature<'a> {
             }
             _ => {
                 let mut rest = Some(self.numbers);
-                let canonical = self.for_canonical_numbers(|octets| {
-                    rest = rest.and_then(|rest| rest.strip_prefix(octets));
+                let canonical = self.for_canonical_numbers(|bytes| {
+                    rest = rest.and_then(|rest| rest.strip_prefix(bytes));
                 });
                 if canonical.is_none() || rest.is_some_and(<[u8]>::is_empty) {
                     return Cow::Borrowed(self.numbers);
                 }
                 let mut all = Vec::with_capacity(self.numbers.len());
-                self.for_canonical_numbers(|octets| all.extend_from_slice(octets));
+                self.for_canonical_numbers(|bytes| all.extend_from_slice(bytes));
                 Cow::Owned(all)
             }
         }
     }
 
-    /// Gives the octets of the multiprecision integers in canonical form, part by part. `None` if the packet does not have
-    /// them; then some parts may have been given.
+    /// Gives the bytes of the multiprecision integers in canonical form, part by part. `None` if
+    /// the packet does not have them; then some parts may have been given.
     fn for_canonical_numbers(&self, mut give: impl FnMut(&[u8])) -> Option<()> {
         let count = numbers_of(self.algorithm)?;
         let mut rest = self.numbers;
@@ -255,8 +258,9 @@ impl<'a> Signature<'a> {
         matches!(self.value(), Cow::Borrowed(value) if value.len() == self.numbers.len())
     }
 
-    /// Whether the packet has all numbers of its algorithm, none of them too long. False for algorithms that
-    /// are not known here. GnuPG 2.4 aborts at a number without octets, such as the second one of Ed448 behind a prefix.
+    /// Whether the packet has all numbers of its algorithm, none of them too long. False for
+    /// algorithms that are not known here. GnuPG 2.4 aborts at a number without bytes, such as the
+    /// second one of Ed448 behind a prefix.
     pub(crate) fn has_readable_numbers(&self) -> bool {
         match self.algorithm {
             27 => self.numbers.len() >= 2 * ED25519_HALF,
@@ -275,7 +279,8 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// The number of multiprecision integers of a signature. `None` if the algorithm has another form or is unknown.
+/// The number of multiprecision integers of a signature. `None` if the algorithm has another form
+/// or is unknown.
 fn numbers_of(algorithm: u8) -> Option<usize> {
     match algorithm {
         1 | 3 => Some(1),
@@ -285,7 +290,7 @@ fn numbers_of(algorithm: u8) -> Option<usize> {
 }
 
 fn stripped(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|&&octet| octet == 0).count();
+    let zeros = number.iter().take_while(|&&byte| byte == 0).count();
     &number[zeros..]
 }
 
@@ -296,18 +301,18 @@ fn padded<const BYTES: usize>(number: &[u8]) -> [u8; BYTES] {
     padded
 }
 
-/// The second half of an Ed25519 or Ed448 signature, a little-endian number, below the order of the group. Borrowed if
-/// it is.
-fn below_order(octets: &[u8]) -> Cow<'_, [u8]> {
-    let Ok(number) = <[u8; ED25519_HALF]>::try_from(octets) else {
-        return below_order_of_ed448(octets);
+/// The second half of an Ed25519 or Ed448 signature, a little-endian number, below the order of the
+/// group. Borrowed if it is.
+fn below_order(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(number) = <[u8; ED25519_HALF]>::try_from(bytes) else {
+        return below_order_of_ed448(bytes);
     };
     // The order of Ed25519 is just above 2^252.
     if number[31] < 0x10 {
-        return Cow::Borrowed(octets);
+        return Cow::Borrowed(bytes);
     }
     let reduced = Scalar::from_bytes_mod_order(number).to_bytes();
-    if reduced == number { Cow::Borrowed(octets) } else { Cow::Owned(reduced.to_vec()) }
+    if reduced == number { Cow::Borrowed(bytes) } else { Cow::Owned(reduced.to_vec()) }
 }
 
 /// All keys that the packets of a signature name, at most [`crate::ISSUERS_MAX`] of each packet.
@@ -325,21 +330,22 @@ mod tests {
 
     use super::*;
 
-    /// The order of the group of Ed25519, 2^252 + 27742317777372353535851937790883648493, little-endian.
+    /// The order of the group of Ed25519, 2^252 + 27742317777372353535851937790883648493,
+    /// little-endian.
     const ORDER: [u8; 32] = [
         0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
         0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
     ];
 
-    /// An Ed25519 signature of version 4 with these areas, digest octets and numbers.
-    fn signature(hashed: &[u8], unhashed: &[u8], octets: [u8; 2], numbers: &[u8]) -> Vec<u8> {
+    /// An Ed25519 signature of version 4 with these areas, digest bytes and numbers.
+    fn signature(hashed: &[u8], unhashed: &[u8], bytes: [u8; 2], numbers: &[u8]) -> Vec<u8> {
         let length = |area: &[u8]| u16::try_from(area.len()).unwrap().to_be_bytes();
         let mut body = vec![4, 0x13, 22, 8];
         body.extend(length(hashed));
         body.extend(hashed);
         body.extend(length(unhashed));
         body.extend(unhashed);
-        body.extend(octets);
+        body.extend(bytes);
         body.extend(numbers);
         body
     }
@@ -371,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_octets_cannot_be_read() {
+    fn a_number_without_bytes_cannot_be_read() {
         let is_readable = |numbers: &[u8]| {
             let body = signature(&[5, 2, 0, 0, 0, 9], &[], [1, 2], numbers);
             Signature::parse(&body).unwrap().has_readable_numbers()
@@ -388,7 +394,7 @@ mod tests {
 
     /// GnuPG writes a leading zero with all its bits. Other programs leave it out.
     #[test]
-    fn the_numbers_of_ed448_have_57_octets_each() {
+    fn the_numbers_of_ed448_have_57_bytes_each() {
         let body = |numbers: &[u8]| signature(&[5, 2, 0, 0, 0, 9], &[], [1, 2], numbers);
         let (r, s) = ([&[0, 0x1d][..], &[7; 55]].concat(), [&[0x8a][..], &[9; 55], &[0]].concat());
         let written = [&[1, 0xc8][..], &r, &[1, 0xc8], &s].concat();
@@ -430,7 +436,7 @@ mod tests {
         let mut same = vec![
             signature(&hashed, &[9, 16, 1, 1, 1, 1, 1, 1, 1, 1], [1, 2], &numbers),
             signature(&hashed, &[], [3, 4], &numbers),
-            // Leading zeros, a wrong count of bits, and octets behind the numbers.
+            // Leading zeros, a wrong count of bits, and bytes behind the numbers.
             signature(&hashed, &[], [1, 2], &[0, 24, 0, 1, 7, 0, 8, 0x80]),
             signature(&hashed, &[], [1, 2], &[0, 16, 1, 7, 0, 8, 0x80]),
             signature(&hashed, &[], [1, 2], &[0, 9, 1, 7, 0, 8, 0x80, 99]),

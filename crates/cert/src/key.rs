@@ -9,8 +9,8 @@ use crate::hash::{md5, sha1, sha256};
 use crate::packet::PacketRef;
 use crate::tag::Tag;
 
-/// The longest public part of a key up to version 4, in octets, because signatures hash its length
-/// as two octets.
+/// The longest public part of a key up to version 4, in bytes, because signatures hash its length
+/// as two bytes.
 ///
 /// Nobody can make a signature over a longer key, so nobody can bind it to a certificate.
 pub const KEY_BYTES_MAX: usize = 0xffff;
@@ -172,7 +172,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The octets that go before the body wherever a key is hashed: a constant and the length.
+    /// The bytes that go before the body wherever a key is hashed: a constant and the length.
     #[expect(clippy::cast_possible_truncation, reason = "a packet body is at most 16 MiB")]
     pub(crate) fn hash_prefix(&self) -> ([u8; 5], usize) {
         let len = (self.body.len() as u32).to_be_bytes();
@@ -214,7 +214,7 @@ impl<'a> Key<'a> {
     /// The keygrip. `None` for algorithms or curves that libgcrypt does not have.
     #[must_use]
     pub fn keygrip(&self) -> Option<Keygrip> {
-        // Libgcrypt hashes a number in its standard form: with a sign octet if the high bit is set.
+        // Libgcrypt hashes a number in its standard form: with a sign byte if the high bit is set.
         let sign = |n: &[u8]| -> &'static [u8] {
             if n.first().is_some_and(|b| b & 0x80 != 0) { &[0] } else { &[] }
         };
@@ -366,7 +366,7 @@ impl Curve {
     /// (FIPS 186-4, RFC 5639, SEC 2, RFC 7748, RFC 8032).
     fn keygrip(self, point: &[u8]) -> Option<[u8; 20]> {
         let parameters = self.parameters()?;
-        // Points of the 25519 curves have a prefix octet in version 4 keys.
+        // Points of the 25519 curves have a prefix byte in version 4 keys.
         let point = match self {
             Self::Ed25519 | Self::Cv25519 if point.len() == 33 && point[0] == 0x40 => &point[1..],
             _ => point,

@@ -1,7 +1,8 @@
-//! The pure part of a write: what becomes of offered certificates, and what is stored and indexed of them.
+//! The pure part of a write: what becomes of offered certificates, and what is stored and indexed
+//! of them.
 //!
-//! An engine reads what it has ([`Before`]), calls [`decide`], and writes the [`Record`]s. Nothing here reads or writes a
-//! store, so that every engine keeps the same certificates.
+//! An engine reads what it has ([`Before`]), calls [`decide`], and writes the [`Record`]s. Nothing
+//! here reads or writes a store, so that every engine keeps the same certificates.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -74,7 +75,8 @@ impl LeftOut {
         self == Self::default()
     }
 
-    /// The packets of `offered` that `kept` does not have. A signature that it has in another packet is there.
+    /// The packets of `offered` that `kept` does not have. A signature that it has in another
+    /// packet is there.
     pub(crate) fn of(offered: &Cert, kept: &Cert) -> Self {
         let here: HashSet<[u8; 32]> = packet_digests(kept).collect();
         let mut left_out = Self::default();
@@ -94,7 +96,8 @@ impl LeftOut {
     }
 }
 
-/// The names of the signatures of a certificate by what they are and what they sign, and `None` for each other packet.
+/// The names of the signatures of a certificate by what they are and what they sign, and `None` for
+/// each other packet.
 fn signature_names(cert: &Cert) -> impl Iterator<Item = Option<[u8; 32]>> + '_ {
     let mut component = [0; 32];
     cert.packets().zip(packet_digests(cert)).map(move |(packet, digest)| {
@@ -120,7 +123,7 @@ pub struct Record {
     pub terms: Terms,
     /// The digests for gossip, for the views that include the certificate.
     pub digests: Vec<(View, [u8; 16])>,
-    /// The first 16 octets of the SHA-256 of the certificate, for its checksum.
+    /// The first 16 bytes of the SHA-256 of the certificate, for its checksum.
     pub bytes_digest: [u8; 16],
 }
 
@@ -142,10 +145,10 @@ pub fn digests(cert: &Cert, verdicts: &[Verdict], views: &[View]) -> Vec<(View, 
     views.iter().filter_map(|&view| Some((view, view.digest(cert, verdicts)?))).collect()
 }
 
-/// The first octets of the SHA-256 of a certificate.
+/// The first bytes of the SHA-256 of a certificate.
 #[must_use]
 pub fn bytes_digest(bytes: &[u8]) -> [u8; 16] {
-    *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 octets")
+    *sha256(&[bytes]).first_chunk().expect("a SHA-256 has 32 bytes")
 }
 
 /// The way to combine an offered certificate with the copy in the store.
@@ -230,11 +233,13 @@ pub struct Decided {
     pub before: Option<Stored>,
 }
 
-/// Decides what is kept of offered certificates, no two of them with the same fingerprint, and computes what is indexed.
-/// One result for each, in their order. Uses all threads of the current thread pool of rayon.
+/// Decides what is kept of offered certificates, no two of them with the same fingerprint, and
+/// computes what is indexed. One result for each, in their order. Uses all threads of the current
+/// thread pool of rayon.
 ///
-/// `issuers` are the certificates of the store, in which the issuers of signatures by other keys are looked for. `spend` gets
-/// the CPU time that the signatures of other keys on a certificate needed, and says how much those on the next one may take.
+/// `issuers` are the certificates of the store, in which the issuers of signatures by other keys
+/// are looked for. `spend` gets the CPU time that the signatures of other keys on a certificate
+/// needed, and says how much those on the next one may take.
 ///
 /// # Errors
 ///

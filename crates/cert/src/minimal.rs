@@ -6,9 +6,10 @@ use crate::tag::Tag;
 use crate::verdict::Verdict;
 
 impl Cert {
-    /// The certificate without signatures that are no longer needed, as with GnuPG's `export-minimal`. The newest
-    /// good self-signature of each component stays, and so do revocations by the owner or by a designated revoker.
-    /// Third-party signatures and older self-signatures are dropped. All user IDs and subkeys stay.
+    /// The certificate without signatures that are no longer needed, as with GnuPG's
+    /// `export-minimal`. The newest good self-signature of each component stays, and so do
+    /// revocations by the owner or by a designated revoker. Third-party signatures and older
+    /// self-signatures are dropped. All user IDs and subkeys stay.
     #[must_use]
     pub fn minimal(&self, verdicts: &[Verdict]) -> Self {
         // For each packet, whether it stays.
@@ -49,7 +50,8 @@ impl Cert {
         self.retain(|at, _| keep[at])
     }
 
-    /// The certificate without signatures that are marked as local to a keyring (RFC 9580, section 5.2.3.19).
+    /// The certificate without signatures that are marked as local to a keyring (RFC 9580, section
+    /// 5.2.3.19).
     #[must_use]
     pub fn exportable(&self) -> Self {
         let local = |body: &[u8]| Signature::parse(body).is_some_and(|s| !s.exportable);

@@ -79,13 +79,14 @@ pub(crate) fn write(out: &mut Vec<u8>, tag: Tag, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Appends a length in the OpenPGP format (RFC 9580, section 4.2.1). `two_octets` is the largest length that two
-/// octets express: fewer for packets than for subpackets, since packets have partial lengths.
+/// Appends a length in the OpenPGP format (RFC 9580, section 4.2.1). `two_bytes` is the largest
+/// length that two bytes express: fewer for packets than for subpackets, since packets have partial
+/// lengths.
 #[expect(clippy::cast_possible_truncation, reason = "each arm bounds the value it casts")]
-pub(crate) fn write_length(out: &mut Vec<u8>, len: usize, two_octets: usize) {
+pub(crate) fn write_length(out: &mut Vec<u8>, len: usize, two_bytes: usize) {
     match len {
         0..=191 => out.push(len as u8),
-        _ if len <= two_octets => {
+        _ if len <= two_bytes => {
             out.push(((len - 192) >> 8) as u8 + 192);
             out.push((len - 192) as u8);
         }
@@ -96,7 +97,8 @@ pub(crate) fn write_length(out: &mut Vec<u8>, len: usize, two_octets: usize) {
     }
 }
 
-/// Iterates over the packets of a buffer. The first one that is not framed correctly is an error, and the last item.
+/// Iterates over the packets of a buffer. The first one that is not framed correctly is an error,
+/// and the last item.
 pub fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Result<PacketRef<'_>, Reason>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

@@ -25,23 +25,25 @@ pub enum Query {
     Exact(String),
     /// `<mail@address>`: a whole e-mail address.
     Email(Address),
-    /// A whole user ID or a whole e-mail address, without regard to case in any script ([`user_id::caseless`]).
+    /// A whole user ID or a whole e-mail address, without regard to case in any script
+    /// ([`user_id::caseless`]).
     Identity(String),
     /// `@part`: a part of an e-mail address as written in the user ID, in lower case.
     ///
-    /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`. A part that ends within a
-    /// character of several code points is not found.
+    /// Here and in [`Self::EmailEnd`], only ASCII letters are folded, as in `GnuPG`. A part that
+    /// ends within a character of several code points is not found.
     EmailPart(String),
     /// `.end`: the end of an e-mail address.
     EmailEnd(String),
     /// `*text`: a part of a user ID, [folded](user_id::folded).
     Substring(String),
-    /// Any other text, as typed. It finds user IDs that contain the text. For a search that identifies one key
-    /// or user ID, see [`Query::exact`].
+    /// Any other text, as typed. It finds user IDs that contain the text. For a search that
+    /// identifies one key or user ID, see [`Query::exact`].
     Text(String),
     /// `+words`: user IDs that contain all of the words, as [`user_id::words`] makes them.
     Words(Vec<String>),
-    /// User IDs that contain each of the words in one of its spellings, as [`user_id::spellings`] makes them.
+    /// User IDs that contain each of the words in one of its spellings, as [`user_id::spellings`]
+    /// makes them.
     Spelled(Vec<Vec<String>>),
 }
 
@@ -64,7 +66,8 @@ impl Query {
             || cert.user_ids().any(|text| matcher.names_text(text))
     }
 
-    /// Whether a user ID matches this search. Always `false` for searches by key. For many user IDs, see [`Self::matcher`].
+    /// Whether a user ID matches this search. Always `false` for searches by key. For many user
+    /// IDs, see [`Self::matcher`].
     #[must_use]
     pub fn names_text(&self, text: &[u8]) -> bool {
         self.matcher().names_text(text)
@@ -85,8 +88,8 @@ impl Query {
         Matcher { query: self, wanted }
     }
 
-    /// The strict form of this search, for selecting certificates instead of finding them: a key, a whole
-    /// address or a whole user ID. `None` for a search by a part.
+    /// The strict form of this search, for selecting certificates instead of finding them: a key, a
+    /// whole address or a whole user ID. `None` for a search by a part.
     #[must_use]
     pub fn exact(&self) -> Option<Self> {
         match self {
@@ -121,7 +124,8 @@ impl Query {
         }
     }
 
-    /// Whether a key with this fingerprint matches a search by fingerprint or key ID. Always `false` for other searches.
+    /// Whether a key with this fingerprint matches a search by fingerprint or key ID. Always
+    /// `false` for other searches.
     #[must_use]
     pub fn names_fingerprint(&self, fingerprint: Fingerprint) -> bool {
         match self {
@@ -137,7 +141,8 @@ impl Query {
 #[derive(Clone, Debug)]
 pub struct Matcher<'a> {
     query: &'a Query,
-    /// The text of the search in the form in which user IDs are compared with it. Empty if they are not.
+    /// The text of the search in the form in which user IDs are compared with it. Empty if they are
+    /// not.
     wanted: String,
 }
 
@@ -284,7 +289,7 @@ fn hex(digits: &str) -> Option<Vec<u8>> {
     if pairs.is_empty() || !rest.is_empty() {
         return None;
     }
-    let digit = |octet: u8| -> Option<u8> { char::from(octet).to_digit(16)?.try_into().ok() };
+    let digit = |byte: u8| -> Option<u8> { char::from(byte).to_digit(16)?.try_into().ok() };
     let mut bytes: Vec<u8> = Vec::with_capacity(pairs.len());
     for &[high, low] in pairs {
         bytes.push(digit(high)? << 4 | digit(low)?);

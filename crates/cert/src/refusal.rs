@@ -17,7 +17,8 @@ pub enum IngestRefusal {
         "merged with the copy in the store, the certificate has more than {CERT_BYTES_MAX} bytes"
     )]
     TooLarge,
-    /// The certificate has more signatures in the name of its owner than are looked at ([`crate::Limits::signatures`]).
+    /// The certificate has more signatures in the name of its owner than are looked at
+    /// ([`crate::Limits::signatures`]).
     #[error("the certificate has more signatures in the name of its owner than this server reads")]
     TooManySignatures,
     /// The bytes of the stored copy are not those that were written.

@@ -1,8 +1,8 @@
 //! Designated revokers (RFC 9580, section 5.2.3.23): keys that may revoke another key.
 //!
-//! The rules are GnuPG's. Every good direct-key signature of the certificate names revokers, not only the
-//! newest. A revoker revokes the key as a whole (type 0x20) and nothing else. The state of the revoker's
-//! own certificate does not matter, so there is no chain to follow.
+//! The rules are GnuPG's. Every good direct-key signature of the certificate names revokers, not
+//! only the newest. A revoker revokes the key as a whole (type 0x20) and nothing else. The state of
+//! the revoker's own certificate does not matter, so there is no chain to follow.
 
 use crate::cert::Cert;
 use crate::critical::Context;
@@ -15,8 +15,8 @@ use crate::tag::Tag;
 use crate::verdict::Verdict;
 use crate::verify::{CertificationVerifier, KeySetup, signatures};
 
-/// Maximum number of revocations in the name of one revoker that are tried on a certificate. The limits of a keyserver keep
-/// fewer ([`crate::Limits`]).
+/// Maximum number of revocations in the name of one revoker that are tried on a certificate. The
+/// limits of a keyserver keep fewer ([`crate::Limits`]).
 const REVOCATIONS_TRIED: usize = 64;
 
 /// A revocation by a designated revoker.
@@ -26,8 +26,8 @@ pub struct DesignatedRevocation {
     pub by: Fingerprint,
     /// Creation time of the revocation, in seconds since 1970.
     pub created: u32,
-    /// Whether the revocation invalidates signatures of any time. True unless the reason is that the key is
-    /// superseded or retired.
+    /// Whether the revocation invalidates signatures of any time. True unless the reason is that
+    /// the key is superseded or retired.
     pub hard: bool,
 }
 
@@ -43,8 +43,8 @@ pub enum RevokerState {
 }
 
 impl Cert {
-    /// The designated revokers that good direct-key signatures made by `now` name, in ascending order
-    /// without duplicates.
+    /// The designated revokers that good direct-key signatures made by `now` name, in ascending
+    /// order without duplicates.
     #[must_use]
     pub fn revokers(&self, verdicts: &[Verdict], now: u32) -> Vec<Revoker> {
         let mut revokers: Vec<Revoker> = self
@@ -61,8 +61,9 @@ impl Cert {
         revokers
     }
 
-    /// The fingerprints of all designated revokers that direct-key signatures name, whether the signatures
-    /// are good or not. The certificates of these revokers can change the state of this certificate.
+    /// The fingerprints of all designated revokers that direct-key signatures name, whether the
+    /// signatures are good or not. The certificates of these revokers can change the state of this
+    /// certificate.
     #[must_use]
     pub fn named_revokers(&self) -> Vec<Fingerprint> {
         let named = self.direct(&[]).flat_map(|(signature, ..)| signature.revokers());
@@ -73,8 +74,8 @@ impl Cert {
         named
     }
 
-    /// The good revocations of the primary key by the key `by`, whose packet has this `body`. Revocations
-    /// of any date are included. Empty if the packet is that of another key.
+    /// The good revocations of the primary key by the key `by`, whose packet has this `body`.
+    /// Revocations of any date are included. Empty if the packet is that of another key.
     #[must_use]
     pub fn revocations_by(&self, by: Fingerprint, body: &[u8]) -> Vec<DesignatedRevocation> {
         let made = self.signatures_of_revoker(by, body).into_iter();
@@ -86,8 +87,8 @@ impl Cert {
         .collect()
     }
 
-    /// The signatures that are [`Self::revocations_by`] a key. The first 64 in its name are tried, each
-    /// once, by their SHA-256.
+    /// The signatures that are [`Self::revocations_by`] a key. The first 64 in its name are tried,
+    /// each once, by their SHA-256.
     #[must_use]
     pub fn signatures_of_revoker(&self, by: Fingerprint, body: &[u8]) -> Vec<Signature<'_>> {
         let packet = PacketRef { tag: Tag::PUBLIC_KEY, body };
@@ -117,8 +118,8 @@ impl Cert {
         self.revocations_naming(by).len().min(REVOCATIONS_TRIED)
     }
 
-    /// The revocations of the primary key of which a packet names the key `by` as the issuer. Whether `by` made them is not
-    /// verified.
+    /// The revocations of the primary key of which a packet names the key `by` as the issuer.
+    /// Whether `by` made them is not verified.
     fn revocations_naming(&self, by: Fingerprint) -> Vec<Signature<'_>> {
         let id = by.key_id();
         let bodies = self.packets().skip(1).take_while(|packet| packet.tag == Tag::SIGNATURE);
@@ -149,8 +150,8 @@ fn is_primary(component: &PacketRef<'_>) -> bool {
 }
 
 impl Signature<'_> {
-    /// Whether a revocation invalidates signatures of all times, because its reason is not that the key was
-    /// superseded or retired (RFC 9580, section 5.2.3.31).
+    /// Whether a revocation invalidates signatures of all times, because its reason is not that the
+    /// key was superseded or retired (RFC 9580, section 5.2.3.31).
     #[must_use]
     pub fn is_hard(&self) -> bool {
         const SUPERSEDED: u8 = 1;
@@ -158,8 +159,8 @@ impl Signature<'_> {
         !matches!(self.revocation_reason, Some((SUPERSEDED | RETIRED, _)))
     }
 
-    /// Whether the signature counts at a time: it was made by then, or it is a hard revocation of a key. A wrong clock does not
-    /// make a key good that its owner calls compromised.
+    /// Whether the signature counts at a time: it was made by then, or it is a hard revocation of a
+    /// key. A wrong clock does not make a key good that its owner calls compromised.
     #[must_use]
     pub fn has_begun(&self, now: u32) -> bool {
         let revokes_key = matches!(self.kind, kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION);

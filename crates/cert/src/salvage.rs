@@ -8,9 +8,9 @@ use crate::verdict::{Verdict, Verification};
 use crate::verify::verdicts;
 
 impl Cert {
-    /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the primary key, the
-    /// components with a good self-signature, and their good signatures. Signatures by others are not in it, since
-    /// nothing here tells a damaged one from a good one.
+    /// The part of the certificate in the damaged `bytes` that good self-signatures prove: the
+    /// primary key, the components with a good self-signature, and their good signatures.
+    /// Signatures by others are not in it, since nothing here tells a damaged one from a good one.
     ///
     /// `None` if the primary key is not that of `fingerprint`, or if no self-signature is good.
     #[must_use]
@@ -38,9 +38,9 @@ impl Cert {
     }
 }
 
-/// The packets of `bytes`, without those whose header is damaged. After such a header, packets begin again at the first
-/// octet from which all packets to the end can be framed. Takes time and memory in proportion to the number of octets,
-/// whatever they are.
+/// The packets of `bytes`, without those whose header is damaged. After such a header, packets
+/// begin again at the first byte from which all packets to the end can be framed. Takes time and
+/// memory in proportion to the number of bytes, whatever they are.
 fn readable(bytes: &[u8]) -> Vec<PacketRef<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -57,7 +57,7 @@ fn readable(bytes: &[u8]) -> Vec<PacketRef<'_>> {
     found
 }
 
-/// The packet at an octet, and the octet after it. `None` if its header is damaged.
+/// The packet at a byte, and the byte after it. `None` if its header is damaged.
 fn framed(bytes: &[u8], at: usize) -> Option<(PacketRef<'_>, usize)> {
     let header = Header::read(&bytes[at..]).ok()??;
     let body = at + header.len;
@@ -65,7 +65,7 @@ fn framed(bytes: &[u8], at: usize) -> Option<(PacketRef<'_>, usize)> {
     Some((PacketRef { tag: header.tag, body: bytes.get(body..next)? }, next))
 }
 
-/// The first octet from `start` on from which all packets to the end can be framed.
+/// The first byte from `start` on from which all packets to the end can be framed.
 fn next_framed(bytes: &[u8], start: usize) -> Option<usize> {
     let mut is_framed = vec![false; bytes.len() + 1];
     is_framed[bytes.len()] = true;
@@ -106,7 +106,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever one octet becomes, everything that is salvaged was in the certificate, and is signed.
+        /// Whatever one byte becomes, everything that is salvaged was in the certificate, and is
+        /// signed.
         #[test]
         fn nothing_damaged_is_salvaged(at in any::<prop::sample::Index>(), flip in 1u8..) {
             let cert = alice();
@@ -116,7 +117,7 @@ mod tests {
             if let Some(salvaged) = Cert::salvage(&bytes, cert.fingerprint()) {
                 let before: Vec<_> = cert.packets().collect();
                 for packet in salvaged.packets() {
-                    // The octets of a signature that are not signed can change.
+                    // The bytes of a signature that are not signed can change.
                     prop_assert!(packet.tag == Tag::SIGNATURE || before.contains(&packet));
                 }
                 let verdicts = verdicts(&[&salvaged], Verification::Full);
@@ -124,7 +125,7 @@ mod tests {
             }
         }
 
-        /// Packets are found again after a damaged header, as trying each octet in turn finds them.
+        /// Packets are found again after a damaged header, as trying each byte in turn finds them.
         #[test]
         fn packets_begin_again_where_all_can_be_framed(
             lengths in prop::collection::vec(0u8..9, 0..20),
@@ -134,9 +135,9 @@ mod tests {
             for length in lengths {
                 packet::write(&mut bytes, Tag::USER_ID, &vec![0xcd; usize::from(length)]);
             }
-            for (at, octet) in flips.into_iter().filter(|_| !bytes.is_empty()).collect::<Vec<_>>() {
+            for (at, byte) in flips.into_iter().filter(|_| !bytes.is_empty()).collect::<Vec<_>>() {
                 let at = at.index(bytes.len());
-                bytes[at] = octet;
+                bytes[at] = byte;
             }
             for start in 0..bytes.len() {
                 let slow = (start..bytes.len())
@@ -145,9 +146,9 @@ mod tests {
             }
         }
 
-        /// Any octets are read in bounded time and give no certificate, or a signed one.
+        /// Any bytes are read in bounded time and give no certificate, or a signed one.
         #[test]
-        fn any_octets_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
             prop_assert!(Cert::salvage(&bytes, alice().fingerprint()).is_none());
         }
     }

@@ -397,7 +397,7 @@ fn has_short_numbers(packet: PacketRef<'_>) -> bool {
     (0..numbers).all(|_| fields.mpi().is_some_and(|number| number.len() * 8 <= NUMBER_BITS_MAX))
 }
 
-/// The hints of signatures, such as digest octets and back signatures, computed or verified with
+/// The hints of signatures, such as digest bytes and back signatures, computed or verified with
 /// the primary key.
 pub(crate) struct Hints<'a> {
     verifier: PrimaryKeyVerifier<'a>,
@@ -438,7 +438,7 @@ impl<'a> Hints<'a> {
     }
 
     /// The first 16 bits of the digest that a signature on `component` signs.
-    pub(crate) fn digest_octets(
+    pub(crate) fn digest_bytes(
         &mut self,
         component: PacketRef<'a>,
         signature: &Signature<'_>,
@@ -570,7 +570,7 @@ impl<'a> Hints<'a> {
         let signed = hashed.filter_map(|body| self.verifies_back(component, body)).max();
         let back = self.newest_back_signature(component, variants);
         let back = back.filter(|&(created, _)| signed.is_none_or(|signed| created > signed));
-        let octets = self.digest_octets(component, signature).unwrap_or(signature.digest_prefix);
+        let bytes = self.digest_bytes(component, signature).unwrap_or(signature.digest_prefix);
         for variant in &variants.0 {
             let Some(fields) = variant.signature else { continue };
             let Some(area) = self.own_area(component, &fields) else { continue };
@@ -580,7 +580,7 @@ impl<'a> Hints<'a> {
                     area.back == 1 && embedded(fields.unhashed_area).any(|other| other == body)
                 }
             };
-            if has_back && fields.digest_prefix == octets && fields.has_exact_value() {
+            if has_back && fields.digest_prefix == bytes && fields.has_exact_value() {
                 return (variant.at, Part::Original);
             }
         }
@@ -597,7 +597,7 @@ impl<'a> Hints<'a> {
                 area.truncate(before);
             }
         }
-        (first.at, Part::Rewritten(exact(signature, self.id, &area, octets)))
+        (first.at, Part::Rewritten(exact(signature, self.id, &area, bytes)))
     }
 
     /// Whether the unhashed area has the only back signature, which looks as if the subkey has made
@@ -609,15 +609,15 @@ impl<'a> Hints<'a> {
         embedded(signature.hashed_area).next().is_none()
             && Key::parse(component).is_ok_and(|subkey| subkey.algorithm == back.algorithm)
             && self.can_be_read(&back)
-            && self.digest_octets(component, &back) == Some(back.digest_prefix)
+            && self.digest_bytes(component, &back) == Some(back.digest_prefix)
     }
 
     /// A back signature with nothing in it that is not signed.
     fn exact_back(&mut self, component: PacketRef<'a>, body: &[u8]) -> Option<Vec<u8>> {
         let signature = Signature::parse(body)?;
-        let octets = self.digest_octets(component, &signature)?;
+        let bytes = self.digest_bytes(component, &signature)?;
         let issuer = Key::parse(component).ok()?.fingerprint().key_id();
-        Some(exact(&signature, issuer, &[], octets))
+        Some(exact(&signature, issuer, &[], bytes))
     }
 
     /// The content of the unhashed area of a signature of the owner. `None` if there is anything
@@ -648,17 +648,17 @@ impl<'a> Hints<'a> {
     }
 
     /// The packet of a third-party signature that is served, as [`Self::own`]: the one with the
-    /// right octets of the digest and the fewest issuers.
+    /// right bytes of the digest and the fewest issuers.
     fn of_other(&mut self, one: &Foreign<'a>) -> Option<(usize, Part)> {
         let Foreign { component, variants, signature, .. } = one;
-        let mut octets = signature.digest_prefix;
+        let mut bytes = signature.digest_prefix;
         let mut sorted: Vec<&Variant<'a>> = variants.0.iter().collect();
         if sorted.len() > 1 {
-            octets = self.digest_octets(*component, signature).unwrap_or(octets);
+            bytes = self.digest_bytes(*component, signature).unwrap_or(bytes);
             let fields =
                 |v: &Variant<'a>| v.signature.map(|s| (s.digest_prefix, s.issuers().len()));
             sorted.sort_by_key(|variant| {
-                fields(variant).map(|(prefix, issuers)| (prefix != octets, issuers))
+                fields(variant).map(|(prefix, issuers)| (prefix != bytes, issuers))
             });
         }
         for variant in sorted {
@@ -701,7 +701,7 @@ impl<'a> Hints<'a> {
         } else if signature.signed_issuer.is_none() {
             write(&mut area, ISSUER_FINGERPRINT, &signature.issuer_fingerprint?.to_stored());
         }
-        Some((variants.0[0].at, Part::Rewritten(exact(signature, first, &area, octets))))
+        Some((variants.0[0].at, Part::Rewritten(exact(signature, first, &area, bytes))))
     }
 }
 
@@ -825,7 +825,7 @@ fn has_readable_subpackets(area: &[u8]) -> bool {
             }
             23 | 27 | 29 | 30 => !body.is_empty(),
             // The algorithms and digest of a signature that is signed. The shortest digest has 16
-            // octets.
+            // bytes.
             31 => body.len() >= 18,
             // Back signatures do not belong into signatures of others.
             EMBEDDED_SIGNATURE => false,
@@ -857,22 +857,22 @@ pub(crate) fn embedded(area: &[u8]) -> impl Iterator<Item = &[u8]> {
     embedded.map(|subpacket| subpacket.body)
 }
 
-/// The body of a signature packet with this unhashed area, with the first octets of the digest, and
+/// The body of a signature packet with this unhashed area, with the first bytes of the digest, and
 /// with the value in its canonical form.
-fn exact(signature: &Signature<'_>, issuer: KeyId, area: &[u8], octets: [u8; 2]) -> Vec<u8> {
+fn exact(signature: &Signature<'_>, issuer: KeyId, area: &[u8], bytes: [u8; 2]) -> Vec<u8> {
     let value = signature.value();
     if signature.version == 3 {
         let algorithms = [signature.algorithm, signature.hash];
         let issuer = issuer.0.to_be_bytes();
-        return [&[3, 5], signature.hashed, &issuer, &algorithms, &octets, &value].concat();
+        return [&[3, 5], signature.hashed, &issuer, &algorithms, &bytes, &value].concat();
     }
     let length = u32::try_from(area.len()).unwrap_or(0).to_be_bytes();
     if signature.version == 6 {
         let salt = u8::try_from(signature.salt.len()).unwrap_or(0);
-        let parts = [signature.hashed, &length, area, &octets, &[salt], signature.salt, &value];
+        let parts = [signature.hashed, &length, area, &bytes, &[salt], signature.salt, &value];
         return parts.concat();
     }
-    [signature.hashed, &length[2..], area, &octets, &value].concat()
+    [signature.hashed, &length[2..], area, &bytes, &value].concat()
 }
 
 /// Whether a signature of another key may stand on a component: certifications of user IDs and
@@ -1084,7 +1084,7 @@ mod tests {
         assert_eq!(with(judge, &user_id(all), verified), Some(expected));
         // Somebody changes what is not signed. Clients compare the digest of what they get.
         let mut changed = one.clone();
-        // The first octets of the digest.
+        // The first bytes of the digest.
         changed[24] ^= 1;
         let all = vec![good.clone(), attested.clone(), changed, one.clone()];
         let expected = user_id(vec![good.clone(), attested.clone(), one]);

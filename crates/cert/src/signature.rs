@@ -7,7 +7,8 @@ use crate::hash::{HashValue, Hasher};
 pub mod kind {
     /// The four certifications of a user ID: generic, persona, casual, positive.
     pub const CERTIFICATION: std::ops::RangeInclusive<u8> = 0x10..=0x13;
-    /// The owner's choice of signatures of other keys on a user ID (draft-dkg-openpgp-1pa3pc). It does not bind the user ID.
+    /// The owner's choice of signatures of other keys on a user ID (draft-dkg-openpgp-1pa3pc). It
+    /// does not bind the user ID.
     pub const ATTESTATION: u8 = 0x16;
     /// Binds a subkey to its primary key.
     pub const SUBKEY_BINDING: u8 = 0x18;
@@ -21,8 +22,8 @@ pub mod kind {
     pub const CERTIFICATION_REVOCATION: u8 = 0x30;
 }
 
-/// A signature, read from its packet. Subpackets of the unhashed area are ignored, except for the issuer,
-/// which only selects the key to try.
+/// A signature, read from its packet. Subpackets of the unhashed area are ignored, except for the
+/// issuer, which only selects the key to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature<'a> {
     /// 3, 4, 5 or 6.
@@ -53,8 +54,9 @@ pub struct Signature<'a> {
     pub trust_regex: Option<&'a [u8]>,
     /// Code and text of the reason for revocation (RFC 9580, section 5.2.3.31).
     pub revocation_reason: Option<(u8, &'a [u8])>,
-    /// The key ID of the issuer, as named or as derived from a named fingerprint, in the hashed area or else
-    /// in the unhashed area. A signature may name several issuers: see [`Self::issuers`].
+    /// The key ID of the issuer, as named or as derived from a named fingerprint, in the hashed
+    /// area or else in the unhashed area. A signature may name several issuers: see
+    /// [`Self::issuers`].
     pub issuer: Option<KeyId>,
     /// The key ID of the issuer, if the hashed area names it. Nobody else can change that.
     pub(crate) signed_issuer: Option<KeyId>,
@@ -68,8 +70,8 @@ pub struct Signature<'a> {
     pub(crate) unhashed_area: &'a [u8],
     /// The first 16 bits of the digest.
     pub(crate) digest_prefix: [u8; 2],
-    /// The part of the packet that the digest covers: from the version to the end of the hashed area, in
-    /// version 3 the type and the time.
+    /// The part of the packet that the digest covers: from the version to the end of the hashed
+    /// area, in version 3 the type and the time.
     pub(crate) hashed: &'a [u8],
     /// The salt at the start of the digest's input, version 6 only.
     pub salt: &'a [u8],
@@ -115,8 +117,8 @@ impl<'a> Signature<'a> {
         Some(signature)
     }
 
-    /// The digest that was signed. `hasher` must have taken in the signed data already (RFC 9580, section
-    /// 5.2.4).
+    /// The digest that was signed. `hasher` must have taken in the signed data already (RFC 9580,
+    /// section 5.2.4).
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "packet bodies are at most 16 MiB")]
     pub fn digest(&self, mut hasher: Hasher) -> Option<HashValue> {
@@ -198,8 +200,8 @@ impl<'a> Signature<'a> {
                 27 => self.key_flags = Some(body),
                 28 => self.signer_user_id = Some(body),
                 29 => self.revocation_reason = body.split_first().map(|(&code, text)| (code, text)),
-                // Subpackets that keyrings do not use, or that other code reads. `critical.rs` handles
-                // critical subpackets.
+                // Subpackets that keyrings do not use, or that other code reads. `critical.rs`
+                // handles critical subpackets.
                 _ => {}
             }
         }
@@ -227,20 +229,22 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// The octets of the subpackets of the hashed area.
+    /// The bytes of the subpackets of the hashed area.
     #[must_use]
     pub fn hashed_area(&self) -> &'a [u8] {
         self.hashed_area
     }
 
-    /// Whether the signature, if it is the owner's and good, says that its component belongs to the certificate, or did.
+    /// Whether the signature, if it is the owner's and good, says that its component belongs to the
+    /// certificate, or did.
     #[must_use]
     pub fn binds(&self) -> bool {
         self.kind != kind::ATTESTATION
     }
 
-    /// All issuers that the signature names, those of the hashed area first, without duplicates and at
-    /// most [`ISSUERS_MAX`]. They are hints: only verification shows which key made the signature.
+    /// All issuers that the signature names, those of the hashed area first, without duplicates and
+    /// at most [`ISSUERS_MAX`]. They are hints: only verification shows which key made the
+    /// signature.
     #[must_use]
     pub fn issuers(&self) -> Vec<(KeyId, Option<Fingerprint>)> {
         let areas = [self.hashed_area, self.unhashed_area].map(Subpackets);
@@ -266,7 +270,8 @@ impl<'a> Signature<'a> {
         issuers
     }
 
-    /// The only issuer: the one in the octets that are signed, or else the only one that the packet names.
+    /// The only issuer: the one in the bytes that are signed, or else the only one that the packet
+    /// names.
     pub(crate) fn sole_issuer(&self) -> Option<KeyId> {
         self.signed_issuer.or_else(|| {
             let issuers = self.issuers();
@@ -275,7 +280,8 @@ impl<'a> Signature<'a> {
         })
     }
 
-    /// Whether a key may be the issuer: it is the one in the octets that are signed, or else one of those that the packet names.
+    /// Whether a key may be the issuer: it is the one in the bytes that are signed, or else one of
+    /// those that the packet names.
     pub(crate) fn may_be_by(&self, id: KeyId) -> bool {
         match self.signed_issuer {
             Some(issuer) => issuer == id,
@@ -283,7 +289,8 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another key can have its key ID.
+    /// Whether the hashed area names fingerprints, and not that of the key that is tried. Another
+    /// key can have its key ID.
     pub(crate) fn excludes(&self, tried: impl FnOnce() -> Fingerprint) -> bool {
         let mut named = self.signed_fingerprints().peekable();
         named.peek().is_some() && {
@@ -302,8 +309,8 @@ impl<'a> Signature<'a> {
         })
     }
 
-    /// Whether every program finds the name of an issuer: in version 4 the octets of a key ID, one that `is_meant`, since GnuPG
-    /// 2.2 reads no fingerprint.
+    /// Whether every program finds the name of an issuer: in version 4 the bytes of a key ID, one
+    /// that `is_meant`, since GnuPG 2.2 reads no fingerprint.
     pub(crate) fn says_issuer(&self, is_meant: impl Fn(&[u8]) -> bool) -> bool {
         if self.version != 4 {
             return self.issuer.is_some();
@@ -320,8 +327,8 @@ impl<'a> Signature<'a> {
         subpackets.filter_map(|subpacket| Revoker::parse(subpacket.body))
     }
 
-    /// Whether the signature names `key` as its issuer. The hashed area takes precedence, and within an area a
-    /// key ID.
+    /// Whether the signature names `key` as its issuer. The hashed area takes precedence, and
+    /// within an area a key ID.
     #[must_use]
     pub fn names(&self, key: KeyId) -> bool {
         self.issuer == Some(key)
@@ -361,12 +368,13 @@ pub(crate) fn issuer_of(kind: u8, body: &[u8]) -> Option<KeyId> {
 /// A key that may revoke another key (RFC 9580, section 5.2.3.23).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Revoker {
-    /// Class octet: 0x80 is always set; 0x40 marks a relationship that is private.
+    /// Class byte: 0x80 is always set; 0x40 marks a relationship that is private.
     pub class: u8,
-    /// The public-key algorithm of the revoker's key, as claimed. GnuPG displays it and does not check it.
+    /// The public-key algorithm of the revoker's key, as claimed. GnuPG displays it and does not
+    /// check it.
     pub algorithm: u8,
-    /// The fingerprint of the revoker. A fingerprint of 32 octets does not tell its version: it is read as
-    /// version 6, and a lookup must also try version 5.
+    /// The fingerprint of the revoker. A fingerprint of 32 bytes does not tell its version: it is
+    /// read as version 6, and a lookup must also try version 5.
     pub fingerprint: Fingerprint,
 }
 
@@ -381,7 +389,7 @@ impl Revoker {
         Some(Self { class: *class, algorithm: *algorithm, fingerprint })
     }
 
-    /// The possible fingerprints for the octets of [`Self::fingerprint`].
+    /// The possible fingerprints for the bytes of [`Self::fingerprint`].
     #[must_use]
     pub fn fingerprints(&self) -> Vec<Fingerprint> {
         match self.fingerprint {

@@ -1,15 +1,18 @@
-//! The spellings of a word whose letters have an umlaut, a ring or a stroke: Müller, Mueller and Muller.
+//! The spellings of a word whose letters have an umlaut, a ring or a stroke: Müller, Mueller and
+//! Muller.
 //!
-//! [Folding](crate::user_id::folded) makes one word of Müller and Muller, so that a word has two spellings here: with one letter
-//! and with two. A word that was typed with an umlaut says where it is. In any other word, each pair of letters may stand for
-//! one, and each vowel for a pair.
+//! [Folding](crate::user_id::folded) makes one word of Müller and Muller, so that a word has two
+//! spellings here: with one letter and with two. A word that was typed with an umlaut says where it
+//! is. In any other word, each pair of letters may stand for one, and each vowel for a pair.
 
 use crate::folding::{COMPOSED, words};
 
-/// Maximum number of spellings of a word. Those that change the fewest letters come first, and the word itself is always one.
+/// Maximum number of spellings of a word. Those that change the fewest letters come first, and the
+/// word itself is always one.
 pub const SPELLINGS_MAX: usize = 24;
 
-/// Maximum number of spellings of a word that are tried, since many can be the same: those of "aaaa" all differ in length only.
+/// Maximum number of spellings of a word that are tried, since many can be the same: those of
+/// "aaaa" all differ in length only.
 const TRIES_MAX: usize = 256;
 
 /// Letters that are also written as two.
@@ -24,7 +27,8 @@ const LETTERS: [(char, &str); 7] = [
     ('œ', "oe"),
 ];
 
-/// Parts of a folded word that are also written in other ways. The first of them that fits is taken.
+/// Parts of a folded word that are also written in other ways. The first of them that fits is
+/// taken.
 const PARTS: [(&str, &[&str]); 9] = [
     ("ae", &["a", "æ"]),
     ("oe", &["o", "œ"]),
@@ -37,7 +41,8 @@ const PARTS: [(&str, &[&str]); 9] = [
     ("œ", &["oe"]),
 ];
 
-/// The words of a text as [`words`] makes them, each with its other spellings: at most [`SPELLINGS_MAX`], the word itself first.
+/// The words of a text as [`words`] makes them, each with its other spellings: at most
+/// [`SPELLINGS_MAX`], the word itself first.
 #[must_use]
 pub fn spellings(text: &str) -> Vec<Vec<String>> {
     let mut long = String::with_capacity(text.len());
@@ -54,9 +59,9 @@ pub fn spellings(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// A folded text in the form that all spellings of its words share: an `a` for `ae`, `aa` and `æ`, an `o` for `oe` and `œ`, a `u`
-/// for `ue`. An index of words in this form finds all spellings under one entry. Unrelated words may share a form, so the form
-/// only selects candidates.
+/// A folded text in the form that all spellings of its words share: an `a` for `ae`, `aa` and `æ`,
+/// an `o` for `oe` and `œ`, a `u` for `ue`. An index of words in this form finds all spellings
+/// under one entry. Unrelated words may share a form, so the form only selects candidates.
 #[must_use]
 pub fn shared_form(folded: &str) -> String {
     let mut shared = String::with_capacity(folded.len());

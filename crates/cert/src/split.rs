@@ -14,8 +14,8 @@ use crate::tag::Tag;
 
 /// The largest certificate that is read: 64 MiB, all packets with their headers.
 ///
-/// 100,000 signatures fit. A larger certificate is rejected with its own error instead of being held
-/// in memory.
+/// 100,000 signatures fit. A larger certificate is rejected with its own error instead of being
+/// held in memory.
 pub const CERT_BYTES_MAX: usize = 64 << 20;
 
 /// Default number of input bytes that are read at a time: 4 MiB.
@@ -58,8 +58,8 @@ impl Batch {
         })
     }
 
-    /// The body of the revocation of a key that stands in place of a certificate, as `gpg --gen-revoke` writes it. `None` if the
-    /// rejected item is anything else.
+    /// The body of the revocation of a key that stands in place of a certificate, as `gpg
+    /// --gen-revoke` writes it. `None` if the rejected item is anything else.
     #[must_use]
     pub fn revocation(&self, reject: &Reject) -> Option<&[u8]> {
         if reject.reason != (Reason::NoPrimary { tag: Tag::SIGNATURE.0 }) {

@@ -11,7 +11,7 @@ use crate::summary::{
     Capabilities, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
 };
 
-/// First octet of a stored summary: the format version.
+/// First byte of a stored summary: the format version.
 const FORMAT: u8 = 2;
 
 const REVOKED: u8 = 1;

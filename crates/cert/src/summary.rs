@@ -1,13 +1,14 @@
 //! The summary of a certificate for listings, computed from its packets and verdicts.
 //!
-//! The rules are GnuPG's (`merge_selfsigs` in its `getkey.c`, with the same behaviour), so that validity,
-//! expiry and revocation agree with `gpg --with-colons`. The newest good self-signature of a component
-//! decides about it. A revocation of a key or subkey is permanent; one of a user ID lasts until a newer
-//! certification. A direct-key signature takes precedence over the user IDs. Trust is not decided here.
+//! The rules are GnuPG's (`merge_selfsigs` in its `getkey.c`, with the same behaviour), so that
+//! validity, expiry and revocation agree with `gpg --with-colons`. The newest good self-signature
+//! of a component decides about it. A revocation of a key or subkey is permanent; one of a user ID
+//! lasts until a newer certification. A direct-key signature takes precedence over the user IDs.
+//! Trust is not decided here.
 //!
-//! A summary is true for a span of time ([`Summary::holds`]). The reader of the summary applies the expiry of
-//! keys. But the deciding signature can change when one of the signatures expires or becomes valid, and there
-//! the span ends.
+//! A summary is true for a span of time ([`Summary::holds`]). The reader of the summary applies the
+//! expiry of keys. But the deciding signature can change when one of the signatures expires or
+//! becomes valid, and there the span ends.
 
 use crate::cert::Cert;
 use crate::critical::Context;
@@ -23,8 +24,8 @@ use crate::verdict::Verdict;
 pub enum Gnupg {
     /// 2.2: certifications of others with SHA-1 count if they were made before 2019-01-19.
     V2_2,
-    /// 2.4, which is stricter: third-party certifications with SHA-1 never count. In listings, a subkey
-    /// expires with its primary key, if not earlier.
+    /// 2.4, which is stricter: third-party certifications with SHA-1 never count. In listings, a
+    /// subkey expires with its primary key, if not earlier.
     #[default]
     V2_4,
 }
@@ -111,13 +112,15 @@ pub struct KeySummary {
 }
 
 impl KeySummary {
-    /// Whether this program knows the algorithm: [`Key::has_known_algorithm`](crate::Key::has_known_algorithm).
+    /// Whether this program knows the algorithm:
+    /// [`Key::has_known_algorithm`](crate::Key::has_known_algorithm).
     #[must_use]
     pub fn has_known_algorithm(&self) -> bool {
         key::has_known_algorithm(self.algorithm, self.curve)
     }
 
-    /// Whether all versions of GnuPG in use know a primary key of this kind: [`Key::is_known_to_gnupg`](crate::Key::is_known_to_gnupg).
+    /// Whether all versions of GnuPG in use know a primary key of this kind:
+    /// [`Key::is_known_to_gnupg`](crate::Key::is_known_to_gnupg).
     #[must_use]
     pub fn is_known_to_gnupg(&self) -> bool {
         key::is_known_to_gnupg(self.fingerprint.version(), self.algorithm, self.curve)
@@ -129,8 +132,8 @@ impl KeySummary {
 pub struct UserIdSummary {
     /// The text of a user ID, or the description of an attribute.
     pub content: UserIdContent,
-    /// Creation time of the deciding self-signature, in seconds since 1970; 0 if there is no such signature
-    /// or it is void.
+    /// Creation time of the deciding self-signature, in seconds since 1970; 0 if there is no such
+    /// signature or it is void.
     pub created: u32,
     /// Expiry time of that signature, 0 for never.
     pub expires: u32,
@@ -145,7 +148,8 @@ pub struct UserIdSummary {
 pub enum UserIdContent {
     /// The bytes of a user ID, UTF-8 by convention.
     Text(Vec<u8>),
-    /// A user attribute, described by its number of subpackets, its length and its RIPEMD-160 digest.
+    /// A user attribute, described by its number of subpackets, its length and its RIPEMD-160
+    /// digest.
     Attribute {
         /// Number of subpackets (RFC 9580, section 5.12).
         count: u32,
@@ -194,17 +198,18 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Computes the summary of `cert` at `now` (seconds since 1970). `verdicts` are those on its signatures,
-    /// in canonical order.
+    /// Computes the summary of `cert` at `now` (seconds since 1970). `verdicts` are those on its
+    /// signatures, in canonical order.
     #[must_use]
     pub fn evaluate(cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
         Evaluation::new(cert, verdicts, now).finish()
     }
 
-    /// Applies the revocations of designated revokers: a key that one of them has revoked by `now` is
-    /// revoked, as if by its owner. `look_up` returns the body of a primary key packet, and `made` the revocations
-    /// in the certificate by that key, as [`Cert::revocations_by`]. Without this call the summary has all revokers
-    /// as unknown. If the owner has revoked the key, the revokers are not consulted.
+    /// Applies the revocations of designated revokers: a key that one of them has revoked by `now`
+    /// is revoked, as if by its owner. `look_up` returns the body of a primary key packet, and
+    /// `made` the revocations in the certificate by that key, as [`Cert::revocations_by`]. Without
+    /// this call the summary has all revokers as unknown. If the owner has revoked the key, the
+    /// revokers are not consulted.
     pub fn ask_revokers(
         &mut self,
         now: u32,
@@ -262,7 +267,8 @@ impl Summary {
             KeySummary { expires: 1.., .. } if key.expires < now => Validity::Expired,
             _ => Validity::Valid,
         };
-        // The owner's revocation of the primary key counts without any other signature, as after a redaction of all user IDs.
+        // The owner's revocation of the primary key counts without any other signature, as after a
+        // redaction of all user IDs.
         let primary = if self.primary.revoked { Validity::Revoked } else { own(&self.primary) };
         if key.fingerprint == self.primary.fingerprint { primary } else { own(key).min(primary) }
     }
@@ -470,7 +476,8 @@ impl<'a> Evaluation<'a> {
         };
         if newest.kind == kind::CERTIFICATION_REVOCATION {
             summary.revoked = true;
-            // The revocation shows that the user ID was once bound, which is enough to bind the key too.
+            // The revocation shows that the user ID was once bound, which is enough to bind the key
+            // too.
             return (summary, Some(Claim { created: 0, flags: None, key_expires: 0 }));
         }
         summary.expires = newest.expires;
@@ -546,8 +553,8 @@ fn key_summary(key: &Key<'_>) -> KeySummary {
     }
 }
 
-/// Keeps the primary mark on exactly one user ID: the newest that claims it, else the newest of all. Among
-/// equals the longest text wins, then the last in byte order.
+/// Keeps the primary mark on exactly one user ID: the newest that claims it, else the newest of
+/// all. Among equals the longest text wins, then the last in byte order.
 fn choose_primary(user_ids: &mut [UserIdSummary]) {
     fn key(user_id: &UserIdSummary) -> (bool, u32, usize, &[u8]) {
         let text: &[u8] = match &user_id.content {

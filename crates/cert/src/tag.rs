@@ -23,7 +23,7 @@ impl Tag {
     pub const PUBLIC_SUBKEY: Self = Self(14);
     /// A user attribute, mostly a photograph.
     pub const USER_ATTRIBUTE: Self = Self(17);
-    /// Random octets, to be ignored.
+    /// Random bytes, to be ignored.
     pub const PADDING: Self = Self(21);
 
     /// Whether a packet of this type starts a certificate.
@@ -32,7 +32,8 @@ impl Tag {
         matches!(self, Self::PUBLIC_KEY | Self::SECRET_KEY)
     }
 
-    /// Whether a packet of this type belongs to no certificate, wherever it is. Such packets are dropped on reading.
+    /// Whether a packet of this type belongs to no certificate, wherever it is. Such packets are
+    /// dropped on reading.
     #[must_use]
     pub fn is_ignored(self) -> bool {
         matches!(self, Self::MARKER | Self::TRUST | Self::PADDING)

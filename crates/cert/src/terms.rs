@@ -9,26 +9,27 @@ use crate::summary::Summary;
 use crate::user_id;
 use crate::verdict::Verdict;
 
-/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, 62 of a key ID. A
-/// handle selects candidates and proves nothing.
+/// A name in the form that an index stores: 32 bits of a digest, 63 of a fingerprint, 62 of a key
+/// ID. A handle selects candidates and proves nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// The handle for an exact search of user IDs: by e-mail address, or by the whole text of a user ID
-    /// without one. Bytes that are not UTF-8 are replaced, as in [`user_id::text`].
+    /// The handle for an exact search of user IDs: by e-mail address, or by the whole text of a
+    /// user ID without one. Bytes that are not UTF-8 are replaced, as in [`user_id::text`].
     #[must_use]
     pub fn of_addressee(addressee: &Addressee) -> Self {
-        Self::first_octets(&sha256(&[user_id::text(addressee.as_bytes()).as_bytes()]))
+        Self::first_bytes(&sha256(&[user_id::text(addressee.as_bytes()).as_bytes()]))
     }
 
     /// The handle of a byte string, given in parts.
     #[must_use]
     pub fn of_bytes(parts: &[&[u8]]) -> Self {
-        Self::first_octets(&sha256(parts))
+        Self::first_bytes(&sha256(parts))
     }
 
-    /// The handle of a key ID in a certificate that holds the key in this way. An index has the firmest [`Holding`] first.
+    /// The handle of a key ID in a certificate that holds the key in this way. An index has the
+    /// firmest [`Holding`] first.
     #[must_use]
     pub fn of_key(id: KeyId, holding: Holding) -> Self {
         Self(id.rotated() & !3 | holding as u64)
@@ -48,13 +49,14 @@ impl Handle {
     /// The leading bits of a fingerprint. Handles sort in the order of the fingerprints.
     #[must_use]
     pub fn of_fingerprint(fingerprint: Fingerprint) -> Self {
-        let octets = fingerprint.as_bytes().iter().take(8);
-        Self(octets.fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1)
+        let bytes = fingerprint.as_bytes().iter().take(8);
+        Self(bytes.fold(0, |handle, &b| handle << 8 | u64::from(b)) >> 1)
     }
 
-    /// The first four octets of a longer name: cheap to store, and nearly unique among millions of names.
+    /// The first four bytes of a longer name: cheap to store, and nearly unique among millions of
+    /// names.
     #[must_use]
-    pub fn first_octets(bytes: &[u8]) -> Self {
+    pub fn first_bytes(bytes: &[u8]) -> Self {
         Self(bytes.iter().take(4).fold(0, |handle, &b| handle << 8 | u64::from(b)))
     }
 }
@@ -66,13 +68,15 @@ pub struct Terms {
     pub fingerprint: Vec<Handle>,
     /// Key IDs of the primary key and the subkeys ([`Handle::of_key`]).
     pub keys: Vec<Handle>,
-    /// First octets of the keygrips.
+    /// First bytes of the keygrips.
     pub keygrips: Vec<Handle>,
     /// Identities in user IDs: the e-mail address, or the whole text of a user ID without one.
     pub addresses: Vec<Handle>,
-    /// The designated revokers that the certificate names, whether the naming signatures are good or not.
+    /// The designated revokers that the certificate names, whether the naming signatures are good
+    /// or not.
     pub revokers: Vec<Handle>,
-    /// All user IDs, [folded](user_id::folded), one per line, for full-text search. Empty if there is none.
+    /// All user IDs, [folded](user_id::folded), one per line, for full-text search. Empty if there
+    /// is none.
     pub text: String,
 }
 
@@ -124,11 +128,11 @@ pub fn keys_of_damaged(summary: &Summary) -> Vec<Handle> {
     keys
 }
 
-/// The first octets of the keygrips of a certificate, for [`Terms::keygrips`].
+/// The first bytes of the keygrips of a certificate, for [`Terms::keygrips`].
 #[must_use]
 pub fn keygrips(cert: &Cert) -> Vec<Handle> {
     let grips = cert.keys().filter_map(|key| key.keygrip());
-    let mut keygrips: Vec<Handle> = grips.map(|grip| Handle::first_octets(&grip.0)).collect();
+    let mut keygrips: Vec<Handle> = grips.map(|grip| Handle::first_bytes(&grip.0)).collect();
     keygrips.sort_unstable();
     keygrips.dedup();
     keygrips

@@ -1,7 +1,8 @@
 //! Reduces the unhashed area of a signature to the subpackets that are useful there.
 //!
-//! A signature does not cover its unhashed area. Anybody may write into that area, also subpackets that
-//! make other programs refuse the whole signature. A revocation must not become ineffective in this way.
+//! A signature does not cover its unhashed area. Anybody may write into that area, also subpackets
+//! that make other programs refuse the whole signature. A revocation must not become ineffective in
+//! this way.
 
 use std::borrow::Cow;
 
@@ -12,8 +13,8 @@ pub(crate) const ISSUER: u8 = 16;
 pub(crate) const EMBEDDED_SIGNATURE: u8 = 32;
 pub(crate) const ISSUER_FINGERPRINT: u8 = 33;
 
-/// The body of a signature packet whose unhashed area has only well-formed issuers and embedded signatures.
-/// The signed part stays unchanged, and so does the verdict on the signature.
+/// The body of a signature packet whose unhashed area has only well-formed issuers and embedded
+/// signatures. The signed part stays unchanged, and so does the verdict on the signature.
 ///
 /// `None` if the fields of the signature do not fit.
 #[must_use]
@@ -36,7 +37,7 @@ fn plain(body: &[u8], embedded: bool) -> Option<Vec<u8>> {
     let width = if signature.version == 6 { 4 } else { 2 };
     let behind = signature.hashed.len() + width + signature.unhashed_area.len();
     let length = u32::try_from(area.len()).ok()?.to_be_bytes();
-    // Lengths that were written with too many octets become shorter, so the area never grows.
+    // Lengths that were written with too many bytes become shorter, so the area never grows.
     Some([signature.hashed, &length[4 - width..], &area, &body[behind..]].concat())
 }
 
@@ -134,7 +135,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_read(body: Vec<u8>) {
+        fn any_bytes_are_read(body: Vec<u8>) {
             let _ = plain_signature(&body);
         }
     }

@@ -19,8 +19,8 @@ pub fn digest(body: &[u8]) -> [u8; 32] {
     crate::hash::sha256(&[body])
 }
 
-/// The name of a mailbox in a web key directory: SHA-1 of its local part in lower case, in z-base-32
-/// (draft-koch-openpgp-webkey-service, section 3.1).
+/// The name of a mailbox in a web key directory: SHA-1 of its local part in lower case, in
+/// z-base-32 (draft-koch-openpgp-webkey-service, section 3.1).
 #[must_use]
 pub fn web_key_hash(local: impl AsRef<[u8]>) -> String {
     const DIGITS: &[u8; 32] = b"ybndrfg8ejkmcpqxot1uwisza345h769";

@@ -21,15 +21,15 @@ pub enum Verdict {
     /// Its type does not belong on this component.
     Misplaced = 7,
     /// Made by another key over this component, as was verified with the certificate of that key
-    /// ([`crate::Cert::within`], [`crate::Cert::certified`]). Signatures that nobody had to rank or to serve stay
-    /// [`Self::Foreign`]. The other key may have left the store since.
+    /// ([`crate::Cert::within`], [`crate::Cert::certified`]). Signatures that nobody had to rank or
+    /// to serve stay [`Self::Foreign`]. The other key may have left the store since.
     Certified = 8,
-    /// All its packets name other keys as its issuer, in octets that anybody can change, so the primary key was not
-    /// tried. It is tried as soon as a packet names it, and before a limit drops a signature
-    /// ([`crate::Cert::within`]).
+    /// All its packets name other keys as its issuer, in bytes that anybody can change, so the
+    /// primary key was not tried. It is tried as soon as a packet names it, and before a limit
+    /// drops a signature ([`crate::Cert::within`]).
     Other = 9,
-    /// [`Self::Certified`], by a key of which the owner of this certificate has certified a user ID. It is found out for
-    /// serving ([`crate::Cert::certified`]), and not stored.
+    /// [`Self::Certified`], by a key of which the owner of this certificate has certified a user
+    /// ID. It is found out for serving ([`crate::Cert::certified`]), and not stored.
     Mutual = 10,
 }
 

@@ -1,12 +1,12 @@
 //! Verdicts on the self-signatures of a certificate.
 //!
-//! A verdict is pure arithmetic. It depends on the key, the component and the signature, never on time or
-//! policy, so it is computed once and stored permanently. [`crate::summary`] decides what a good signature
-//! means today.
+//! A verdict is pure arithmetic. It depends on the key, the component and the signature, never on
+//! time or policy, so it is computed once and stored permanently. [`crate::summary`] decides what a
+//! good signature means today.
 //!
-//! The cheapest check comes first. A digest whose first 16 bits differ ends the check. RSA keys are set up
-//! once per certificate (AWS-LC). Ed25519 signatures of many certificates are checked in batches
-//! ([`crate::ed25519`]). [`crate::arithmetic`] handles all other algorithms.
+//! The cheapest check comes first. A digest whose first 16 bits differ ends the check. RSA keys are
+//! set up once per certificate (AWS-LC). Ed25519 signatures of many certificates are checked in
+//! batches ([`crate::ed25519`]). [`crate::arithmetic`] handles all other algorithms.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -29,17 +29,18 @@ use crate::signature::{Signature, kind};
 use crate::tag::Tag;
 use crate::verdict::{Verdict, Verification};
 
-/// The version of this verifier. It grows when signatures are judged differently, or when an algorithm is
-/// added. A store records it beside the verdicts.
+/// The version of this verifier. It grows when signatures are judged differently, or when an
+/// algorithm is added. A store records it beside the verdicts.
 ///
-/// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject, and
-/// rejected signatures whose claimed date is before their key's. Version 2 checked the arithmetic only, but
-/// trusted hints that anybody can change: it tried the primary key only on packets that name it, and only if the first
-/// 16 bits of the digest agree. Version 3 gives all packets of a signature the same verdict, and tries the primary key on
-/// every signature. Version 4 does not try it while all packets of a signature name other keys. Version 5 knows
-/// attestations ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second half of all.
-/// Version 7 knows RSA keys with long exponents, detects collisions of SHA-1, and accepts no signature whose version is not
-/// that of its key.
+/// Version 1 did not record its number. It accepted Ed25519 signatures that other programs reject,
+/// and rejected signatures whose claimed date is before their key's. Version 2 checked the
+/// arithmetic only, but trusted hints that anybody can change: it tried the primary key only on
+/// packets that name it, and only if the first 16 bits of the digest agree. Version 3 gives all
+/// packets of a signature the same verdict, and tries the primary key on every signature. Version 4
+/// does not try it while all packets of a signature name other keys. Version 5 knows attestations
+/// ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second
+/// half of all. Version 7 knows RSA keys with long exponents, detects collisions of SHA-1, and
+/// accepts no signature whose version is not that of its key.
 pub const VERIFIER: u8 = 7;
 
 /// Whether a version of the verifier judges a signature, as one by `key`, as this one does.
@@ -57,7 +58,8 @@ fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool 
     }
 }
 
-/// Whether a version of the verifier that has found another key to be the maker of a signature may be wrong.
+/// Whether a version of the verifier that has found another key to be the maker of a signature may
+/// be wrong.
 fn may_have_erred(verifier: u8, signature: &Signature<'_>) -> bool {
     let is_6 = signature.version == 6;
     let is_other = |issuer: Fingerprint| is_6 != matches!(issuer, Fingerprint::V6(_));
@@ -76,8 +78,8 @@ pub struct Earlier<'a> {
 }
 
 impl Earlier<'_> {
-    /// The earlier verdict on a signature with the primary key `key`, if this verifier comes to the same. `None` if the
-    /// signature must be verified again.
+    /// The earlier verdict on a signature with the primary key `key`, if this verifier comes to the
+    /// same. `None` if the signature must be verified again.
     ///
     /// A newer verifier than this one may know more, but this version cannot rely on it.
     fn certain(&self, number: usize, key: &Key<'_>, signature: &Signature<'_>) -> Option<Verdict> {
@@ -94,8 +96,9 @@ impl Earlier<'_> {
         (is_certain && self.verifier <= VERIFIER).then_some(verdict)
     }
 
-    /// The earlier verdict on a signature that `variants` are packets of. Only [`Verdict::Good`] says which key
-    /// made it. A verdict that the key did not make it says no more, since there may be other packets now.
+    /// The earlier verdict on a signature that `variants` are packets of. Only [`Verdict::Good`]
+    /// says which key made it. A verdict that the key did not make it says no more, since there may
+    /// be other packets now.
     fn certain_of(&self, key: &Key<'_>, variants: &Variants<'_>) -> Option<Verdict> {
         let signature = variants.signature()?;
         let known =
@@ -125,8 +128,8 @@ impl Earlier<'_> {
     }
 }
 
-/// Number of certificates that are verified as one unit of work: large enough for efficient Ed25519 batches,
-/// small enough to keep all cores busy.
+/// Number of certificates that are verified as one unit of work: large enough for efficient Ed25519
+/// batches, small enough to keep all cores busy.
 const UNIT_CERTS: std::ops::RangeInclusive<usize> = 256..=1024;
 
 /// Verdicts on all signatures of `certs`, one list per certificate in canonical packet order.
@@ -138,11 +141,11 @@ pub fn verdicts(certs: &[&Cert], verification: Verification) -> Vec<Vec<Verdict>
     renewed(&certs, verification)
 }
 
-/// Verdicts on all signatures of `certs`. Earlier verdicts are reused where this verifier agrees with them.
-/// Uses all cores.
+/// Verdicts on all signatures of `certs`. Earlier verdicts are reused where this verifier agrees
+/// with them. Uses all cores.
 ///
-/// If `verification` is deferred, unchecked signatures stay unchecked, but uncertain verdicts are still
-/// recomputed.
+/// If `verification` is deferred, unchecked signatures stay unchecked, but uncertain verdicts are
+/// still recomputed.
 #[must_use]
 pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Vec<Vec<Verdict>> {
     let unit = certs.len().div_ceil(2 * rayon::current_num_threads());
@@ -163,8 +166,8 @@ pub fn renewed(certs: &[(&Cert, Earlier<'_>)], verification: Verification) -> Ve
         .collect()
 }
 
-/// Verdicts on all signatures of `cert`, given those of this verifier: the primary key is also tried on each
-/// [`Verdict::Other`]. What another key has made becomes [`Verdict::Foreign`].
+/// Verdicts on all signatures of `cert`, given those of this verifier: the primary key is also
+/// tried on each [`Verdict::Other`]. What another key has made becomes [`Verdict::Foreign`].
 pub(crate) fn tried(cert: &Cert, verdicts: &[Verdict]) -> Vec<Verdict> {
     let earlier = Earlier { verdicts, verifier: VERIFIER };
     let mut batch = Batch::default();
@@ -174,8 +177,8 @@ pub(crate) fn tried(cert: &Cert, verdicts: &[Verdict]) -> Vec<Verdict> {
     out
 }
 
-/// Verdicts on the signatures of `joined`. Those that `known` has too are taken from `verdicts`; the others
-/// are not verified here.
+/// Verdicts on the signatures of `joined`. Those that `known` has too are taken from `verdicts`;
+/// the others are not verified here.
 #[must_use]
 pub fn carried_over(joined: &Cert, known: &Cert, verdicts: &[Verdict]) -> Vec<Verdict> {
     // Components can be large and have many signatures, so each is looked up only once.
@@ -213,8 +216,9 @@ pub fn complete(joined: &Cert, carried: Vec<Verdict>, verification: Verification
     renew(joined, carried, VERIFIER, verification)
 }
 
-/// Verifies the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`. Also verifies those
-/// that the verifier of version `verifier`, which made the other verdicts, may have judged differently.
+/// Verifies the signatures of `joined` that are [`Verdict::Unchecked`] in `carried`. Also verifies
+/// those that the verifier of version `verifier`, which made the other verdicts, may have judged
+/// differently.
 #[must_use]
 pub fn renew(
     joined: &Cert,
@@ -284,7 +288,8 @@ fn check(
         for variants in Variants::of(numbered) {
             let Some(signature) = variants.signature() else { continue };
             let claim = variants.claim(id);
-            // A packet that only says whose signature it is does not make it a bad one of the owner.
+            // A packet that only says whose signature it is does not make it a bad one of the
+            // owner.
             let otherwise = (claim != Claim::Own).then_some(Verdict::Foreign);
             let verdict = if claim == Claim::SignedOther {
                 Verdict::Foreign
@@ -353,15 +358,15 @@ pub(crate) fn fits(key: &Key<'_>, signature: &Signature<'_>) -> bool {
     has_version_of(key, signature) && (by == of || matches!((by, of), (1..=3, 1 | 3)))
 }
 
-/// Whether a signature has the version of its key: keys of version 6 make signatures of version 6, and no other keys do (RFC
-/// 9580, sections 5.2 and 10.3.2.2).
+/// Whether a signature has the version of its key: keys of version 6 make signatures of version 6,
+/// and no other keys do (RFC 9580, sections 5.2 and 10.3.2.2).
 fn has_version_of(key: &Key<'_>, signature: &Signature<'_>) -> bool {
     (key.version == 6) == (signature.version == 6)
 }
 
 /// Whether AWS-LC computes with the exponent of an RSA key: it does with up to 33 bits.
 fn has_long_exponent(e: &[u8]) -> bool {
-    let e = &e[e.iter().take_while(|&&octet| octet == 0).count()..];
+    let e = &e[e.iter().take_while(|&&byte| byte == 0).count()..];
     e.len() > 5 || e.len() == 5 && e[0] > 1
 }
 
@@ -369,17 +374,19 @@ fn has_long_exponent(e: &[u8]) -> bool {
 pub(crate) struct PrimaryKeyVerifier<'a> {
     primary: Key<'a>,
     setup: KeySetup,
-    /// Digests that have taken in the primary key and one component, by hash algorithm and whether for
-    /// version 3. The signatures on a component share them, so each component is hashed once per algorithm,
-    /// whatever its number of signatures.
+    /// Digests that have taken in the primary key and one component, by hash algorithm and whether
+    /// for version 3. The signatures on a component share them, so each component is hashed once
+    /// per algorithm, whatever its number of signatures.
     begun: HashMap<(u8, bool), Hasher>,
     component: Option<PacketRef<'a>>,
-    /// Number of bytes that may still be hashed for salted signatures, which cannot share digests: on components of each power of
-    /// two of their size, so that large ones take nothing from small ones.
+    /// Number of bytes that may still be hashed for salted signatures, which cannot share digests:
+    /// on components of each power of two of their size, so that large ones take nothing from small
+    /// ones.
     salted_bytes: [usize; usize::BITS as usize],
 }
 
-/// Verifies third-party certifications of one certificate. Each component is hashed once for all of them.
+/// Verifies third-party certifications of one certificate. Each component is hashed once for all of
+/// them.
 pub struct CertificationVerifier<'a>(PrimaryKeyVerifier<'a>);
 
 impl<'a> CertificationVerifier<'a> {
@@ -389,8 +396,8 @@ impl<'a> CertificationVerifier<'a> {
         Some(Self(PrimaryKeyVerifier::new(Key::parse(cert.packets().next()?).ok()?)))
     }
 
-    /// The verdict on a signature with this body on `component`, as a signature by `issuer`. `setup` belongs
-    /// to the issuer.
+    /// The verdict on a signature with this body on `component`, as a signature by `issuer`.
+    /// `setup` belongs to the issuer.
     pub fn by(
         &mut self,
         issuer: &Key<'_>,
@@ -412,8 +419,8 @@ impl<'a> CertificationVerifier<'a> {
 }
 
 impl<'a> CertificationVerifier<'a> {
-    /// Whether `issuer` made the signature on `component`, whatever the packet says about the first 16 bits of the
-    /// digest. `setup` belongs to the issuer.
+    /// Whether `issuer` made the signature on `component`, whatever the packet says about the first
+    /// 16 bits of the digest. `setup` belongs to the issuer.
     pub(crate) fn made(
         &mut self,
         issuer: &Key<'_>,
@@ -433,9 +440,9 @@ impl<'a> CertificationVerifier<'a> {
     }
 }
 
-/// Maximum number of bytes hashed for the version 6 signatures of one certificate, on components of one power of two of
-/// their size: 64 MiB, and 256 MiB for components below 8 KiB. Signatures beyond that are [`Verdict::Unsupported`]. Real
-/// certificates need less than a thousandth of that.
+/// Maximum number of bytes hashed for the version 6 signatures of one certificate, on components of
+/// one power of two of their size: 64 MiB, and 256 MiB for components below 8 KiB. Signatures
+/// beyond that are [`Verdict::Unsupported`]. Real certificates need less than a thousandth of that.
 fn salted_bytes_max(power: usize) -> usize {
     if power < 13 { 256 << 20 } else { 64 << 20 }
 }
@@ -464,8 +471,8 @@ impl<'a> PrimaryKeyVerifier<'a> {
         self.setup.verify_value(&self.primary, signature, &digest, defer)
     }
 
-    /// The digest that a signature on `component` signs, for any signer. `None` if it cannot be computed
-    /// here.
+    /// The digest that a signature on `component` signs, for any signer. `None` if it cannot be
+    /// computed here.
     pub(crate) fn digest_of(
         &mut self,
         component: PacketRef<'a>,
@@ -489,8 +496,8 @@ impl<'a> PrimaryKeyVerifier<'a> {
             self.begin(&mut hasher, component, false)?;
             hasher
         } else {
-            // Compares addresses in memory. Comparing contents would be slow, since it happens for every
-            // signature.
+            // Compares addresses in memory. Comparing contents would be slow, since it happens for
+            // every signature.
             if !self.component.is_some_and(|last| std::ptr::eq(last.body, component.body)) {
                 self.begun.clear();
                 self.component = Some(component);
@@ -541,8 +548,8 @@ impl<'a> PrimaryKeyVerifier<'a> {
     }
 }
 
-/// Intermediate results of a public key, kept so that checking its next signature is faster. A setup must be
-/// used with one key only.
+/// Intermediate results of a public key, kept so that checking its next signature is faster. A
+/// setup must be used with one key only.
 #[derive(Default)]
 pub struct KeySetup {
     /// RSA keys in AWS-LC's form, by hash algorithm.
@@ -554,8 +561,8 @@ pub struct KeySetup {
 impl KeySetup {
     /// Verifies that `key` made `signature` over the data of `digest`.
     ///
-    /// An Ed25519 signature may be given to `defer` instead, to be checked in a batch. The verdict is then
-    /// [`Verdict::Unchecked`].
+    /// An Ed25519 signature may be given to `defer` instead, to be checked in a batch. The verdict
+    /// is then [`Verdict::Unchecked`].
     pub fn verify(
         &self,
         key: &Key<'_>,

@@ -1,8 +1,8 @@
 //! Views: the data sets that gossip peers derive from certificates.
 //!
 //! The store keeps every packet. Keyservers that gossip compare digests of the packets they keep.
-//! Each keyserver program keeps packets by rules of its own, so each program has its own view of our
-//! store. `docs/formats/views.md` describes the rules.
+//! Each keyserver program keeps packets by rules of its own, so each program has its own view of
+//! our store. `docs/formats/views.md` describes the rules.
 
 mod hockeypuck;
 
@@ -21,10 +21,11 @@ pub enum View {
     Sks,
     /// The packets that Hockeypuck 2.2.1 to 2.3.3 keep.
     Hockeypuck23,
-    /// The packets that Hockeypuck 2.1 keeps: it announces the filters of SKS, and cannot read some packets.
+    /// The packets that Hockeypuck 2.1 keeps: it announces the filters of SKS, and cannot read some
+    /// packets.
     Hockeypuck21,
-    /// The packets that Hockeypuck 2.4 keeps. Certificates whose primary key has a post-quantum algorithm are left out, since
-    /// their signatures cannot be checked here.
+    /// The packets that Hockeypuck 2.4 keeps. Certificates whose primary key has a post-quantum
+    /// algorithm are left out, since their signatures cannot be checked here.
     Hockeypuck24,
 }
 
@@ -88,7 +89,8 @@ impl View {
         }
     }
 
-    /// Whether the digest of a certificate costs a verification of its signatures by the peer's own rules.
+    /// Whether the digest of a certificate costs a verification of its signatures by the peer's own
+    /// rules.
     #[must_use]
     pub fn verifies(self) -> bool {
         matches!(self, Self::Hockeypuck23 | Self::Hockeypuck24)
@@ -105,7 +107,8 @@ impl View {
         }
     }
 
-    /// The certificate with the packets of this view. `None` if the view leaves the certificate out.
+    /// The certificate with the packets of this view. `None` if the view leaves the certificate
+    /// out.
     #[must_use]
     pub fn cert(self, cert: &Cert, verdicts: &[Verdict]) -> Option<Cert> {
         match self.kept(cert, verdicts)? {

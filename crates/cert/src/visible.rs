@@ -1,4 +1,5 @@
-//! Which characters of a foreign text can be seen, for programs that show it among texts of their own.
+//! Which characters of a foreign text can be seen, for programs that show it among texts of their
+//! own.
 
 use std::borrow::Cow;
 
@@ -15,13 +16,16 @@ const DIRECTION: CodePointMapDataBorrowed<'_, BidiClass> = CodePointMapData::new
 const IGNORABLE: CodePointSetDataBorrowed<'_> =
     CodePointSetData::new::<DefaultIgnorableCodePoint>();
 
-/// Marks on one letter that are shown. No script needs more, and a pile of them covers the lines around.
+/// Marks on one letter that are shown. No script needs more, and a pile of them covers the lines
+/// around.
 const MARKS_MAX: usize = 4;
 
-/// The characters of a text, each with whether it is hidden: whether it cannot be seen, or changes how the characters around it
-/// are seen. These are controls, marks and overrides of direction, invisible letters and spaces of no width, and piles of marks.
+/// The characters of a text, each with whether it is hidden: whether it cannot be seen, or changes
+/// how the characters around it are seen. These are controls, marks and overrides of direction,
+/// invisible letters and spaces of no width, and piles of marks.
 ///
-/// Joiners and selectors of variants are not hidden behind a character of a script that needs them, or behind a pictograph.
+/// Joiners and selectors of variants are not hidden behind a character of a script that needs them,
+/// or behind a pictograph.
 pub fn hidden_characters(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
     let (mut before, mut marks) = ('a', 0);
     text.chars().map(move |c| {
@@ -42,14 +46,15 @@ pub fn hidden_characters(text: &str) -> impl Iterator<Item = (char, bool)> + '_ 
     })
 }
 
-/// A text whose hidden characters are escapes that can be read: `\u{1b}` for an escape character, `\n` for the end of a line.
+/// A text whose hidden characters are escapes that can be read: `\u{1b}` for an escape character,
+/// `\n` for the end of a line.
 #[must_use]
 pub fn visible_text(text: &str) -> Cow<'_, str> {
     with_escapes(text, |c, out| out.extend(c.escape_default()))
 }
 
-/// JSON whose hidden characters are escapes of JSON, so that its values stay the same. Outside of strings, JSON has none but the ends of
-/// lines, so this is for JSON in one line.
+/// JSON whose hidden characters are escapes of JSON, so that its values stay the same. Outside of
+/// strings, JSON has none but the ends of lines, so this is for JSON in one line.
 #[must_use]
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     with_escapes(json, |c, out| {
@@ -60,7 +65,7 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
 }
 
 fn with_escapes(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
-    let is_printable = |octet| (b' '..=b'~').contains(&octet);
+    let is_printable = |byte| (b' '..=b'~').contains(&byte);
     if text.bytes().all(is_printable) || hidden_characters(text).all(|(_, is_hidden)| !is_hidden) {
         return text.into();
     }
@@ -75,8 +80,8 @@ fn with_escapes(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> 
     out.into()
 }
 
-/// Whether the letters of a text run from right to left somewhere, or numbers do, so that it has to be isolated from its
-/// surroundings.
+/// Whether the letters of a text run from right to left somewhere, or numbers do, so that it has to
+/// be isolated from its surroundings.
 #[must_use]
 pub fn is_right_to_left(text: &str) -> bool {
     const CLASSES: [BidiClass; 3] =

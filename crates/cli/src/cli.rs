@@ -10,12 +10,13 @@ use crate::global::Global;
 
 /// Fast OpenPGP: encrypt, sign, verify, and manage certificates and keys
 ///
-/// talaria encrypts, decrypts, signs and verifies, and keeps OpenPGP certificates (public keys) in a store: one
-/// indexed file, safe to use from several programs at the same time.
+/// talaria encrypts, decrypts, signs and verifies, and keeps OpenPGP certificates (public keys) in
+/// a store: one indexed file, safe to use from several programs at the same time.
 ///
-/// Name a certificate or key by its fingerprint, key ID, e-mail address or whole user ID; a QUERY also finds a part
-/// of a user ID. As in gpg, a prefix says which of these is meant: =User ID, <mail@address>, @part-of-address,
-/// *part of a user ID, +all words, &keygrip. Searches for parts and words ignore case and diacritics.
+/// Name a certificate or key by its fingerprint, key ID, e-mail address or whole user ID; a QUERY
+/// also finds a part of a user ID. As in gpg, a prefix says which of these is meant: =User ID,
+/// <mail@address>, @part-of-address, *part of a user ID, +all words, &keygrip. Searches for parts
+/// and words ignore case and diacritics.
 #[derive(Debug, Parser)]
 #[command(
     name = "talaria",
@@ -95,7 +96,8 @@ pub(crate) fn command() -> clap::Command {
         ))
 }
 
-/// The command line with one command alone, for arguments without an error: it has no texts. `None` if there is no such command.
+/// The command line with one command alone, for arguments without an error: it has no texts. `None`
+/// if there is no such command.
 pub(crate) fn one_command(name: &str) -> Option<clap::Command> {
     let definition = Command::definitions(Some(name)).pop()?;
     Some(Front::command().subcommand(definition))
@@ -148,7 +150,8 @@ fn with_headings(command: clap::Command) -> clap::Command {
     let mut place = 0;
     command
         .mut_args(|arg| {
-            // The repository or log, which all commands of a group share, comes before their own options.
+            // The repository or log, which all commands of a group share, comes before their own
+            // options.
             place += 1;
             let is_shared = matches!(arg.get_long(), Some("repo" | "log"));
             let order = if is_shared { 0 } else { place };

@@ -49,8 +49,8 @@ fn now() -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The values of an option: from the command line to be completed, otherwise from the environment, otherwise
-/// from the user's settings.
+/// The values of an option: from the command line to be completed, otherwise from the environment,
+/// otherwise from the user's settings.
 fn named(option: &str, variable: &str) -> Vec<PathBuf> {
     let mut values = Vec::new();
     let mut words = std::env::args_os().skip(1).skip_while(|word| word != "--").skip(1);
@@ -85,7 +85,8 @@ fn certificates(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates_in(&paths, current)
 }
 
-/// The candidates for `current`; none if the stores cannot be read, because completion cannot show errors.
+/// The candidates for `current`; none if the stores cannot be read, because completion cannot show
+/// errors.
 fn candidates_in(paths: &[PathBuf], current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let readable = |path: &&PathBuf| path.is_file();
@@ -102,8 +103,8 @@ fn candidates_in(paths: &[PathBuf], current: &OsStr) -> Vec<CompletionCandidate>
             Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
     };
-    // Search for the typed text. No index finds an incomplete fingerprint, so all certificates are examined
-    // if nothing was found.
+    // Search for the typed text. No index finds an incomplete fingerprint, so all certificates are
+    // examined if nothing was found.
     match current.parse::<Query>() {
         Ok(query) if current.len() > 1 => look(&[query], &mut found),
         _ => {}

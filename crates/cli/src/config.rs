@@ -29,8 +29,8 @@ pub(crate) struct SettingsError {
 }
 
 impl Settings {
-    /// Reads the user's settings file: the file in `TALARIA_CONFIG`, or no file if that is empty; otherwise
-    /// `talaria/config.toml` in the XDG configuration folder, if it exists.
+    /// Reads the user's settings file: the file in `TALARIA_CONFIG`, or no file if that is empty;
+    /// otherwise `talaria/config.toml` in the XDG configuration folder, if it exists.
     ///
     /// # Errors
     ///
@@ -46,7 +46,8 @@ impl Settings {
         let failed = |why: String| SettingsError { path: path.clone(), why };
         match std::fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text).map_err(failed),
-            // The default file need not exist, and the home may be somebody else's, so the error is ignored.
+            // The default file need not exist, and the home may be somebody else's, so the error is
+            // ignored.
             Err(error) if named.is_none() && !matches!(error.kind(), ErrorKind::InvalidData) => {
                 Ok(Self::default())
             }

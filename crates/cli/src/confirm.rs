@@ -16,8 +16,8 @@ pub(crate) enum Unasked {
     Proceed,
 }
 
-/// Asks whether to proceed, unless `yes` is set. `what` describes the action in lines, `question` is the
-/// question itself.
+/// Asks whether to proceed, unless `yes` is set. `what` describes the action in lines, `question`
+/// is the question itself.
 ///
 /// # Errors
 ///

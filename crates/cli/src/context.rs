@@ -21,8 +21,8 @@ use crate::global::Global;
 use crate::progress::{self, Shown, Stopping};
 use crate::terminal::{Form, Output};
 
-/// The signals that stop work: an interrupt, the end of a service, and the hangup of the terminal, unless
-/// `nohup` ignores it.
+/// The signals that stop work: an interrupt, the end of a service, and the hangup of the terminal,
+/// unless `nohup` ignores it.
 fn stopping() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM].into_iter().chain((!ignores_hangups()).then_some(SIGHUP))
 }
@@ -163,12 +163,14 @@ impl Context {
         Ok(Operator::open(self.path()?, access)?)
     }
 
-    /// Opens the user's key store, and completes or takes back a key whose generation was interrupted.
+    /// Opens the user's key store, and completes or takes back a key whose generation was
+    /// interrupted.
     pub(crate) fn keys(&self) -> Result<KeyStore, CliError> {
         keep_secrets_in_memory();
         let folder = self.keys.as_ref().ok_or(CliError::NoHome { what: "secret keys" })?;
         let keys = KeyStore::open(folder)?;
-        // A killed `key generate` has left work. A store that cannot be read is no reason to keep the keys from the user.
+        // A killed `key generate` has left work. A store that cannot be read is no reason to keep
+        // the keys from the user.
         if keys.is_unsettled()?
             && let Ok(stores) = self.stores(Access::Read)
         {
@@ -191,8 +193,8 @@ impl Context {
         Ok(())
     }
 
-    /// Prints a command's report as JSON, if the user wants JSON: on standard output, unless content goes
-    /// there.
+    /// Prints a command's report as JSON, if the user wants JSON: on standard output, unless
+    /// content goes there.
     pub(crate) fn report(
         &self,
         content: Content,
@@ -211,13 +213,15 @@ impl Context {
         Form::json_or_text(self.json)
     }
 
-    /// Standard output for the results of a command. Text for people is folded to the width of a terminal.
+    /// Standard output for the results of a command. Text for people is folded to the width of a
+    /// terminal.
     pub(crate) fn stdout(&self) -> Output {
         Output::stdout(self.form())
     }
 
-    /// Like [`Self::stdout`], for a report on work whose exit status tells how it went. If the reader goes away, the
-    /// command goes on without the report, so that it has the same effect and the same status.
+    /// Like [`Self::stdout`], for a report on work whose exit status tells how it went. If the
+    /// reader goes away, the command goes on without the report, so that it has the same effect and
+    /// the same status.
     pub(crate) fn report_stdout(&self) -> Output {
         self.stdout().without_reader()
     }
@@ -230,8 +234,8 @@ impl Context {
         }
     }
 
-    /// Runs long work and shows its progress. The first interrupt asks the work to stop, the second ends the
-    /// process.
+    /// Runs long work and shows its progress. The first interrupt asks the work to stop, the second
+    /// ends the process.
     pub(crate) fn long<T>(&self, work: impl FnOnce(&mut Monitor<'_>) -> T) -> T {
         self.long_at(self.visible(false), work)
     }
@@ -262,8 +266,8 @@ impl Context {
         progress::shown(shown, Stopping::Asked, stop, |report| work(&mut Monitor { report, stop }))
     }
 
-    /// Runs long work that may ask the user, and shows its progress unless its output goes to a terminal. An
-    /// interrupt asks the work to stop.
+    /// Runs long work that may ask the user, and shows its progress unless its output goes to a
+    /// terminal. An interrupt asks the work to stop.
     pub(crate) fn asking<T>(
         &self,
         to_terminal: bool,

@@ -1,8 +1,8 @@
 //! File descriptors that the caller has opened, given by number.
 //!
-//! A descriptor is duplicated, not opened again by a path. A socket cannot be opened by a path, and child
-//! processes of Node.js get sockets. The duplicate shares the position in the file, as with a shell's
-//! redirection.
+//! A descriptor is duplicated, not opened again by a path. A socket cannot be opened by a path, and
+//! child processes of Node.js get sockets. The duplicate shares the position in the file, as with a
+//! shell's redirection.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,9 @@ pub(crate) fn duplicate(number: i32) -> io::Result<File> {
     if number < 0 {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::BADF.raw_os_error()));
     }
-    // SAFETY: The number is only passed to `fcntl`, which fails if no descriptor has this number, before any
-    // other use. The borrowed descriptor is neither kept nor closed; its owner stays the same.
+    // SAFETY: The number is only passed to `fcntl`, which fails if no descriptor has this number,
+    // before any other use. The borrowed descriptor is neither kept nor closed; its owner stays the
+    // same.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(File::from(rustix::io::fcntl_dupfd_cloexec(borrowed, 3)?))
 }

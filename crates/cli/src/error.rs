@@ -200,9 +200,9 @@ impl CliError {
         }
     }
 
-    /// Replaces the error of a closed output pipe. A command that must check its whole input has not
-    /// succeeded if the reader of its output ended early: it does not know whether the message is complete,
-    /// nor who signed it.
+    /// Replaces the error of a closed output pipe. A command that must check its whole input has
+    /// not succeeded if the reader of its output ended early: it does not know whether the message
+    /// is complete, nor who signed it.
     pub(crate) fn unread(self) -> Self {
         if self.is_broken_pipe() { Self::ReaderGone } else { self }
     }
@@ -309,7 +309,8 @@ impl CliError {
             Self::Stopped => ErrorKind::Interrupted,
         };
         match kind {
-            // A refusal of gpg-agent comes through the library for messages, which does not know the agent.
+            // A refusal of gpg-agent comes through the library for messages, which does not know
+            // the agent.
             ErrorKind::KeyHolder if AgentError::is_refusal(self) => ErrorKind::UnusableKey.into(),
             kind => kind.into(),
         }

@@ -1,5 +1,5 @@
-//! The examples in the help and manual page of every command. A test runs all examples with the files and
-//! keys that `tests/cli/examples.rs` prepares.
+//! The examples in the help and manual page of every command. A test runs all examples with the
+//! files and keys that `tests/cli/examples.rs` prepares.
 
 /// The purpose of an example, and its command line.
 pub(crate) type Example = (&'static str, &'static str);
@@ -10,8 +10,8 @@ pub(crate) fn of(command: &str) -> &'static [Example] {
     found.map_or(&[], |at| EXAMPLES[at].1)
 }
 
-/// Folds the line of an example with backslashes, so that it fits into 80 columns and no other program folds
-/// it.
+/// Folds the line of an example with backslashes, so that it fits into 80 columns and no other
+/// program folds it.
 pub(crate) fn folded(line: &str) -> String {
     const COLUMNS: usize = 72;
     let mut text = String::new();

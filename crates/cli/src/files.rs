@@ -16,8 +16,8 @@ use crate::output::Unfinished;
 use crate::pipe::widen;
 use crate::{descriptor, progress};
 
-/// The buffer size in octets for reading lines and lengths. Larger reads, such as the bulk of a binary
-/// message, bypass the buffer.
+/// The buffer size in bytes for reading lines and lengths. Larger reads, such as the bulk of a
+/// binary message, bypass the buffer.
 const BUFFER_BYTES: usize = 8 << 10;
 
 /// The user types the input, so no progress is shown between the lines.
@@ -26,7 +26,7 @@ static TYPED: AtomicBool = AtomicBool::new(false);
 /// An input: a file or standard input.
 pub(crate) struct Source {
     file: File,
-    /// The size of a regular file in octets.
+    /// The size of a regular file in bytes.
     pub(crate) size: Option<u64>,
 }
 
@@ -71,12 +71,13 @@ impl Source {
     }
 }
 
-/// A file for content that must not be released yet. Nobody else can open it, and its data is encrypted.
+/// A file for content that must not be released yet. Nobody else can open it, and its data is
+/// encrypted.
 pub(crate) fn spool() -> io::Result<Box<dyn Spool>> {
     Ok(Box::new(tempfile::tempfile()?))
 }
 
-/// The number of octets read, and the stop flag.
+/// The number of bytes read, and the stop flag.
 #[derive(Clone)]
 pub(crate) struct Watch {
     read: Arc<AtomicU64>,
@@ -103,8 +104,8 @@ impl Read for Watched {
 /// The grace period of stopped work before the process ends.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Runs `work` on a thread and shows its progress. An interrupt ends the work even if it waits for a pipe or
-/// for a passphrase. Then the unfinished `output` is removed.
+/// Runs `work` on a thread and shows its progress. An interrupt ends the work even if it waits for
+/// a pipe or for a passphrase. Then the unfinished `output` is removed.
 pub(crate) fn watched<T: Send>(
     cx: &crate::context::Context,
     size: Option<u64>,

@@ -10,8 +10,8 @@ use crate::terminal::ColorWhen;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Store to use: a file (can be repeated: all are searched, the first is written to). A keyring file is used
-    /// read-only [default: talaria/certs.db in the XDG data folder]
+    /// Store to use: a file (can be repeated: all are searched, the first is written to). A keyring
+    /// file is used read-only [default: talaria/certs.db in the XDG data folder]
     #[arg(long, global = true, value_name = "PATH", env = "TALARIA_STORE", hide_env = true, value_delimiter = None)]
     pub(crate) store: Vec<PathBuf>,
     /// Folder of secret keys [default: talaria/keys in the XDG data folder]

@@ -1,4 +1,5 @@
-//! What the user can do after an error. The remedies for the errors of a crate are in the file of the crate.
+//! What the user can do after an error. The remedies for the errors of a crate are in the file of
+//! the crate.
 
 mod backup;
 pub(crate) mod file;

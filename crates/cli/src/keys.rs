@@ -151,7 +151,8 @@ impl KeyArgs {
         }
     }
 
-    /// The primary key of a certificate in the store that can certify and whose secret is in the agent.
+    /// The primary key of a certificate in the store that can certify and whose secret is in the
+    /// agent.
     fn certifier_in_agent(
         &self,
         query: &Query,
@@ -189,7 +190,8 @@ impl KeyArgs {
         }
     }
 
-    /// All decryption keys, and a function that asks the agent for others if the user wants the agent.
+    /// All decryption keys, and a function that asks the agent for others if the user wants the
+    /// agent.
     pub(crate) fn decryption(
         &self,
         given: &[Password],
@@ -289,8 +291,8 @@ pub(crate) struct Certifier {
     pub(crate) unlock: Box<dyn FnOnce() -> Result<Box<dyn Signer>, Error>>,
 }
 
-/// Updates keys with the store's knowledge, such as a revocation or a later expiry time. Without a store the
-/// keys stay unchanged.
+/// Updates keys with the store's knowledge, such as a revocation or a later expiry time. Without a
+/// store the keys stay unchanged.
 fn refreshed(certs: Vec<Cert>, cx: &Context) -> Result<Vec<Cert>, CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(certs) };
     certs.into_iter().map(|cert| Ok(stores.refreshed(cert, cx.now)?)).collect()
@@ -310,8 +312,9 @@ fn ambiguous(name: &str, certs: &[&Cert]) -> CliError {
     }
 }
 
-/// A function that gives the passphrases from the options, then asks the user. A passphrase that the user
-/// typed for one key is tried on the next before the user is asked again. Prompts use the names in `certs`.
+/// A function that gives the passphrases from the options, then asks the user. A passphrase that
+/// the user typed for one key is tried on the next before the user is asked again. Prompts use the
+/// names in `certs`.
 pub(crate) fn unlocker(
     given: Vec<Password>,
     certs: &[Cert],

@@ -1,7 +1,9 @@
-//! The `talaria` command: parses arguments, calls one operation of the library, and prints the result.
+//! The `talaria` command: parses arguments, calls one operation of the library, and prints the
+//! result.
 //!
-//! Two programs are made of it. `talaria` ([`front`]) has what people and programs run many times a second, and starts
-//! `talaria-services` ([`services()`]) in its place for the rest, so that a look-up does not pay for a server.
+//! Two programs are made of it. `talaria` ([`front`]) has what people and programs run many times a
+//! second, and starts `talaria-services` ([`services()`]) in its place for the rest, so that a
+//! look-up does not pay for a server.
 
 mod cli;
 mod commands;
@@ -47,13 +49,14 @@ use signal_hook::consts::SIGXFSZ;
 
 use crate::outcome::Outcome;
 
-/// Entries and certificates are many short-lived pieces of memory. With the allocator of the C library, these cost a fifth of the time in
-/// which a node of a log takes entries (decision record 16).
+/// Entries and certificates are many short-lived pieces of memory. With the allocator of the C
+/// library, these cost a fifth of the time in which a node of a log takes entries (decision record
+/// 16).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The largest number of threads that `RAYON_NUM_THREADS` can ask for. Many more than the CPUs only cost time and memory; tens of
-/// thousands stop the machine.
+/// The largest number of threads that `RAYON_NUM_THREADS` can ask for. Many more than the CPUs only
+/// cost time and memory; tens of thousands stop the machine.
 const THREADS_MAX: usize = 256;
 
 fn limit_threads() {
@@ -64,7 +67,8 @@ fn limit_threads() {
     }
 }
 
-/// The program `talaria`: runs the command line of this process, or `talaria-services` in its place.
+/// The program `talaria`: runs the command line of this process, or `talaria-services` in its
+/// place.
 pub fn front() -> ExitCode {
     run(commands::run_front)
 }
@@ -80,7 +84,8 @@ pub fn services() -> ExitCode {
 fn run(
     command: fn(&commands::Command, &mut context::Context) -> Result<ExitCode, error::CliError>,
 ) -> ExitCode {
-    // With a handler, a write beyond the limit on file sizes fails with an error. Otherwise it kills the process.
+    // With a handler, a write beyond the limit on file sizes fails with an error. Otherwise it
+    // kills the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     clap_complete::CompleteEnv::with_factory(|| completion::with_names(cli::command())).complete();
     if usage::asks_version() {

@@ -1,7 +1,7 @@
 //! Outputs of commands: a file that appears when it is complete, or a stream.
 //!
-//! Every file that a command writes for the user goes through [`Target`]. An existing file is only replaced if the user
-//! says so; a pipe or a device is written to and never replaced by a file.
+//! Every file that a command writes for the user goes through [`Target`]. An existing file is only
+//! replaced if the user says so; a pipe or a device is written to and never replaced by a file.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -42,8 +42,8 @@ impl OutputArgs {
         Existing::with_overwrite(self.overwrite)
     }
 
-    /// Refuses an output that is also the input, and an existing file that must not be replaced. Commands ask before
-    /// they start to work, so that no work and no passphrase is in vain.
+    /// Refuses an output that is also the input, and an existing file that must not be replaced.
+    /// Commands ask before they start to work, so that no work and no passphrase is in vain.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl Existing {
         if overwrite { Self::Replaced } else { Self::Refused }
     }
 
-    /// The fate of the file `path` for a text that talaria generates: an earlier version of the text, which `is_ours`
-    /// recognises, is replaced; another file only with `--overwrite`.
+    /// The fate of the file `path` for a text that talaria generates: an earlier version of the
+    /// text, which `is_ours` recognises, is replaced; another file only with `--overwrite`.
     pub(crate) fn of_generated(
         path: &Path,
         overwrite: bool,
@@ -123,7 +123,8 @@ impl Existing {
     }
 }
 
-/// Whether the path names an open descriptor, a pipe or a device, which must not be replaced by a file.
+/// Whether the path names an open descriptor, a pipe or a device, which must not be replaced by a
+/// file.
 fn is_stream(path: &Path) -> bool {
     descriptor::named(path).is_some()
         || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
@@ -152,7 +153,8 @@ pub(crate) struct Unfinished {
     pub(crate) to_terminal: bool,
 }
 
-/// An output: a file that appears when it is complete, or a stream: standard output, a pipe, a device.
+/// An output: a file that appears when it is complete, or a stream: standard output, a pipe, a
+/// device.
 pub(crate) enum Target {
     Stream(File),
     File {
@@ -216,8 +218,8 @@ impl Target {
         matches!(self, Self::File { .. })
     }
 
-    /// Finishes the output: a file gets its final name and is on disk. A private file is readable only by the user.
-    /// A file that replaces another one has at most the permissions of that one.
+    /// Finishes the output: a file gets its final name and is on disk. A private file is readable
+    /// only by the user. A file that replaces another one has at most the permissions of that one.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! Colour of our own, and harmless text of others.
 //!
-//! All text for people passes [`harmless`] on its way to standard output and standard error. Names, values and
-//! errors of others stay readable there, but they have no power over the terminal: only styles that [`Paint`] made are in force.
+//! All text for people passes [`harmless`] on its way to standard output and standard error. Names,
+//! values and errors of others stay readable there, but they have no power over the terminal: only
+//! styles that [`Paint`] made are in force.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -12,8 +13,8 @@ use std::sync::LazyLock;
 use anstream::{AutoStream, ColorChoice};
 use talaria::cert::user_id::visible_text;
 
-/// The start of a style of our own. Its number is another one in each process, so that no text of others has it: the styles that such a
-/// text has are shown as text.
+/// The start of a style of our own. Its number is another one in each process, so that no text of
+/// others has it: the styles that such a text has are shown as text.
 static OWN: LazyLock<String> =
     LazyLock::new(|| format!("{ESCAPE}{};", RandomState::new().hash_one("style")));
 
@@ -61,7 +62,8 @@ impl Paint {
         self.with("32", text)
     }
 
-    /// A doubtful result. It is not yellow, which many terminals with a light background show almost as white.
+    /// A doubtful result. It is not yellow, which many terminals with a light background show
+    /// almost as white.
     pub(crate) fn doubtful<T: Display>(self, text: T) -> Painted<T> {
         self.with("35", text)
     }
@@ -91,7 +93,8 @@ impl Paint {
     }
 }
 
-/// A text with its colour, as the codes of a terminal (ECMA-48, "select graphic rendition"). Width and alignment apply to the text only.
+/// A text with its colour, as the codes of a terminal (ECMA-48, "select graphic rendition"). Width
+/// and alignment apply to the text only.
 pub(crate) struct Painted<T> {
     style: Option<&'static str>,
     text: T,
@@ -111,8 +114,8 @@ pub(crate) fn own(text: &str) -> String {
     text.replace(ESCAPE, &OWN)
 }
 
-/// A line without any effect on a terminal but that of our own styles. Hidden characters of others, also line ends, are escapes that can
-/// be read.
+/// A line without any effect on a terminal but that of our own styles. Hidden characters of others,
+/// also line ends, are escapes that can be read.
 pub(crate) fn harmless(line: &str) -> Cow<'_, str> {
     let Some((first, rest)) = line.split_once(OWN.as_str()) else { return visible_text(line) };
     let mut out = visible_text(first).into_owned();
@@ -128,8 +131,8 @@ pub(crate) fn harmless(line: &str) -> Cow<'_, str> {
 pub(crate) fn each_line(mut lines: &[u8], harmless: fn(&str) -> Cow<'_, str>) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len());
     while let Some(at) = first_suspicious(lines) {
-        let start = lines[..at].iter().rposition(|octet| *octet == b'\n').map_or(0, |end| end + 1);
-        let length = lines[at..].iter().position(|octet| *octet == b'\n');
+        let start = lines[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let length = lines[at..].iter().position(|byte| *byte == b'\n');
         let end = length.map_or(lines.len(), |length| at + length);
         out.extend_from_slice(&lines[..start]);
         let line = String::from_utf8_lossy(&lines[start..end]);
@@ -140,14 +143,14 @@ pub(crate) fn each_line(mut lines: &[u8], harmless: fn(&str) -> Cow<'_, str>) ->
     out
 }
 
-/// The place of the first octet that is neither printable ASCII nor the end of a line.
+/// The place of the first byte that is neither printable ASCII nor the end of a line.
 fn first_suspicious(lines: &[u8]) -> Option<usize> {
-    /// So many octets are compared at once.
+    /// So many bytes are compared at once.
     const BLOCK: usize = 64;
-    let is_plain = |octet: &u8| (b' '..=b'~').contains(octet) || *octet == b'\n';
-    let all_plain = |block: &&[u8]| block.iter().fold(true, |all, octet| all & is_plain(octet));
+    let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\n';
+    let all_plain = |block: &&[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
     let plain = BLOCK * lines.chunks(BLOCK).take_while(all_plain).count();
-    lines.get(plain..)?.iter().position(|octet| !is_plain(octet)).map(|at| plain + at)
+    lines.get(plain..)?.iter().position(|byte| !is_plain(byte)).map(|at| plain + at)
 }
 
 #[cfg(test)]

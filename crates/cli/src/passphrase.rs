@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::paint::harmless;
 use crate::{descriptor, progress};
 
-/// The maximum length of a passphrase in octets, without the line end.
+/// The maximum length of a passphrase in bytes, without the line end.
 const PASSPHRASE_BYTES_MAX: usize = 4096;
 /// After an interrupt the process ends within this time.
 const SIGNAL_TAKES: Duration = Duration::from_secs(2);
@@ -51,8 +51,8 @@ impl fmt::Debug for Kept {
 }
 
 impl PassphraseArgs {
-    /// The passphrases from the options. Each source is read only once, however often this function is
-    /// called.
+    /// The passphrases from the options. Each source is read only once, however often this function
+    /// is called.
     pub(crate) fn given(&self) -> Result<Vec<Password>, CliError> {
         if let Some(read) = self.read.0.get() {
             return Ok(read.clone());
@@ -115,18 +115,18 @@ impl From<NewPassphraseArgs> for PassphraseArgs {
     }
 }
 
-/// The first line of a file, without its line end. A line that is too long is returned with one octet too
-/// many.
+/// The first line of a file, without its line end. A line that is too long is returned with one
+/// byte too many.
 fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
     keep_secrets_in_memory();
     let mut line = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 2));
-    // Read octet by octet, because data after the line in a pipe belongs to another reader.
-    let mut octet = Zeroizing::new([0]);
+    // Read byte by byte, because data after the line in a pipe belongs to another reader.
+    let mut byte = Zeroizing::new([0]);
     while line.len() < PASSPHRASE_BYTES_MAX + 2 {
-        match file.read(&mut *octet) {
+        match file.read(&mut *byte) {
             Ok(0) => break,
-            Ok(_) if octet[0] == b'\n' => break,
-            Ok(_) => line.push(octet[0]),
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => line.push(byte[0]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -137,18 +137,18 @@ fn first_line(mut file: File) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(line)
 }
 
-/// Checks a passphrase from `source`. An empty one protects nothing and is usually a mistake. A truncated one
-/// would be a different passphrase.
-fn passphrase(octets: &[u8], source: &str) -> Result<Password, CliError> {
-    if octets.is_empty() {
+/// Checks a passphrase from `source`. An empty one protects nothing and is usually a mistake. A
+/// truncated one would be a different passphrase.
+fn passphrase(bytes: &[u8], source: &str) -> Result<Password, CliError> {
+    if bytes.is_empty() {
         return Err(CliError::EmptyPassphrase { origin: source.to_owned() });
     }
-    if octets.len() > PASSPHRASE_BYTES_MAX {
+    if bytes.len() > PASSPHRASE_BYTES_MAX {
         return Err(CliError::Usage(format!(
             "the passphrase from {source} is longer than {PASSPHRASE_BYTES_MAX} bytes"
         )));
     }
-    Ok(Password::from(octets))
+    Ok(Password::from(bytes))
 }
 
 /// Asks for a passphrase on the terminal; `None` without a terminal, or if the user enters nothing.

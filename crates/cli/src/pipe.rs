@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-/// The wanted capacity of a pipe in octets, if the system allows it.
+/// The wanted capacity of a pipe in bytes, if the system allows it.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Enlarges a pipe: with a larger pipe the programs at its ends switch less often.

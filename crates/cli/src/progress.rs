@@ -1,7 +1,8 @@
 //! Progress of long work: a line on a terminal, or occasional lines in a log.
 //!
-//! The line appears after a second and is never wider than the terminal. It disappears when the work is done
-//! or other text is written. If the output of the work goes to a terminal, there is no line.
+//! The line appears after a second and is never wider than the terminal. It disappears when the
+//! work is done or other text is written. If the output of the work goes to a terminal, there is no
+//! line.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +25,8 @@ const LOGGED: Duration = Duration::from_secs(10);
 /// The part that must be done, and the minimum time, before the remaining time is estimated.
 const ESTIMATED: (f64, Duration) = (0.02, Duration::from_secs(2));
 
-/// A lock for writing to the terminal or asking the user. The value tells whether the progress line is
-/// visible.
+/// A lock for writing to the terminal or asking the user. The value tells whether the progress line
+/// is visible.
 static TERMINAL: Mutex<bool> = Mutex::new(false);
 
 /// Locks the terminal and clears the progress line.

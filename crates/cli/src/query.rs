@@ -16,8 +16,8 @@ pub(crate) fn parse_query(text: &str) -> Result<Query, String> {
 /// The maximum number of candidates listed for an ambiguous query.
 const CANDIDATES_MAX: usize = 10;
 
-/// The only certificate that matches a query exactly: by key, or by a whole address or user ID. A partial
-/// match is never chosen: `alice` is in `malice@evil.example`, too.
+/// The only certificate that matches a query exactly: by key, or by a whole address or user ID. A
+/// partial match is never chosen: `alice` is in `malice@evil.example`, too.
 pub(crate) fn one_certificate(stores: &Stores, query: &Query, now: u32) -> Result<Row, CliError> {
     let mut found = match query.exact().map(|exact| rows(stores, &exact, now)) {
         None | Some(Err(talaria::Error::NotFound { .. })) => Vec::new(),

@@ -1,4 +1,5 @@
-//! Recipients of what a command encrypts: certificates in the store, and what is known about whose they are.
+//! Recipients of what a command encrypts: certificates in the store, and what is known about whose
+//! they are.
 
 use talaria::message::Recipients;
 use talaria::status::{self, Unfit};
@@ -14,7 +15,8 @@ use crate::trust::{Named, TrustArgs};
 /// The recipients on a command line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecipientArgs {
-    /// Recipient: a fingerprint, a key ID, or the whole address or text of a user ID (can be repeated)
+    /// Recipient: a fingerprint, a key ID, or the whole address or text of a user ID (can be
+    /// repeated)
     #[arg(long, short, visible_short_alias = 'r', visible_alias = "recipient", value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
     /// Refuse recipients whose identity is not confirmed
@@ -30,7 +32,8 @@ impl RecipientArgs {
         self.to.is_empty()
     }
 
-    /// The keys to encrypt to, and the fingerprints of the certificates. Warns about recipients whose identity is not confirmed.
+    /// The keys to encrypt to, and the fingerprints of the certificates. Warns about recipients
+    /// whose identity is not confirmed.
     pub(crate) fn find(
         &self,
         report: &mut StatusFile,

@@ -12,7 +12,8 @@ use talaria::cert::{Capabilities, Validity, user_id};
 
 use crate::progress::grouped;
 
-/// A name for people: a user ID, a file name. Hidden characters are escapes, so that the name stays in its place in a line.
+/// A name for people: a user ID, a file name. Hidden characters are escapes, so that the name stays
+/// in its place in a line.
 pub(crate) fn printable(text: &[u8]) -> String {
     user_id::visible_text(&user_id::text(text)).into_owned()
 }

@@ -31,7 +31,8 @@ impl CliError {
         ExitCode::from(outcome.status)
     }
 
-    /// Like [`Self::report`], but gives up if nobody reads standard error, so that the process ends in any case.
+    /// Like [`Self::report`], but gives up if nobody reads standard error, so that the process ends
+    /// in any case.
     pub(crate) fn report_in_time(self, json: bool) -> ExitCode {
         let status = if self.is_broken_pipe() { 0 } else { self.outcome().status };
         let (reported, ended) = std::sync::mpsc::channel();

@@ -1,4 +1,5 @@
-//! What only the program `talaria-services` has: servers, exchanges over networks, and storage services.
+//! What only the program `talaria-services` has: servers, exchanges over networks, and storage
+//! services.
 //!
 //! `talaria` starts it in its own place ([`talaria_programs`]).
 
@@ -33,7 +34,8 @@ pub(crate) struct Networks {
 
 static NETWORKS: OnceLock<Networks> = OnceLock::new();
 
-/// The calls that need a network. In `talaria`, `talaria-services` takes over: whoever needs them asks for them before anything else.
+/// The calls that need a network. In `talaria`, `talaria-services` takes over: whoever needs them
+/// asks for them before anything else.
 pub(crate) fn networks() -> Result<&'static Networks, ProgramError> {
     NETWORKS.get().map_or_else(|| Err(Program::Services.take_over()), Ok)
 }

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 
 use talaria::cert::user_id::hidden_characters;
 
-/// A word for a shell command: quoted, if a shell would not take it as it is. Hidden characters are escapes of the shell.
+/// A word for a shell command: quoted, if a shell would not take it as it is. Hidden characters are
+/// escapes of the shell.
 pub(crate) fn shell_word(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref().to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "@%_+=:,./-".contains(c);
@@ -19,8 +20,8 @@ pub(crate) fn shell_word(text: impl AsRef<OsStr>) -> String {
         match c {
             '\'' | '\\' => word.extend(['\\', c]),
             _ if is_hidden => {
-                for octet in c.encode_utf8(&mut [0; 4]).bytes() {
-                    word.push_str(&format!("\\x{octet:02x}"));
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    word.push_str(&format!("\\x{byte:02x}"));
                 }
             }
             _ => word.push(c),

@@ -143,10 +143,10 @@ fn described(signer: &Fingerprint, cx: &Context) -> Option<String> {
 }
 
 /// Warns about text around a message that is no part of the message.
-pub(crate) fn report_apart(octets: u64, cx: &Context) {
-    if octets > 0 {
+pub(crate) fn report_apart(bytes: u64, cx: &Context) {
+    if bytes > 0 {
         cx.status(format_args!(
-            "{}: {octets} bytes around the signed message are not signed and were not written.",
+            "{}: {bytes} bytes around the signed message are not signed and were not written.",
             Paint::stderr().doubtful("Warning")
         ));
     }
@@ -155,11 +155,13 @@ pub(crate) fn report_apart(octets: u64, cx: &Context) {
 /// Required signers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignerArgs {
-    /// Require a good signature by this certificate: a fingerprint, or the whole address or user ID of a certificate that you
-    /// have confirmed (see `talaria certify`) (can be repeated). Without that signature nothing is written
+    /// Require a good signature by this certificate: a fingerprint, or the whole address or user ID
+    /// of a certificate that you have confirmed (see `talaria certify`) (can be repeated). Without
+    /// that signature nothing is written
     #[arg(long = "signer", value_name = "CERT")]
     signers: Vec<String>,
-    /// Require a good signature by a certificate in FILE, a certificate or keyring; no store is needed (can be repeated)
+    /// Require a good signature by a certificate in FILE, a certificate or keyring; no store is
+    /// needed (can be repeated)
     #[arg(long = "signer-file", value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -181,7 +183,7 @@ impl SignerArgs {
             if let Query::Fingerprint(bytes) = &query
                 && bytes.len() > 16
             {
-                let hex: String = bytes.iter().map(|octet| format!("{octet:02X}")).collect();
+                let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
                 let key: Fingerprint =
                     hex.parse().map_err(|_| CliError::Missing(format!("no key {name}")))?;
                 return Ok(key.into());
@@ -209,8 +211,8 @@ fn openpgp_fingerprint(cert: &Cert) -> Result<Fingerprint, CliError> {
 }
 
 impl Signers {
-    /// A function that finds certificates: those from files, and those in the stores. Without files there must be a store if
-    /// `needs_store`.
+    /// A function that finds certificates: those from files, and those in the stores. Without files
+    /// there must be a store if `needs_store`.
     pub(crate) fn lookup(
         &self,
         needs_store: bool,

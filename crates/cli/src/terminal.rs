@@ -69,9 +69,9 @@ pub(crate) fn stdout_columns() -> Option<usize> {
 /// The indentation of continued lines beyond that of the first line.
 const HANGING: usize = 2;
 
-/// Folds the lines of a text between words so that they fit `columns`. A command that can be pasted stays on one
-/// line, and so does a word that is too long. Colour takes no columns. A line that starts with a label and two spaces
-/// goes on below the text behind the label.
+/// Folds the lines of a text between words so that they fit `columns`. A command that can be pasted
+/// stays on one line, and so does a word that is too long. Colour takes no columns. A line that
+/// starts with a label and two spaces goes on below the text behind the label.
 pub(crate) fn folded(text: &str, columns: usize) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| folded_line(line, columns)).collect();
     lines.join("\n")
@@ -112,7 +112,8 @@ fn folded_line(line: &str, columns: usize) -> String {
     out
 }
 
-/// The width of the label at the start of a line, such as `uid`, with the two or more spaces behind it.
+/// The width of the label at the start of a line, such as `uid`, with the two or more spaces behind
+/// it.
 fn label(content: &str) -> Option<usize> {
     let (label, rest) = content.split_once("  ")?;
     let text = rest.trim_start_matches(' ');
@@ -219,8 +220,8 @@ impl Form {
     }
 }
 
-/// Standard output for lines; through the user's pager if one is set. Characters of others that would have an effect on a terminal are
-/// escapes that can be read, in JSON those of JSON.
+/// Standard output for lines; through the user's pager if one is set. Characters of others that
+/// would have an effect on a terminal are escapes that can be read, in JSON those of JSON.
 pub(crate) struct Output {
     sink: Sink,
     form: Form,
@@ -279,14 +280,16 @@ fn pager() -> Option<OsString> {
 fn start(pager: &OsString) -> io::Result<Child> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(pager).stdin(Stdio::piped());
-    // Show colours, quit if the text fits the screen, and do not clear the screen: git sets the same.
+    // Show colours, quit if the text fits the screen, and do not clear the screen: git sets the
+    // same.
     for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
         if std::env::var_os(name).is_none() {
             command.env(name, value);
         }
     }
     let child = command.spawn()?;
-    // Ignore interrupts here: they are meant for the pager, which must not be left alone with the terminal.
+    // Ignore interrupts here: they are meant for the pager, which must not be left alone with the
+    // terminal.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::<AtomicBool>::default());
     Ok(child)
 }
@@ -316,7 +319,7 @@ impl Output {
         if self.form == Form::Exact {
             return self.sink.write_all(data);
         }
-        let end = data.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+        let end = data.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let (lines, rest) = data.split_at(end);
         let written = if lines.is_empty() {
             Ok(())

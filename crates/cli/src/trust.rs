@@ -39,7 +39,8 @@ impl TrustArgs {
         self.trust_model.unwrap_or_default()
     }
 
-    /// A judge of the certificates in `store`. Set `all` if most of the certificates will be judged.
+    /// A judge of the certificates in `store`. Set `all` if most of the certificates will be
+    /// judged.
     pub(crate) fn judge<'s>(
         &self,
         store: &'s Store,
@@ -85,7 +86,8 @@ impl Belief {
 pub(crate) struct Named<'n> {
     certificate: &'n str,
     addressee: Option<Addressee>,
-    /// The addressee that a signature of the certificate names. Its maker chose it, so it does not limit the user's decisions.
+    /// The addressee that a signature of the certificate names. Its maker chose it, so it does not
+    /// limit the user's decisions.
     claimed: Option<Addressee>,
 }
 
@@ -115,8 +117,8 @@ fn level_of(judged: &Judged, row: &Row, addressee: &Addressee) -> Level {
     matching.map(|(_, judged)| judged.level).max().unwrap_or_default()
 }
 
-/// The validity of the signers of a document. It is computed once for each signer, when a signature of the signer is good
-/// otherwise.
+/// The validity of the signers of a document. It is computed once for each signer, when a signature
+/// of the signer is good otherwise.
 pub(crate) struct SignerBeliefs<'c> {
     trust: &'c TrustArgs,
     cx: &'c Context,
@@ -131,8 +133,9 @@ impl<'c> SignerBeliefs<'c> {
         Self { trust, cx, known: Mutex::default() }
     }
 
-    /// A function that says which signers are not to be trusted, for a [`talaria::message::Verifier`]. If the validity cannot be
-    /// read, it says so of the signer, and [`Self::of`] has the error.
+    /// A function that says which signers are not to be trusted, for a
+    /// [`talaria::message::Verifier`]. If the validity cannot be read, it says so of the signer,
+    /// and [`Self::of`] has the error.
     pub(crate) fn distrust(&self) -> Distrust<'_> {
         Box::new(|signer, user_id| match self.of_signer(&signer.certificate, user_id) {
             Ok(belief) => belief.is_some_and(Belief::is_never),
@@ -140,8 +143,8 @@ impl<'c> SignerBeliefs<'c> {
         })
     }
 
-    /// The validity of the signers of good signatures, in the order of the reports. In a TOFU model, the
-    /// signatures are recorded first.
+    /// The validity of the signers of good signatures, in the order of the reports. In a TOFU
+    /// model, the signatures are recorded first.
     pub(crate) fn of(&self, reports: &[SignatureReport]) -> Result<Vec<Option<Belief>>, CliError> {
         let makers = reports.iter().map(|report| {
             let made = matches!(report.outcome, Outcome::Good | Outcome::Distrusted);
@@ -161,7 +164,8 @@ impl<'c> SignerBeliefs<'c> {
         reports.iter().zip(makers).map(believe).collect()
     }
 
-    /// The addressee that a signature names. If it names a user ID of the signer, TOFU records and judges that user ID only.
+    /// The addressee that a signature names. If it names a user ID of the signer, TOFU records and
+    /// judges that user ID only.
     fn claimed(&self, user_id: Option<&[u8]>) -> Option<Addressee> {
         user_id.filter(|_| self.trust.model().is_tofu()).map(Addressee::of_user_id)
     }
@@ -185,8 +189,8 @@ impl<'c> SignerBeliefs<'c> {
 }
 
 impl TrustArgs {
-    /// The validity of recipients. If a certificate was chosen by an address, only the validity of that
-    /// address counts, because anybody can add somebody else's address to his certificate.
+    /// The validity of recipients. If a certificate was chosen by an address, only the validity of
+    /// that address counts, because anybody can add somebody else's address to his certificate.
     pub(crate) fn of_recipients<'n>(
         &self,
         chosen: impl IntoIterator<Item = Named<'n>>,
@@ -225,8 +229,9 @@ impl TrustArgs {
         Ok(observe(stores.writable()?, seen, cx.now).map_err(Error::from)?)
     }
 
-    /// The validity of certificates in the first store, if the store has a web of trust or the user named a
-    /// model. A certificate that the user has called bad has the validity `never` in every model.
+    /// The validity of certificates in the first store, if the store has a web of trust or the user
+    /// named a model. A certificate that the user has called bad has the validity `never` in every
+    /// model.
     fn believe(
         &self,
         certificates: &[Named<'_>],

@@ -74,7 +74,8 @@ const FROM_GPG: [(&[&str], &str); 32] = [
 const PUBLISH: &str =
     "talaria export --armor CERT --output FILE, and upload FILE on the page of the keyserver";
 
-/// The letters by which a typing error differs from the word that was meant. Guesses that differ more are other words, and mislead.
+/// The letters by which a typing error differs from the word that was meant. Guesses that differ
+/// more are other words, and mislead.
 const TYPING_ERROR_MAX: usize = 2;
 
 /// Words that users type as commands, and the replacement for each.
@@ -101,8 +102,9 @@ const COMMANDS: [(&str, &str); 20] = [
     ("keyserver", "talaria serve"),
 ];
 
-/// The text of an error, with the styles of clap if standard error has colour. Clap puts arguments into it as they are, and its own styles
-/// cannot be told from those in an argument. So a text with hidden characters has no styles.
+/// The text of an error, with the styles of clap if standard error has colour. Clap puts arguments
+/// into it as they are, and its own styles cannot be told from those in an argument. So a text with
+/// hidden characters has no styles.
 ///
 /// `command` is the command that gave the error.
 pub(crate) fn text(error: &clap::Error, command: impl FnOnce() -> clap::Command) -> String {
@@ -244,7 +246,8 @@ fn remove_far_guesses(error: &mut clap::Error) {
     }
 }
 
-/// The number of letters to insert, to remove or to replace that make one word the other (Levenshtein's distance).
+/// The number of letters to insert, to remove or to replace that make one word the other
+/// (Levenshtein's distance).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -358,7 +361,8 @@ pub(crate) fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == "--json")
 }
 
-/// The colour that the arguments ask for. It is read before them, because help and usage errors have colour, too.
+/// The colour that the arguments ask for. It is read before them, because help and usage errors
+/// have colour, too.
 pub(crate) fn wanted_color() -> ColorWhen {
     color_in(std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()))
 }

@@ -32,7 +32,8 @@ impl Draw {
         self.below(1000) < share
     }
 
-    /// A number of a log-normal distribution, rounded to the nearest whole one, at most [`LOG_NORMAL_MAX`].
+    /// A number of a log-normal distribution, rounded to the nearest whole one, at most
+    /// [`LOG_NORMAL_MAX`].
     ///
     /// Additions, multiplications and divisions only, which give the same bits on every machine.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they fit")]

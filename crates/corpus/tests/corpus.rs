@@ -1,4 +1,5 @@
-//! The guarantees of the generator: reproducible bytes, and certificates that other programs accept.
+//! The guarantees of the generator: reproducible bytes, and certificates that other programs
+//! accept.
 
 use std::collections::HashSet;
 use std::process::Command;

@@ -13,8 +13,8 @@ use crate::step::{FileStep, take};
 
 /// A lock on a folder against other processes and threads.
 ///
-/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that another thread is just
-/// starting has a copy of it for a moment.
+/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that
+/// another thread is just starting has a copy of it for a moment.
 #[derive(Debug)]
 pub struct FolderLock(File);
 
@@ -52,8 +52,8 @@ impl Drop for FolderLock {
     }
 }
 
-/// Opens a file that has no content, only locks, or makes it with these permission bits. Whoever can read a file can lock
-/// it, and make everybody wait.
+/// Opens a file that has no content, only locks, or makes it with these permission bits. Whoever
+/// can read a file can lock it, and make everybody wait.
 ///
 /// # Errors
 ///
@@ -156,7 +156,8 @@ pub fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     take(FileStep::CreateFolder(path), || DirBuilder::new().mode(mode).create(path))
 }
 
-/// Makes a folder and those above it with these permission bits, where they are missing. Their names are on disk then.
+/// Makes a folder and those above it with these permission bits, where they are missing. Their
+/// names are on disk then.
 ///
 /// # Errors
 ///

@@ -1,11 +1,13 @@
-//! The ground for everything that talaria writes to files: files that appear whole, folders and their locks.
+//! The ground for everything that talaria writes to files: files that appear whole, folders and
+//! their locks.
 //!
-//! A file that must be there wholly or not at all is a [`NewFile`]. [`replace`] writes a small one at once. A file
-//! that grows or changes in place is a [`WrittenFile`]. Names are changed by [`rename`], [`rename_to_free`],
-//! [`remove`] and [`make_folder`], and are on disk after [`sync_folder`].
+//! A file that must be there wholly or not at all is a [`NewFile`]. [`replace`] writes a small one
+//! at once. A file that grows or changes in place is a [`WrittenFile`]. Names are changed by
+//! [`rename`], [`rename_to_free`], [`remove`] and [`make_folder`], and are on disk after
+//! [`sync_folder`].
 //!
-//! Each of these steps goes through [`take`], so that a simulator of disks sees it and can make it fail
-//! ([`watch`]). SQLite has steps of its own.
+//! Each of these steps goes through [`take`], so that a simulator of disks sees it and can make it
+//! fail ([`watch`]). SQLite has steps of its own.
 //!
 //! ```
 //! use std::io::Write as _;

@@ -1,8 +1,9 @@
 //! Files that appear when they are complete.
 //!
-//! Everything that talaria writes for a user goes through [`NewFile`]: new stores, outputs of commands, and keys. An unfinished file
-//! has no name, so nothing is left of it if the process is killed. Where the file system has no files without
-//! names, an unfinished file has a temporary name, which starts with [`TEMPORARY`].
+//! Everything that talaria writes for a user goes through [`NewFile`]: new stores, outputs of
+//! commands, and keys. An unfinished file has no name, so nothing is left of it if the process is
+//! killed. Where the file system has no files without names, an unfinished file has a temporary
+//! name, which starts with [`TEMPORARY`].
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, IoSlice, Write};
@@ -52,8 +53,8 @@ struct Replaced {
 }
 
 impl NewFile {
-    /// Starts a file that will be `path`. If there is a file of that name, [`Self::keep`] replaces it; a symbolic link
-    /// stays, and its target is replaced.
+    /// Starts a file that will be `path`. If there is a file of that name, [`Self::keep`] replaces
+    /// it; a symbolic link stays, and its target is replaced.
     ///
     /// # Errors
     ///
@@ -69,8 +70,8 @@ impl NewFile {
         Self::start(path, replaced)
     }
 
-    /// Starts a file that will be `path`. [`Self::keep`] replaces nothing: it fails if there is a file of that name by
-    /// then.
+    /// Starts a file that will be `path`. [`Self::keep`] replaces nothing: it fails if there is a
+    /// file of that name by then.
     ///
     /// # Errors
     ///
@@ -97,12 +98,13 @@ impl NewFile {
         self.file.file()
     }
 
-    /// Finishes the file: it is on disk, gets its name, and the name is on disk. A file that replaces another one has at most
-    /// the permissions of that one, unless everybody may read it.
+    /// Finishes the file: it is on disk, gets its name, and the name is on disk. A file that
+    /// replaces another one has at most the permissions of that one, unless everybody may read it.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is a file by now that must not be replaced; errors of writing.
+    /// [`io::ErrorKind::AlreadyExists`] if there is a file by now that must not be replaced; errors
+    /// of writing.
     pub fn keep(self, readers: Readers) -> io::Result<()> {
         let folder = self.folder().to_owned();
         self.name(readers)?;
@@ -110,8 +112,8 @@ impl NewFile {
         try_sync_folder(&folder)
     }
 
-    /// Finishes the file as [`Self::keep`] does, but a crash may take its name away until [`sync_folder`] is called for
-    /// [`Self::folder`].
+    /// Finishes the file as [`Self::keep`] does, but a crash may take its name away until
+    /// [`sync_folder`] is called for [`Self::folder`].
     ///
     /// [`sync_folder`]: crate::sync_folder
     ///
@@ -124,8 +126,8 @@ impl NewFile {
         self.put_in_place()
     }
 
-    /// Gives the file its name without any sync. After a crash, the file can be there with any content, so its reader must
-    /// notice that.
+    /// Gives the file its name without any sync. After a crash, the file can be there with any
+    /// content, so its reader must notice that.
     ///
     /// # Errors
     ///
@@ -171,14 +173,15 @@ impl NewFile {
     }
 }
 
-/// Writes a file wholly: it is on disk under its name when this returns, and replaces an earlier one in one step.
+/// Writes a file wholly: it is on disk under its name when this returns, and replaces an earlier
+/// one in one step.
 ///
 /// # Errors
 ///
 /// As [`NewFile::replacing`] and [`NewFile::keep`].
-pub fn replace(path: &Path, octets: &[u8], readers: Readers) -> io::Result<()> {
+pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut file = NewFile::replacing(path)?;
-    file.write_all(octets)?;
+    file.write_all(bytes)?;
     file.keep(readers)
 }
 
@@ -221,7 +224,8 @@ impl Write for NewFile {
 
 /// The permission bits that the user takes from new files.
 fn mask() -> u32 {
-    // Linux 4.7 and later tell it. To ask by setting it would open the files that other threads make meanwhile.
+    // Linux 4.7 and later tell it. To ask by setting it would open the files that other threads
+    // make meanwhile.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     if let Some(mask) = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
@@ -232,8 +236,8 @@ fn mask() -> u32 {
     mask.bits()
 }
 
-/// A new file in `folder` that only the user can read: without a name, or with a temporary name where the file system
-/// has no files without names.
+/// A new file in `folder` that only the user can read: without a name, or with a temporary name
+/// where the file system has no files without names.
 fn unnamed(folder: &Path) -> io::Result<(WrittenFile, Option<TempPath>)> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {

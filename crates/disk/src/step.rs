@@ -1,4 +1,5 @@
-//! The steps on files that talaria takes without SQLite. A simulator of disks can watch them, and make them fail.
+//! The steps on files that talaria takes without SQLite. A simulator of disks can watch them, and
+//! make them fail.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -11,20 +12,20 @@ pub enum FileStep<'a> {
     Create(&'a Path),
     /// A folder is made.
     CreateFolder(&'a Path),
-    /// Octets are written to a file.
+    /// Bytes are written to a file.
     Write {
         /// The file.
         path: &'a Path,
-        /// The place of the first octet.
+        /// The place of the first byte.
         offset: u64,
-        /// The octets. If fewer of them are written, the next step continues there.
+        /// The bytes. If fewer of them are written, the next step continues there.
         parts: &'a [IoSlice<'a>],
     },
     /// A file becomes shorter, or longer by zeros.
     Resize {
         /// The file.
         path: &'a Path,
-        /// The new length in octets.
+        /// The new length in bytes.
         length: u64,
     },
     /// The content of a file is synced.

@@ -15,12 +15,13 @@ pub struct WrittenFile {
     file: File,
     /// The path of the file, or `#INODE` in its folder.
     path: PathBuf,
-    /// The number of octets written by [`Write`].
+    /// The number of bytes written by [`Write`].
     offset: u64,
 }
 
 impl WrittenFile {
-    /// The file with the name `path`: a new one, or an earlier one that is emptied. It can be read, too.
+    /// The file with the name `path`: a new one, or an earlier one that is emptied. It can be read,
+    /// too.
     ///
     /// # Errors
     ///
@@ -35,7 +36,8 @@ impl WrittenFile {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`] if there is a file of that name; or if it cannot be created.
+    /// [`io::ErrorKind::AlreadyExists`] if there is a file of that name; or if it cannot be
+    /// created.
     pub fn create_new(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         Self::made(file, path.to_owned())
@@ -51,7 +53,8 @@ impl WrittenFile {
         Ok(Self { file, path: path.to_owned(), offset: 0 })
     }
 
-    /// A new file in `folder` that never gets a name: it is gone when it is closed. It can be read, too.
+    /// A new file in `folder` that never gets a name: it is gone when it is closed. It can be read,
+    /// too.
     ///
     /// # Errors
     ///
@@ -84,8 +87,8 @@ impl WrittenFile {
         &self.path
     }
 
-    /// Lets the file take `length` octets on the disk, with zeros where nothing is written. Where the file system cannot
-    /// do that, the file is only as long.
+    /// Lets the file take `length` bytes on the disk, with zeros where nothing is written. Where
+    /// the file system cannot do that, the file is only as long.
     ///
     /// # Errors
     ///
@@ -99,15 +102,15 @@ impl WrittenFile {
         })
     }
 
-    /// Writes all of `octets` at the place `offset`.
+    /// Writes all of `bytes` at the place `offset`.
     ///
     /// # Errors
     ///
-    /// Those of the system. Some of the octets may have been written then.
-    pub fn write_all_at(&self, octets: &[u8], offset: u64) -> io::Result<()> {
-        let parts = &[IoSlice::new(octets)];
+    /// Those of the system. Some of the bytes may have been written then.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let parts = &[IoSlice::new(bytes)];
         take(FileStep::Write { path: &self.path, offset, parts }, || {
-            self.file.write_all_at(octets, offset)
+            self.file.write_all_at(bytes, offset)
         })
     }
 

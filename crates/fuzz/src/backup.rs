@@ -17,7 +17,7 @@ pub fn index(bytes: &[u8]) {
 
 /// A small document names nothing more often than it has lines, and is of one kind only.
 pub fn signed(bytes: &[u8]) {
-    let lines = bytes.split(|octet| *octet == b'\n').count();
+    let lines = bytes.split(|byte| *byte == b'\n').count();
     let tombstone = parse_tombstone("forgotten/1", bytes, REPOSITORY);
     let plan = parse_plan("plans/1", bytes, REPOSITORY);
     let lease = check_lease("leases/1", bytes, REPOSITORY);
@@ -96,7 +96,7 @@ fn member(archive: &mut Vec<u8>, name: &str, content: &[u8]) {
     for (at, field) in fields {
         header[at..at + field.len()].copy_from_slice(field);
     }
-    let sum: u32 = header.iter().map(|octet| u32::from(*octet)).sum();
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     archive.extend_from_slice(&header);
     archive.extend_from_slice(content);

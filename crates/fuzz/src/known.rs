@@ -1,5 +1,5 @@
-//! Keys of the targets, so that signatures and encrypted messages pass the cryptographic checks, and
-//! changed certificates with good signatures.
+//! Keys of the targets, so that signatures and encrypted messages pass the cryptographic checks,
+//! and changed certificates with good signatures.
 
 use std::sync::OnceLock;
 
@@ -27,7 +27,8 @@ const KEYS: [&[u8]; 3] = [
 /// The signed document.
 pub const DOCUMENT: &[u8] = b"a document";
 
-/// Times for judging certificates: before their creation, during their validity, later, the last possible time.
+/// Times for judging certificates: before their creation, during their validity, later, the last
+/// possible time.
 const TIMES: [u32; 4] = [1_600_000_000, NOW, NOW + 86400 * 9999, u32::MAX];
 
 /// The known keys.
@@ -79,7 +80,7 @@ pub fn encryption_keys() -> impl Iterator<Item = Key<PublicParts, UnspecifiedRol
     keys.filter(|key| key.pk_algo().for_encryption())
 }
 
-/// The parts of an input: an octet for the choice, certificates after their length, and the rest.
+/// The parts of an input: a byte for the choice, certificates after their length, and the rest.
 fn parts(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let ([choice, high, low], rest) = bytes.split_first_chunk::<3>()?;
     let (certs, rest) = rest.split_at_checked(u16::from_be_bytes([*high, *low]).into())?;

@@ -16,7 +16,8 @@ use talaria_cert::{
     TimeForOthers, Verdict, Verification, View, carried_over, complete, verdicts,
 };
 
-/// Times for evaluating summaries: the first possible time, a time when most keys are valid, and the last one.
+/// Times for evaluating summaries: the first possible time, a time when most keys are valid, and
+/// the last one.
 const TIMES: [u32; 3] = [0, 1_740_000_000, u32::MAX];
 
 /// Splits a stream of packets, and checks the laws for every certificate in it.
@@ -92,9 +93,10 @@ pub fn laws(cert: &Cert) {
     assert_eq!(cert.exportable().union(cert), *cert);
 }
 
-/// Reads limits from the first octets and certificates from the rest, and checks the stored and served
-/// parts against the limits. Consecutive copies are offered one after the other. The law: what is kept of them is what is kept
-/// of all that was offered since the owner has signed something new.
+/// Reads limits from the first bytes and certificates from the rest, and checks the stored and
+/// served parts against the limits. Consecutive copies are offered one after the other. The law:
+/// what is kept of them is what is kept of all that was offered since the owner has signed
+/// something new.
 pub fn kept(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first_chunk::<8>() else { return };
     // 255 means no limit.
@@ -166,8 +168,8 @@ fn served(cert: &Cert, verdicts: &[Verdict], serving: Serving) {
     }
 }
 
-/// Verdicts that depend only on the identity of the signature, as real ones do. None is found again by verification
-/// ([`Verdict::Other`], [`Verdict::Certified`]).
+/// Verdicts that depend only on the identity of the signature, as real ones do. None is found again
+/// by verification ([`Verdict::Other`], [`Verdict::Certified`]).
 fn judged(cert: &Cert) -> Vec<Verdict> {
     let signatures = cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
     let judge = |body: &[u8]| match Signature::parse(body) {

@@ -1,19 +1,19 @@
 //! What holds for any bytes as parts of a signed log.
 
 use talaria_log::{
-    EXPORT_MAGIC, Entry, EntryId, Genesis, Log, Maker, Outcome, SEGMENT_OCTETS, SNAPSHOT_MAGIC,
+    EXPORT_MAGIC, Entry, EntryId, Genesis, Log, Maker, Outcome, SEGMENT_BYTES, SNAPSHOT_MAGIC,
     Signed, SnapshotFile, Tail, read_export, read_record, scan, to_records,
 };
 
 /// A time after the entries of the seeds, in milliseconds since 1970.
 pub const NOW_MS: u64 = 1_740_000_000_000;
 
-/// Entries of a record are written the same again, and their identity is that of their octets.
+/// Entries of a record are written the same again, and their identity is that of their bytes.
 pub fn record(bytes: &[u8]) {
     let Ok(entries) = read_record(bytes) else { return };
     for signed in &entries {
-        assert_eq!(signed.entry.to_octets(), signed.octets);
-        assert_eq!(Entry::read(&signed.octets).as_ref(), Ok(&*signed.entry));
+        assert_eq!(signed.entry.to_bytes(), signed.bytes);
+        assert_eq!(Entry::read(&signed.bytes).as_ref(), Ok(&*signed.entry));
         let alone = read_record(&signed.to_record()).expect("it was written");
         assert_eq!(alone, std::slice::from_ref(signed));
     }
@@ -24,7 +24,8 @@ pub fn record(bytes: &[u8]) {
     assert_eq!(again, entries);
 }
 
-/// The entries of an export as a log takes them: what is admitted is admitted in any order, and no entry twice.
+/// The entries of an export as a log takes them: what is admitted is admitted in any order, and no
+/// entry twice.
 pub fn export(bytes: &[u8]) {
     let mut entries = Vec::new();
     let mut input = bytes;
@@ -44,7 +45,8 @@ pub fn export(bytes: &[u8]) {
     for signed in rest.iter().rev() {
         backwards.offer(vec![signed.clone()], NOW_MS);
     }
-    // A copy whose proof does not hold may come before one whose proof does, so each is offered once more.
+    // A copy whose proof does not hold may come before one whose proof does, so each is offered
+    // once more.
     log.offer(rest.to_vec(), NOW_MS);
     backwards.offer(rest.to_vec(), NOW_MS);
     assert_eq!(log.state_hash(), backwards.state_hash());
@@ -62,13 +64,14 @@ pub fn export(bytes: &[u8]) {
     assert_eq!(restored.state_hash(), log.state_hash());
 }
 
-/// The file of a snapshot, of whatever log it names. The contents that are read are those that were signed.
+/// The file of a snapshot, of whatever log it names. The contents that are read are those that were
+/// signed.
 pub fn snapshot(bytes: &[u8]) {
     // The first record has genesis, after its length, its kind and its own length.
     let genesis = bytes.get(SNAPSHOT_MAGIC.len() + 9..);
     let length = bytes.get(SNAPSHOT_MAGIC.len() + 5..SNAPSHOT_MAGIC.len() + 9);
     let length = length.and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
-    let genesis = genesis.zip(length).and_then(|(octets, length)| octets.get(..length as usize));
+    let genesis = genesis.zip(length).and_then(|(bytes, length)| bytes.get(..length as usize));
     let log = genesis.map_or(EntryId::NONE, EntryId::of);
     let Ok(file) = SnapshotFile::read(&mut &bytes[..], log) else { return };
     assert_eq!(file.log(), log);
@@ -91,8 +94,8 @@ pub fn segment(bytes: &[u8]) {
             end = frame.payload.end;
         }
         assert_eq!(found.end, end);
-        assert!(found.end <= bytes.len() && bytes.len() <= SEGMENT_OCTETS);
-        let is_zero = bytes[end..].iter().all(|octet| *octet == 0);
+        assert!(found.end <= bytes.len() && bytes.len() <= SEGMENT_BYTES);
+        let is_zero = bytes[end..].iter().all(|byte| *byte == 0);
         assert_eq!(found.tail == Tail::Clean, is_zero);
     }
 }

@@ -23,8 +23,9 @@ fn limits() -> ReadLimits {
     limits
 }
 
-/// A message for the session key in its first 32 octets, or for known keys. Every way of reading gives
-/// the same content or the same kind of error, and version 1 releases nothing before the integrity check.
+/// A message for the session key in its first 32 bytes, or for known keys. Every way of reading
+/// gives the same content or the same kind of error, and version 1 releases nothing before the
+/// integrity check.
 pub fn decrypted(bytes: &[u8]) {
     let Some((key, message)) = bytes.split_first_chunk::<32>() else { return };
     let open = |threads: usize, streamed: bool| -> (Vec<u8>, Result<bool, MessageError>) {
@@ -52,9 +53,10 @@ pub fn decrypted(bytes: &[u8]) {
     ranges(key, message, two.is_ok().then_some(&held));
 }
 
-/// A session key that a sender has wrapped in any way with the public key of a receiver. The first octets choose the key, the
-/// version of the packet and of the encrypted data, and a change of the wrapped key; the rest is its content. Nothing panics,
-/// and the sender learns only that the message does not open.
+/// A session key that a sender has wrapped in any way with the public key of a receiver. The first
+/// bytes choose the key, the version of the packet and of the encrypted data, and a change of the
+/// wrapped key; the rest is its content. Nothing panics, and the sender learns only that the
+/// message does not open.
 pub fn wrapped(bytes: &[u8]) {
     let Some((&[choice, at, change], content)) = bytes.split_first_chunk::<3>() else { return };
     let keys: Vec<_> = crate::known::encryption_keys().collect();
@@ -108,7 +110,7 @@ fn ranges(key: &[u8; 32], message: &[u8], whole: Option<&Vec<u8>>) {
     assert_eq!(all.as_ref().ok(), whole);
     for range in [0..bytes, 0..0, bytes..bytes, bytes / 3..bytes / 2, bytes / 2..bytes] {
         let needed = opener.needed(&range);
-        let at = |octet: u64| usize::try_from(octet).expect("it is in the message");
+        let at = |byte: u64| usize::try_from(byte).expect("it is in the message");
         let sealed = &message[at(needed.start)..at(needed.end)];
         if let (Ok(part), Some(whole)) = (opener.open_range(&range, sealed), whole) {
             assert_eq!(part, whole[at(range.start)..at(range.end)]);
@@ -116,7 +118,7 @@ fn ranges(key: &[u8; 32], message: &[u8], whole: Option<&Vec<u8>>) {
     }
 }
 
-/// A signed message, a signed text or a detached signature; the first octet chooses.
+/// A signed message, a signed text or a detached signature; the first byte chooses.
 pub fn verified(bytes: &[u8]) {
     let Some((&kind, rest)) = bytes.split_first() else { return };
     let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! Inputs to begin with: generated certificates and small ones of the system's keyrings, in the form the target reads.
+//! Inputs to begin with: generated certificates and small ones of the system's keyrings, in the
+//! form the target reads.
 
 use std::fs;
 use std::io;
@@ -50,7 +51,7 @@ pub fn write(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let minimal = cert.minimal(&verdicts);
         let ring = [minimal.as_bytes(), cert.as_bytes(), next.as_bytes()].concat();
         seed("keyring", &ring)?;
-        // Octets that choose the limits, and the stored copy.
+        // Bytes that choose the limits, and the stored copy.
         for choice in [&[0; 8][..], &[3, 9, 2, 5, 4, 1, 2, 3], &[255; 8]] {
             seed("limits", &[choice, cert.as_bytes()].concat())?;
             seed("limits", &[choice, &ring].concat())?;
@@ -102,13 +103,13 @@ pub fn write(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
 fn power(folder: &Path) -> io::Result<()> {
     for number in 0..8 {
         let mut numbers = Numbers::new(number);
-        let octets: Vec<u8> = (0..24).flat_map(|_| numbers.draw().to_le_bytes()).collect();
-        put(folder, "power", usize::try_from(number).unwrap_or_default(), &octets)?;
+        let bytes: Vec<u8> = (0..24).flat_map(|_| numbers.draw().to_le_bytes()).collect();
+        put(folder, "power", usize::try_from(number).unwrap_or_default(), &bytes)?;
     }
     Ok(())
 }
 
-/// Requests of clients of a keyserver, after an octet for the kind.
+/// Requests of clients of a keyserver, after a byte for the kind.
 fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
     let seed = |number: usize, choice: u8, bytes: &[u8]| {
         put(folder, "keyserver", number * 8 + usize::from(choice), &[&[choice], bytes].concat())
@@ -132,7 +133,7 @@ fn keyserver(folder: &Path, all: &[Cert]) -> io::Result<()> {
     seed(all.len(), 5, b"2026-02-28")
 }
 
-/// Messages of a gossip peer, after an octet that chooses the greeting and the size of the pieces.
+/// Messages of a gossip peer, after a byte that chooses the greeting and the size of the pieces.
 fn recon(folder: &Path) -> io::Result<()> {
     let tree: PrefixTree = (0..=200).map(|n| Digest([n; 16])).collect();
     let digests: Vec<Digest> = tree.iter().step_by(50).collect();
@@ -165,7 +166,8 @@ fn recon(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Trees and lists of backups: the level of the first chunk, then chunks, which the first octet of an identifier numbers.
+/// Trees and lists of backups: the level of the first chunk, then chunks, which the first byte of
+/// an identifier numbers.
 fn trees(folder: &Path) -> io::Result<()> {
     let id = |number: u8| format!("{number:02x}{}", "0".repeat(62));
     let flat = [
@@ -310,8 +312,8 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     for choice in 0..6 {
         let sum = [&[9][..], &[5; 32], &160_u16.to_be_bytes()].concat();
         for (at, content) in [&[][..], &[9], &sum, &sum[1..], &sum[1..33]].iter().enumerate() {
-            let octets = [&[choice, 9, 0][..], content].concat();
-            put(folder, "wrapped", usize::from(choice) * 5 + at, &octets)?;
+            let bytes = [&[choice, 9, 0][..], content].concat();
+            put(folder, "wrapped", usize::from(choice) * 5 + at, &bytes)?;
         }
     }
     let text = b"a document\n- in lines \n";
@@ -402,7 +404,7 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         })?;
         assert_eq!(added, part.len());
     }
-    let end = usize::try_from(written.octets())?;
+    let end = usize::try_from(written.bytes())?;
     let segment = fs::read(path.join("segments/00000000"))?;
     let found = scan(&segment[..end + 64], 0)?;
     assert!(found.tail == Tail::Clean && found.frames.len() > 2);

@@ -1,4 +1,5 @@
-//! Every target on its seeds, on changed seeds, and on the inputs that once were a finding. Fuzzing with coverage is `fuzz/run`.
+//! Every target on its seeds, on changed seeds, and on the inputs that once were a finding. Fuzzing
+//! with coverage is `fuzz/run`.
 
 use std::fs;
 use std::panic;
@@ -14,7 +15,7 @@ const CHANGED: usize = 10;
 /// The simulator, which has the process for itself. `talaria-sim` runs it on other inputs.
 const ALONE: &str = "power";
 
-/// Octets of an input, as `fuzz/run` has it.
+/// Bytes of an input, as `fuzz/run` has it.
 const LENGTH_MAX: usize = 16_384;
 
 /// A target, and an input of it.
@@ -27,9 +28,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// An input with some octets flipped, removed or repeated.
-fn changed(octets: &[u8], numbers: &mut Numbers) -> Vec<u8> {
-    let mut changed = octets.to_vec();
+/// An input with some bytes flipped, removed or repeated.
+fn changed(bytes: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
     for _ in 0..=numbers.below(4) {
         let at = numbers.below(changed.len());
         let end = (at + numbers.below(9)).min(changed.len());
@@ -57,17 +58,17 @@ fn every_target_accepts_its_inputs() {
         let seeds = files(&corpus.path().join(name));
         assert!(!seeds.is_empty(), "{name} has no seeds");
         for (number, file) in seeds.iter().chain(&files(&fixtures.join(name))).enumerate() {
-            let octets = fs::read(file).unwrap();
+            let bytes = fs::read(file).unwrap();
             let mut numbers = Numbers::new(number as u64);
             for _ in 0..if name == ALONE { 0 } else { CHANGED } {
-                let mut changed = changed(&octets, &mut numbers);
+                let mut changed = changed(&bytes, &mut numbers);
                 changed.truncate(LENGTH_MAX);
                 inputs.push((name, run, changed));
             }
-            inputs.push((name, run, octets));
+            inputs.push((name, run, bytes));
         }
     }
-    let is_good = |(_, run, octets): &&Input| panic::catch_unwind(|| run(octets)).is_ok();
+    let is_good = |(_, run, bytes): &&Input| panic::catch_unwind(|| run(bytes)).is_ok();
     let (alone, together): (Vec<Input>, Vec<Input>) =
         inputs.into_iter().partition(|(name, ..)| *name == ALONE);
     let failed: Vec<&Input> = together.par_iter().filter(|input| !is_good(input)).collect();
@@ -75,9 +76,9 @@ fn every_target_accepts_its_inputs() {
         .iter()
         .filter(|input| !is_good(input))
         .chain(failed)
-        .map(|(name, _, octets)| {
+        .map(|(name, _, bytes)| {
             let file = tempfile::Builder::new().prefix(name).tempfile().unwrap();
-            fs::write(file.path(), octets).unwrap();
+            fs::write(file.path(), bytes).unwrap();
             format!("fuzz/run 1 {name}, with the input {}", file.keep().unwrap().1.display())
         })
         .collect();

@@ -75,8 +75,8 @@ impl Iterator for CertdReader {
     }
 }
 
-/// Merges certificates into the certificate directory at `base`, which is made if it does not exist,
-/// and returns the omitted certificates.
+/// Merges certificates into the certificate directory at `base`, which is made if it does not
+/// exist, and returns the omitted certificates.
 ///
 /// Files that have all that is given are not touched. The others are replaced, each as a whole;
 /// files are on disk before they get their names.

@@ -224,7 +224,7 @@ fn hashed_issuer(signature: &Signature<'_>, body: &[u8]) -> Option<Fingerprint> 
     };
     let hashed = body.get(start..)?.get(..len as usize)?;
     let bytes = fingerprint.as_bytes();
-    // The octet before it is the version, and the one before that the type, 33.
+    // The byte before it is the version, and the one before that the type, 33.
     hashed
         .windows(bytes.len() + 2)
         .any(|window| window[0] & 0x7f == 33 && &window[2..] == bytes)
@@ -483,8 +483,8 @@ mod tests {
 
     #[test]
     fn a_certificate_begins_with_its_own_line() {
-        let key = |octet: u8, capabilities| KeySummary {
-            fingerprint: Fingerprint::V4([octet; 20]),
+        let key = |byte: u8, capabilities| KeySummary {
+            fingerprint: Fingerprint::V4([byte; 20]),
             algorithm: 22,
             bits: 255,
             curve: Curve::from_number(8),

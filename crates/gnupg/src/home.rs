@@ -184,8 +184,8 @@ fn is_used_for_openpgp(keybox: &Path) -> bool {
     read.is_ok() && is_openpgp_keybox(&head)
 }
 
-/// Writes a file, and puts it on disk and in the place of `path`. The old one becomes `path~`, as with GnuPG. The caller
-/// syncs the folder.
+/// Writes a file, and puts it on disk and in the place of `path`. The old one becomes `path~`, as
+/// with GnuPG. The caller syncs the folder.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<NewFile>) -> io::Result<()>,

@@ -30,9 +30,9 @@ pub fn is_keyboxd(path: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// [`GnupgError::NotKeyboxd`], or why the database cannot be opened or read. Rows that hold no keyblock do not keep
-/// the others from being read; the first of them is named at the end, as [`GnupgError::Damaged`]
-/// with the number of the row in place of an offset.
+/// [`GnupgError::NotKeyboxd`], or why the database cannot be opened or read. Rows that hold no
+/// keyblock do not keep the others from being read; the first of them is named at the end, as
+/// [`GnupgError::Damaged`] with the number of the row in place of an offset.
 pub fn read_keyboxd(
     path: &Path,
     mut each: impl FnMut(Vec<u8>) -> ControlFlow<()>,

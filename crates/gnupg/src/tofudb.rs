@@ -1,5 +1,5 @@
-//! GnuPG's TOFU database: the keys that were seen with each e-mail address, the user's decisions about
-//! them, and the counts of signatures and encryptions.
+//! GnuPG's TOFU database: the keys that were seen with each e-mail address, the user's decisions
+//! about them, and the counts of signatures and encryptions.
 //!
 //! Two layouts are read, the file `tofu.db` and the folder `tofu.d` of GnuPG 2.1.10 to 2.1.14; the
 //! file is written. Both are described in `docs/formats/gnupg-tofu.md`. What follows from the rows

@@ -1,4 +1,4 @@
-//! One connection: a session over a stream of octets.
+//! One connection: a session over a stream of bytes.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use crate::FAREWELL;
 use crate::error::NetError;
 use crate::key::NodePublic;
 
-/// Octets that are read at once.
-const READ_OCTETS: usize = 64 << 10;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
 
 /// What the sessions of a node share.
 pub(crate) struct Shared {
@@ -74,8 +74,8 @@ fn may_exchange(replica: &FolderReplica, given: Option<NodePublic>, peer: NodePu
     given == Some(peer) || replica.log().is_some_and(is_published)
 }
 
-/// Exchanges entries with the peer at the other end of `stream` until the session ends. `given` is a key that may connect
-/// without being published.
+/// Exchanges entries with the peer at the other end of `stream` until the session ends. `given` is
+/// a key that may connect without being published.
 pub(crate) async fn exchange(
     stream: impl AsyncRead + AsyncWrite,
     (peer, given): (NodePublic, Option<NodePublic>),
@@ -90,7 +90,7 @@ pub(crate) async fn exchange(
     let mut session = shared.session(replica.id(), mode);
     let mut changed = shared.changed.subscribe();
     let (mut reader, mut writer) = tokio::io::split(stream);
-    let mut octets = vec![0; READ_OCTETS];
+    let mut bytes = vec![0; READ_BYTES];
     let mut is_flushed = true;
     let mut result = Ok(());
     let keep = |result: &mut Result<(), NetError>, done: Result<(), SyncError<LogError>>| {
@@ -113,13 +113,13 @@ pub(crate) async fn exchange(
         let pause = Duration::from_millis(next_ms.saturating_sub(shared.now_ms()));
         let has_output = !session.output().is_empty() || !is_flushed;
         tokio::select! {
-            read = reader.read(&mut octets) => match read {
+            read = reader.read(&mut bytes) => match read {
                 Ok(count) if count > 0 => {
                     let (done, added) = block_in_place(|| {
                         let before = session.report().added;
                         let (now_ms, wall_ms) = (shared.now_ms(), wall_ms());
-                        let octets = &octets[..count];
-                        let done = session.receive(octets, replica, &shared.fetching, now_ms, wall_ms);
+                        let bytes = &bytes[..count];
+                        let done = session.receive(bytes, replica, &shared.fetching, now_ms, wall_ms);
                         (done, session.report().added > before)
                     });
                     keep(&mut result, done);
@@ -168,13 +168,13 @@ pub(crate) async fn exchange(
     (session.report().clone(), result)
 }
 
-/// Sends some of the octets, or what TLS still holds of those before.
-async fn push(writer: &mut (impl AsyncWrite + Unpin), octets: &[u8]) -> io::Result<usize> {
-    if octets.is_empty() {
+/// Sends some of the bytes, or what TLS still holds of those before.
+async fn push(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<usize> {
+    if bytes.is_empty() {
         writer.flush().await?;
         return Ok(0);
     }
-    writer.write(octets).await
+    writer.write(bytes).await
 }
 
 fn advance(
@@ -193,7 +193,7 @@ pub(crate) async fn refuse(stream: impl AsyncRead + AsyncWrite, reason: Farewell
     part(&mut reader, &mut writer, &farewell).await;
 }
 
-/// Sends the last octets, and ends the connection.
+/// Sends the last bytes, and ends the connection.
 async fn part(
     reader: &mut (impl AsyncRead + Unpin),
     writer: &mut (impl AsyncWrite + Unpin),
@@ -202,9 +202,9 @@ async fn part(
     let _ = tokio::time::timeout(FAREWELL, async {
         writer.write_all(farewell).await?;
         writer.shutdown().await?;
-        // The peer may still be sending. Its octets must be read, or it never gets the farewell.
-        let mut octets = [0; 4096];
-        while reader.read(&mut octets).await? > 0 {}
+        // The peer may still be sending. Its bytes must be read, or it never gets the farewell.
+        let mut bytes = [0; 4096];
+        while reader.read(&mut bytes).await? > 0 {}
         io::Result::Ok(())
     })
     .await;

@@ -49,7 +49,8 @@ pub enum NetError {
         /// The key.
         key: NodePublic,
     },
-    /// The key of this node is not published in the copy of the log that the peer has, or not any more.
+    /// The key of this node is not published in the copy of the log that the peer has, or not any
+    /// more.
     #[error("the key {key} of this node is not published in the log of the peer")]
     OwnNotPublished {
         /// The key.

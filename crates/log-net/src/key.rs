@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-/// The octets before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
+/// The bytes before an Ed25519 key in its `SubjectPublicKeyInfo` (RFC 8410).
 const SPKI_START: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
@@ -30,15 +30,15 @@ pub struct NodePublic(pub [u8; 32]);
 
 impl NodePublic {
     /// The key in a `SubjectPublicKeyInfo`.
-    pub(crate) fn from_spki(octets: &[u8]) -> Option<Self> {
-        let key = octets.strip_prefix(&SPKI_START)?;
+    pub(crate) fn from_spki(bytes: &[u8]) -> Option<Self> {
+        let key = bytes.strip_prefix(&SPKI_START)?;
         Some(Self(key.try_into().ok()?))
     }
 }
 
 impl fmt::Display for NodePublic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -55,8 +55,8 @@ impl FromStr for NodePublic {
         if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(NotAKey);
         }
-        for (octet, at) in key.iter_mut().zip((0..64).step_by(2)) {
-            *octet = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotAKey)?;
+        for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotAKey)?;
         }
         Ok(Self(key))
     }
@@ -155,8 +155,8 @@ impl NodeSecret {
         if mode & 0o077 != 0 {
             return Err(KeyError::Readable { path: path.to_owned(), mode });
         }
-        let octets = fs::read(path).map_err(io)?;
-        let key = PrivatePkcs8KeyDer::from_pem_slice(&octets).map_err(|_| not_a_key())?;
+        let bytes = fs::read(path).map_err(io)?;
+        let key = PrivatePkcs8KeyDer::from_pem_slice(&bytes).map_err(|_| not_a_key())?;
         let key = any_eddsa_type(&key).map_err(|_| not_a_key())?;
         let spki = key.public_key().ok_or_else(not_a_key)?;
         let public = NodePublic::from_spki(&spki).ok_or_else(not_a_key)?;

@@ -1,7 +1,9 @@
-//! Entries of a log in a stream of a NATS server (`JetStream`), for more nodes than can all be connected with each other.
+//! Entries of a log in a stream of a NATS server (`JetStream`), for more nodes than can all be
+//! connected with each other.
 //!
-//! The stream only carries. What comes from it is offered to the log like what comes from a peer. Its acknowledgements say nothing
-//! about what is on disk here. It may lose messages, or vanish: then nodes fill it again, and peers fill the gaps.
+//! The stream only carries. What comes from it is offered to the log like what comes from a peer.
+//! Its acknowledgements say nothing about what is on disk here. It may lose messages, or vanish:
+//! then nodes fill it again, and peers fill the gaps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +23,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::{Shared, wall_ms};
 use crate::error::NetError;
-use crate::{CONNECT, MESSAGE_OCTETS, MESSAGE_OCTETS_MAX};
+use crate::{CONNECT, MESSAGE_BYTES, MESSAGE_BYTES_MAX};
 
 /// Time between two looks at the stream without a reason.
 const LOOK: Duration = Duration::from_secs(10);
-/// Messages that are kept until they are looked at. They only wake the node, so that others may be lost.
+/// Messages that are kept until they are looked at. They only wake the node, so that others may be
+/// lost.
 const WAKING: usize = 16;
 /// Most entries of the stream that are remembered although the log has not admitted them.
 const EARLY_MAX: usize = 65_536;
@@ -52,14 +55,15 @@ struct Carried {
     published: u64,
 }
 
-/// The hash of a copy of an entry. The identity of an entry says nothing about its proof: whoever may write to the stream can put
-/// a forged copy there, and nodes refuse it.
+/// The hash of a copy of an entry. The identity of an entry says nothing about its proof: whoever
+/// may write to the stream can put a forged copy there, and nodes refuse it.
 fn copy_hash(signed: &Signed) -> EntryId {
     EntryId::of(&signed.to_record())
 }
 
 impl Carried {
-    /// Notes copies of entries. One that differs from what this node has does not count: it may be forged, or lack a value.
+    /// Notes copies of entries. One that differs from what this node has does not count: it may be
+    /// forged, or lack a value.
     fn see(
         &mut self,
         replica: &mut FolderReplica,
@@ -110,13 +114,13 @@ impl Carried {
             self.published += 1;
         }
         let missing = (self.published..end).filter(|&place| !self.has(place));
-        Ok(missing.take(MESSAGE_OCTETS / 64).collect())
+        Ok(missing.take(MESSAGE_BYTES / 64).collect())
     }
 }
 
 /// A message of the stream: records, as in a frame of the exchange.
 fn read_message(payload: &[u8]) -> Option<Vec<Signed>> {
-    if payload.len() > MESSAGE_OCTETS_MAX {
+    if payload.len() > MESSAGE_BYTES_MAX {
         return None;
     }
     let SyncFrame::Entries(records) = SyncFrame::read(SyncFrame::ENTRIES, payload).ok()? else {
@@ -129,10 +133,10 @@ fn read_message(payload: &[u8]) -> Option<Vec<Signed>> {
 /// The first of some entries as a message, and their number.
 fn write_message(entries: &[Signed]) -> (Vec<u8>, usize) {
     // Entries of a batch that is cut need an audit path each.
-    let mut octets = 0;
+    let mut bytes = 0;
     let fits = |signed: &&Signed| {
-        octets += signed.octets.len() + 2048;
-        octets <= MESSAGE_OCTETS
+        bytes += signed.bytes.len() + 2048;
+        bytes <= MESSAGE_BYTES
     };
     let count = entries.iter().take_while(fits).count().max(1);
     let mut records = Vec::new();
@@ -143,7 +147,8 @@ fn write_message(entries: &[Signed]) -> (Vec<u8>, usize) {
     (out.split_off(5), count)
 }
 
-/// Carries entries between a log and its stream until the node stops or something fails. Calls `connected` once.
+/// Carries entries between a log and its stream until the node stops or something fails. Calls
+/// `connected` once.
 pub(crate) async fn carry(
     log: &Arc<LogFolder>,
     shared: &Shared,
@@ -300,8 +305,8 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_left_out() {
-        for octets in [&b""[..], b"hello", &[0, 0, 0, 1, 2], &vec![0; MESSAGE_OCTETS_MAX + 1]] {
-            assert!(read_message(octets).unwrap_or_default().is_empty());
+        for bytes in [&b""[..], b"hello", &[0, 0, 0, 1, 2], &vec![0; MESSAGE_BYTES_MAX + 1]] {
+            assert!(read_message(bytes).unwrap_or_default().is_empty());
         }
     }
 }

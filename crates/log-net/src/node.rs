@@ -53,7 +53,8 @@ pub enum Event {
     Closed(Peer, SessionReport, Option<NetError>),
     /// The node uses the stream of a NATS server.
     Streaming(String),
-    /// A peer or a NATS server cannot be reached. It is tried again after this time, if it can help.
+    /// A peer or a NATS server cannot be reached. It is tried again after this time, if it can
+    /// help.
     Unreachable(String, NetError, Option<Duration>),
     /// A connection was refused: its address, and the key if it was shown.
     Refused(SocketAddr, Option<NodePublic>, Farewell),
@@ -68,7 +69,8 @@ pub struct ServeOptions {
     pub listen: Option<String>,
     /// Peers to stay connected with, as `HOST:PORT`.
     pub peers: Vec<String>,
-    /// A NATS server with `JetStream`, as `nats://HOST:PORT` or `tls://HOST:PORT`, with user and password if it wants them.
+    /// A NATS server with `JetStream`, as `nats://HOST:PORT` or `tls://HOST:PORT`, with user and
+    /// password if it wants them.
     pub nats: Option<String>,
 }
 
@@ -108,8 +110,8 @@ fn runtime() -> Result<Runtime, NetError> {
 
 /// Exchanges once with the node at `address`: afterwards each side has what the other one had.
 ///
-/// If the peer is `expected`, it must have that key, which need not be published in the log that is here. Other peers must be
-/// published. While the exchange lasts, other processes wait for the log.
+/// If the peer is `expected`, it must have that key, which need not be published in the log that is
+/// here. Other peers must be published. While the exchange lasts, other processes wait for the log.
 ///
 /// # Errors
 ///
@@ -215,7 +217,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The pauses between attempts: twice as long each time, and short again after an attempt that held.
+/// The pauses between attempts: twice as long each time, and short again after an attempt that
+/// held.
 struct Retry {
     began: Instant,
     pause: Duration,
@@ -256,12 +259,14 @@ struct Node {
     tell: Box<dyn Fn(Event) + Send + Sync>,
 }
 
-/// Serves a log until it is stopped: listens, stays connected with peers, and lends the log to other processes of this machine
-/// that wait for it. `tell` is called for each event, from any thread.
+/// Serves a log until it is stopped: listens, stays connected with peers, and lends the log to
+/// other processes of this machine that wait for it. `tell` is called for each event, from any
+/// thread.
 ///
 /// # Errors
 ///
-/// [`NetError::Listen`]; [`NetError::Log`] if the log cannot be read or written any more, after which it must be opened again.
+/// [`NetError::Listen`]; [`NetError::Log`] if the log cannot be read or written any more, after
+/// which it must be opened again.
 pub fn serve(
     log: Arc<LogFolder>,
     secret: &NodeSecret,

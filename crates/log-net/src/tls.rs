@@ -1,4 +1,5 @@
-//! TLS 1.3 in which both sides show raw Ed25519 keys (RFC 7250). Which keys may connect is not decided here.
+//! TLS 1.3 in which both sides show raw Ed25519 keys (RFC 7250). Which keys may connect is not
+//! decided here.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The operations of entries, with their values.
 
-use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
+use crate::bytes::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
+use crate::certificate::{CERTIFICATE_BYTES_MAX, Certificate};
 use crate::checkpoint::{Checkpoint, Cosignatures};
 use crate::commitment::Commitment;
 use crate::encrypted::WrappedKey;
@@ -8,12 +9,11 @@ use crate::genesis::{Genesis, MergeRule, Pattern};
 use crate::name::{EntryId, KeyName, ObjectId};
 use crate::node::NodeKey;
 use crate::note::NUMBER_MAX;
-use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_ids, write_part};
 use crate::snapshot::Snapshot;
 use crate::value::Value;
 
-/// Longest name of an object, and longest field, in octets.
-pub const NAME_OCTETS_MAX: usize = 256;
+/// Longest name of an object, and longest field, in bytes.
+pub const NAME_BYTES_MAX: usize = 256;
 /// Most writes or additions that one entry replaces or removes.
 pub const REPLACED_MAX: usize = 32;
 /// Most heads of a revocation.
@@ -140,14 +140,14 @@ pub enum Side {
 }
 
 impl FieldChange {
-    /// The octets of the change in memory, roughly.
-    pub(crate) fn octets(&self) -> usize {
+    /// The bytes of the change in memory, roughly.
+    pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Set(value) => value.as_ref().map_or(0, Value::octets),
+            Self::Set(value) => value.as_ref().map_or(0, Value::bytes),
             Self::Replace { replaced, value } => {
-                replaced.len() * 32 + value.as_ref().map_or(0, Value::octets)
+                replaced.len() * 32 + value.as_ref().map_or(0, Value::bytes)
             }
-            Self::Add(value) | Self::Insert { value, .. } => value.octets(),
+            Self::Add(value) | Self::Insert { value, .. } => value.bytes(),
             Self::Remove(ids) | Self::DeleteValues(ids) => ids.len() * 32,
             Self::Count(_) | Self::Erase(_) => 0,
         }
@@ -181,7 +181,8 @@ impl FieldChange {
         }
     }
 
-    /// The epoch of the value that stands in the entry, if it is encrypted. That of a deletable value stands beside the entry.
+    /// The epoch of the value that stands in the entry, if it is encrypted. That of a deletable
+    /// value stands beside the entry.
     #[must_use]
     pub fn epoch(&self) -> Option<EntryId> {
         match self.stated() {
@@ -286,8 +287,8 @@ pub struct Revocation {
     pub target: Target,
     /// The reason (RFC 9580, section 5.2.3.31): 0 none, 1 superseded, 2 compromised, 3 retired.
     pub reason: u8,
-    /// The time of the compromise in seconds since 1970: what a checkpoint covers that existed before still counts. 0 if
-    /// none is stated, and with heads.
+    /// The time of the compromise in seconds since 1970: what a checkpoint covers that existed
+    /// before still counts. 0 if none is stated, and with heads.
     pub since: u64,
     /// The last entry of each chain that counts. Chains without one do not count at all.
     pub heads: Vec<EntryId>,
@@ -404,14 +405,14 @@ impl Action {
         }
     }
 
-    /// The octets of the value; `None` for an operation without one.
+    /// The bytes of the value; `None` for an operation without one.
     pub(crate) fn value(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match self {
             Self::Genesis(genesis) => genesis.write(&mut out),
             Self::Grant(grant) => {
-                out.extend(grant.author().to_octets());
-                write_part(&mut out, 4, grant.certificate.as_octets());
+                out.extend(grant.author().to_bytes());
+                write_part(&mut out, 4, grant.certificate.as_bytes());
                 out.extend(grant.object.0);
                 grant.fields.write(&mut out);
                 out.extend(grant.operations.0.to_be_bytes());
@@ -421,12 +422,12 @@ impl Action {
                 match revocation.target {
                     Target::Author(author) => {
                         out.push(1);
-                        out.extend(author.to_octets());
+                        out.extend(author.to_bytes());
                     }
                     Target::Key(author, subkey) => {
                         out.push(2);
-                        out.extend(author.to_octets());
-                        out.extend(subkey.to_octets());
+                        out.extend(author.to_bytes());
+                        out.extend(subkey.to_bytes());
                     }
                     Target::Grant(grant) => {
                         out.push(3);
@@ -493,20 +494,20 @@ impl Action {
         if matches!(operation, n::DELETE | n::UNSET | n::STOP_ENCRYPTING) == value.is_some() {
             return Err(Malformed::Field("form of the value"));
         }
-        let octets = value.unwrap_or_default();
-        let mut fields = Fields(octets);
+        let bytes = value.unwrap_or_default();
+        let mut fields = Fields(bytes);
         let data = |change| Ok(Self::Data(DataAction { object, change }));
         let of_field = |change| data(Change::Field(field.to_owned(), change));
         let pattern = || Pattern::new(field).ok_or(Malformed::Field("pattern"));
         let action = match operation {
             n::GENESIS => Self::Genesis(Box::new(Genesis::read(&mut fields)?)),
             n::CREATE => {
-                let named = (1..=NAME_OCTETS_MAX).contains(&octets.len());
-                let name = text(octets).filter(|_| named).ok_or(Malformed::Field("name"))?;
+                let named = (1..=NAME_BYTES_MAX).contains(&bytes.len());
+                let name = text(bytes).filter(|_| named).ok_or(Malformed::Field("name"))?;
                 return data(Change::Create(name.to_owned()));
             }
             n::DELETE => return data(Change::Delete),
-            n::SET => return of_field(FieldChange::Set(Some(Value::read(octets)?))),
+            n::SET => return of_field(FieldChange::Set(Some(Value::read(bytes)?))),
             n::UNSET => return of_field(FieldChange::Set(None)),
             n::REPLACE => {
                 let count = usize::from(fields.u8()?);
@@ -521,7 +522,7 @@ impl Action {
                 };
                 return of_field(FieldChange::Replace { replaced, value });
             }
-            n::ADD => return of_field(FieldChange::Add(Value::read(octets)?)),
+            n::ADD => return of_field(FieldChange::Add(Value::read(bytes)?)),
             n::REMOVE => {
                 let count = usize::from(fields.u8()?);
                 let additions = fields.ids(count, REPLACED_MAX, "removed additions")?;
@@ -551,13 +552,13 @@ impl Action {
                 of_field(FieldChange::DeleteValues(ids))?
             }
             n::ENCRYPT => {
-                return data(Change::Encrypt(pattern()?, Box::new(WrappedKey::read(octets)?)));
+                return data(Change::Encrypt(pattern()?, Box::new(WrappedKey::read(bytes)?)));
             }
             n::STOP_ENCRYPTING => return data(Change::StopEncrypting(pattern()?)),
             n::GRANT => {
                 let author = fields.key("author of a grant")?;
-                let octets = fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?;
-                let certificate = Certificate::read(octets)?;
+                let bytes = fields.part(4, CERTIFICATE_BYTES_MAX, "certificate")?;
+                let certificate = Certificate::read(bytes)?;
                 if certificate.name() != author {
                     return Err(Malformed::Field("author of a grant"));
                 }
@@ -600,14 +601,14 @@ impl Action {
             }
             n::APPROVE => Self::Approve(fields.id()?),
             n::CHOOSE => Self::Choose(fields.id()?),
-            n::CHECKPOINT => return Ok(Self::Checkpoint(Box::new(Checkpoint::read(octets)?))),
-            n::COSIGN => return Ok(Self::Cosign(Cosignatures::read(octets)?)),
-            n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(octets)?)),
+            n::CHECKPOINT => return Ok(Self::Checkpoint(Box::new(Checkpoint::read(bytes)?))),
+            n::COSIGN => return Ok(Self::Cosign(Cosignatures::read(bytes)?)),
+            n::PUBLISH_NODE => return Ok(Self::PublishNode(NodeKey::read(bytes)?)),
             n::END_NODE => Self::EndNode(fields.id()?),
             n::SNAPSHOT => Self::Snapshot(Snapshot::read(&mut fields)?),
             _ => return Err(Malformed::Field("operation")),
         };
-        // The arms whose value takes all octets have returned.
+        // The arms whose value takes all bytes have returned.
         fields.end()?;
         Ok(action)
     }

@@ -1,7 +1,7 @@
 //! Certificates of authors, as they stand in genesis and in grants.
 //!
-//! A certificate says which keys may sign for an author, and when they end: arithmetic alone, without the time of a node and without policy, so
-//! that every node comes to the same.
+//! A certificate says which keys may sign for an author, and when they end: arithmetic alone,
+//! without the time of a node and without policy, so that every node comes to the same.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use talaria_cert::{
 };
 use talaria_message::{KeyFault, MessageError, Revocations, openpgp, policy, usable};
 
+use crate::bytes::Malformed;
 use crate::name::KeyName;
-use crate::octets::Malformed;
 
-/// Longest certificate, in octets.
-pub const CERTIFICATE_OCTETS_MAX: usize = 16_384;
+/// Longest certificate, in bytes.
+pub const CERTIFICATE_BYTES_MAX: usize = 16_384;
 
 /// The certificate of an author.
 #[derive(Clone)]
 pub struct Certificate {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     name: KeyName,
     keys: Vec<Arc<MemberKey>>,
 }
@@ -80,7 +80,8 @@ impl MemberKey {
         })
     }
 
-    /// Whether both are one key. Two keys may have one name: the fingerprints of version 4 are SHA-1.
+    /// Whether both are one key. Two keys may have one name: the fingerprints of version 4 are
+    /// SHA-1.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.name == other.name && self.body == other.body
     }
@@ -102,18 +103,18 @@ impl Certificate {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the octets are none, or too many, or if the primary key has another version than 4 and 6.
-    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
+    /// [`Malformed`] if the bytes are none, or too many, or if the primary key has another version
+    /// than 4 and 6.
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         const WRONG: Malformed = Malformed::Field("certificate");
-        if octets.len() > CERTIFICATE_OCTETS_MAX {
+        if bytes.len() > CERTIFICATE_BYTES_MAX {
             return Err(Malformed::Limit {
                 what: "certificate",
-                found: octets.len() as u64,
-                limit: CERTIFICATE_OCTETS_MAX as u64,
+                found: bytes.len() as u64,
+                limit: CERTIFICATE_BYTES_MAX as u64,
             });
         }
-        let cert =
-            Cert::parse(octets).ok().filter(|cert| cert.as_bytes() == octets).ok_or(WRONG)?;
+        let cert = Cert::parse(bytes).ok().filter(|cert| cert.as_bytes() == bytes).ok_or(WRONG)?;
         let name = KeyName::of(cert.fingerprint()).ok_or(WRONG)?;
         let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         let mut verdicts = verdicts.into_iter();
@@ -146,28 +147,30 @@ impl Certificate {
             key.expires = key.expires.into_iter().chain(primary).min();
         }
         let keys = keys.into_iter().map(Arc::new).collect();
-        Ok(Self { octets: octets.to_vec(), name, keys })
+        Ok(Self { bytes: bytes.to_vec(), name, keys })
     }
 
-    /// The part of a certificate that a log needs: without certifications by others and without older signatures.
+    /// The part of a certificate that a log needs: without certifications by others and without
+    /// older signatures.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the octets are no certificate, or one that is too long.
-    pub fn minimal(octets: &[u8]) -> Result<Self, Malformed> {
-        let cert = Cert::parse(octets).map_err(|_| Malformed::Field("certificate"))?;
+    /// [`Malformed`] if the bytes are no certificate, or one that is too long.
+    pub fn minimal(bytes: &[u8]) -> Result<Self, Malformed> {
+        let cert = Cert::parse(bytes).map_err(|_| Malformed::Field("certificate"))?;
         let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         Self::read(cert.minimal(&verdicts).exportable().as_bytes())
     }
 
-    /// The part of a certificate that a log needs, with those subkeys alone that may sign at `now`, in seconds since
-    /// 1970, by the policy. This is the policy that genesis and grants must have passed: afterwards, arithmetic alone
-    /// counts, so a subkey that is expired, revoked or not for signing must not be in them.
+    /// The part of a certificate that a log needs, with those subkeys alone that may sign at `now`,
+    /// in seconds since 1970, by the policy. This is the policy that genesis and grants must have
+    /// passed: afterwards, arithmetic alone counts, so a subkey that is expired, revoked or not for
+    /// signing must not be in them.
     ///
     /// # Errors
     ///
-    /// [`SignerError::Policy`] if the certificate is revoked or expired, or if no key of it may sign;
-    /// [`SignerError::Form`].
+    /// [`SignerError::Policy`] if the certificate is revoked or expired, or if no key of it may
+    /// sign; [`SignerError::Form`].
     pub fn of_signer(cert: &openpgp::Cert, now: u32) -> Result<Self, SignerError> {
         use openpgp::serialize::MarshalInto as _;
 
@@ -186,8 +189,8 @@ impl Certificate {
             let why = KeyFault::Other("has no key that may sign now".to_owned());
             return Err(MessageError::Key { name: name(), why }.into());
         }
-        let octets = cert.to_vec().map_err(|_| form(Malformed::Field("certificate")))?;
-        let cert = Cert::parse(&octets).map_err(|_| form(Malformed::Field("certificate")))?;
+        let bytes = cert.to_vec().map_err(|_| form(Malformed::Field("certificate")))?;
+        let cert = Cert::parse(&bytes).map_err(|_| form(Malformed::Field("certificate")))?;
         let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
         let minimal = cert.minimal(&verdicts).exportable().retain(|_, packet| match packet.tag {
             Tag::PUBLIC_SUBKEY => {
@@ -210,10 +213,10 @@ impl Certificate {
         self.name
     }
 
-    /// The octets of the certificate.
+    /// The bytes of the certificate.
     #[must_use]
-    pub fn as_octets(&self) -> &[u8] {
-        &self.octets
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The names of the keys that may sign for the author.
@@ -226,7 +229,8 @@ impl Certificate {
         self.keys.iter().map(|key| key.algorithm)
     }
 
-    /// The end of a key that may sign for the author, or of the primary key if that is earlier, in seconds since 1970.
+    /// The end of a key that may sign for the author, or of the primary key if that is earlier, in
+    /// seconds since 1970.
     #[must_use]
     pub fn expires(&self, key: KeyName) -> Option<u64> {
         self.key(key)?.expires
@@ -235,7 +239,7 @@ impl Certificate {
     /// The first user ID, for people.
     #[must_use]
     pub fn user_id(&self) -> Option<String> {
-        let cert = Cert::parse(&self.octets).ok()?;
+        let cert = Cert::parse(&self.bytes).ok()?;
         cert.user_ids().next().map(|id| String::from_utf8_lossy(id).into_owned())
     }
 
@@ -336,7 +340,7 @@ impl Component {
 
 impl PartialEq for Certificate {
     fn eq(&self, other: &Self) -> bool {
-        self.octets == other.octets
+        self.bytes == other.bytes
     }
 }
 

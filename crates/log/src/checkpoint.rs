@@ -1,12 +1,13 @@
 //! Checkpoints and cosignatures as the values of entries (`docs/formats/log.md`, Checkpoint).
 
+use crate::bytes::{Fields, Malformed, count_u8};
 use crate::genesis::WITNESSES_MAX;
 use crate::merkle::Edge;
 use crate::name::EntryId;
 use crate::note::{Note, NoteLine, TreeHead};
-use crate::octets::{Fields, Malformed, count_u8};
 
-/// A checkpoint: the tree over the entries in the past of its own entry, signed by the checkpointer.
+/// A checkpoint: the tree over the entries in the past of its own entry, signed by the
+/// checkpointer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checkpoint {
     /// The checkpoint before; [`EntryId::NONE`] for the first one.
@@ -39,7 +40,8 @@ pub enum BadCheckpoint {
     /// The checkpointer did not sign the note, or not in the form of the format.
     #[error("the checkpointer did not sign the note")]
     Signature,
-    /// A cosignature does not hold for this checkpoint, or is not by a witness of the log, or not in its place.
+    /// A cosignature does not hold for this checkpoint, or is not by a witness of the log, or not
+    /// in its place.
     #[error("the cosignature of {0} does not hold")]
     Cosignature(String),
     /// The time is before that of the checkpoint before.
@@ -76,8 +78,8 @@ impl Checkpoint {
     }
 
     /// Reads the value of an entry.
-    pub(crate) fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields(octets);
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes);
         let before = fields.id()?;
         let roots = usize::from(fields.u8()?);
         let roots = (0..roots).map(|_| fields.array()).collect::<Result<Vec<_>, _>>()?;
@@ -96,9 +98,9 @@ impl Cosignatures {
     }
 
     /// Reads the value of an entry.
-    pub(crate) fn read(octets: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         const WRONG: Malformed = Malformed::Field("cosignatures");
-        let mut fields = Fields(octets);
+        let mut fields = Fields(bytes);
         let checkpoint = fields.id()?;
         let text = std::str::from_utf8(fields.0).map_err(|_| WRONG)?;
         let lines = NoteLine::read_all(text)?;

@@ -1,15 +1,16 @@
 //! Encrypted fields as they stand in entries.
 //!
-//! An entry begins an **epoch**: it has a key, wrapped once for each reader by an OpenPGP message. Values of the epoch are encrypted with
-//! this key, and say inside where they belong. Nodes without the key admit, merge and hash all of them like others.
+//! An entry begins an **epoch**: it has a key, wrapped once for each reader by an OpenPGP message.
+//! Values of the epoch are encrypted with this key, and say inside where they belong. Nodes without
+//! the key admit, merge and hash all of them like others.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use talaria_cert::sha256;
 
+use crate::bytes::{Fields, Malformed};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
 
 /// Most keys of readers of an epoch. A reader with several encryption keys has several.
 pub const READERS_MAX: usize = 256;
@@ -17,7 +18,7 @@ pub const READERS_MAX: usize = 256;
 /// Version 2, AES-256, OCB (RFC 9580, section 5.13.2).
 const SEALED_START: [u8; 3] = [2, 9, 2];
 /// The version, the three numbers, the salt, and two authentication tags.
-const SEALED_OCTETS_MIN: usize = 4 + 32 + 2 * 16;
+const SEALED_BYTES_MIN: usize = 4 + 32 + 2 * 16;
 
 /// Types of packets (RFC 9580, section 5).
 const PKESK: u8 = 1;
@@ -25,7 +26,7 @@ const SEIPD: u8 = 18;
 /// The AEAD packet of GnuPG.
 const AEAD: u8 = 20;
 
-/// An encrypted typed value. Two are equal if their octets are.
+/// An encrypted typed value. Two are equal if their bytes are.
 #[derive(Clone, Debug)]
 pub struct Encrypted {
     /// The entry that begins the epoch.
@@ -94,12 +95,12 @@ impl Encrypted {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the octets are not one packet of this kind.
+    /// [`Malformed`] if the bytes are not one packet of this kind.
     pub fn new(epoch: EntryId, packet: Vec<u8>) -> Result<Self, Malformed> {
         const WRONG: Malformed = Malformed::Field("encrypted value");
         let mut fields = Fields(&packet);
         let (tag, body) = packet_of(&mut fields)?;
-        if tag != SEIPD || body.len() < SEALED_OCTETS_MIN || !body.starts_with(&SEALED_START) {
+        if tag != SEIPD || body.len() < SEALED_BYTES_MIN || !body.starts_with(&SEALED_START) {
             return Err(WRONG);
         }
         fields.end()?;
@@ -186,7 +187,8 @@ impl WrappedKey {
         Ok(Self { hash, message, readers })
     }
 
-    /// The names of the keys of the readers: key IDs or fingerprints, in upper-case hexadecimal digits.
+    /// The names of the keys of the readers: key IDs or fingerprints, in upper-case hexadecimal
+    /// digits.
     #[must_use]
     pub fn readers(&self) -> &[String] {
         &self.readers
@@ -203,8 +205,8 @@ impl WrappedKey {
         sha256(&[content]) == self.hash
     }
 
-    /// The octets in memory.
-    pub(crate) fn octets(&self) -> usize {
+    /// The bytes in memory.
+    pub(crate) fn bytes(&self) -> usize {
         self.message.len() + self.readers.len() * 64
     }
 
@@ -213,15 +215,15 @@ impl WrappedKey {
         out.extend_from_slice(&self.message);
     }
 
-    pub(crate) fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields(octets);
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes);
         let hash = fields.array()?;
         Self::new(hash, fields.0.to_vec())
     }
 }
 
-/// The names of the keys in front of a message: packets of type 1, all of version 3 or all of version 6, of which each names another key,
-/// and one encrypted packet.
+/// The names of the keys in front of a message: packets of type 1, all of version 3 or all of
+/// version 6, of which each names another key, and one encrypted packet.
 fn readers_of(message: &[u8]) -> Result<Vec<String>, Malformed> {
     const WRONG: Malformed = Malformed::Field("message to the readers");
     let mut fields = Fields(message);
@@ -248,9 +250,9 @@ fn readers_of(message: &[u8]) -> Result<Vec<String>, Malformed> {
             },
             _ => return Err(WRONG),
         };
-        let text: String = name.iter().map(|octet| format!("{octet:02X}")).collect();
+        let text: String = name.iter().map(|byte| format!("{byte:02X}")).collect();
         // A key that is named twice, or a hidden one, could cost its owner many uses of it.
-        if name.iter().all(|&octet| octet == 0) || readers.contains(&text) {
+        if name.iter().all(|&byte| byte == 0) || readers.contains(&text) {
             return Err(Malformed::Field("reader"));
         }
         if readers.len() == READERS_MAX {
@@ -263,7 +265,8 @@ fn readers_of(message: &[u8]) -> Result<Vec<String>, Malformed> {
     Ok(readers)
 }
 
-/// The next packet: its type and body. The header has the new format and a definite length in its shortest form.
+/// The next packet: its type and body. The header has the new format and a definite length in its
+/// shortest form.
 fn packet_of<'a>(fields: &mut Fields<'a>) -> Result<(u8, &'a [u8]), Malformed> {
     const WRONG: Malformed = Malformed::Field("packet header");
     let first = fields.u8()?;
@@ -271,8 +274,8 @@ fn packet_of<'a>(fields: &mut Fields<'a>) -> Result<(u8, &'a [u8]), Malformed> {
         return Err(WRONG);
     }
     let length = match fields.u8()? {
-        octet @ 0..192 => u32::from(octet),
-        octet @ 192..224 => (u32::from(octet) - 192) * 256 + u32::from(fields.u8()?) + 192,
+        byte @ 0..192 => u32::from(byte),
+        byte @ 192..224 => (u32::from(byte) - 192) * 256 + u32::from(fields.u8()?) + 192,
         255 => match fields.u32()? {
             length @ 8384.. => length,
             _ => return Err(WRONG),

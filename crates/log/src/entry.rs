@@ -1,16 +1,16 @@
-//! Entries, and their octets (`docs/formats/log.md`).
+//! Entries, and their bytes (`docs/formats/log.md`).
 
-use crate::action::{Action, NAME_OCTETS_MAX};
+use crate::action::{Action, NAME_BYTES_MAX};
+use crate::bytes::{Fields, Malformed, count_u8, write_ids, write_part};
 use crate::clock::Clock;
 use crate::commitment::Commitment;
 use crate::name::{ChainName, EntryId, KeyName};
-use crate::octets::{Fields, Malformed, count_u8, write_ids, write_part};
-use crate::value::VALUE_OCTETS_MAX;
+use crate::value::VALUE_BYTES_MAX;
 
 /// Most links of an entry.
 pub const LINKS_MAX: usize = 8;
-/// Longest entry, in octets.
-pub const ENTRY_OCTETS_MAX: usize = VALUE_OCTETS_MAX + 1024;
+/// Longest entry, in bytes.
+pub const ENTRY_BYTES_MAX: usize = VALUE_BYTES_MAX + 1024;
 
 const MAGIC: [u8; 5] = *b"TLGE\x01";
 
@@ -48,14 +48,14 @@ impl Entry {
         self.action.commitment()
     }
 
-    /// The octets that are signed and hashed.
+    /// The bytes that are signed and hashed.
     #[must_use]
-    pub fn to_octets(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
         out.extend(MAGIC);
         out.extend(self.log.0);
-        out.extend(self.chain.author.to_octets());
-        out.extend(self.chain.subkey.to_octets());
+        out.extend(self.chain.author.to_bytes());
+        out.extend(self.chain.subkey.to_bytes());
         out.extend(self.chain.instance);
         out.extend(self.sequence.to_be_bytes());
         out.extend(self.previous.0);
@@ -76,13 +76,13 @@ impl Entry {
         out
     }
 
-    /// Reads an entry that takes all of `octets`.
+    /// Reads an entry that takes all of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] for every octets that [`Self::to_octets`] does not write for an allowed entry.
-    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields(octets);
+    /// [`Malformed`] for every bytes that [`Self::to_bytes`] does not write for an allowed entry.
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes);
         if fields.array()? != MAGIC {
             return Err(Malformed::Field("start of an entry"));
         }
@@ -103,10 +103,10 @@ impl Entry {
         let grant = fields.id()?;
         let object = fields.object()?;
         let number = fields.u8()?;
-        let field = fields.text(NAME_OCTETS_MAX, "field")?;
+        let field = fields.text(NAME_BYTES_MAX, "field")?;
         let value = match fields.u8()? {
             0 => None,
-            1 => Some(fields.part(4, VALUE_OCTETS_MAX, "value")?),
+            1 => Some(fields.part(4, VALUE_BYTES_MAX, "value")?),
             _ => return Err(Malformed::Field("form of the value")),
         };
         fields.end()?;

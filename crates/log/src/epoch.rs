@@ -1,6 +1,7 @@
 //! The keys of epochs, as far as a reader has them: opening and encrypting values.
 //!
-//! Nothing that decides about entries needs these keys. Each epoch is opened once. What it costs is bounded by the format: a message names each key at most once.
+//! Nothing that decides about entries needs these keys. Each epoch is opened once. What it costs is
+//! bounded by the format: a message names each key at most once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,7 +29,8 @@ pub struct EpochKeys(Mutex<Opened>);
 /// What was opened, and what opens more.
 struct Opened {
     opener: Opener,
-    /// The epochs so far, also those that could not be opened: nobody is asked for a passphrase twice.
+    /// The epochs so far, also those that could not be opened: nobody is asked for a passphrase
+    /// twice.
     known: HashMap<EntryId, Result<EpochKey, Unreadable>>,
 }
 
@@ -50,7 +52,7 @@ impl fmt::Debug for EpochKeys {
     }
 }
 
-/// No message of an epoch, and no value, has more content than octets.
+/// No message of an epoch, and no value, has more content than bytes.
 fn limits() -> ReadLimits {
     let mut limits = ReadLimits::default();
     (limits.expansion, limits.expansion_free_bytes, limits.argon2_mib) = (1, 0, 0);
@@ -109,7 +111,8 @@ impl Opened {
 }
 
 impl EpochKeys {
-    /// Opens epochs with the secret keys in `secrets`. Their passphrases and session keys are not used.
+    /// Opens epochs with the secret keys in `secrets`. Their passphrases and session keys are not
+    /// used.
     #[must_use]
     pub fn new(secrets: Secrets) -> Self {
         let Secrets { keys, elsewhere, .. } = secrets;
@@ -127,7 +130,8 @@ impl EpochKeys {
         self.lock().learn(log, id, entry);
     }
 
-    /// Opens the encrypted value of an entry: the one that is in it, or beside it if it is deletable.
+    /// Opens the encrypted value of an entry: the one that is in it, or beside it if it is
+    /// deletable.
     ///
     /// # Errors
     ///
@@ -211,7 +215,7 @@ impl EpochKeys {
                 Content::Strict(writes.into_iter().map(seen).collect())
             }
             Content::Set(elements) => {
-                // Two additions of one value have different octets while they are encrypted.
+                // Two additions of one value have different bytes while they are encrypted.
                 let mut seen: BTreeMap<Value, Vec<EntryId>> = BTreeMap::new();
                 for (value, additions) in elements {
                     for id in additions {

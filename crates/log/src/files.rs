@@ -1,7 +1,8 @@
 //! A log in a folder (`docs/formats/log.md`, Folder).
 //!
-//! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who wait share one sync.
-//! Opening a log reads its index and the segments behind it, up to the last whole group, and checks no signature again.
+//! Append-only segments are the truth. An entry is acknowledged after its group is on disk; all who
+//! wait share one sync. Opening a log reads its index and the segments behind it, up to the last
+//! whole group, and checks no signature again.
 
 mod announce;
 mod bodies;
@@ -25,7 +26,7 @@ mod read;
 mod witness_folder;
 mod write_snapshot;
 
-pub use announce::EVENTS_OCTETS_MAX;
+pub use announce::EVENTS_BYTES_MAX;
 pub use checkpointer::NewCheckpointer;
 pub use compact::{CompactStep, Compacted};
 pub use error::LogError;

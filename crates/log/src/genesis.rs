@@ -1,9 +1,9 @@
 //! The genesis entry of a log: who decides, by which rules, within which limits.
 
-use crate::certificate::{CERTIFICATE_OCTETS_MAX, Certificate};
-use crate::note::{KEY_NAME_OCTETS_MAX, NoteKey, NoteKind, is_key_name};
-use crate::octets::{Fields, Malformed, count_u8, count_u16, text, write_part};
-use crate::value::VALUE_OCTETS_MAX;
+use crate::bytes::{Fields, Malformed, count_u8, count_u16, text, write_part};
+use crate::certificate::{CERTIFICATE_BYTES_MAX, Certificate};
+use crate::note::{KEY_NAME_BYTES_MAX, NoteKey, NoteKind, is_key_name};
+use crate::value::VALUE_BYTES_MAX;
 
 /// Most owners.
 pub const OWNERS_MAX: usize = 16;
@@ -13,8 +13,8 @@ pub const RULES_MAX: usize = 256;
 pub const WITNESSES_MAX: usize = 32;
 /// The usual grace time after the expiry of a key, in seconds: a week.
 pub const GRACE_S: u32 = 7 * 86_400;
-/// Longest pattern of fields, in octets.
-pub(crate) const PATTERN_OCTETS_MAX: usize = 256;
+/// Longest pattern of fields, in bytes.
+pub(crate) const PATTERN_BYTES_MAX: usize = 256;
 
 /// The content of a genesis entry. It is fixed for the life of a log.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,7 +35,8 @@ pub struct Genesis {
     pub witnesses: Vec<Witness>,
     /// The number of witnesses who must cosign a checkpoint: more than half of them.
     pub witness_threshold: u8,
-    /// The time after the expiry of a key within which a checkpoint must cover its entries, in seconds.
+    /// The time after the expiry of a key within which a checkpoint must cover its entries, in
+    /// seconds.
     pub grace_s: u32,
 }
 
@@ -59,19 +60,19 @@ impl Witness {
 /// Limits for each author. An entry beyond them is not admissible.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Largest value of an operation on data, in octets.
-    pub value_octets: u32,
+    /// Largest value of an operation on data, in bytes.
+    pub value_bytes: u32,
     /// Largest number of entries of a chain.
     pub chain_entries: u64,
-    /// Largest sum of the octets of the entries of a chain.
-    pub chain_octets: u64,
+    /// Largest sum of the bytes of the entries of a chain.
+    pub chain_bytes: u64,
     /// Largest number of chains of one author, as seen by the first entry of a chain.
     pub chains: u16,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { value_octets: 65_536, chain_entries: 100_000_000, chain_octets: 1 << 36, chains: 64 }
+        Self { value_bytes: 65_536, chain_entries: 100_000_000, chain_bytes: 1 << 36, chains: 64 }
     }
 }
 
@@ -138,7 +139,7 @@ impl Pattern {
     /// The pattern with this text. `None` if it is empty, too long, or has a control character.
     #[must_use]
     pub fn new(pattern: &str) -> Option<Self> {
-        let fits = (1..=PATTERN_OCTETS_MAX).contains(&pattern.len());
+        let fits = (1..=PATTERN_BYTES_MAX).contains(&pattern.len());
         (fits && text(pattern.as_bytes()).is_some()).then(|| Self(pattern.to_owned()))
     }
 
@@ -168,7 +169,7 @@ impl Pattern {
     }
 
     pub(crate) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
-        let text = fields.text(PATTERN_OCTETS_MAX, "pattern")?;
+        let text = fields.text(PATTERN_BYTES_MAX, "pattern")?;
         Self::new(&text).ok_or(Malformed::Field("pattern"))
     }
 
@@ -178,8 +179,8 @@ impl Pattern {
 }
 
 impl Genesis {
-    /// The content for a log with these owners, with Ed25519 keys only and the usual limits. All fields have the rule that
-    /// the last writer wins.
+    /// The content for a log with these owners, with Ed25519 keys only and the usual limits. All
+    /// fields have the rule that the last writer wins.
     #[must_use]
     pub fn new(mut owners: Vec<Certificate>, threshold: u8) -> Self {
         owners.sort_by_key(Certificate::name);
@@ -196,8 +197,8 @@ impl Genesis {
         }
     }
 
-    /// Allows the algorithms of all keys of the owners that can sign (RFC 9580, section 9.1): RSA, DSA, ECDSA, `EdDSA`, Ed25519,
-    /// Ed448.
+    /// Allows the algorithms of all keys of the owners that can sign (RFC 9580, section 9.1): RSA,
+    /// DSA, ECDSA, `EdDSA`, Ed25519, Ed448.
     pub fn allow_keys_of_owners(&mut self) {
         let used = self.owners.iter().flat_map(Certificate::algorithms);
         let used = used.filter(|algorithm| matches!(algorithm, 1 | 3 | 17 | 19 | 22 | 27 | 28));
@@ -227,12 +228,12 @@ impl Genesis {
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.push(count_u8(self.owners.len()));
-        self.owners.iter().for_each(|owner| write_part(out, 4, owner.as_octets()));
+        self.owners.iter().for_each(|owner| write_part(out, 4, owner.as_bytes()));
         out.push(self.threshold);
         write_part(out, 1, &self.algorithms);
-        out.extend(self.limits.value_octets.to_be_bytes());
+        out.extend(self.limits.value_bytes.to_be_bytes());
         out.extend(self.limits.chain_entries.to_be_bytes());
-        out.extend(self.limits.chain_octets.to_be_bytes());
+        out.extend(self.limits.chain_bytes.to_be_bytes());
         out.extend(self.limits.chains.to_be_bytes());
         out.extend(count_u16(self.rules.len()).to_be_bytes());
         for (pattern, rule) in &self.rules {
@@ -256,7 +257,7 @@ impl Genesis {
             return Err(Malformed::Field("number of owners"));
         }
         let owners = (0..count)
-            .map(|_| Certificate::read(fields.part(4, CERTIFICATE_OCTETS_MAX, "certificate")?))
+            .map(|_| Certificate::read(fields.part(4, CERTIFICATE_BYTES_MAX, "certificate")?))
             .collect::<Result<Vec<_>, _>>()?;
         if !owners.is_sorted_by(|a, b| a.name() < b.name()) {
             return Err(Malformed::Order("owners"));
@@ -270,12 +271,12 @@ impl Genesis {
             return Err(Malformed::Order("algorithms"));
         }
         let limits = Limits {
-            value_octets: fields.u32()?,
+            value_bytes: fields.u32()?,
             chain_entries: fields.u64()?,
-            chain_octets: fields.u64()?,
+            chain_bytes: fields.u64()?,
             chains: fields.u16()?,
         };
-        if limits.value_octets as usize > VALUE_OCTETS_MAX {
+        if limits.value_bytes as usize > VALUE_BYTES_MAX {
             return Err(Malformed::Field("largest value"));
         }
         let count = usize::from(fields.u16()?);
@@ -300,7 +301,7 @@ impl Genesis {
         }
         let witness = |_| {
             let name =
-                std::str::from_utf8(fields.part(1, KEY_NAME_OCTETS_MAX, "name of a witness")?);
+                std::str::from_utf8(fields.part(1, KEY_NAME_BYTES_MAX, "name of a witness")?);
             let name = name.ok().filter(|name| is_key_name(name));
             let name = name.ok_or(Malformed::Field("name of a witness"))?.to_owned();
             Ok(Witness { name, key: fields.array()? })

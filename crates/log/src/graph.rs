@@ -1,9 +1,10 @@
 //! The graph of admitted entries: chains, branches, forks, and the past of each entry.
 //!
-//! Entries have local numbers in the order of their admission. Nothing that is computed here depends on that order.
+//! Entries have local numbers in the order of their admission. Nothing that is computed here
+//! depends on that order.
 //!
-//! An entry takes some 120 octets here. Its octets are elsewhere as soon as they are on disk, except for operations on the log
-//! itself.
+//! An entry takes some 120 bytes here. Its bytes are elsewhere as soon as they are on disk, except
+//! for operations on the log itself.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -31,9 +32,9 @@ pub(crate) type LastEntries = [(u32, Number)];
 pub(crate) struct Node {
     pub(crate) id: EntryId,
     pub(crate) clock: Clock,
-    /// The sum of the octets of the chain up to here.
-    pub(crate) chain_octets: u64,
-    /// The place of the octets in the segments of a folder. `None` until the entry is on disk.
+    /// The sum of the bytes of the chain up to here.
+    pub(crate) chain_bytes: u64,
+    /// The place of the bytes in the segments of a folder. `None` until the entry is on disk.
     pub(crate) location: Option<Location>,
     pub(crate) branch: u32,
     sequence: u32,
@@ -59,9 +60,9 @@ pub(crate) struct Location {
     pub(crate) frame: u32,
     /// The start of the record, behind its length.
     pub(crate) record: u32,
-    /// The start of the octets of the entry, and their number.
+    /// The start of the bytes of the entry, and their number.
     pub(crate) entry: u32,
-    pub(crate) octets: u32,
+    pub(crate) bytes: u32,
 }
 
 impl Node {
@@ -75,7 +76,7 @@ impl Node {
     }
 }
 
-/// Reads entries again whose octets are on disk. Who implements it remembers why it could not.
+/// Reads entries again whose bytes are on disk. Who implements it remembers why it could not.
 pub(crate) trait Source: Send + Sync {
     fn entry(&self, id: &EntryId, location: Location) -> Option<Entry>;
 }
@@ -220,7 +221,7 @@ pub(crate) struct Shape {
     pub(crate) id: EntryId,
     pub(crate) clock: Clock,
     pub(crate) chain: u32,
-    pub(crate) octets: u32,
+    pub(crate) bytes: u32,
     pub(crate) grant: Option<NonZeroU32>,
     pub(crate) operation: u8,
     pub(crate) object: u32,
@@ -310,7 +311,8 @@ impl Graph {
         other.source.clone_from(&self.source);
     }
 
-    /// Notes that an entry is on disk. Its octets leave the memory if they change an object. Gives its place before.
+    /// Notes that an entry is on disk. Its bytes leave the memory if they change an object. Gives
+    /// its place before.
     pub(crate) fn stored(&mut self, number: Number, location: Location) -> Option<Location> {
         let node = &mut self.nodes[number as usize];
         let before = node.location.replace(location);
@@ -320,7 +322,8 @@ impl Graph {
         before
     }
 
-    /// The entries about an object, in the order of their admission; about one of its fields, if it is named.
+    /// The entries about an object, in the order of their admission; about one of its fields, if it
+    /// is named.
     pub(crate) fn about(&self, object: u32, field: Option<u32>) -> impl Iterator<Item = Number> {
         let all = self.about[object as usize].iter().copied();
         all.filter(move |&number| field.is_none_or(|field| self.node(number).field == field))
@@ -422,8 +425,8 @@ impl Graph {
         a == 0 || self.is_up_to(a, b) || self.is_among(a, self.others_of(b))
     }
 
-    /// The entries in a past that are not in the past of `known`, in no particular order. The cost is that of what is
-    /// found, and of the number of chains.
+    /// The entries in a past that are not in the past of `known`, in no particular order. The cost
+    /// is that of what is found, and of the number of chains.
     pub(crate) fn beyond(&self, past: &Past, known: Option<Number>) -> Vec<Number> {
         let is_known = |number| known.is_some_and(|known| self.precedes(number, known));
         let mut found = Vec::new();
@@ -512,9 +515,9 @@ impl Graph {
         id: EntryId,
         entry: Arc<Entry>,
         past: Past,
-        octets: usize,
+        bytes: usize,
     ) -> (Number, bool) {
-        let octets = u32::try_from(octets).expect("an entry has at most 66 KiB");
+        let bytes = u32::try_from(bytes).expect("an entry has at most 66 KiB");
         let Past { previous, others } = past;
         let others = match others {
             Others::Known(at) => at,
@@ -539,7 +542,7 @@ impl Graph {
             id,
             clock: entry.clock,
             chain,
-            octets,
+            bytes,
             grant: grant.and_then(NonZeroU32::new),
             operation: entry.action.number(),
             object,
@@ -561,8 +564,8 @@ impl Graph {
         self.nodes.reserve_exact(entries);
     }
 
-    /// Makes the entries from a number on findable, which [`Self::add_shape`] has added. All at once, this takes a fraction of
-    /// the time.
+    /// Makes the entries from a number on findable, which [`Self::add_shape`] has added. All at
+    /// once, this takes a fraction of the time.
     pub(crate) fn find_from(&mut self, first: Number) {
         let Self { nodes, by_id, hasher, about, .. } = self;
         let new = &nodes[first as usize..];
@@ -591,7 +594,7 @@ impl Graph {
         previous: Option<Number>,
         others: u32,
     ) -> (Number, bool) {
-        let Shape { id, clock, chain, octets, grant, operation, object, field } = shape;
+        let Shape { id, clock, chain, bytes, grant, operation, object, field } = shape;
         let number = Number::try_from(self.nodes.len()).expect("fewer than 2^32 entries");
         let before = match previous {
             Some(previous) => self.first_child(previous),
@@ -599,7 +602,7 @@ impl Graph {
         };
         let parent = previous.map(|previous| (self.node(previous).branch, self.node(previous)));
         let start = parent.map_or(0, |(_, node)| node.sequence + 1);
-        let chain_octets = parent.map_or(0, |(_, node)| node.chain_octets) + u64::from(octets);
+        let chain_bytes = parent.map_or(0, |(_, node)| node.chain_bytes) + u64::from(bytes);
         let parent = parent.map(|(branch, node)| (branch, node.sequence()));
         let branch = if let (None, Some((branch, _))) = (before, parent) {
             branch
@@ -629,7 +632,7 @@ impl Graph {
         self.nodes.push(Node {
             id,
             clock,
-            chain_octets,
+            chain_bytes,
             location: None,
             branch,
             sequence: start,
@@ -644,15 +647,16 @@ impl Graph {
         (number, before.is_some())
     }
 
-    /// The shape of an entry, with the entry before it in its chain and the place of the last entries of other chains.
+    /// The shape of an entry, with the entry before it in its chain and the place of the last
+    /// entries of other chains.
     pub(crate) fn shape(&self, number: Number) -> (Shape, Option<Number>, u32) {
         let Node { id, clock, grant, operation, object, field, others, .. } = *self.node(number);
         let previous = self.previous(number);
-        let before = previous.map_or(0, |previous| self.node(previous).chain_octets);
-        let octets = self.node(number).chain_octets - before;
-        let octets = u32::try_from(octets).expect("an entry has at most 66 KiB");
+        let before = previous.map_or(0, |previous| self.node(previous).chain_bytes);
+        let bytes = self.node(number).chain_bytes - before;
+        let bytes = u32::try_from(bytes).expect("an entry has at most 66 KiB");
         let chain = self.chain_of(number);
-        let shape = Shape { id, clock, chain, octets, grant, operation, object, field };
+        let shape = Shape { id, clock, chain, bytes, grant, operation, object, field };
         (shape, previous, others)
     }
 

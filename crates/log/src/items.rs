@@ -1,16 +1,16 @@
-//! Items in frames: the form of an index (`docs/formats/log.md`, Index). A reader holds one frame in memory, and looks at
-//! its octets after their checksum.
+//! Items in frames: the form of an index (`docs/formats/log.md`, Index). A reader holds one frame
+//! in memory, and looks at its bytes after their checksum.
 
 use std::io::{self, Read, Write};
 
+use crate::bytes::{Fields, Malformed};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
-use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame, frame_at};
+use crate::segment::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, frame, frame_at};
 
 /// The number of a segment that no log has. The frames of an index are bound to it.
 const INDEX: u64 = u64::MAX;
-/// The octets after which a frame ends.
-const FRAME_OCTETS: usize = 1 << 20;
+/// The bytes after which a frame ends.
+const FRAME_BYTES: usize = 1 << 20;
 
 /// Writes items.
 pub(crate) struct Writer<W> {
@@ -29,7 +29,7 @@ impl<W: Write> Writer<W> {
     /// Writes an item. An error is kept for [`Self::finish`].
     pub(crate) fn item(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.payload);
-        if self.payload.len() >= FRAME_OCTETS {
+        if self.payload.len() >= FRAME_BYTES {
             self.flush();
         }
     }
@@ -59,13 +59,13 @@ pub(crate) struct Reader<R> {
     input: R,
     log: EntryId,
     frames: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     at: usize,
 }
 
 impl<R: Read> Reader<R> {
     pub(crate) fn new(input: R, log: EntryId) -> Self {
-        Self { input, log, frames: 0, octets: Vec::new(), at: 0 }
+        Self { input, log, frames: 0, bytes: Vec::new(), at: 0 }
     }
 
     /// Reads an item.
@@ -77,12 +77,12 @@ impl<R: Read> Reader<R> {
         &mut self,
         read: impl FnOnce(&mut Fields<'_>) -> Result<T, Malformed>,
     ) -> Result<T, Malformed> {
-        if self.at == self.octets.len() {
+        if self.at == self.bytes.len() {
             self.next_frame()?;
         }
-        let mut fields = Fields(&self.octets[self.at..]);
+        let mut fields = Fields(&self.bytes[self.at..]);
         let item = read(&mut fields)?;
-        self.at = self.octets.len() - fields.0.len();
+        self.at = self.bytes.len() - fields.0.len();
         Ok(item)
     }
 
@@ -97,16 +97,16 @@ impl<R: Read> Reader<R> {
 
     fn next_frame(&mut self) -> Result<(), Malformed> {
         let short = |_| Malformed::Short;
-        self.octets.resize(FRAME_HEADER_OCTETS, 0);
-        self.at = self.octets.len();
-        self.input.read_exact(&mut self.octets).map_err(short)?;
-        let length = self.octets[4..8].iter().fold(0, |a, &octet| a << 8 | usize::from(octet));
-        if length > FRAME_OCTETS_MAX {
+        self.bytes.resize(FRAME_HEADER_BYTES, 0);
+        self.at = self.bytes.len();
+        self.input.read_exact(&mut self.bytes).map_err(short)?;
+        let length = self.bytes[4..8].iter().fold(0, |a, &byte| a << 8 | usize::from(byte));
+        if length > FRAME_BYTES_MAX {
             return Err(Malformed::Field("length of a frame"));
         }
-        self.octets.resize(FRAME_HEADER_OCTETS + length, 0);
-        self.input.read_exact(&mut self.octets[FRAME_HEADER_OCTETS..]).map_err(short)?;
-        let found = frame_at(&self.octets, 0, self.log, INDEX);
+        self.bytes.resize(FRAME_HEADER_BYTES + length, 0);
+        self.input.read_exact(&mut self.bytes[FRAME_HEADER_BYTES..]).map_err(short)?;
+        let found = frame_at(&self.bytes, 0, self.log, INDEX);
         let follows = found.is_some_and(|frame| frame.number == self.frames);
         self.frames += 1;
         if follows { Ok(()) } else { Err(Malformed::Field("frame")) }
@@ -114,6 +114,6 @@ impl<R: Read> Reader<R> {
 
     /// Ends reading. False if something follows the last item.
     pub(crate) fn finish(mut self) -> bool {
-        self.at == self.octets.len() && matches!(self.input.read(&mut [0]), Ok(0))
+        self.at == self.bytes.len() && matches!(self.input.read(&mut [0]), Ok(0))
     }
 }

@@ -1,8 +1,8 @@
 //! The signed log: a small replicated database in which every change carries an OpenPGP signature.
 //!
-//! The core is pure: time, randomness and keys are arguments. It decides which entries are admitted and which count
-//! (`docs/decisions/0006-log-validity.md`), and merges them. `files` keeps a log in a folder. The format is in
-//! `docs/formats/log.md`.
+//! The core is pure: time, randomness and keys are arguments. It decides which entries are admitted
+//! and which count (`docs/decisions/0006-log-validity.md`), and merges them. `files` keeps a log in
+//! a folder. The format is in `docs/formats/log.md`.
 //!
 //! ```
 //! use talaria_log::{
@@ -47,6 +47,7 @@
 //! ```
 
 mod action;
+mod bytes;
 mod certificate;
 mod checkpoint;
 mod clock;
@@ -66,7 +67,6 @@ mod merkle;
 mod name;
 mod node;
 mod note;
-mod octets;
 mod plaintext;
 mod record;
 mod refusal;
@@ -82,19 +82,20 @@ mod value;
 mod witness;
 
 pub use action::{
-    Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_OCTETS_MAX, Operations,
+    Action, Change, DataAction, FieldChange, Grant, HEADS_MAX, NAME_BYTES_MAX, Operations,
     REPLACED_MAX, Revocation, Side, Target,
 };
-pub use certificate::{CERTIFICATE_OCTETS_MAX, Certificate, SignerError};
+pub use bytes::Malformed;
+pub use certificate::{CERTIFICATE_BYTES_MAX, Certificate, SignerError};
 pub use checkpoint::{BadCheckpoint, Checkpoint, Cosignatures};
 pub use clock::Clock;
 pub use commitment::Commitment;
 pub use deletable::Opening;
 pub use encrypted::{Encrypted, READERS_MAX, Unreadable, WrappedKey};
-pub use entry::{ENTRY_OCTETS_MAX, Entry, LINKS_MAX};
+pub use entry::{ENTRY_BYTES_MAX, Entry, LINKS_MAX};
 pub use epoch::EpochKeys;
 pub use files::{
-    CompactStep, Compacted, EVENTS_OCTETS_MAX, EXPORT_MAGIC, Exported, FolderReplica, Follower,
+    CompactStep, Compacted, EVENTS_BYTES_MAX, EXPORT_MAGIC, Exported, FolderReplica, Follower,
     Imported, LogError, LogFolder, NODE_KEY, NewCheckpointer, ProofFiles, PutError,
     REFUSED_KEPT_MAX, Recovered, SNAPSHOTS_CHECKED_MAX, Signing, SnapshotWritten, Verified,
     VerifiedSnapshots, WitnessError, WitnessFolder, deletable, public_path, read_export,
@@ -107,38 +108,37 @@ pub use listen::{Event, Interest, Kind, Patterns, Turn};
 pub use log::{
     AHEAD_MS, CatchUp, CheckpointFork, CheckpointInfo, DraftError, Edit, ForkEvidence,
     GenesisError, Honoured, Known, Log, Maker, Offered, Outcome, Proposal, SnapshotInfo, Standing,
-    Update, UpdateError, WAITING_MAX, WAITING_OCTETS_MAX,
+    Update, UpdateError, WAITING_BYTES_MAX, WAITING_MAX,
 };
 pub use merge::Content;
 pub use merkle::{Edge, consistency, is_consistent, is_included, paths, root};
 pub use name::{ChainName, EntryId, KeyName, NotAnId, ObjectId};
 pub use node::{NODES_MAX, NodeKey};
 pub use note::{
-    KEY_NAME_OCTETS_MAX, NOTE_LINES_MAX, NOTE_OCTETS_MAX, NotANoteKey, Note, NoteKey, NoteKind,
+    KEY_NAME_BYTES_MAX, NOTE_BYTES_MAX, NOTE_LINES_MAX, NotANoteKey, Note, NoteKey, NoteKind,
     NoteLine, NoteSecret, TreeHead, origin,
 };
-pub use octets::Malformed;
 #[doc(hidden)]
 pub use plaintext::check_encrypted;
 pub use record::{
-    AuditPath, BATCH_MAX, Evidence, RECORD_OCTETS_MAX, Signed, SignedStatement, Statement, batch,
+    AuditPath, BATCH_MAX, Evidence, RECORD_BYTES_MAX, Signed, SignedStatement, Statement, batch,
     read_record, to_records,
 };
 pub use refusal::Refusal;
 pub use segment::{
-    FRAME_OCTETS_MAX, Frame, SEGMENT_OCTETS, Scan, Tail, frame as segment_frame,
+    FRAME_BYTES_MAX, Frame, SEGMENT_BYTES, Scan, Tail, frame as segment_frame,
     header as segment_header, scan,
 };
-pub use signature::{BadSignature, PACKET_OCTETS_MAX, StoredSignature};
+pub use signature::{BadSignature, PACKET_BYTES_MAX, StoredSignature};
 pub use snapshot::{BadSnapshot, EVIDENCE_MAX, Snapshot};
 pub use snapshot_file::{SNAPSHOT_MAGIC, SnapshotError, SnapshotFile};
 pub use state::{Encryption, EpochInfo, ObjectInfo, State};
 pub use sync::{
-    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_OCTETS_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
+    ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, ENTRIES_BYTES_MAX, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX,
     Farewell, Fetching, Frame as SyncFrame, HEADS_KEPT_MAX, HELLO_MS, IDLE_MS, LACKING_MAX,
-    LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, Replica, SEND_MS, Session,
+    LEASE_MS, MemoryReplica, Mode, OUTPUT_LOW, PIECE_BYTES, REPEAT_MS, Replica, SEND_MS, Session,
     SessionReport, SyncError, Taken, Took, VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX, begin,
     piece,
 };
-pub use value::{Float, VALUE_OCTETS_MAX, Value};
+pub use value::{Float, VALUE_BYTES_MAX, Value};
 pub use witness::{Objection, ProofText, WitnessRequest, Witnessed};

@@ -1,7 +1,8 @@
 //! Listeners: what a program wants to be asked or told about changes of objects.
 //!
-//! A listener "before" may reject a change of this node's own author before it is signed. What is signed and valid counts on
-//! every node, so changes by others reach listeners "after" only (`files/announce.rs`).
+//! A listener "before" may reject a change of this node's own author before it is signed. What is
+//! signed and valid counts on every node, so changes by others reach listeners "after" only
+//! (`files/announce.rs`).
 
 use crate::action::Change;
 use crate::clock::Clock;
@@ -9,7 +10,8 @@ use crate::genesis::Pattern;
 use crate::log::standing::Standing;
 use crate::name::{EntryId, KeyName, ObjectId};
 
-/// A set of patterns, compiled once: a text is looked up by two binary searches, whatever the number of patterns.
+/// A set of patterns, compiled once: a text is looked up by two binary searches, whatever the
+/// number of patterns.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Patterns {
     /// Whole texts, ascending.
@@ -46,7 +48,8 @@ impl Patterns {
     /// Whether a pattern of the set matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        // No start covers another one, so the greatest that is not behind the text is the only candidate.
+        // No start covers another one, so the greatest that is not behind the text is the only
+        // candidate.
         let behind = self.starts.partition_point(|start| start.as_str() <= text);
         behind.checked_sub(1).is_some_and(|at| text.starts_with(&self.starts[at]))
             || self.texts.binary_search_by(|whole| whole.as_str().cmp(text)).is_ok()
@@ -145,14 +148,14 @@ pub enum Turn {
 }
 
 impl Event {
-    /// The octets of the event in memory, roughly.
-    pub(crate) fn octets(&self) -> usize {
+    /// The bytes of the event in memory, roughly.
+    pub(crate) fn bytes(&self) -> usize {
         let change = match &self.change {
             Change::Create(name) => name.len(),
             Change::Delete => 0,
-            Change::Encrypt(fields, key) => fields.as_str().len() + key.octets(),
+            Change::Encrypt(fields, key) => fields.as_str().len() + key.bytes(),
             Change::StopEncrypting(fields) => fields.as_str().len(),
-            Change::Field(field, change) => field.len() + change.octets(),
+            Change::Field(field, change) => field.len() + change.bytes(),
         };
         size_of::<Self>() + self.name.as_ref().map_or(0, String::len) + change
     }

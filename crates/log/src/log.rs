@@ -1,7 +1,8 @@
 //! A log in memory: which entries are admitted, and which of them count (decision record 6).
 //!
-//! [`Log::offer`] takes entries from anywhere, in any order. Whether an entry is admitted is a function of genesis, the
-//! entry and its past; whether it counts, of the set of admitted entries. Nothing here opens a file or reads a clock.
+//! [`Log::offer`] takes entries from anywhere, in any order. Whether an entry is admitted is a
+//! function of genesis, the entry and its past; whether it counts, of the set of admitted entries.
+//! Nothing here opens a file or reads a clock.
 
 mod admit;
 pub(crate) mod catch_up;
@@ -35,4 +36,4 @@ pub use outcome::{Offered, Outcome};
 pub use snapshot_rules::SnapshotInfo;
 pub use standing::Standing;
 pub use update::{Edit, Honoured, Update};
-pub use waiting::{AHEAD_MS, WAITING_MAX, WAITING_OCTETS_MAX};
+pub use waiting::{AHEAD_MS, WAITING_BYTES_MAX, WAITING_MAX};

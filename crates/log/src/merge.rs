@@ -1,7 +1,7 @@
 //! Merge rules: the content of a field as a function of the set of its changes.
 //!
-//! No rule depends on the order in which changes are applied. Changes apply once each; the caller keeps entries apart
-//! by their identity.
+//! No rule depends on the order in which changes are applied. Changes apply once each; the caller
+//! keeps entries apart by their identity.
 
 mod index_parts;
 mod list;
@@ -9,11 +9,11 @@ mod list;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::action::FieldChange;
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::genesis::MergeRule;
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed, write_part};
 use crate::stamp::Stamp;
-use crate::value::{VALUE_OCTETS_MAX, Value};
+use crate::value::{VALUE_BYTES_MAX, Value};
 use index_parts::{optional, read_optional, read_set, write_count, write_optional, write_set};
 use list::List;
 
@@ -22,8 +22,8 @@ use list::List;
 pub enum Content {
     /// The value of the last writer.
     LastWriter(Value),
-    /// The values that nothing has replaced, by their writes. Several are a conflict. A write without a value has
-    /// removed the values before it.
+    /// The values that nothing has replaced, by their writes. Several are a conflict. A write
+    /// without a value has removed the values before it.
     Strict(BTreeMap<EntryId, Option<Value>>),
     /// The elements of a set, each with its additions.
     Set(BTreeMap<Value, Vec<EntryId>>),
@@ -34,12 +34,12 @@ pub enum Content {
 }
 
 impl Content {
-    /// Appends the octets of the content, for the hash of the state.
+    /// Appends the bytes of the content, for the hash of the state.
     pub fn write(&self, out: &mut Vec<u8>) {
         let written = |value: &Value| {
-            let mut octets = Vec::new();
-            value.write(&mut octets);
-            octets
+            let mut bytes = Vec::new();
+            value.write(&mut bytes);
+            bytes
         };
         match self {
             Self::LastWriter(value) => {
@@ -85,10 +85,10 @@ impl Content {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] for octets that [`Self::write`] does not write.
+    /// [`Malformed`] for bytes that [`Self::write`] does not write.
     pub(crate) fn read(rule: MergeRule, fields: &mut Fields<'_>) -> Result<Self, Malformed> {
         fn value(fields: &mut Fields<'_>) -> Result<Value, Malformed> {
-            Value::read(fields.part(4, VALUE_OCTETS_MAX, "value")?)
+            Value::read(fields.part(4, VALUE_BYTES_MAX, "value")?)
         }
         /// The number of writes or elements. There is at least one, or no content.
         fn count(fields: &mut Fields<'_>) -> Result<u64, Malformed> {
@@ -104,9 +104,9 @@ impl Content {
                 let mut writes = BTreeMap::new();
                 for _ in 0..count(fields)? {
                     let id = fields.id()?;
-                    let value = match (fields.u8()?, fields.part(4, VALUE_OCTETS_MAX, "value")?) {
+                    let value = match (fields.u8()?, fields.part(4, VALUE_BYTES_MAX, "value")?) {
                         (0, []) => None,
-                        (1, octets) => Some(Value::read(octets)?),
+                        (1, bytes) => Some(Value::read(bytes)?),
                         _ => return Err(Malformed::Field("whether there is a value")),
                     };
                     if writes.last_key_value().is_some_and(|(last, _)| *last >= id) {
@@ -186,7 +186,8 @@ impl Content {
 pub(crate) struct Sight<'a> {
     /// The entries whose values are deleted.
     pub(crate) deleted: &'a HashSet<EntryId>,
-    /// The values that are here. `None` for the commitments in their place, which are equal on all nodes.
+    /// The values that are here. `None` for the commitments in their place, which are equal on all
+    /// nodes.
     pub(crate) values: Option<&'a HashMap<EntryId, Value>>,
 }
 
@@ -196,12 +197,13 @@ impl Sight<'_> {
         !matches!(value, Value::Committed(_)) || !self.deleted.contains(&id)
     }
 
-    /// [`FieldState::has_content`] for the octets of a field. False if they are not those of a field with this rule.
-    pub(crate) fn has_content(self, rule: MergeRule, octets: &[u8]) -> bool {
+    /// [`FieldState::has_content`] for the bytes of a field. False if they are not those of a field
+    /// with this rule.
+    pub(crate) fn has_content(self, rule: MergeRule, bytes: &[u8]) -> bool {
         if rule != MergeRule::LastWriter {
-            return FieldState::read(rule, octets).is_ok_and(|state| state.has_content(self));
+            return FieldState::read(rule, bytes).is_ok_and(|state| state.has_content(self));
         }
-        let Ok(Some(last)) = LastWrite::read(&mut Fields(octets)) else { return false };
+        let Ok(Some(last)) = LastWrite::read(&mut Fields(bytes)) else { return false };
         let is_there =
             |value| !Value::is_committed(value) || !self.deleted.contains(&last.stamp.id);
         last.value.is_some_and(is_there)
@@ -243,8 +245,8 @@ impl FieldState {
         }
     }
 
-    /// Applies a change that fits the rule. `counts` is false for an entry that is not honoured: it only keeps its place
-    /// in a list.
+    /// Applies a change that fits the rule. `counts` is false for an entry that is not honoured: it
+    /// only keeps its place in a list.
     pub(crate) fn apply(&mut self, stamp: Stamp, change: &FieldChange, counts: bool) {
         match (self, change) {
             (Self::List(list), FieldChange::Insert { parent, side, value }) => {
@@ -326,13 +328,13 @@ impl FieldState {
         }
     }
 
-    /// Reads a field with a rule that takes all of `octets`.
+    /// Reads a field with a rule that takes all of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the octets are not those of such a field.
-    pub(crate) fn read(rule: MergeRule, octets: &[u8]) -> Result<Self, Malformed> {
-        let mut rest = Fields(octets);
+    /// [`Malformed`] if the bytes are not those of such a field.
+    pub(crate) fn read(rule: MergeRule, bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut rest = Fields(bytes);
         let fields = &mut rest;
         let read = match rule {
             MergeRule::LastWriter => {
@@ -369,16 +371,17 @@ impl FieldState {
         Ok(read)
     }
 
-    /// Whether [`Self::read`] reads `octets`. Most fields have the last writer, and are not copied for that.
+    /// Whether [`Self::read`] reads `bytes`. Most fields have the last writer, and are not copied
+    /// for that.
     ///
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub(crate) fn check(rule: MergeRule, octets: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn check(rule: MergeRule, bytes: &[u8]) -> Result<(), Malformed> {
         if rule != MergeRule::LastWriter {
-            return Self::read(rule, octets).map(drop);
+            return Self::read(rule, bytes).map(drop);
         }
-        let mut fields = Fields(octets);
+        let mut fields = Fields(bytes);
         if let Some(value) = LastWrite::read(&mut fields)?.and_then(|last| last.value) {
             Value::check(value)?;
         }
@@ -464,7 +467,7 @@ impl FieldState {
     }
 }
 
-/// The last write of a field in the octets of an index.
+/// The last write of a field in the bytes of an index.
 struct LastWrite<'a> {
     stamp: Stamp,
     value: Option<&'a [u8]>,

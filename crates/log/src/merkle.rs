@@ -1,4 +1,5 @@
-//! Merkle trees over the identities of entries (RFC 6962, section 2.1): roots, edges, and proofs of inclusion and consistency.
+//! Merkle trees over the identities of entries (RFC 6962, section 2.1): roots, edges, and proofs of
+//! inclusion and consistency.
 
 use talaria_cert::sha256;
 
@@ -10,16 +11,16 @@ pub(crate) const PATH_MAX: usize = 16;
 type Hash = [u8; 32];
 
 fn leaf(id: &EntryId) -> Hash {
-    let mut octets = [0; 33];
-    octets[1..].copy_from_slice(&id.0);
-    sha256(&[&octets])
+    let mut bytes = [0; 33];
+    bytes[1..].copy_from_slice(&id.0);
+    sha256(&[&bytes])
 }
 
 fn inner(left: &Hash, right: &Hash) -> Hash {
-    let mut octets = [1; 65];
-    octets[1..33].copy_from_slice(left);
-    octets[33..].copy_from_slice(right);
-    sha256(&[&octets])
+    let mut bytes = [1; 65];
+    bytes[1..33].copy_from_slice(left);
+    bytes[33..].copy_from_slice(right);
+    sha256(&[&bytes])
 }
 
 /// The largest power of two below `count`, which is at least 2.
@@ -40,8 +41,8 @@ pub fn root(leaves: &[EntryId]) -> Hash {
     }
 }
 
-/// The right edge of a tree: the roots of its complete subtrees, from the left, one for each bit that is 1 in its size. It is
-/// all that is needed to append leaves.
+/// The right edge of a tree: the roots of its complete subtrees, from the left, one for each bit
+/// that is 1 in its size. It is all that is needed to append leaves.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Edge {
     size: u64,
@@ -85,8 +86,8 @@ impl Edge {
     }
 }
 
-/// The proof that the tree over the first `old` of `leaves` is the beginning of that over all (RFC 6962, section
-/// 2.1.2). Empty if `old` is 0 or all.
+/// The proof that the tree over the first `old` of `leaves` is the beginning of that over all (RFC
+/// 6962, section 2.1.2). Empty if `old` is 0 or all.
 ///
 /// # Panics
 ///
@@ -117,12 +118,12 @@ pub fn consistency(leaves: &[EntryId], old: usize) -> Vec<Hash> {
     proof
 }
 
-/// Whether `proof` shows that a tree of `old.0` leaves with the root `old.1` is the beginning of the tree `new`. Every tree
-/// follows the empty one, without a proof.
+/// Whether `proof` shows that a tree of `old.0` leaves with the root `old.1` is the beginning of
+/// the tree `new`. Every tree follows the empty one, without a proof.
 #[must_use]
 pub fn is_consistent(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bool {
-    /// The roots of the old and of the new tree, from a proof for a subtree of `count` leaves. `whole` is the root of the
-    /// old tree where the subtree begins with all of it.
+    /// The roots of the old and of the new tree, from a proof for a subtree of `count` leaves.
+    /// `whole` is the root of the old tree where the subtree begins with all of it.
     fn climb(old: u64, count: u64, whole: Option<Hash>, proof: &[Hash]) -> Option<(Hash, Hash)> {
         if old == count {
             return match (whole, proof) {
@@ -158,8 +159,8 @@ pub fn paths(leaves: &[EntryId]) -> Vec<Vec<Hash>> {
 #[derive(Debug)]
 pub(crate) struct Levels {
     leaves: Vec<EntryId>,
-    /// The hashes of the leaves, then those of each level above, up to the root. A node without a sibling on its right goes up
-    /// unchanged, which gives the tree of RFC 6962.
+    /// The hashes of the leaves, then those of each level above, up to the root. A node without a
+    /// sibling on its right goes up unchanged, which gives the tree of RFC 6962.
     levels: Vec<Vec<Hash>>,
 }
 
@@ -246,7 +247,8 @@ mod tests {
         }
     }
 
-    /// The algorithm of RFC 9162, section 2.1.4.2, which goes from the bits of the sizes and not from the tree.
+    /// The algorithm of RFC 9162, section 2.1.4.2, which goes from the bits of the sizes and not
+    /// from the tree.
     fn is_consistent_by_bits(old: (u64, &Hash), new: (u64, &Hash), proof: &[Hash]) -> bool {
         if old.0 == new.0 {
             return proof.is_empty() && old.1 == new.1;

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use talaria_cert::{Fingerprint, sha256};
 
-/// The identity of an entry: the hash of its octets, 32 octets. The identity of the genesis entry names a log.
+/// The identity of an entry: the hash of its bytes, 32 bytes. The identity of the genesis entry
+/// names a log.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct EntryId(pub [u8; 32]);
 
@@ -14,10 +15,10 @@ impl EntryId {
     /// All zero: no entry.
     pub const NONE: Self = Self([0; 32]);
 
-    /// The identity of the entry with these octets.
+    /// The identity of the entry with these bytes.
     #[must_use]
-    pub fn of(octets: &[u8]) -> Self {
-        Self(sha256(&[octets]))
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(sha256(&[bytes]))
     }
 
     /// Whether this is no entry.
@@ -27,7 +28,7 @@ impl EntryId {
     }
 }
 
-/// An object, 32 octets.
+/// An object, 32 bytes.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct ObjectId(pub [u8; 32]);
 
@@ -38,7 +39,7 @@ impl ObjectId {
     /// The object that `creator` creates in `log` under `name`.
     #[must_use]
     pub fn of(log: EntryId, creator: KeyName, name: &str) -> Self {
-        Self(sha256(&[b"TLGO", &log.0, &creator.to_octets(), name.as_bytes()]))
+        Self(sha256(&[b"TLGO", &log.0, &creator.to_bytes(), name.as_bytes()]))
     }
 }
 
@@ -48,25 +49,25 @@ impl ObjectId {
 pub struct NotAnId;
 
 fn read_hex(text: &str) -> Result<[u8; 32], NotAnId> {
-    let mut octets = [0; 32];
+    let mut bytes = [0; 32];
     if text.len() != 64 {
         return Err(NotAnId);
     }
-    for (octet, digits) in octets.iter_mut().zip(text.as_bytes().chunks(2)) {
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
         let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(NotAnId);
         let value = digit(digits[0])? << 4 | digit(digits[1])?;
-        *octet = u8::try_from(value).map_err(|_| NotAnId)?;
+        *byte = u8::try_from(value).map_err(|_| NotAnId)?;
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
-fn write_hex(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
-    octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Compares hashes as their octets: nearly always the first ones decide.
+/// Compares hashes as their bytes: nearly always the first ones decide.
 fn compare(a: &[u8; 32], b: &[u8; 32]) -> Ordering {
-    let first = |octets: &[u8; 32]| octets.first_chunk().map(|octets| u64::from_be_bytes(*octets));
+    let first = |bytes: &[u8; 32]| bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     first(a).cmp(&first(b)).then_with(|| a.cmp(b))
 }
 
@@ -109,36 +110,39 @@ macro_rules! hexadecimal {
 hexadecimal!(EntryId);
 hexadecimal!(ObjectId);
 
-/// The name of a key: version 4 or 6, and the fingerprint. A version 4 fingerprint has 12 zero octets behind it.
+/// The name of a key: version 4 or 6, and the fingerprint. A version 4 fingerprint has 12 zero
+/// bytes behind it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct KeyName {
     version: u8,
-    octets: [u8; 32],
+    bytes: [u8; 32],
 }
 
-/// The length of a key name in octets.
-pub(crate) const KEY_NAME_OCTETS: usize = 33;
+/// The length of a key name in bytes.
+pub(crate) const KEY_NAME_BYTES: usize = 33;
 
 impl KeyName {
-    /// The name of a key with this fingerprint. `None` for versions other than 4 and 6, which may not sign entries.
+    /// The name of a key with this fingerprint. `None` for versions other than 4 and 6, which may
+    /// not sign entries.
     #[must_use]
     pub fn of(fingerprint: Fingerprint) -> Option<Self> {
         let version = fingerprint.version();
         if !matches!(version, 4 | 6) {
             return None;
         }
-        let mut octets = [0; 32];
-        octets[..fingerprint.as_bytes().len()].copy_from_slice(fingerprint.as_bytes());
-        Some(Self { version, octets })
+        let mut bytes = [0; 32];
+        bytes[..fingerprint.as_bytes().len()].copy_from_slice(fingerprint.as_bytes());
+        Some(Self { version, bytes })
     }
 
-    /// The name of a key with this fingerprint, as Sequoia has it. `None` for versions other than 4 and 6.
+    /// The name of a key with this fingerprint, as Sequoia has it. `None` for versions other than 4
+    /// and 6.
     #[must_use]
     pub fn of_openpgp(fingerprint: &talaria_message::openpgp::Fingerprint) -> Option<Self> {
         use talaria_message::openpgp::Fingerprint as Theirs;
         match fingerprint {
-            Theirs::V4(octets) => Self::of(Fingerprint::V4(*octets)),
-            Theirs::V6(octets) => Self::of(Fingerprint::V6(*octets)),
+            Theirs::V4(bytes) => Self::of(Fingerprint::V4(*bytes)),
+            Theirs::V6(bytes) => Self::of(Fingerprint::V6(*bytes)),
             _ => None,
         }
     }
@@ -146,9 +150,9 @@ impl KeyName {
     /// The fingerprint.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
-        match self.octets.first_chunk::<20>() {
+        match self.bytes.first_chunk::<20>() {
             Some(short) if self.version == 4 => Fingerprint::V4(*short),
-            _ => Fingerprint::V6(self.octets),
+            _ => Fingerprint::V6(self.bytes),
         }
     }
 
@@ -158,25 +162,25 @@ impl KeyName {
         self.version
     }
 
-    /// The 33 octets of the name.
+    /// The 33 bytes of the name.
     #[must_use]
-    pub fn to_octets(self) -> [u8; KEY_NAME_OCTETS] {
-        let mut out = [0; KEY_NAME_OCTETS];
+    pub fn to_bytes(self) -> [u8; KEY_NAME_BYTES] {
+        let mut out = [0; KEY_NAME_BYTES];
         out[0] = self.version;
-        out[1..].copy_from_slice(&self.octets);
+        out[1..].copy_from_slice(&self.bytes);
         out
     }
 
-    /// Reads the 33 octets of a name. `None` if they are not the form of one.
+    /// Reads the 33 bytes of a name. `None` if they are not the form of one.
     #[must_use]
-    pub fn from_octets(octets: &[u8; KEY_NAME_OCTETS]) -> Option<Self> {
-        let (&version, rest) = octets.split_first()?;
+    pub fn from_bytes(bytes: &[u8; KEY_NAME_BYTES]) -> Option<Self> {
+        let (&version, rest) = bytes.split_first()?;
         let is_named = match version {
-            4 => rest[20..].iter().all(|&octet| octet == 0),
+            4 => rest[20..].iter().all(|&byte| byte == 0),
             6 => true,
             _ => false,
         };
-        is_named.then_some(Self { version, octets: rest.try_into().ok()? })
+        is_named.then_some(Self { version, bytes: rest.try_into().ok()? })
     }
 }
 

@@ -1,10 +1,10 @@
 //! The keys by which nodes know each other.
 
-use crate::octets::{Malformed, text};
+use crate::bytes::{Malformed, text};
 
 /// Most keys of nodes by one author at a time.
 pub const NODES_MAX: usize = 64;
-/// Longest name of a node, in octets.
+/// Longest name of a node, in bytes.
 const NAME_MAX: usize = 256;
 
 /// The key of a node, as its owner publishes it.
@@ -22,8 +22,8 @@ impl NodeKey {
         out.extend_from_slice(self.name.as_bytes());
     }
 
-    pub(crate) fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let (key, name) = octets.split_first_chunk::<32>().ok_or(Malformed::Short)?;
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (key, name) = bytes.split_first_chunk::<32>().ok_or(Malformed::Short)?;
         let name = text(name).filter(|name| name.len() <= NAME_MAX);
         Ok(Self { key: *key, name: name.ok_or(Malformed::Field("name"))?.to_owned() })
     }

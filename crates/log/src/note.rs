@@ -1,7 +1,8 @@
-//! Signed notes, checkpoints and cosignatures in their text form (C2SP signed-note, tlog-checkpoint, tlog-cosignature).
+//! Signed notes, checkpoints and cosignatures in their text form (C2SP signed-note,
+//! tlog-checkpoint, tlog-cosignature).
 //!
-//! Only what a log needs: Ed25519, checkpoints without extension lines, and lines of signatures in one form. Reading refuses
-//! every text that writing does not give.
+//! Only what a log needs: Ed25519, checkpoints without extension lines, and lines of signatures in
+//! one form. Reading refuses every text that writing does not give.
 
 use std::fmt;
 
@@ -10,15 +11,15 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
 use talaria_cert::{Ed25519Key, sha256};
 
+use crate::bytes::Malformed;
 use crate::name::EntryId;
-use crate::octets::Malformed;
 
-/// Longest name of a key, in octets.
-pub const KEY_NAME_OCTETS_MAX: usize = 255;
+/// Longest name of a key, in bytes.
+pub const KEY_NAME_BYTES_MAX: usize = 255;
 /// Most lines of signatures of a note.
 pub const NOTE_LINES_MAX: usize = 64;
-/// Longest note, in octets.
-pub const NOTE_OCTETS_MAX: usize = 32_768;
+/// Longest note, in bytes.
+pub const NOTE_BYTES_MAX: usize = 32_768;
 /// The largest time and size in a note.
 pub(crate) const NUMBER_MAX: u64 = (1 << 63) - 1;
 
@@ -36,8 +37,8 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// The octet of the kind in key IDs and keys.
-    fn octet(self) -> u8 {
+    /// The byte of the kind in key IDs and keys.
+    fn byte(self) -> u8 {
         match self {
             Self::Plain => 1,
             Self::Timed => 4,
@@ -50,7 +51,8 @@ impl NoteKind {
 #[error("expected a key for notes: NAME+ID+BASE64")]
 pub struct NotANoteKey;
 
-/// A public key for notes: its name, its kind and the Ed25519 key. The text form is that of `golang.org/x/mod/sumdb/note`.
+/// A public key for notes: its name, its kind and the Ed25519 key. The text form is that of
+/// `golang.org/x/mod/sumdb/note`.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct NoteKey {
     /// The name.
@@ -61,28 +63,29 @@ pub struct NoteKey {
     pub key: [u8; 32],
 }
 
-/// Whether a text can name a key: 1 to [`KEY_NAME_OCTETS_MAX`] octets without spaces, control characters and `+`.
+/// Whether a text can name a key: 1 to [`KEY_NAME_BYTES_MAX`] bytes without spaces, control
+/// characters and `+`.
 pub(crate) fn is_key_name(name: &str) -> bool {
     let is_odd = |one: char| one.is_whitespace() || one.is_control() || one == '+';
-    (1..=KEY_NAME_OCTETS_MAX).contains(&name.len()) && !name.chars().any(is_odd)
+    (1..=KEY_NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(is_odd)
 }
 
 impl NoteKey {
     /// The key ID in lines of signatures.
     #[must_use]
     pub fn id(&self) -> [u8; 4] {
-        let hash = sha256(&[self.name.as_bytes(), b"\n", &[self.kind.octet()], &self.key]);
+        let hash = sha256(&[self.name.as_bytes(), b"\n", &[self.kind.byte()], &self.key]);
         [hash[0], hash[1], hash[2], hash[3]]
     }
 
-    /// Whether the line is by this key and holds for a note with this text, and its time; 0 for a plain signature. `None`
-    /// if it is by another key or does not hold.
+    /// Whether the line is by this key and holds for a note with this text, and its time; 0 for a
+    /// plain signature. `None` if it is by another key or does not hold.
     #[must_use]
     pub fn verify(&self, text: &str, line: &NoteLine) -> Option<u64> {
         if line.name != self.name || line.id != self.id() {
             return None;
         }
-        let key = Ed25519Key::from_octets(&self.key)?;
+        let key = Ed25519Key::from_bytes(&self.key)?;
         match self.kind {
             NoteKind::Plain => {
                 let signed = line.signature[..].try_into().ok()?;
@@ -111,21 +114,21 @@ impl std::str::FromStr for NoteKey {
 fn parts(text: &str) -> Option<(&str, NoteKind, &str, [u8; 32])> {
     let (name, rest) = text.split_once('+')?;
     let (id, key) = rest.split_once('+')?;
-    let octets = STANDARD.decode(key).ok()?;
-    let (&kind, key) = octets.split_first()?;
-    let kind = [NoteKind::Plain, NoteKind::Timed].into_iter().find(|one| one.octet() == kind)?;
+    let bytes = STANDARD.decode(key).ok()?;
+    let (&kind, key) = bytes.split_first()?;
+    let kind = [NoteKind::Plain, NoteKind::Timed].into_iter().find(|one| one.byte() == kind)?;
     is_key_name(name).then_some((name, kind, id, key.try_into().ok()?))
 }
 
 impl fmt::Display for NoteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets = [&[self.kind.octet()], &self.key[..]].concat();
-        write!(f, "{}+{}+{}", self.name, hex(self.id()), STANDARD.encode(octets))
+        let bytes = [&[self.kind.byte()], &self.key[..]].concat();
+        write!(f, "{}+{}+{}", self.name, hex(self.id()), STANDARD.encode(bytes))
     }
 }
 
-fn hex(octets: [u8; 4]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn hex(bytes: [u8; 4]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A secret key for notes. It is wiped when it is dropped.
@@ -136,7 +139,7 @@ pub struct NoteSecret {
 }
 
 impl NoteSecret {
-    /// The key with these 32 secret octets. `None` if the name is none.
+    /// The key with these 32 secret bytes. `None` if the name is none.
     #[must_use]
     pub fn new(name: &str, kind: NoteKind, seed: &[u8; 32]) -> Option<Self> {
         let key = SigningKey::from_bytes(seed);
@@ -179,8 +182,8 @@ impl NoteSecret {
     /// The text form, which is secret.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let octets = [&[self.kind.octet()], &self.key.as_bytes()[..]].concat();
-        format!("{PRIVATE}{}+{}+{}", self.name, hex(self.public().id()), STANDARD.encode(octets))
+        let bytes = [&[self.kind.byte()], &self.key.as_bytes()[..]].concat();
+        format!("{PRIVATE}{}+{}+{}", self.name, hex(self.public().id()), STANDARD.encode(bytes))
     }
 }
 
@@ -230,16 +233,17 @@ impl NoteLine {
         Ok(lines)
     }
 
-    /// The lines of the answer of a witness, or of a whole note, which has its text in front of them. None if they are malformed.
+    /// The lines of the answer of a witness, or of a whole note, which has its text in front of
+    /// them. None if they are malformed.
     pub(crate) fn read_answer(text: &str) -> Vec<Self> {
         let lines = text.split_inclusive('\n').filter(|line| line.starts_with(DASH));
         Self::read_all(&lines.collect::<String>()).unwrap_or_default()
     }
 
     fn read(line: &str) -> Option<Self> {
-        let (name, octets) = line.strip_prefix(DASH)?.split_once(' ')?;
-        let octets = STANDARD.decode(octets).ok()?;
-        let (id, signature) = octets.split_first_chunk::<4>()?;
+        let (name, bytes) = line.strip_prefix(DASH)?.split_once(' ')?;
+        let bytes = STANDARD.decode(bytes).ok()?;
+        let (id, signature) = bytes.split_first_chunk::<4>()?;
         let fits = is_key_name(name) && matches!(signature.len(), 64 | 72);
         fits.then(|| Self { name: name.to_owned(), id: *id, signature: signature.to_vec() })
     }
@@ -248,8 +252,8 @@ impl NoteLine {
 impl fmt::Display for NoteLine {
     /// Writes the line with its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets = [&self.id[..], &self.signature].concat();
-        writeln!(f, "{DASH}{} {}", self.name, STANDARD.encode(octets))
+        let bytes = [&self.id[..], &self.signature].concat();
+        writeln!(f, "{DASH}{} {}", self.name, STANDARD.encode(bytes))
     }
 }
 
@@ -296,8 +300,8 @@ impl Note {
     /// [`Malformed`] for every text that writing a note does not give.
     pub fn read(text: &str) -> Result<Self, Malformed> {
         const WRONG: Malformed = Malformed::Field("note");
-        if text.len() > NOTE_OCTETS_MAX {
-            let (found, limit) = (text.len() as u64, NOTE_OCTETS_MAX as u64);
+        if text.len() > NOTE_BYTES_MAX {
+            let (found, limit) = (text.len() as u64, NOTE_BYTES_MAX as u64);
             return Err(Malformed::Limit { what: "note", found, limit });
         }
         let (head, lines) = text.split_once("\n\n").ok_or(WRONG)?;
@@ -368,7 +372,8 @@ mod tests {
         assert_eq!(secret.public().verify("another text\n", &line), None);
     }
 
-    /// Made with golang.org/x/mod/sumdb/note and github.com/transparency-dev/formats/note, version 0.1.1.
+    /// Made with golang.org/x/mod/sumdb/note and github.com/transparency-dev/formats/note, version
+    /// 0.1.1.
     #[test]
     fn a_checkpoint_with_a_cosignature_made_by_go_holds() {
         let note = include_str!("../tests/log/go-checkpoint.txt");

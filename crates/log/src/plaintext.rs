@@ -1,12 +1,13 @@
-//! Encrypted fields: what stands inside the ciphertext, and inside the message with the key of an epoch. It says where it belongs.
+//! Encrypted fields: what stands inside the ciphertext, and inside the message with the key of an
+//! epoch. It says where it belongs.
 
 use talaria_cert::sha256;
 use zeroize::Zeroizing;
 
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::encrypted::{Encrypted, READERS_MAX, Unreadable, WrappedKey};
 use crate::genesis::Pattern;
-use crate::name::{EntryId, KEY_NAME_OCTETS, KeyName, ObjectId};
-use crate::octets::{Fields, Malformed, write_part};
+use crate::name::{EntryId, KEY_NAME_BYTES, KeyName, ObjectId};
 use crate::value::Value;
 
 const KEY_MAGIC: [u8; 5] = *b"TLGK\x01";
@@ -37,7 +38,7 @@ impl EpochPlace<'_> {
         out.extend(self.log.0);
         out.extend(self.object.0);
         self.fields.write(out);
-        out.extend(self.author.to_octets());
+        out.extend(self.author.to_bytes());
     }
 
     /// The key in the content of a message for this place.
@@ -69,7 +70,7 @@ impl ValuePlace<'_> {
         out.extend(self.log.0);
         out.extend(self.object.0);
         write_part(&mut out, 2, self.field.as_bytes());
-        out.extend(self.author.to_octets());
+        out.extend(self.author.to_bytes());
         out.extend(self.epoch.0);
         value.write(&mut out);
         out
@@ -85,7 +86,7 @@ impl ValuePlace<'_> {
             let log = fields.id()?;
             let object = fields.object()?;
             let field = fields.part(2, usize::from(u16::MAX), "field")?;
-            let author = fields.take(KEY_NAME_OCTETS)?;
+            let author = fields.take(KEY_NAME_BYTES)?;
             let epoch = fields.id()?;
             Ok((log, object, field, author, epoch))
         };
@@ -94,7 +95,7 @@ impl ValuePlace<'_> {
             ("log", log == self.log),
             ("object", object == self.object),
             ("field", field == self.field.as_bytes()),
-            ("author", author == self.author.to_octets()),
+            ("author", author == self.author.to_bytes()),
             ("epoch", epoch == self.epoch),
         ];
         if let Some((what, _)) = same.iter().find(|(_, is_same)| !is_same) {
@@ -107,34 +108,35 @@ impl ValuePlace<'_> {
     }
 }
 
-/// Any octets as what stands in entries, or inside a ciphertext: what is read is written the same again. For fuzzing, where nobody has the key.
+/// Any bytes as what stands in entries, or inside a ciphertext: what is read is written the same
+/// again. For fuzzing, where nobody has the key.
 ///
 /// # Panics
 ///
-/// If octets are read as something else than they are.
+/// If bytes are read as something else than they are.
 #[doc(hidden)]
-pub fn check_encrypted(octets: &[u8]) {
-    if let Ok(key) = WrappedKey::read(octets) {
+pub fn check_encrypted(bytes: &[u8]) {
+    if let Ok(key) = WrappedKey::read(bytes) {
         let mut out = Vec::new();
         key.write(&mut out);
-        assert_eq!(out, octets);
+        assert_eq!(out, bytes);
         assert!((1..=READERS_MAX).contains(&key.readers().len()));
     }
-    if let Ok(value) = Encrypted::read(&mut Fields(octets)) {
+    if let Ok(value) = Encrypted::read(&mut Fields(bytes)) {
         let mut out = Vec::new();
         value.write(&mut out);
-        assert_eq!(out, octets);
+        assert_eq!(out, bytes);
     }
-    let author = KeyName::from_octets(&[6; KEY_NAME_OCTETS]).expect("it is one");
+    let author = KeyName::from_bytes(&[6; KEY_NAME_BYTES]).expect("it is one");
     let (log, object) = (EntryId([1; 32]), ObjectId([2; 32]));
     let pattern = Pattern::new("a*").expect("it is one");
     let place = EpochPlace { log, object, fields: &pattern, author };
-    if let Ok(key) = place.key(octets) {
-        assert_eq!(**place.content(&key).0, *octets);
+    if let Ok(key) = place.key(bytes) {
+        assert_eq!(**place.content(&key).0, *bytes);
     }
     let place = ValuePlace { log, object, field: "ab", author, epoch: EntryId([3; 32]) };
-    if let Ok(value) = place.value(octets) {
-        assert_eq!(place.plain(&value), octets);
+    if let Ok(value) = place.value(bytes) {
+        assert_eq!(place.plain(&value), bytes);
     }
 }
 
@@ -144,22 +146,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn place(field: &str) -> ValuePlace<'_> {
-        let author = KeyName::from_octets(&[6; KEY_NAME_OCTETS]).unwrap();
+        let author = KeyName::from_bytes(&[6; KEY_NAME_BYTES]).unwrap();
         let (log, object, epoch) = (EntryId([1; 32]), ObjectId([2; 32]), EntryId([3; 32]));
         ValuePlace { log, object, field, author, epoch }
     }
 
     proptest! {
-        /// No octets are read as a value of a place, or a key, that are not written the same.
+        /// No bytes are read as a value of a place, or a key, that are not written the same.
         #[test]
-        fn octets_are_read_as_what_they_are(octets in prop::collection::vec(any::<u8>(), 0..300)) {
-            check_encrypted(&octets);
-            let value = place("ab").plain(&Value::Bytes(octets.clone()));
+        fn bytes_are_read_as_what_they_are(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            check_encrypted(&bytes);
+            let value = place("ab").plain(&Value::Bytes(bytes.clone()));
             check_encrypted(&value);
-            check_encrypted(&[&b"\xc1\x0a\x03\0\0\0\0\0\0\0\x01\x01\xd2\x02\x02\x09"[..], &octets].concat());
+            check_encrypted(&[&b"\xc1\x0a\x03\0\0\0\0\0\0\0\x01\x01\xd2\x02\x02\x09"[..], &bytes].concat());
         }
 
-        /// A changed octet of a plaintext is another place, another value, or nothing.
+        /// A changed byte of a plaintext is another place, another value, or nothing.
         #[test]
         fn a_changed_plaintext_is_no_value_of_its_place(
             field in "[a-zä]{1,20}",
@@ -172,7 +174,7 @@ mod tests {
             prop_assert_eq!(place.value(&plain), Ok(value.clone()));
             let at = at.index(plain.len());
             plain[at] ^= flip;
-            let before = plain.len() - value.octets() - 1;
+            let before = plain.len() - value.bytes() - 1;
             match place.value(&plain) {
                 Ok(other) => prop_assert!(at >= before && other != value),
                 Err(Unreadable::Moved(_)) => prop_assert!(at < before),

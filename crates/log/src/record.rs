@@ -4,17 +4,17 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::bytes::{Fields, Malformed, count_u8, write_part};
 use crate::deletable::Opening;
-use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::entry::{ENTRY_BYTES_MAX, Entry};
 use crate::merkle::{self, Levels, PATH_MAX};
 use crate::name::{ChainName, EntryId};
-use crate::octets::{Fields, Malformed, count_u8, write_part};
 use crate::signature::StoredSignature;
 
 /// Most entries of a batch.
 pub const BATCH_MAX: usize = 65_536;
-/// Longest record, in octets.
-pub const RECORD_OCTETS_MAX: usize = 16 << 20;
+/// Longest record, in bytes.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;
 
 const MAGIC: [u8; 5] = *b"TLGB\x01";
 
@@ -36,14 +36,14 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The octets that are signed.
+    /// The bytes that are signed.
     #[must_use]
-    pub fn to_octets(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(192);
         out.extend(MAGIC);
         out.extend(self.log.0);
-        out.extend(self.chain.author.to_octets());
-        out.extend(self.chain.subkey.to_octets());
+        out.extend(self.chain.author.to_bytes());
+        out.extend(self.chain.subkey.to_bytes());
         out.extend(self.chain.instance);
         out.extend(self.first.to_be_bytes());
         out.extend(self.count.to_be_bytes());
@@ -84,7 +84,7 @@ impl Statement {
 pub struct SignedStatement {
     /// The statement.
     pub statement: Statement,
-    /// The signature on its octets.
+    /// The signature on its bytes.
     pub signature: StoredSignature,
 }
 
@@ -97,8 +97,8 @@ pub enum Evidence {
     InBatch(Arc<SignedStatement>, AuditPath),
 }
 
-/// The proof that an entry is in the tree of a batch. Entries that were read or made as a whole batch share its tree, and
-/// their hashes are looked up when somebody needs them.
+/// The proof that an entry is in the tree of a batch. Entries that were read or made as a whole
+/// batch share its tree, and their hashes are looked up when somebody needs them.
 #[derive(Clone, Debug)]
 pub struct AuditPath(Path);
 
@@ -147,13 +147,13 @@ impl From<Vec<[u8; 32]>> for AuditPath {
     }
 }
 
-/// An entry with its octets and what proves it. Whether the proof holds is not known yet.
+/// An entry with its bytes and what proves it. Whether the proof holds is not known yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Signed {
     /// The entry.
     pub entry: Arc<Entry>,
-    /// Its octets.
-    pub octets: Vec<u8>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
     /// Its identity.
     pub id: EntryId,
     /// The proof.
@@ -169,9 +169,9 @@ impl Signed {
         Unsigned::from(entry).with(Evidence::Alone(signature))
     }
 
-    /// The octets of the entry and of its deletable value.
+    /// The bytes of the entry and of its deletable value.
     pub(crate) fn size(&self) -> usize {
-        size(&self.octets, self.opening.as_ref())
+        size(&self.bytes, self.opening.as_ref())
     }
 
     /// The log of the entry: for genesis, its own identity.
@@ -180,7 +180,8 @@ impl Signed {
         if self.entry.log.is_none() { self.id } else { self.entry.log }
     }
 
-    /// Whether the statement of the batch is about this entry. True for an entry with a signature of its own.
+    /// Whether the statement of the batch is about this entry. True for an entry with a signature
+    /// of its own.
     pub(crate) fn is_covered(&self) -> bool {
         match &self.evidence {
             Evidence::Alone(_) => true,
@@ -190,7 +191,8 @@ impl Signed {
         }
     }
 
-    /// Lets go of the tree of the batch, which can have 65,536 leaves, and keeps the hashes of the audit path.
+    /// Lets go of the tree of the batch, which can have 65,536 leaves, and keeps the hashes of the
+    /// audit path.
     pub(crate) fn detach(&mut self) {
         if let Evidence::InBatch(_, path) = &mut self.evidence {
             *path = path.detached();
@@ -205,13 +207,13 @@ impl Signed {
         match &self.evidence {
             Evidence::Alone(signature) => {
                 out.push(1);
-                write_part(&mut out, 4, &self.octets);
+                write_part(&mut out, 4, &self.bytes);
                 signature.write(&mut out);
             }
             Evidence::InBatch(batch, path) => {
                 out.push(3);
-                write_part(&mut out, 4, &self.octets);
-                out.extend(batch.statement.to_octets());
+                write_part(&mut out, 4, &self.bytes);
+                out.extend(batch.statement.to_bytes());
                 batch.signature.write(&mut out);
                 let path = path.hashes();
                 out.push(count_u8(path.len()));
@@ -232,34 +234,34 @@ pub fn batch(statement: SignedStatement, entries: Vec<Entry>) -> Option<Vec<Sign
 /// An entry without a proof.
 pub(crate) struct Unsigned {
     pub(crate) entry: Arc<Entry>,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) id: EntryId,
     pub(crate) opening: Option<Opening>,
 }
 
 impl From<Entry> for Unsigned {
     fn from(entry: Entry) -> Self {
-        let octets = entry.to_octets();
-        let id = EntryId::of(&octets);
-        Self { entry: Arc::new(entry), octets, id, opening: None }
+        let bytes = entry.to_bytes();
+        let id = EntryId::of(&bytes);
+        Self { entry: Arc::new(entry), bytes, id, opening: None }
     }
 }
 
 impl Unsigned {
-    /// The octets of the entry and of its deletable value.
+    /// The bytes of the entry and of its deletable value.
     pub(crate) fn size(&self) -> usize {
-        size(&self.octets, self.opening.as_ref())
+        size(&self.bytes, self.opening.as_ref())
     }
 
-    fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let entry = Arc::new(Entry::read(octets)?);
-        Ok(Self { entry, octets: octets.to_vec(), id: EntryId::of(octets), opening: None })
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let entry = Arc::new(Entry::read(bytes)?);
+        Ok(Self { entry, bytes: bytes.to_vec(), id: EntryId::of(bytes), opening: None })
     }
 
     /// The entry with its proof.
     pub(crate) fn with(self, evidence: Evidence) -> Signed {
-        let Self { entry, octets, id, opening } = self;
-        Signed { entry, octets, id, evidence, opening }
+        let Self { entry, bytes, id, opening } = self;
+        Signed { entry, bytes, id, evidence, opening }
     }
 }
 
@@ -296,8 +298,8 @@ impl Tree {
 /// The kind of a record that begins with deletable values.
 const OPENINGS: u8 = 4;
 
-fn size(octets: &[u8], opening: Option<&Opening>) -> usize {
-    octets.len() + opening.map_or(0, Opening::record_octets)
+fn size(bytes: &[u8], opening: Option<&Opening>) -> usize {
+    bytes.len() + opening.map_or(0, Opening::record_bytes)
 }
 
 /// Writes the deletable values of the entries of a record, if there are any.
@@ -334,8 +336,8 @@ fn read_openings(fields: &mut Fields<'_>) -> Result<Vec<(usize, Opening)>, Malfo
     Ok(openings)
 }
 
-/// The record of whole batches, and of single entries where a batch is not whole or only one entry. Appends one
-/// record after the other to `records`.
+/// The record of whole batches, and of single entries where a batch is not whole or only one entry.
+/// Appends one record after the other to `records`.
 pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
     let mut rest = entries;
     while let Some(first) = rest.first() {
@@ -343,14 +345,14 @@ pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
         rest = &rest[run.len()..];
         match &first.evidence {
             Evidence::InBatch(batch, _) if is_record(batch, run) => {
-                let octets: usize = run.iter().map(|signed| signed.size() + 4).sum();
-                let mut out = Vec::with_capacity(octets + 512);
+                let bytes: usize = run.iter().map(|signed| signed.size() + 4).sum();
+                let mut out = Vec::with_capacity(bytes + 512);
                 write_openings(&mut out, run);
                 out.push(2);
-                out.extend(batch.statement.to_octets());
+                out.extend(batch.statement.to_bytes());
                 batch.signature.write(&mut out);
                 out.extend(batch.statement.count.to_be_bytes());
-                run.iter().for_each(|signed| write_part(&mut out, 4, &signed.octets));
+                run.iter().for_each(|signed| write_part(&mut out, 4, &signed.bytes));
                 records.push(out);
             }
             _ => records.extend(run.iter().map(Signed::to_record)),
@@ -358,7 +360,8 @@ pub fn to_records(entries: &[Signed], records: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The first of some entries, with those behind it that have the same statement and follow it in the chain. At least one.
+/// The first of some entries, with those behind it that have the same statement and follow it in
+/// the chain. At least one.
 fn run_of_batch(entries: &[Signed]) -> &[Signed] {
     let Evidence::InBatch(batch, _) = &entries[0].evidence else { return &entries[..1] };
     let follows = |(at, signed): (u64, &Signed)| {
@@ -377,12 +380,13 @@ fn is_record(batch: &SignedStatement, run: &[Signed]) -> bool {
         && together(run.iter().map(Signed::size)) == run.len()
 }
 
-/// The number of the first entries, by their octets and those of their deletable values, that one record can hold as a batch. At least 1, if there is one.
-pub(crate) fn together(octets: impl IntoIterator<Item = usize>) -> usize {
+/// The number of the first entries, by their bytes and those of their deletable values, that one
+/// record can hold as a batch. At least 1, if there is one.
+pub(crate) fn together(bytes: impl IntoIterator<Item = usize>) -> usize {
     let (mut sum, mut count) = (0, 0);
-    for octets in octets.into_iter().take(BATCH_MAX) {
-        sum += octets + 4;
-        if sum >= BATCH_OCTETS_MAX && count > 0 {
+    for bytes in bytes.into_iter().take(BATCH_MAX) {
+        sum += bytes + 4;
+        if sum >= BATCH_BYTES_MAX && count > 0 {
             break;
         }
         count += 1;
@@ -390,18 +394,18 @@ pub(crate) fn together(octets: impl IntoIterator<Item = usize>) -> usize {
     count
 }
 
-/// Longest entries of a batch that become one record, in octets: a record fits into a frame.
-pub(crate) const BATCH_OCTETS_MAX: usize = 3 << 20;
+/// Longest entries of a batch that become one record, in bytes: a record fits into a frame.
+pub(crate) const BATCH_BYTES_MAX: usize = 3 << 20;
 
-/// The places of the entries in the octets of a record.
-pub(crate) fn places(octets: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
-    let mut fields = Fields(octets);
-    if octets.first() == Some(&OPENINGS) {
+/// The places of the entries in the bytes of a record.
+pub(crate) fn places(bytes: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
+    let mut fields = Fields(bytes);
+    if bytes.first() == Some(&OPENINGS) {
         read_openings(&mut fields)?;
     }
     let next = |fields: &mut Fields<'_>| {
-        let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
-        let end = octets.len() - fields.0.len();
+        let entry = fields.part(4, ENTRY_BYTES_MAX, "entry")?;
+        let end = bytes.len() - fields.0.len();
         Ok(end - entry.len()..end)
     };
     if fields.u8()? != 2 {
@@ -417,10 +421,10 @@ pub(crate) fn places(octets: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
 ///
 /// # Errors
 ///
-/// [`Malformed`] if the octets are no record, or if a statement is not about the entries beside it.
-pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
-    let mut fields = Fields(octets);
-    let openings = match octets.first() {
+/// [`Malformed`] if the bytes are no record, or if a statement is not about the entries beside it.
+pub fn read_record(bytes: &[u8]) -> Result<Vec<Signed>, Malformed> {
+    let mut fields = Fields(bytes);
+    let openings = match bytes.first() {
         Some(&OPENINGS) => read_openings(&mut fields)?,
         _ => Vec::new(),
     };
@@ -436,7 +440,7 @@ pub fn read_record(octets: &[u8]) -> Result<Vec<Signed>, Malformed> {
 fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
     match fields.u8()? {
         1 => {
-            let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+            let entry = fields.part(4, ENTRY_BYTES_MAX, "entry")?;
             let signature = StoredSignature::read(&mut fields)?;
             fields.end()?;
             Ok(vec![Unsigned::read(entry)?.with(Evidence::Alone(signature))])
@@ -447,19 +451,19 @@ fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
             if fields.u32()? != statement.count {
                 return Err(Malformed::Field("number of entries"));
             }
-            // The count is at most 65,536, and each entry has more octets than this.
+            // The count is at most 65,536, and each entry has more bytes than this.
             let mut entries =
                 Vec::with_capacity((statement.count as usize).min(fields.0.len() / 64));
             for _ in 0..statement.count {
-                let octets = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
-                entries.push(Unsigned::read(octets)?);
+                let bytes = fields.part(4, ENTRY_BYTES_MAX, "entry")?;
+                entries.push(Unsigned::read(bytes)?);
             }
             fields.end()?;
             let signed = Tree::of(entries).sign(SignedStatement { statement, signature });
             signed.ok_or(Malformed::Field("root of a batch"))
         }
         3 => {
-            let entry = fields.part(4, ENTRY_OCTETS_MAX, "entry")?;
+            let entry = fields.part(4, ENTRY_BYTES_MAX, "entry")?;
             let statement = Statement::read(&mut fields)?;
             let signature = StoredSignature::read(&mut fields)?;
             let count = usize::from(fields.u8()?);
@@ -479,7 +483,7 @@ fn read_entries(mut fields: Fields<'_>) -> Result<Vec<Signed>, Malformed> {
 mod tests {
     use super::*;
 
-    /// What waits is counted by the octets of entries, so it must not keep trees.
+    /// What waits is counted by the bytes of entries, so it must not keep trees.
     #[test]
     fn a_detached_path_proves_the_same_without_the_tree() {
         let ids: Vec<EntryId> = (0..5).map(|number| EntryId([number; 32])).collect();

@@ -1,13 +1,14 @@
 //! The reasons why an entry is not admissible.
 
+use crate::bytes::Malformed;
 use crate::checkpoint::BadCheckpoint;
 use crate::genesis::MergeRule;
 use crate::name::KeyName;
-use crate::octets::Malformed;
 use crate::signature::BadSignature;
 
-/// The reason why an entry is not admissible. Except for [`Self::Signature`], [`Self::Batch`] and [`Self::Opening`], which concern what
-/// came with the entry, an entry that is refused is refused for good, on every node.
+/// The reason why an entry is not admissible. Except for [`Self::Signature`], [`Self::Batch`] and
+/// [`Self::Opening`], which concern what came with the entry, an entry that is refused is refused
+/// for good, on every node.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -83,10 +84,10 @@ pub enum Refusal {
     #[error("{0} is not known to the entry, or is of another kind")]
     Reference(&'static str),
     /// The value is larger than the log allows.
-    #[error("the value has {octets} octets, more than {limit}")]
+    #[error("the value has {bytes} bytes, more than {limit}")]
     TooLarge {
         /// The length of the value.
-        octets: u64,
+        bytes: u64,
         /// The limit in genesis.
         limit: u64,
     },

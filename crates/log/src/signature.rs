@@ -1,16 +1,16 @@
 //! Signatures of entries: templates from which the whole OpenPGP packet is made again.
 //!
-//! Everything in the packet of an Ed25519 signature except time, salt and 64 octets follows from the key and the
-//! log. So only these are stored. Other signatures are stored whole.
+//! Everything in the packet of an Ed25519 signature except time, salt and 64 bytes follows from the
+//! key and the log. So only these are stored. Other signatures are stored whole.
 
 use talaria_cert::{HashValue, Hasher, Job, LOG_NOTATION, Signature, Tag, first_packet};
 
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::certificate::MemberKey;
 use crate::name::{EntryId, KeyName};
-use crate::octets::{Fields, Malformed, write_part};
 
-/// Longest signature packet that is stored whole, in octets.
-pub const PACKET_OCTETS_MAX: usize = 4096;
+/// Longest signature packet that is stored whole, in bytes.
+pub const PACKET_BYTES_MAX: usize = 4096;
 
 /// The signature of an entry or a statement, as it is stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,14 +29,15 @@ enum Form {
 /// The reason why a signature proves nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum BadSignature {
-    /// A packet is not the signature of an entry of this log: it has another type, or other subpackets than the format says.
+    /// A packet is not the signature of an entry of this log: it has another type, or other
+    /// subpackets than the format says.
     #[error("it is not a signature on an entry of this log")]
     NotOfLog,
     /// The template, or the algorithm in the packet, is not that of the key.
     #[error("it does not fit the key")]
     OtherKind,
-    /// The key did not make it over these octets.
-    #[error("the key did not sign these octets")]
+    /// The key did not make it over these bytes.
+    #[error("the key did not sign these bytes")]
     Forged,
 }
 
@@ -56,11 +57,11 @@ impl StoredSignature {
         const WRONG: Malformed = Malformed::Field("signature packet");
         let found = first_packet(packet).filter(|found| found.tag == Tag::SIGNATURE);
         let signature = found.and_then(|found| Signature::parse(found.body)).ok_or(WRONG)?;
-        if packet.len() > PACKET_OCTETS_MAX {
+        if packet.len() > PACKET_BYTES_MAX {
             return Err(Malformed::Limit {
                 what: "signature packet",
                 found: packet.len() as u64,
-                limit: PACKET_OCTETS_MAX as u64,
+                limit: PACKET_BYTES_MAX as u64,
             });
         }
         let whole = Self(Form::Whole(packet.to_vec()));
@@ -74,20 +75,20 @@ impl StoredSignature {
             },
             _ => return Ok(whole),
         };
-        // The digest prefix is that of the packet: the octets that are signed are not known here.
+        // The digest prefix is that of the packet: the bytes that are signed are not known here.
         let body = &found.ok_or(WRONG)?.body;
         let short = Self(form);
         let again = short.body(signer, log, digest_prefix(&signature, body).unwrap_or_default());
         Ok(if again.as_deref() == Some(body) { short } else { whole })
     }
 
-    /// The whole signature packet over `octets`.
+    /// The whole signature packet over `bytes`.
     #[must_use]
-    pub fn to_packet(&self, octets: &[u8], signer: KeyName, log: EntryId) -> Vec<u8> {
+    pub fn to_packet(&self, bytes: &[u8], signer: KeyName, log: EntryId) -> Vec<u8> {
         if let Form::Whole(packet) = &self.0 {
             return packet.clone();
         }
-        let prefix = self.digest(octets, signer, log).map(|digest| {
+        let prefix = self.digest(bytes, signer, log).map(|digest| {
             let digest = digest.as_bytes();
             [digest[0], digest[1]]
         });
@@ -127,11 +128,11 @@ impl StoredSignature {
         }
     }
 
-    /// Checks that `key` made the signature over `octets` for `log`. The arithmetic of Ed25519 is left to the caller,
-    /// who may do many at once.
+    /// Checks that `key` made the signature over `bytes` for `log`. The arithmetic of Ed25519 is
+    /// left to the caller, who may do many at once.
     pub(crate) fn check(
         &self,
-        octets: &[u8],
+        bytes: &[u8],
         key: &MemberKey,
         log: EntryId,
     ) -> Result<Check, BadSignature> {
@@ -139,23 +140,23 @@ impl StoredSignature {
             Form::V4 { algorithm, signed, .. } if *algorithm == key.algorithm => signed,
             Form::V6 { signed, .. } if key.algorithm == 27 && key.name.version() == 6 => signed,
             Form::V4 { .. } | Form::V6 { .. } => return Err(BadSignature::OtherKind),
-            Form::Whole(packet) => return check_whole(packet, octets, key, log),
+            Form::Whole(packet) => return check_whole(packet, bytes, key, log),
         };
         if matches!(self.0, Form::V4 { .. }) && key.name.version() != 4 {
             return Err(BadSignature::OtherKind);
         }
         let ed25519 = key.ed25519.as_ref().ok_or(BadSignature::OtherKind)?;
-        let digest = self.digest(octets, key.name, log).ok_or(BadSignature::OtherKind)?;
+        let digest = self.digest(bytes, key.name, log).ok_or(BadSignature::OtherKind)?;
         Ok(Check::Deferred(Box::new(ed25519.job(*signed, digest))))
     }
 
     /// The digest that a template signs.
-    fn digest(&self, octets: &[u8], signer: KeyName, log: EntryId) -> Option<HashValue> {
+    fn digest(&self, bytes: &[u8], signer: KeyName, log: EntryId) -> Option<HashValue> {
         let mut hasher = Hasher::new(SHA256)?;
         if let Form::V6 { salt, .. } = &self.0 {
             hasher.update(salt);
         }
-        hasher.update(octets);
+        hasher.update(bytes);
         let hashed = self.hashed(signer, log)?;
         hasher.update(&hashed);
         hasher.update(&[hashed[0], 0xff]);
@@ -226,7 +227,7 @@ impl StoredSignature {
         let template = fields.u8()?;
         Ok(Self(match template {
             0 => {
-                let packet = fields.part(2, PACKET_OCTETS_MAX, "signature packet")?;
+                let packet = fields.part(2, PACKET_BYTES_MAX, "signature packet")?;
                 let is_one = first_packet(packet).is_some_and(|found| {
                     found.tag == Tag::SIGNATURE && packet.ends_with(found.body)
                 });
@@ -272,7 +273,7 @@ fn hashed_area(created: u32, signer: KeyName, log: EntryId) -> Vec<u8> {
 /// Checks a signature that is stored whole.
 fn check_whole(
     packet: &[u8],
-    octets: &[u8],
+    bytes: &[u8],
     key: &MemberKey,
     log: EntryId,
 ) -> Result<Check, BadSignature> {
@@ -289,12 +290,12 @@ fn check_whole(
     }
     let mut hasher = Hasher::new(signature.hash).ok_or(BadSignature::OtherKind)?;
     hasher.update(signature.salt);
-    hasher.update(octets);
+    hasher.update(bytes);
     let digest = signature.digest(hasher).ok_or(BadSignature::OtherKind)?;
     if key.made(&signature, &digest) { Ok(Check::Good) } else { Err(BadSignature::Forged) }
 }
 
-/// R and S of an Ed25519 signature, in 32 octets each.
+/// R and S of an Ed25519 signature, in 32 bytes each.
 fn last_64(signature: &Signature<'_>, packet: &[u8]) -> Option<[u8; 64]> {
     if signature.algorithm == 27 {
         return packet.last_chunk::<64>().copied();
@@ -316,24 +317,24 @@ fn last_64(signature: &Signature<'_>, packet: &[u8]) -> Option<[u8; 64]> {
 fn numbers_of(packet: &[u8]) -> Option<&[u8]> {
     let mut fields = Fields(first_packet(packet)?.body);
     fields.take(4).ok()?;
-    fields.part(2, PACKET_OCTETS_MAX, "hashed area").ok()?;
-    fields.part(2, PACKET_OCTETS_MAX, "unhashed area").ok()?;
+    fields.part(2, PACKET_BYTES_MAX, "hashed area").ok()?;
+    fields.part(2, PACKET_BYTES_MAX, "unhashed area").ok()?;
     fields.take(2).ok()?;
     Some(fields.0)
 }
 
-/// The two octets of the digest in a packet.
+/// The two bytes of the digest in a packet.
 fn digest_prefix(signature: &Signature<'_>, body: &[u8]) -> Option<[u8; 2]> {
     let wide = if signature.version == 6 { 4 } else { 2 };
     let mut fields = Fields(body);
     fields.take(4).ok()?;
-    fields.part(wide, PACKET_OCTETS_MAX, "hashed area").ok()?;
-    fields.part(wide, PACKET_OCTETS_MAX, "unhashed area").ok()?;
+    fields.part(wide, PACKET_BYTES_MAX, "hashed area").ok()?;
+    fields.part(wide, PACKET_BYTES_MAX, "unhashed area").ok()?;
     fields.array().ok()
 }
 
 fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {
-    let start = number.iter().position(|&octet| octet != 0).unwrap_or(number.len());
+    let start = number.iter().position(|&byte| byte != 0).unwrap_or(number.len());
     let number = &number[start..];
     let bits = number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize);
     out.extend(u16::try_from(bits).unwrap_or(u16::MAX).to_be_bytes());

@@ -1,7 +1,7 @@
 //! Snapshots: what owners say a log was (`docs/formats/log.md`, Snapshot).
 
+use crate::bytes::{Fields, Malformed};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
 
 /// Most entries beside genesis that show who has signed a snapshot.
 pub const EVIDENCE_MAX: usize = 4096;

@@ -1,4 +1,5 @@
-//! The file of a snapshot, which shows what a log was to those who have nothing else (`docs/formats/log.md`, Snapshot).
+//! The file of a snapshot, which shows what a log was to those who have nothing else
+//! (`docs/formats/log.md`, Snapshot).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Read, Write};
@@ -6,7 +7,8 @@ use std::sync::Arc;
 
 use talaria_cert::ErrorKind;
 
-use crate::action::{Action, NAME_OCTETS_MAX};
+use crate::action::{Action, NAME_BYTES_MAX};
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::certificate::Certificate;
 use crate::clock::Clock;
 use crate::commitment::Commitment;
@@ -18,17 +20,16 @@ use crate::log::memory::Log;
 use crate::log::update::one_object;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::{Fields, Malformed, write_part};
 use crate::record::{Signed, read_record};
 use crate::refusal::Refusal;
 use crate::snapshot::{EVIDENCE_MAX, Snapshot};
 use crate::state::{ObjectInfo, State, StateHash};
-use crate::value::{VALUE_OCTETS_MAX, Value};
+use crate::value::{VALUE_BYTES_MAX, Value};
 
 /// The start of the file of a snapshot.
 pub const SNAPSHOT_MAGIC: [u8; 5] = *b"TLGT\x01";
-/// Longest record in the file of a snapshot, in octets.
-const RECORD_OCTETS_MAX: usize = 262_144;
+/// Longest record in the file of a snapshot, in bytes.
+const RECORD_BYTES_MAX: usize = 262_144;
 
 /// The reason why a file does not show what a log was.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,7 @@ pub enum SnapshotError {
     /// The file cannot be read.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
-    /// The octets are no snapshot, or are cut off.
+    /// The bytes are no snapshot, or are cut off.
     #[error("it is no snapshot of a log: {0}")]
     Malformed(#[from] Malformed),
     /// It is a snapshot of another log.
@@ -107,7 +108,8 @@ impl SnapshotError {
     }
 }
 
-/// Writes the file of a snapshot up to its openings, which [`write_opening`] and [`end_openings`] write.
+/// Writes the file of a snapshot up to its openings, which [`write_opening`] and [`end_openings`]
+/// write.
 pub(crate) fn write_start(
     out: &mut impl Write,
     genesis: &Signed,
@@ -125,19 +127,19 @@ pub(crate) fn write_start(
     evidence.iter().for_each(|signed| record(signed, &mut start));
     start.extend((state.contents().count() as u64).to_be_bytes());
     out.write_all(&start)?;
-    for (id, octets) in state.contents() {
+    for (id, bytes) in state.contents() {
         out.write_all(&id.0)?;
-        out.write_all(&(octets.len() as u64).to_be_bytes())?;
-        out.write_all(&octets)?;
+        out.write_all(&(bytes.len() as u64).to_be_bytes())?;
+        out.write_all(&bytes)?;
     }
     Ok(())
 }
 
 /// Writes an opening. They ascend by the hash of the commitment.
 pub(crate) fn write_opening(out: &mut impl Write, opening: &Opening) -> io::Result<()> {
-    let mut octets = vec![1];
-    opening.write(&mut octets);
-    out.write_all(&octets)
+    let mut bytes = vec![1];
+    opening.write(&mut bytes);
+    out.write_all(&bytes)
 }
 
 /// Ends the openings, and the file.
@@ -145,8 +147,8 @@ pub(crate) fn end_openings(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&[0])
 }
 
-/// A log as owners have signed it, from a file. It was checked when it was read: enough owners have signed, and the objects are
-/// those that they have signed. It does not say what came later.
+/// A log as owners have signed it, from a file. It was checked when it was read: enough owners have
+/// signed, and the objects are those that they have signed. It does not say what came later.
 #[derive(Clone, Debug)]
 pub struct SnapshotFile {
     log: EntryId,
@@ -167,7 +169,8 @@ struct Object {
 }
 
 impl SnapshotFile {
-    /// Reads a snapshot of the log `log`, and checks it. Memory is that of the state, whatever the file says.
+    /// Reads a snapshot of the log `log`, and checks it. Memory is that of the state, whatever the
+    /// file says.
     ///
     /// # Errors
     ///
@@ -283,9 +286,9 @@ impl SnapshotFile {
 }
 
 impl Object {
-    /// Reads the octets of an object.
-    fn read(octets: &[u8], genesis: &Genesis) -> Result<Self, Malformed> {
-        let mut fields = Fields(octets);
+    /// Reads the bytes of an object.
+    fn read(bytes: &[u8], genesis: &Genesis) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes);
         let mut flag = || match fields.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -293,7 +296,7 @@ impl Object {
         };
         let (is_named, is_deleted) = (flag()?, flag()?);
         let name = |fields: &mut Fields<'_>, what| {
-            let name = fields.text(NAME_OCTETS_MAX, what)?;
+            let name = fields.text(NAME_BYTES_MAX, what)?;
             if name.is_empty() { Err(Malformed::Field(what)) } else { Ok(name) }
         };
         let named = if is_named {
@@ -338,9 +341,9 @@ fn read_objects(
             return Err(Malformed::Order("objects").into());
         }
         let length = u64::from_be_bytes(input.array()?);
-        let octets = input.whole_part(length)?;
-        hash.add(id, &octets);
-        let object = Object::read(&octets, genesis)?;
+        let bytes = input.whole_part(length)?;
+        hash.add(id, &bytes);
+        let object = Object::read(&bytes, genesis)?;
         for content in object.fields.values() {
             content.each_value(|value| {
                 if let Value::Committed(commitment) = value {
@@ -372,13 +375,13 @@ fn read_openings(
         }
         let salt: [u8; 32] = input.array()?;
         let length = u32::from_be_bytes(input.array()?);
-        if length as usize > VALUE_OCTETS_MAX {
-            let (found, limit) = (u64::from(length), VALUE_OCTETS_MAX as u64);
+        if length as usize > VALUE_BYTES_MAX {
+            let (found, limit) = (u64::from(length), VALUE_BYTES_MAX as u64);
             return Err(Malformed::Limit { what: "deletable value", found, limit }.into());
         }
-        let octets = input.whole_part(u64::from(length))?;
+        let bytes = input.whole_part(u64::from(length))?;
         let mut written = salt.to_vec();
-        write_part(&mut written, 4, &octets);
+        write_part(&mut written, 4, &bytes);
         let opening = Opening::read(&mut Fields(&written))?;
         let commitment = opening.commitment();
         if last.is_some_and(|last| last >= commitment.hash) {
@@ -461,7 +464,8 @@ impl Agreement {
         Ok(())
     }
 
-    /// The certificate of the owner who has written an entry: that in genesis, or in the grant that the entry names.
+    /// The certificate of the owner who has written an entry: that in genesis, or in the grant that
+    /// the entry names.
     fn certificate(&self, entry: &Entry) -> Result<&Certificate, Refusal> {
         let author = entry.author();
         let owner = self.log.genesis().owners.iter().find(|owner| owner.name() == author);
@@ -497,26 +501,26 @@ impl Agreement {
     }
 }
 
-/// The octets of a file, which may say anything.
+/// The bytes of a file, which may say anything.
 struct Input<'a, R>(&'a mut R);
 
 impl<R: Read> Input<'_, R> {
-    /// Octets up to a length; fewer at the end of the file.
+    /// Bytes up to a length; fewer at the end of the file.
     fn part(&mut self, length: u64) -> io::Result<Vec<u8>> {
-        let mut octets = Vec::new();
-        self.0.by_ref().take(length).read_to_end(&mut octets)?;
-        Ok(octets)
+        let mut bytes = Vec::new();
+        self.0.by_ref().take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn whole_part(&mut self, length: u64) -> Result<Vec<u8>, SnapshotError> {
-        let octets = self.part(length)?;
-        if octets.len() as u64 == length { Ok(octets) } else { Err(Malformed::Short.into()) }
+        let bytes = self.part(length)?;
+        if bytes.len() as u64 == length { Ok(bytes) } else { Err(Malformed::Short.into()) }
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], SnapshotError> {
-        let mut octets = [0; N];
-        match self.0.read_exact(&mut octets) {
-            Ok(()) => Ok(octets),
+        let mut bytes = [0; N];
+        match self.0.read_exact(&mut bytes) {
+            Ok(()) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(Malformed::Short.into())
             }
@@ -527,12 +531,12 @@ impl<R: Read> Input<'_, R> {
     /// A record of one entry.
     fn record(&mut self) -> Result<Signed, SnapshotError> {
         let length = u32::from_be_bytes(self.array()?);
-        if length as usize > RECORD_OCTETS_MAX {
-            let (found, limit) = (u64::from(length), RECORD_OCTETS_MAX as u64);
+        if length as usize > RECORD_BYTES_MAX {
+            let (found, limit) = (u64::from(length), RECORD_BYTES_MAX as u64);
             return Err(Malformed::Limit { what: "record", found, limit }.into());
         }
-        let octets = self.whole_part(u64::from(length))?;
-        match read_record(&octets)?.as_slice() {
+        let bytes = self.whole_part(u64::from(length))?;
+        match read_record(&bytes)?.as_slice() {
             [signed] if signed.opening.is_none() => Ok(signed.clone()),
             _ => Err(Malformed::Field("record in a snapshot").into()),
         }

@@ -1,10 +1,11 @@
 //! The order of entries.
 
+use crate::bytes::{Fields, Malformed};
 use crate::clock::Clock;
 use crate::name::{EntryId, KeyName};
-use crate::octets::{Fields, Malformed};
 
-/// The order of entries: clock, then author, then identity. It agrees with the past, because clocks grow.
+/// The order of entries: clock, then author, then identity. It agrees with the past, because clocks
+/// grow.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Stamp {
     pub(crate) clock: Clock,
@@ -15,7 +16,7 @@ pub(crate) struct Stamp {
 impl Stamp {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.clock.0.to_be_bytes());
-        out.extend(self.author.to_octets());
+        out.extend(self.author.to_bytes());
         out.extend(self.id.0);
     }
 

@@ -8,26 +8,27 @@ use std::ops::Bound;
 
 use talaria_cert::sha256;
 
-use crate::action::{Change, DataAction, FieldChange, NAME_OCTETS_MAX};
+use crate::action::{Change, DataAction, FieldChange, NAME_BYTES_MAX};
+use crate::bytes::{Malformed, write_part};
 use crate::commitment::Commitment;
 use crate::deletable::Opening;
 use crate::genesis::{Genesis, Pattern};
 use crate::items::{Reader, Writer};
 use crate::merge::{Content, FieldState, Sight};
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::{Malformed, write_part};
 use crate::stamp::Stamp;
-use crate::value::{VALUE_OCTETS_MAX, Value};
+use crate::value::{VALUE_BYTES_MAX, Value};
 use fields::{ObjectFields, ascending};
 
-/// The octets of the fields of an object in one item of an index, at most.
-const ITEM_OCTETS: usize = 1 << 18;
+/// The bytes of the fields of an object in one item of an index, at most.
+const ITEM_BYTES: usize = 1 << 18;
 
 /// The objects of a log.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     objects: BTreeMap<ObjectId, Object>,
-    /// The objects that were created with a name, also those whose creation does not count any more.
+    /// The objects that were created with a name, also those whose creation does not count any
+    /// more.
     by_name: HashMap<String, BTreeSet<ObjectId>>,
     /// The entries whose deletable values are deleted, and the same by object and field.
     deleted: HashSet<EntryId>,
@@ -36,7 +37,8 @@ pub struct State {
     epochs: BTreeMap<ObjectId, Vec<Epoch>>,
     /// The deletable values that are here, by entry.
     values: HashMap<EntryId, Value>,
-    /// The entries with a deletable value that has not come, or has left this node: those that are not deleted, and others.
+    /// The entries with a deletable value that has not come, or has left this node: those that are
+    /// not deleted, and others.
     lacking: BTreeSet<EntryId>,
     gone: HashSet<EntryId>,
 }
@@ -67,7 +69,8 @@ pub enum Encryption {
     None,
     /// With the key of the epoch that this entry begins.
     Epoch(EntryId),
-    /// They were, and what began the epoch does not count any more. Nobody decided anything else since.
+    /// They were, and what began the epoch does not count any more. Nobody decided anything else
+    /// since.
     Lost,
 }
 
@@ -162,9 +165,9 @@ impl State {
         self.values.contains_key(entry) && !self.is_deleted(entry)
     }
 
-    /// The octets of the deletable value of an entry, if it is here.
-    pub(crate) fn value_octets(&self, entry: &EntryId) -> usize {
-        self.values.get(entry).map_or(0, |value| value.octets() + 80)
+    /// The bytes of the deletable value of an entry, if it is here.
+    pub(crate) fn value_bytes(&self, entry: &EntryId) -> usize {
+        self.values.get(entry).map_or(0, |value| value.bytes() + 80)
     }
 
     /// A change of an entry, with its deletable value if that is here and not deleted.
@@ -238,7 +241,8 @@ impl State {
         }
     }
 
-    /// Whether values of a field are encrypted from now on: the last entry about it that counts decides.
+    /// Whether values of a field are encrypted from now on: the last entry about it that counts
+    /// decides.
     #[must_use]
     pub fn encryption(&self, object: ObjectId, field: &str) -> Encryption {
         let of_object = self.epochs.get(&object).into_iter().flatten();
@@ -253,7 +257,8 @@ impl State {
         if was_encrypted { Encryption::Lost } else { Encryption::None }
     }
 
-    /// The beginnings and ends of encryption that count, of all objects or one, in the order of the merge rules for each object.
+    /// The beginnings and ends of encryption that count, of all objects or one, in the order of the
+    /// merge rules for each object.
     pub fn epochs(&self, object: Option<ObjectId>) -> impl Iterator<Item = EpochInfo> {
         let wanted = move |of: &ObjectId| object.is_none_or(|object| object == *of);
         let all = self.epochs.iter().filter(move |(of, _)| wanted(of));
@@ -308,13 +313,14 @@ impl State {
         self.objects.iter().filter_map(|(id, object)| object.info(*id, self.sight()))
     }
 
-    /// The objects with this name that are not deleted, in the order of their identities. Several authors can give one
-    /// name to different objects.
+    /// The objects with this name that are not deleted, in the order of their identities. Several
+    /// authors can give one name to different objects.
     pub fn named(&self, name: &str) -> impl Iterator<Item = ObjectInfo> {
         self.creators(name).filter_map(|(id, _)| self.object(id))
     }
 
-    /// The objects with this name that are not deleted, each with its creator, in the order of their identities.
+    /// The objects with this name that are not deleted, each with its creator, in the order of
+    /// their identities.
     pub(crate) fn creators(&self, name: &str) -> impl Iterator<Item = (ObjectId, KeyName)> {
         let found = self.by_name.get(name).into_iter().flatten();
         found.filter_map(|id| {
@@ -363,33 +369,34 @@ impl State {
         }
     }
 
-    /// The hash of the sorted contents, deleted objects included. Commitments stand for deletable values, so it is the same on
-    /// nodes that have the values and on others.
+    /// The hash of the sorted contents, deleted objects included. Commitments stand for deletable
+    /// values, so it is the same on nodes that have the values and on others.
     #[must_use]
     pub fn hash(&self, log: EntryId) -> [u8; 32] {
         let mut hash = StateHash::new(log);
-        self.contents().for_each(|(id, octets)| hash.add(id, &octets));
+        self.contents().for_each(|(id, bytes)| hash.add(id, &bytes));
         hash.finish()
     }
 
-    /// The objects that the hash covers, ascending, each with its octets (`docs/formats/log.md`, State).
+    /// The objects that the hash covers, ascending, each with its bytes (`docs/formats/log.md`,
+    /// State).
     pub(crate) fn contents(&self) -> impl Iterator<Item = (ObjectId, Vec<u8>)> {
         let sight = Sight { deleted: &self.deleted, values: None };
         self.objects.iter().filter_map(move |(id, object)| {
-            let mut octets = vec![u8::from(object.named.is_some()), u8::from(object.is_deleted())];
+            let mut bytes = vec![u8::from(object.named.is_some()), u8::from(object.is_deleted())];
             if let Some((name, creator)) = &object.named {
-                write_part(&mut octets, 2, name.as_bytes());
-                octets.extend(creator.to_octets());
+                write_part(&mut bytes, 2, name.as_bytes());
+                bytes.extend(creator.to_bytes());
             }
             let mut is_empty = object.named.is_none() && object.last.is_none();
             for (name, state) in ascending(&object.fields.peek()) {
                 if let Some(content) = state.content(sight) {
-                    write_part(&mut octets, 2, name.as_bytes());
-                    content.write(&mut octets);
+                    write_part(&mut bytes, 2, name.as_bytes());
+                    content.write(&mut bytes);
                     is_empty = false;
                 }
             }
-            (!is_empty).then_some((*id, octets))
+            (!is_empty).then_some((*id, bytes))
         })
     }
 
@@ -419,11 +426,11 @@ impl StateHash {
         Self([b"TLGH", &log.0[..]].concat())
     }
 
-    /// Adds an object with its octets.
-    pub(crate) fn add(&mut self, id: ObjectId, octets: &[u8]) {
+    /// Adds an object with its bytes.
+    pub(crate) fn add(&mut self, id: ObjectId, bytes: &[u8]) {
         self.0.extend(id.0);
         // One object is hashed apart, so that lengths say where it ends.
-        self.0.extend(sha256(&[octets]));
+        self.0.extend(sha256(&[bytes]));
     }
 
     pub(crate) fn finish(self) -> [u8; 32] {
@@ -442,7 +449,7 @@ impl State {
                 out.push(u8::from(object.named.is_some()));
                 if let Some((name, creator)) = &object.named {
                     write_part(out, 2, name.as_bytes());
-                    out.extend(creator.to_octets());
+                    out.extend(creator.to_bytes());
                 }
                 out.push(u8::from(object.last.is_some()));
                 if let Some((stamp, exists)) = &object.last {
@@ -451,7 +458,7 @@ impl State {
                 }
                 out.extend((fields.len() as u64).to_be_bytes());
             });
-            for piece in fields.chunks(ITEM_OCTETS) {
+            for piece in fields.chunks(ITEM_BYTES) {
                 out.item(|out| write_part(out, 4, piece));
             }
         }
@@ -467,10 +474,10 @@ impl State {
         out.item(|out| out.extend((self.values.len() as u64).to_be_bytes()));
         for (id, value) in &self.values {
             out.item(|out| {
-                let mut octets = Vec::new();
-                value.write(&mut octets);
+                let mut bytes = Vec::new();
+                value.write(&mut bytes);
                 out.extend(id.0);
-                write_part(out, 4, &octets);
+                write_part(out, 4, &bytes);
             });
         }
         let lacking = self.lacking.len() + self.gone.len();
@@ -504,11 +511,11 @@ impl State {
         let objects = input.count()?;
         let mut all = Vec::new();
         for _ in 0..objects {
-            let (id, mut object, octets) = input.item(|fields| {
+            let (id, mut object, bytes) = input.item(|fields| {
                 let id = fields.object()?;
                 let named = match fields.u8()? {
                     0 => None,
-                    _ => Some((fields.text(NAME_OCTETS_MAX, "name")?, fields.key("creator")?)),
+                    _ => Some((fields.text(NAME_BYTES_MAX, "name")?, fields.key("creator")?)),
                 };
                 let last = match fields.u8()? {
                     0 => None,
@@ -519,13 +526,13 @@ impl State {
             if let Some((name, _)) = &object.named {
                 state.by_name.entry(name.clone()).or_default().insert(id);
             }
-            let octets = usize::try_from(octets).map_err(|_| Malformed::Short)?;
-            let mut fields = Vec::with_capacity(octets.min(ITEM_OCTETS));
-            while fields.len() < octets {
-                let piece = (octets - fields.len()).min(ITEM_OCTETS);
+            let bytes = usize::try_from(bytes).map_err(|_| Malformed::Short)?;
+            let mut fields = Vec::with_capacity(bytes.min(ITEM_BYTES));
+            while fields.len() < bytes {
+                let piece = (bytes - fields.len()).min(ITEM_BYTES);
                 input.item(|input| {
                     fields.extend_from_slice(input.part(4, piece, "fields")?);
-                    if fields.len() % ITEM_OCTETS == 0 || fields.len() == octets {
+                    if fields.len() % ITEM_BYTES == 0 || fields.len() == bytes {
                         Ok(())
                     } else {
                         Err(Malformed::Short)
@@ -538,7 +545,7 @@ impl State {
         state.objects = all.into_iter().collect();
         for _ in 0..input.count()? {
             let (of_field, count) = input.item(|fields| {
-                let of_field = (fields.object()?, fields.text(NAME_OCTETS_MAX, "field")?);
+                let of_field = (fields.object()?, fields.text(NAME_BYTES_MAX, "field")?);
                 Ok((of_field, fields.u64()?))
             })?;
             let mut ids = Vec::new();
@@ -551,8 +558,8 @@ impl State {
         for _ in 0..input.count()? {
             let (id, value) = input.item(|fields| {
                 let id = fields.array().map(EntryId)?;
-                let octets = fields.part(4, VALUE_OCTETS_MAX, "deletable value")?;
-                Ok((id, Value::read(octets)?))
+                let bytes = fields.part(4, VALUE_BYTES_MAX, "deletable value")?;
+                Ok((id, Value::read(bytes)?))
             })?;
             state.values.insert(id, value);
         }

@@ -1,15 +1,18 @@
 //! The exchange between nodes without sockets and clocks (`docs/formats/log-sync.md`).
 //!
-//! A [`Session`] is one side of one connection: octets from the peer go in, octets for the peer come out. A [`Replica`] is
-//! the copy of the log, and [`Fetching`] is shared by the sessions of a node, so that it does not fetch the same
-//! entries from several peers. The caller
+//! A [`Session`] is one side of one connection: bytes from the peer go in, bytes for the peer come
+//! out. A [`Replica`] is the copy of the log, and [`Fetching`] is shared by the sessions of a node,
+//! so that it does not fetch the same entries from several peers. The caller
 //!
-//! - gives octets to [`Session::receive`] as they come,
+//! - gives bytes to [`Session::receive`] as they come,
 //! - sends [`Session::output`] and reports with [`Session::sent`],
-//! - calls [`Session::advance`] after each change of the log, after [`Session::sent`], and at [`Session::next_ms`] at the latest,
-//! - closes the connection when [`Session::is_over`] and the output is sent, or if it cannot be sent.
+//! - calls [`Session::advance`] after each change of the log, after [`Session::sent`], and at
+//!   [`Session::next_ms`] at the latest,
+//! - closes the connection when [`Session::is_over`] and the output is sent, or if it cannot be
+//!   sent.
 //!
-//! All times are in milliseconds on one clock, which need not be that of the log's entries; `wall_ms` is the latter.
+//! All times are in milliseconds on one clock, which need not be that of the log's entries;
+//! `wall_ms` is the latter.
 //!
 //! ```
 //! use talaria_log::{Fetching, MemoryReplica, Mode, Session};
@@ -32,12 +35,12 @@
 //! let mut one = Session::new(genesis.id, 1, Mode::Once, now_ms);
 //! let mut other = Session::new(genesis.id, 1, Mode::Stay, now_ms);
 //! while !one.is_over() {
-//!     let octets = one.output().to_vec();
-//!     one.sent(octets.len(), now_ms);
-//!     other.receive(&octets, &mut full, &mut there, now_ms, now_ms)?;
-//!     let octets = other.output().to_vec();
-//!     other.sent(octets.len(), now_ms);
-//!     one.receive(&octets, &mut empty, &mut here, now_ms, now_ms)?;
+//!     let bytes = one.output().to_vec();
+//!     one.sent(bytes.len(), now_ms);
+//!     other.receive(&bytes, &mut full, &mut there, now_ms, now_ms)?;
+//!     let bytes = other.output().to_vec();
+//!     other.sent(bytes.len(), now_ms);
+//!     one.receive(&bytes, &mut empty, &mut here, now_ms, now_ms)?;
 //! }
 //! assert_eq!(one.report().added, 1);
 //! assert_eq!(empty.log().ok_or("nothing came")?.heads(), [genesis.id]);
@@ -50,10 +53,10 @@ pub(crate) mod limits;
 pub(crate) mod replica;
 mod session;
 
-pub use frame::{ENTRIES_OCTETS_MAX, Farewell, Frame, Took};
+pub use frame::{ENTRIES_BYTES_MAX, Farewell, Frame, Took};
 pub use limits::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX, HEADS_KEPT_MAX,
-    HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, PIECE_OCTETS, REPEAT_MS, SEND_MS,
+    HELLO_MS, IDLE_MS, LACKING_MAX, LEASE_MS, OUTPUT_LOW, PIECE_BYTES, REPEAT_MS, SEND_MS,
     VALUES_MAX, VALUES_MS, VALUES_MS_MAX, WANT_MAX,
 };
 pub use replica::{Fetching, MemoryReplica, Replica, Taken, begin, piece};

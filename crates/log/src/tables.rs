@@ -1,12 +1,14 @@
 //! Hashes for tables that are looked up for every entry.
 //!
-//! Nobody outside of the process knows the keys. An identity is a hash already, so mixing it with a key is enough.
+//! Nobody outside of the process knows the keys. An identity is a hash already, so mixing it with a
+//! key is enough.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::name::EntryId;
 
-/// Hashes names that others choose freely. They do not know its keys, so they cannot choose names of one hash.
+/// Hashes names that others choose freely. They do not know its keys, so they cannot choose names
+/// of one hash.
 pub(crate) type NameHash = ahash::RandomState;
 
 /// Hashes identities of entries.
@@ -21,11 +23,11 @@ impl Default for IdHash {
 }
 
 impl IdHash {
-    /// The hash of an identity, from 16 of its octets.
+    /// The hash of an identity, from 16 of its bytes.
     pub(crate) fn of(&self, id: &EntryId) -> u64 {
         let word = |at: usize| {
-            let octets = id.0[at..].first_chunk().expect("an identity has 32 octets");
-            u64::from_le_bytes(*octets)
+            let bytes = id.0[at..].first_chunk().expect("an identity has 32 bytes");
+            u64::from_le_bytes(*bytes)
         };
         fold(word(0) ^ self.0[0], word(8) ^ self.0[1])
     }
@@ -60,8 +62,8 @@ impl Hasher for NumberHasher {
         self.0
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        octets.iter().for_each(|&octet| self.write_u32(u32::from(octet)));
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
     }
 
     fn write_u32(&mut self, number: u32) {

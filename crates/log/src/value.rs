@@ -2,15 +2,15 @@
 
 use std::fmt;
 
+use crate::bytes::{Fields, Malformed};
 use crate::commitment::Commitment;
 use crate::encrypted::Encrypted;
 use crate::name::ObjectId;
-use crate::octets::{Fields, Malformed};
 
-/// Largest value of an entry, in octets.
-pub const VALUE_OCTETS_MAX: usize = 65_536;
+/// Largest value of an entry, in bytes.
+pub const VALUE_BYTES_MAX: usize = 65_536;
 
-/// The value of a field. Two values are equal if their octets are: there is one NaN, and no -0.
+/// The value of a field. Two values are equal if their bytes are: there is one NaN, and no -0.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Value {
     /// A text. It is not normalized.
@@ -21,7 +21,7 @@ pub enum Value {
     Float(Float),
     /// True or false.
     Boolean(bool),
-    /// Octets.
+    /// Bytes.
     Bytes(Vec<u8>),
     /// Another object.
     Object(ObjectId),
@@ -31,11 +31,11 @@ pub enum Value {
     Encrypted(Encrypted),
 }
 
-/// A floating-point number that compares by its octets.
+/// A floating-point number that compares by its bytes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Float(u64);
 
-/// The octets of the only NaN.
+/// The bytes of the only NaN.
 const NAN: u64 = 0x7ff8_0000_0000_0000;
 
 impl Float {
@@ -59,17 +59,17 @@ impl Float {
 }
 
 impl Value {
-    /// The octets of the value in memory, without the type itself.
-    pub(crate) fn octets(&self) -> usize {
+    /// The bytes of the value in memory, without the type itself.
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::String(text) => text.len(),
-            Self::Bytes(octets) => octets.len(),
+            Self::Bytes(bytes) => bytes.len(),
             Self::Encrypted(encrypted) => encrypted.packet().len(),
             _ => 0,
         }
     }
 
-    /// Appends the octets of the value.
+    /// Appends the bytes of the value.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::String(text) => {
@@ -85,17 +85,17 @@ impl Value {
                 out.extend_from_slice(&number.0.to_be_bytes());
             }
             Self::Boolean(value) => out.extend([4, u8::from(*value)]),
-            Self::Bytes(octets) => {
+            Self::Bytes(bytes) => {
                 out.push(5);
-                out.extend_from_slice(octets);
+                out.extend_from_slice(bytes);
             }
             Self::Object(object) => {
                 out.push(6);
                 out.extend_from_slice(&object.0);
             }
-            Self::Committed(Commitment { octets, hash }) => {
+            Self::Committed(Commitment { bytes, hash }) => {
                 out.push(7);
-                out.extend(octets.to_be_bytes());
+                out.extend(bytes.to_be_bytes());
                 out.extend(hash);
             }
             Self::Encrypted(encrypted) => {
@@ -105,31 +105,31 @@ impl Value {
         }
     }
 
-    /// Whether [`Self::read`] reads `octets`, without a copy.
+    /// Whether [`Self::read`] reads `bytes`, without a copy.
     ///
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub(crate) fn check(octets: &[u8]) -> Result<(), Malformed> {
-        match octets.split_first() {
+    pub(crate) fn check(bytes: &[u8]) -> Result<(), Malformed> {
+        match bytes.split_first() {
             Some((1, text)) => text_of(text).map(drop),
             Some((5, _)) => Ok(()),
-            _ => Self::read(octets).map(drop),
+            _ => Self::read(bytes).map(drop),
         }
     }
 
-    /// Whether a value that was read from these octets is a commitment.
-    pub(crate) fn is_committed(octets: &[u8]) -> bool {
-        octets.first() == Some(&7)
+    /// Whether a value that was read from these bytes is a commitment.
+    pub(crate) fn is_committed(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&7)
     }
 
-    /// Reads a value that takes all of `octets`.
+    /// Reads a value that takes all of `bytes`.
     ///
     /// # Errors
     ///
     /// [`Malformed`] if they are not the encoding of a value.
-    pub fn read(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields(octets);
+    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes);
         let kind = fields.u8()?;
         let value = match kind {
             1 => return text_of(fields.0).map(|text| Self::String(text.to_owned())),
@@ -149,11 +149,11 @@ impl Value {
             5 => return Ok(Self::Bytes(fields.0.to_vec())),
             6 => Self::Object(fields.object()?),
             7 => {
-                let octets = fields.u32()?;
-                if !(1..=VALUE_OCTETS_MAX).contains(&(octets as usize)) {
+                let bytes = fields.u32()?;
+                if !(1..=VALUE_BYTES_MAX).contains(&(bytes as usize)) {
                     return Err(Malformed::Field("length of a deletable value"));
                 }
-                Self::Committed(Commitment { octets, hash: fields.array()? })
+                Self::Committed(Commitment { bytes, hash: fields.array()? })
             }
             8 => Self::Encrypted(Encrypted::read(&mut fields)?),
             _ => return Err(Malformed::Field("type of a value")),
@@ -163,8 +163,8 @@ impl Value {
     }
 }
 
-fn text_of(octets: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(octets).map_err(|_| Malformed::Field("string"))
+fn text_of(bytes: &[u8]) -> Result<&str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed::Field("string"))
 }
 
 impl fmt::Display for Value {
@@ -175,7 +175,7 @@ impl fmt::Display for Value {
             Self::Integer(number) => number.fmt(f),
             Self::Float(number) => number.get().fmt(f),
             Self::Boolean(value) => value.fmt(f),
-            Self::Bytes(octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
+            Self::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
             Self::Object(object) => object.fmt(f),
             Self::Committed(_) => f.write_str("(value not here)"),
             Self::Encrypted(Encrypted { why: Some(why), .. }) => write!(f, "(encrypted: {why})"),

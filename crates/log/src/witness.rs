@@ -1,19 +1,20 @@
-//! Witnesses: requests for a cosignature, the rule by which a witness gives one, and proofs for readers (C2SP tlog-witness,
-//! tlog-proof).
+//! Witnesses: requests for a cosignature, the rule by which a witness gives one, and proofs for
+//! readers (C2SP tlog-witness, tlog-proof).
 
 use std::fmt::{self, Write as _};
 
+use crate::bytes::Malformed;
 use crate::merkle::is_consistent;
 use crate::note::{
-    NOTE_OCTETS_MAX, Note, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, hash_line,
+    NOTE_BYTES_MAX, Note, NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, hash_line,
     number,
 };
-use crate::octets::Malformed;
 
 /// Most hashes of a proof. A tree has fewer than 2^63 leaves.
 const PROOF_MAX: usize = 63;
 
-/// A request to a witness: a checkpoint, and the proof that it follows the tree that the witness cosigned last.
+/// A request to a witness: a checkpoint, and the proof that it follows the tree that the witness
+/// cosigned last.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WitnessRequest {
     /// The size of the tree that the witness cosigned last; 0 if there is none.
@@ -32,8 +33,8 @@ impl WitnessRequest {
     /// [`Malformed`] for every text that writing a request does not give.
     pub fn read(text: &str) -> Result<Self, Malformed> {
         const WRONG: Malformed = Malformed::Field("request to a witness");
-        if text.len() > NOTE_OCTETS_MAX {
-            let (found, limit) = (text.len() as u64, NOTE_OCTETS_MAX as u64);
+        if text.len() > NOTE_BYTES_MAX {
+            let (found, limit) = (text.len() as u64, NOTE_BYTES_MAX as u64);
             return Err(Malformed::Limit { what: "request to a witness", found, limit });
         }
         let (head, note) = text.split_once("\n\n").ok_or(WRONG)?;
@@ -56,7 +57,8 @@ impl fmt::Display for WitnessRequest {
     }
 }
 
-/// A log as a witness knows it: the key of its checkpointer, and the tree that the witness cosigned last.
+/// A log as a witness knows it: the key of its checkpointer, and the tree that the witness cosigned
+/// last.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Witnessed {
     /// The key of the checkpointer. Its name is the origin of the log.
@@ -83,7 +85,8 @@ pub enum Objection {
         /// The size that the witness knows.
         known: u64,
     },
-    /// The checkpoint does not follow the one that the witness cosigned last: the checkpointer shows different trees. Both notes are evidence.
+    /// The checkpoint does not follow the one that the witness cosigned last: the checkpointer
+    /// shows different trees. Both notes are evidence.
     #[error(
         "the tree of size {size} does not follow the tree of size {known} that this witness cosigned last"
     )]
@@ -96,8 +99,8 @@ pub enum Objection {
 }
 
 impl Witnessed {
-    /// Checks a request, and gives the cosignature at `time`, in seconds since 1970. The caller must keep the new state on disk before the
-    /// cosignature leaves.
+    /// Checks a request, and gives the cosignature at `time`, in seconds since 1970. The caller
+    /// must keep the new state on disk before the cosignature leaves.
     ///
     /// # Errors
     ///
@@ -129,8 +132,8 @@ impl Witnessed {
     }
 }
 
-/// A proof that a log has an entry, for readers without the log (C2SP tlog-proof). The data of the leaf are the 32 octets of
-/// the identity of the entry.
+/// A proof that a log has an entry, for readers without the log (C2SP tlog-proof). The data of the
+/// leaf are the 32 bytes of the identity of the entry.
 pub struct ProofText<'a> {
     /// The place of the leaf, from 0.
     pub place: usize,

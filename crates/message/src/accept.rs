@@ -1,8 +1,9 @@
-//! The acceptance policy: the one place that decides whether a document with signatures is accepted.
+//! The acceptance policy: the one place that decides whether a document with signatures is
+//! accepted.
 //!
-//! A [`SignatureReport`] describes one signature. [`Facts`] count all signatures of a document by outcome,
-//! and an [`Acceptance`] turns the reports into one answer. Every command and every language binding asks
-//! this module.
+//! A [`SignatureReport`] describes one signature. [`Facts`] count all signatures of a document by
+//! outcome, and an [`Acceptance`] turns the reports into one answer. Every command and every
+//! language binding asks this module.
 
 use std::fmt;
 
@@ -12,15 +13,16 @@ use crate::verify::report::{Outcome, SignatureReport};
 
 /// A policy that decides whether a document with signatures is accepted.
 ///
-/// A signature that is not good never helps a document. Only [`Outcome::Bad`] counts against it, and only
-/// under a policy that says so.
+/// A signature that is not good never helps a document. Only [`Outcome::Bad`] counts against it,
+/// and only under a policy that says so.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Acceptance {
-    /// At least one signature is good, whatever the others are. The Stateless OpenPGP interface has this
-    /// rule.
+    /// At least one signature is good, whatever the others are. The Stateless OpenPGP interface has
+    /// this rule.
     AnyValid,
-    /// No signature is bad, and at least one is good unless unsigned documents are accepted: the default.
-    /// Signatures of unknown keys and signatures that do not count are reported, but decide nothing.
+    /// No signature is bad, and at least one is good unless unsigned documents are accepted: the
+    /// default. Signatures of unknown keys and signatures that do not count are reported, but
+    /// decide nothing.
     NoneBad(Unsigned),
     /// Each of these signers made a good signature, whatever the other signatures are.
     Expected(Vec<ExpectedSigner>),
@@ -204,8 +206,8 @@ impl Acceptance {
         }
     }
 
-    /// The report that explains the decision. Show this one where there is room for one signature only.
-    /// `None` without signatures.
+    /// The report that explains the decision. Show this one where there is room for one signature
+    /// only. `None` without signatures.
     #[must_use]
     pub fn decisive(&self, reports: &[SignatureReport]) -> Option<usize> {
         let first = |outcome: &Outcome| reports.iter().position(|one| one.outcome == *outcome);
@@ -256,7 +258,8 @@ mod tests {
         Acceptance::Expected(names.iter().map(signer).collect())
     }
 
-    /// Each row is a mix of signatures that an attacker can produce, with the verdict of each policy.
+    /// Each row is a mix of signatures that an attacker can produce, with the verdict of each
+    /// policy.
     #[test]
     fn each_policy_decides_every_mix_of_signatures() {
         use Outcome::{Bad, Distrusted, Good, NoKey};
@@ -304,7 +307,8 @@ mod tests {
         let both = expected(&[ALICE, MALLORY]);
         let Err(NotAccepted::Missing { missing, .. }) = both.decide(&reports) else { panic!() };
         assert_eq!(missing, [MALLORY.parse::<Fingerprint>().unwrap().into()]);
-        // An empty list of expected signers is the caller's mistake and must not accept every document.
+        // An empty list of expected signers is the caller's mistake and must not accept every
+        // document.
         assert!(expected(&[]).decide(&reports).is_err());
     }
 

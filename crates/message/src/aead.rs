@@ -1,4 +1,5 @@
-//! An AEAD key that can seal and open many chunks: GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax` crate.
+//! An AEAD key that can seal and open many chunks: GCM by AWS-LC, OCB by OpenSSL, EAX by the `eax`
+//! crate.
 
 use std::io::BufRead;
 
@@ -53,7 +54,7 @@ impl AeadKey {
                 let nonce_bytes = aead.nonce_bytes();
                 let contexts = || {
                     let (mut seal, mut open) = (CipherCtx::new()?, CipherCtx::new()?);
-                    // OpenSSL assumes nonces of 12 octets unless the length is set before the key.
+                    // OpenSSL assumes nonces of 12 bytes unless the length is set before the key.
                     seal.encrypt_init(Some(kind), None, None)?;
                     seal.set_iv_length(nonce_bytes)?;
                     seal.encrypt_init(None, Some(key), None)?;
@@ -109,7 +110,8 @@ impl AeadKey {
         Ok(tag)
     }
 
-    /// Decrypts `data` in place if `tag` fits. After an error, the contents of `data` must not be used.
+    /// Decrypts `data` in place if `tag` fits. After an error, the contents of `data` must not be
+    /// used.
     pub(crate) fn open(
         &mut self,
         nonce: &[u8],
@@ -138,12 +140,12 @@ impl AeadKey {
         }
     }
 
-    /// Encrypts the next `bytes` octets of `input` to the start of `out`, with the authentication tag after them. OCB encrypts
-    /// them on their way, without a copy.
+    /// Encrypts the next `bytes` bytes of `input` to the start of `out`, with the authentication
+    /// tag after them. OCB encrypts them on their way, without a copy.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Truncated`] if `input` has fewer octets.
+    /// [`MessageError::Truncated`] if `input` has fewer bytes.
     pub(crate) fn seal_from(
         &mut self,
         nonce: &[u8],
@@ -177,8 +179,8 @@ impl AeadKey {
         Ok(())
     }
 
-    /// Appends the plaintext of `sealed`, which ends with the authentication tag, to `out`. OCB decrypts it on its way, without
-    /// a copy. After an error, the end of `out` must not be used.
+    /// Appends the plaintext of `sealed`, which ends with the authentication tag, to `out`. OCB
+    /// decrypts it on its way, without a copy. After an error, the end of `out` must not be used.
     pub(crate) fn open_to(
         &mut self,
         nonce: &[u8],
@@ -203,7 +205,7 @@ impl AeadKey {
     }
 }
 
-/// Passes the next `bytes` octets of `input` on in pieces, each with its place.
+/// Passes the next `bytes` bytes of `input` on in pieces, each with its place.
 pub(crate) fn each_piece(
     input: &mut impl BufRead,
     bytes: usize,
@@ -224,8 +226,8 @@ pub(crate) fn each_piece(
     Ok(())
 }
 
-/// Encrypts or decrypts one chunk with OCB, in place. The last blocks pass through a buffer, because the
-/// OpenSSL binding needs one spare block of room behind its input.
+/// Encrypts or decrypts one chunk with OCB, in place. The last blocks pass through a buffer,
+/// because the OpenSSL binding needs one spare block of room behind its input.
 fn ocb(
     context: &mut CipherCtx,
     aad: &[u8],

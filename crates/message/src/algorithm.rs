@@ -44,7 +44,7 @@ impl Cipher {
         })
     }
 
-    /// The key length in octets.
+    /// The key length in bytes.
     #[must_use]
     pub fn key_bytes(self) -> usize {
         match self {
@@ -54,7 +54,7 @@ impl Cipher {
         }
     }
 
-    /// The block length in octets.
+    /// The block length in bytes.
     pub(crate) fn block_bytes(self) -> usize {
         if self == Self::TripleDes { 8 } else { 16 }
     }
@@ -116,7 +116,7 @@ pub enum Aead {
     Gcm = 3,
 }
 
-/// The length of an authentication tag in octets, in all three modes.
+/// The length of an authentication tag in bytes, in all three modes.
 pub(crate) const TAG_BYTES: usize = 16;
 
 impl Aead {
@@ -130,7 +130,7 @@ impl Aead {
         }
     }
 
-    /// The nonce length in octets.
+    /// The nonce length in bytes.
     pub(crate) fn nonce_bytes(self) -> usize {
         match self {
             Self::Eax => 16,
@@ -154,29 +154,29 @@ impl fmt::Display for Aead {
     }
 }
 
-/// The amount of plaintext that one authentication tag covers: two to the power of 6 to 22 octets (RFC 9580,
-/// section 5.13.2).
+/// The amount of plaintext that one authentication tag covers: two to the power of 6 to 22 bytes
+/// (RFC 9580, section 5.13.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChunkSize(u8);
 
 impl ChunkSize {
-    /// Decodes the chunk-size octet of the packet.
-    pub(crate) fn from_octet(octet: u8) -> Result<Self> {
-        if octet <= 16 {
-            Ok(Self(octet))
+    /// Decodes the chunk-size byte of the packet.
+    pub(crate) fn from_byte(byte: u8) -> Result<Self> {
+        if byte <= 16 {
+            Ok(Self(byte))
         } else {
             Err(MessageError::TooLarge { what: "bytes in an AEAD chunk", limit: 1 << 22 })
         }
     }
 
-    /// Chunks of `bytes` octets, a power of two from 64 to 4 MiB; `None` for other sizes.
+    /// Chunks of `bytes` bytes, a power of two from 64 to 4 MiB; `None` for other sizes.
     #[must_use]
     pub fn from_bytes(bytes: usize) -> Option<Self> {
         (bytes.is_power_of_two() && (1 << 6..=1 << 22).contains(&bytes))
             .then(|| Self(u8::try_from(bytes.trailing_zeros() - 6).unwrap_or_default()))
     }
 
-    pub(crate) fn octet(self) -> u8 {
+    pub(crate) fn byte(self) -> u8 {
         self.0
     }
 

@@ -33,20 +33,21 @@ impl Label {
     }
 }
 
-/// Octets of data in one line of armor; the encoded line is a third longer.
+/// Bytes of data in one line of armor; the encoded line is a third longer.
 const LINE_BYTES: usize = 48;
 
-/// Octets that tell the first packet's type, length and version.
+/// Bytes that tell the first packet's type, length and version.
 const HEAD_BYTES: usize = 7;
 
 /// A writer of one armored block. [`Self::finish`] writes the tail line.
 ///
-/// Armor has a checksum, because GnuPG up to 2.2 misses the end of every third block without one. Data that
-/// only readers of RFC 9580 can read has no checksum, because section 6.1 forbids it there.
+/// Armor has a checksum, because GnuPG up to 2.2 misses the end of every third block without one.
+/// Data that only readers of RFC 9580 can read has no checksum, because section 6.1 forbids it
+/// there.
 pub struct ArmorWriter<W> {
     output: W,
     label: Label,
-    /// The first octets of the data.
+    /// The first bytes of the data.
     head: Vec<u8>,
     /// The checksum so far; `None` for armor without a checksum.
     checksum: Option<Crc24>,
@@ -79,7 +80,7 @@ impl<W: Write> ArmorWriter<W> {
                 .map_err(MessageError::write)?;
         }
         if let Some(checksum) = self.checksum.filter(|_| !is_of_rfc_9580(&self.head)) {
-            let checksum = STANDARD.encode(checksum.octets());
+            let checksum = STANDARD.encode(checksum.bytes());
             writeln!(self.output, "={checksum}").map_err(MessageError::write)?;
         }
         writeln!(self.output, "-----END {}-----", self.label.text())
@@ -147,24 +148,24 @@ fn is_of_rfc_9580(head: &[u8]) -> bool {
     }
 }
 
-/// The CRC-24 checksum of armor (RFC 9580, section 6.1.1), in the upper three octets.
+/// The CRC-24 checksum of armor (RFC 9580, section 6.1.1), in the upper three bytes.
 #[derive(Clone, Copy)]
 struct Crc24(u32);
 
-/// Tables to process eight octets at a time: `CRC_TABLES[n]` gives the effect of an octet that `n` others
-/// follow.
+/// Tables to process eight bytes at a time: `CRC_TABLES[n]` gives the effect of a byte that `n`
+/// others follow.
 static CRC_TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
-    let mut octet = 0u32;
-    while octet < 256 {
-        let mut crc = octet << 24;
+    let mut byte = 0u32;
+    while byte < 256 {
+        let mut crc = byte << 24;
         let mut bit = 0;
         while bit < 8 {
             crc = (crc << 1) ^ if crc >> 31 == 1 { 0x0086_4cfb << 8 } else { 0 };
             bit += 1;
         }
-        tables[0][octet as usize] = crc;
-        octet += 1;
+        tables[0][byte as usize] = crc;
+        byte += 1;
     }
     let mut following = 1;
     while following < 8 {
@@ -190,24 +191,24 @@ impl Crc24 {
         let (eights, rest) = data.as_chunks::<8>();
         for &[a, b, c, d, e, f, g, h] in eights {
             let [a, b, c, d] = (self.0 ^ u32::from_be_bytes([a, b, c, d])).to_be_bytes();
-            let octets = [h, g, f, e, d, c, b, a];
-            self.0 = (0..8).fold(0, |crc, at| crc ^ CRC_TABLES[at][usize::from(octets[at])]);
+            let bytes = [h, g, f, e, d, c, b, a];
+            self.0 = (0..8).fold(0, |crc, at| crc ^ CRC_TABLES[at][usize::from(bytes[at])]);
         }
-        for octet in rest {
-            let at = self.0.to_be_bytes()[0] ^ octet;
+        for byte in rest {
+            let at = self.0.to_be_bytes()[0] ^ byte;
             self.0 = (self.0 << 8) ^ CRC_TABLES[0][usize::from(at)];
         }
     }
 
-    fn octets(self) -> [u8; 3] {
+    fn bytes(self) -> [u8; 3] {
         let [a, b, c, _] = self.0.to_be_bytes();
         [a, b, c]
     }
 }
 
-/// The longest accepted line of armor, in octets; real lines have 76.
+/// The longest accepted line of armor, in bytes; real lines have 76.
 const LINE_MAX: u64 = 4096;
-/// The longest accepted text in front of a block, in octets.
+/// The longest accepted text in front of a block, in bytes.
 const PREAMBLE_MAX: u64 = 1 << 20;
 
 /// A strict reader of one armored block. Data that does not match the head line is an error.
@@ -276,8 +277,8 @@ impl<R: BufRead> ArmorReader<R> {
         &self.label
     }
 
-    /// Returns the input, positioned after the part already read; at the end of the data, after the tail
-    /// line.
+    /// Returns the input, positioned after the part already read; at the end of the data, after the
+    /// tail line.
     pub(crate) fn into_inner(self) -> R {
         self.input
     }
@@ -287,7 +288,7 @@ impl<R: BufRead> ArmorReader<R> {
         self.line.clear();
         let mut limited = (&mut self.input).take(LINE_MAX);
         let read = limited.read_until(b'\n', &mut self.line).map_err(MessageError::read)?;
-        while self.line.last().is_some_and(|octet| is_white(*octet)) {
+        while self.line.last().is_some_and(|byte| is_white(*byte)) {
             self.line.pop();
         }
         Ok(read > 0)
@@ -306,7 +307,7 @@ impl<R: BufRead> ArmorReader<R> {
         if self.line.first() == Some(&b'=') && self.digits.is_empty() {
             return Ok(());
         }
-        self.digits.extend(self.line.iter().filter(|octet| !is_white(**octet)));
+        self.digits.extend(self.line.iter().filter(|byte| !is_white(**byte)));
         let whole = self.digits.len() / 4 * 4;
         self.decoded.clear();
         self.at = 0;
@@ -316,10 +317,10 @@ impl<R: BufRead> ArmorReader<R> {
     }
 }
 
-/// Whether an octet is white space. RFC 9580, section 6.2, names blanks, tabs and returns; other programs
-/// have met vertical white space, too.
-fn is_white(octet: u8) -> bool {
-    octet.is_ascii_whitespace() || octet == 0x0b
+/// Whether a byte is white space. RFC 9580, section 6.2, names blanks, tabs and returns; other
+/// programs have met vertical white space, too.
+fn is_white(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
 }
 
 /// The label in a head or tail line.
@@ -351,7 +352,8 @@ pub enum ArmorInput<R: BufRead> {
 }
 
 impl<R: BufRead> ArmorInput<R> {
-    /// Tells armor from binary data by the first octet: a packet has its highest bit set, text has not.
+    /// Tells armor from binary data by the first byte: a packet has its highest bit set, text has
+    /// not.
     ///
     /// # Errors
     ///
@@ -359,7 +361,7 @@ impl<R: BufRead> ArmorInput<R> {
     pub fn new(mut input: R) -> Result<Self> {
         let first = input.fill_buf().map_err(MessageError::read)?.first().copied();
         Ok(match first {
-            Some(octet) if octet & 0x80 == 0 => Self::Armored(Box::new(ArmorReader::new(input)?)),
+            Some(byte) if byte & 0x80 == 0 => Self::Armored(Box::new(ArmorReader::new(input)?)),
             _ => Self::Binary(input),
         })
     }
@@ -388,7 +390,7 @@ impl<R: BufRead> Read for ArmorInput<R> {
 ///
 /// [`MessageError::Malformed`] for text without a block; the error of a damaged block.
 pub fn unarmored(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
-    if bytes.first().is_some_and(|octet| octet & 0x80 != 0) {
+    if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
         return Ok(Cow::Borrowed(bytes));
     }
     let (mut rest, mut packets, mut blocks) = (bytes, Vec::new(), 0);
@@ -410,7 +412,7 @@ mod tests {
 
     fn armored(data: &[u8]) -> String {
         let mut armor = ArmorWriter::new(Vec::new(), Label::Signature).unwrap();
-        data.iter().for_each(|&octet| armor.write_all(&[octet]).unwrap());
+        data.iter().for_each(|&byte| armor.write_all(&[byte]).unwrap());
         String::from_utf8(armor.finish().unwrap()).unwrap()
     }
 
@@ -419,10 +421,10 @@ mod tests {
         // The check value of CRC-24/OPENPGP in the catalogue of parametrised CRC algorithms.
         let mut whole = Crc24::default();
         whole.update(b"123456789");
-        assert_eq!(whole.octets(), [0x21, 0xcf, 0x02]);
+        assert_eq!(whole.bytes(), [0x21, 0xcf, 0x02]);
         let mut pieces = Crc24::default();
         b"123456789".chunks(2).for_each(|piece| pieces.update(piece));
-        assert_eq!(pieces.octets(), whole.octets());
+        assert_eq!(pieces.bytes(), whole.bytes());
     }
 
     #[test]

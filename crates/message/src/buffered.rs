@@ -1,7 +1,7 @@
 //! Encryption from memory to memory.
 //!
-//! A writer of many large messages has their content in pieces and wants each message in one buffer. The content is encrypted
-//! on its way from the pieces to the buffer, without a copy.
+//! A writer of many large messages has their content in pieces and wants each message in one
+//! buffer. The content is encrypted on its way from the pieces to the buffer, without a copy.
 
 use std::io::{BufRead, Cursor, Read as _, Write as _};
 
@@ -12,13 +12,15 @@ use crate::encrypt::{EncryptOptions, Recipients, Suite, encrypt};
 use crate::error::{MessageError, Result};
 use crate::framing;
 
-/// Writes a message with `bytes` octets of content to the start of `out`, and returns its length. The message has neither
-/// signatures nor compression, and is made on this thread. Without `recipients` it is a literal packet, not encrypted.
+/// Writes a message with `bytes` bytes of content to the start of `out`, and returns its length.
+/// The message has neither signatures nor compression, and is made on this thread. Without
+/// `recipients` it is a literal packet, not encrypted.
 ///
 /// # Errors
 ///
-/// [`MessageError::Usage`] if `out` is shorter than the message, for an empty set of recipients, and for text;
-/// [`MessageError::Truncated`] if `input` has fewer octets; [`MessageError::TooLarge`] beyond 4 GiB; errors of the keys.
+/// [`MessageError::Usage`] if `out` is shorter than the message, for an empty set of recipients,
+/// and for text; [`MessageError::Truncated`] if `input` has fewer bytes; [`MessageError::TooLarge`]
+/// beyond 4 GiB; errors of the keys.
 pub fn encrypt_buffered(
     input: impl BufRead + Send,
     bytes: u64,
@@ -67,7 +69,7 @@ pub fn encrypt_buffered(
     Ok(start.len() + body.len())
 }
 
-/// Writes the start of a message to `out`, and returns the room for the `bytes` octets after it.
+/// Writes the start of a message to `out`, and returns the room for the `bytes` bytes after it.
 fn body<'a>(mut out: &'a mut [u8], start: &[u8], bytes: u64) -> Result<&'a mut [u8]> {
     const SHORT: MessageError = MessageError::Usage("the buffer is shorter than the message");
     out.write_all(start).map_err(|_| SHORT)?;

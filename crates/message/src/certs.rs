@@ -1,9 +1,9 @@
 //! Parsing of certificates and keys from untrusted bytes into Sequoia's [`Cert`].
 //!
-//! This module is the only place that turns bytes into a [`Cert`]. Sequoia panics when it computes the
-//! fingerprint of a key up to version 4 that is too long to be hashed (RFC 9580, section 5.5.4: the length
-//! has two octets). Anybody can append such a subkey to anybody's certificate. No signature can bind the
-//! subkey, so this module skips it.
+//! This module is the only place that turns bytes into a [`Cert`]. Sequoia panics when it computes
+//! the fingerprint of a key up to version 4 that is too long to be hashed (RFC 9580, section 5.5.4:
+//! the length has two bytes). Anybody can append such a subkey to anybody's certificate. No
+//! signature can bind the subkey, so this module skips it.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ use crate::armor::unarmored;
 use crate::error::{MessageError, Result};
 use crate::guard::guarded;
 
-/// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data between
-/// certificates that is no certificate gives an error at its position.
+/// The certificates and keys in `bytes`: packets, or one or more armored blocks of packets. Data
+/// between certificates that is no certificate gives an error at its position.
 ///
-/// Keys that no signature can cover are skipped, together with their signatures and, for a primary key, the
-/// whole certificate.
+/// Keys that no signature can cover are skipped, together with their signatures and, for a primary
+/// key, the whole certificate.
 ///
 /// # Errors
 ///
@@ -64,8 +64,8 @@ pub fn read_cert(bytes: &[u8]) -> openpgp::Result<Cert> {
     first.unwrap_or_else(|| Err(anyhow::anyhow!("no certificate found")))
 }
 
-/// A description of the unsupported certificate for which [`read_certs`] returned this error; `None` if the
-/// error has another reason.
+/// A description of the unsupported certificate for which [`read_certs`] returned this error;
+/// `None` if the error has another reason.
 #[must_use]
 pub fn unsupported_cert(error: &anyhow::Error) -> Option<&'static str> {
     let openpgp::Error::UnsupportedCert(_, packets) = error.downcast_ref()? else { return None };
@@ -77,8 +77,8 @@ pub fn unsupported_cert(error: &anyhow::Error) -> Option<&'static str> {
     }
 }
 
-/// `cert` without subkeys that no signature can cover. For certificates that the caller parsed without this
-/// module.
+/// `cert` without subkeys that no signature can cover. For certificates that the caller parsed
+/// without this module.
 pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
     if cert.keys().subkeys().any(|key| is_oversized(key.key())) {
         Cow::Owned(cert.clone().retain_subkeys(|key| !is_oversized(key.key())))
@@ -88,7 +88,7 @@ pub(crate) fn sound(cert: &Cert) -> Cow<'_, Cert> {
 }
 
 fn is_oversized<P: KeyParts, R: KeyRole>(key: &Key<P, R>) -> bool {
-    // The hashed octets: version, creation time, algorithm, key material.
+    // The hashed bytes: version, creation time, algorithm, key material.
     key.version() < 6 && 6 + key.mpis().serialized_len() > KEY_BYTES_MAX
 }
 
@@ -102,8 +102,8 @@ enum Leaving {
     Certificate,
 }
 
-/// The packets of certificates, without keys that no signature can cover and the packets that belong to these
-/// keys.
+/// The packets of certificates, without keys that no signature can cover and the packets that
+/// belong to these keys.
 struct Packets<'a> {
     rest: Option<PacketParserResult<'a>>,
     leaving: Leaving,
@@ -144,8 +144,8 @@ impl Packets<'_> {
     }
 }
 
-/// `packet` in a form that Sequoia can parse. Sequoia rejects a whole signature with a malformed unhashed
-/// area, where anybody can write.
+/// `packet` in a form that Sequoia can parse. Sequoia rejects a whole signature with a malformed
+/// unhashed area, where anybody can write.
 fn readable(packet: Packet) -> Packet {
     let Packet::Unknown(unknown) = &packet else { return packet };
     if unknown.tag() != Tag::Signature {

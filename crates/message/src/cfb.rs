@@ -1,10 +1,10 @@
-//! Version 1 of the encrypted and integrity protected data packet (RFC 9580, section 5.13.1): CFB with a
-//! digest of the plaintext at the end.
+//! Version 1 of the encrypted and integrity protected data packet (RFC 9580, section 5.13.1): CFB
+//! with a digest of the plaintext at the end.
 //!
-//! Each block needs the ciphertext of the previous block. Encryption is therefore sequential: one core
-//! encrypts while another reads ahead and computes the digest. Decryption runs on all cores in parallel, and
-//! only the digest is sequential. Nothing is authenticated before the end, so the caller must hold the
-//! plaintext back until [`open`] has returned without an error.
+//! Each block needs the ciphertext of the previous block. Encryption is therefore sequential: one
+//! core encrypts while another reads ahead and computes the digest. Decryption runs on all cores in
+//! parallel, and only the digest is sequential. Nothing is authenticated before the end, so the
+//! caller must hold the plaintext back until [`open`] has returned without an error.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -22,19 +22,21 @@ use crate::random;
 
 /// The header of the digest packet at the end.
 const MDC_HEADER: [u8; 2] = [0xc0 | tag::MDC, 20];
-/// Octets of the digest packet.
+/// Bytes of the digest packet.
 const MDC_BYTES: usize = 22;
-/// Octets of a segment, the unit of work.
+/// Bytes of a segment, the unit of work.
 const SEGMENT_BYTES: usize = 256 << 10;
 /// The number of segments read ahead while encrypting.
 const AHEAD: usize = 8;
 
-/// The length of the encrypted stream in octets for `plain` octets of plaintext, without the version octet.
+/// The length of the encrypted stream in bytes for `plain` bytes of plaintext, without the version
+/// byte.
 pub(crate) fn sealed_bytes(cipher: Cipher, plain: u64) -> u64 {
     plain + (cipher.block_bytes() + 2 + MDC_BYTES) as u64
 }
 
-/// The random prefix of the plaintext: one block, then its last two octets again (RFC 9580, section 5.13.1).
+/// The random prefix of the plaintext: one block, then its last two bytes again (RFC 9580, section
+/// 5.13.1).
 fn prefix(cipher: Cipher) -> Result<Zeroizing<Vec<u8>>> {
     let block = cipher.block_bytes();
     let mut prefix = Zeroizing::new(vec![0; block + 2]);
@@ -139,11 +141,11 @@ impl<R: Read> Hashed<'_, R> {
     }
 }
 
-/// Whether a session key fits the first octets of an encrypted stream: the last two octets of the random
-/// prefix occur twice. One wrong key in 65,536 fits, too.
+/// Whether a session key fits the first bytes of an encrypted stream: the last two bytes of the
+/// random prefix occur twice. One wrong key in 65,536 fits, too.
 ///
-/// Use this check to choose between keys only, and never reveal the result to the sender (RFC 9580, section
-/// 5.13.1, on oracles).
+/// Use this check to choose between keys only, and never reveal the result to the sender (RFC 9580,
+/// section 5.13.1, on oracles).
 pub(crate) fn fits(session_key: &[u8], cipher: Cipher, start: &[u8]) -> Result<bool> {
     let block = cipher.block_bytes();
     let Some(start) = start.get(..block + 2) else { return Ok(true) };
@@ -157,8 +159,8 @@ pub(crate) fn decrypt(key: &[u8], cipher: Cipher, before: &[u8], bytes: &mut [u8
     Blocks::new(key, cipher)?.decrypt(before, bytes)
 }
 
-/// Decrypts the stream `sealed`. The data written to `plain` is authentic only after this function has
-/// returned without an error.
+/// Decrypts the stream `sealed`. The data written to `plain` is authentic only after this function
+/// has returned without an error.
 pub(crate) fn open(
     session_key: &[u8],
     cipher: Cipher,
@@ -188,7 +190,8 @@ struct Segment {
     before: Vec<u8>,
     /// Plaintext before this segment that could have been the digest, but was content.
     held: Vec<u8>,
-    /// The range of content in this segment, without the random prefix and without a possible digest.
+    /// The range of content in this segment, without the random prefix and without a possible
+    /// digest.
     plain: Range<usize>,
 }
 
@@ -255,16 +258,16 @@ impl Work<Segment> for Blocks {
     }
 }
 
-/// Hashes the plaintext, marks the content in it, and keeps back the octets that may be the digest.
+/// Hashes the plaintext, marks the content in it, and keeps back the bytes that may be the digest.
 struct Check {
     digest: Context,
-    /// Octets of the random prefix that are still to come.
+    /// Bytes of the random prefix that are still to come.
     skip: usize,
     held: Vec<u8>,
 }
 
 impl Check {
-    /// Hashes octets that are certainly not the digest; returns how many of them are random prefix.
+    /// Hashes bytes that are certainly not the digest; returns how many of them are random prefix.
     fn hash(&mut self, bytes: &[u8]) -> usize {
         self.digest.update(bytes);
         let skipped = self.skip.min(bytes.len());
@@ -290,7 +293,7 @@ impl Check {
 
 impl Stage<Segment> for Check {
     fn pass(&mut self, segment: &mut Segment) -> Result<()> {
-        // The last octets received so far may be the digest.
+        // The last bytes received so far may be the digest.
         let bytes = &segment.bytes;
         let certain = (self.held.len() + bytes.len()).saturating_sub(MDC_BYTES);
         let mut held = std::mem::take(&mut self.held);

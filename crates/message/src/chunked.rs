@@ -1,10 +1,10 @@
-//! Chunked AEAD: the encrypted data packets of RFC 9580 (version 2 of type 18, section 5.13.2) and of
-//! GnuPG (type 20, draft-koch-librepgp, section 5.16). The two formats differ only in how nonces and
-//! associated data are made.
+//! Chunked AEAD: the encrypted data packets of RFC 9580 (version 2 of type 18, section 5.13.2) and
+//! of GnuPG (type 20, draft-koch-librepgp, section 5.16). The two formats differ only in how nonces
+//! and associated data are made.
 //!
-//! Chunks are independent, so all cores encrypt and decrypt in parallel. The last tag covers the number of
-//! chunks and of octets, so a missing chunk is detected. No plaintext is released before the tag of its chunk
-//! was verified.
+//! Chunks are independent, so all cores encrypt and decrypt in parallel. The last tag covers the
+//! number of chunks and of bytes, so a missing chunk is detected. No plaintext is released before
+//! the tag of its chunk was verified.
 
 use std::io::{BufRead, Read, Write};
 use std::ops::Range;
@@ -18,24 +18,25 @@ use crate::framing::{read_full, tag};
 use crate::kdf::hkdf_sha256;
 use crate::pipeline::{self, Source, Stage, Work};
 
-/// Octets of the salt of version 2 packets.
+/// Bytes of the salt of version 2 packets.
 pub(crate) const SALT_BYTES: usize = 32;
 
-/// The minimum number of plaintext octets in a segment, so that small chunks do not make many turns.
+/// The minimum number of plaintext bytes in a segment, so that small chunks do not make many turns.
 const SEGMENT_BYTES: usize = 256 << 10;
 
-/// The maximum number of octets in all segments in memory together.
+/// The maximum number of bytes in all segments in memory together.
 const SEGMENTS_BYTES_MAX: usize = 40 << 20;
 
-/// The keys and parameters to encrypt or decrypt all chunks, derived from the packet header and the session
-/// key.
+/// The keys and parameters to encrypt or decrypt all chunks, derived from the packet header and the
+/// session key.
 #[derive(Clone)]
 pub(crate) struct Chunks {
     cipher: Cipher,
     aead: Aead,
     size: ChunkSize,
     key: Zeroizing<Vec<u8>>,
-    /// For version 2, the nonce without the index; for type 20, the value to which the index is added.
+    /// For version 2, the nonce without the index; for type 20, the value to which the index is
+    /// added.
     iv: Vec<u8>,
     /// Type, version, cipher, mode, chunk size: authenticated with every chunk.
     head: [u8; 5],
@@ -50,7 +51,7 @@ impl Chunks {
         size: ChunkSize,
         salt: &[u8; SALT_BYTES],
     ) -> Result<Self> {
-        let head = [0xc0 | tag::SEIPD, 2, cipher as u8, aead as u8, size.octet()];
+        let head = [0xc0 | tag::SEIPD, 2, cipher as u8, aead as u8, size.byte()];
         if session_key.len() != cipher.key_bytes() {
             return Err(MessageError::Malformed("the session key has the wrong length"));
         }
@@ -69,7 +70,7 @@ impl Chunks {
         size: ChunkSize,
         iv: &[u8],
     ) -> Result<Self> {
-        let head = [0xc0 | tag::AEAD, 1, cipher as u8, aead as u8, size.octet()];
+        let head = [0xc0 | tag::AEAD, 1, cipher as u8, aead as u8, size.byte()];
         if session_key.len() != cipher.key_bytes() {
             return Err(MessageError::Malformed("the session key has the wrong length"));
         }
@@ -77,13 +78,13 @@ impl Chunks {
         Ok(Self { cipher, aead, size, key, iv: iv.to_vec(), head })
     }
 
-    /// The length of the encrypted stream in octets for `plain` octets of plaintext.
+    /// The length of the encrypted stream in bytes for `plain` bytes of plaintext.
     pub(crate) fn sealed_bytes(&self, plain: u64) -> u64 {
         plain + (plain.div_ceil(self.size.bytes() as u64) + 1) * TAG_BYTES as u64
     }
 
-    /// The length of the plaintext in octets for an encrypted stream of `sealed` octets; `None` if no stream has
-    /// this length.
+    /// The length of the plaintext in bytes for an encrypted stream of `sealed` bytes; `None` if no
+    /// stream has this length.
     pub(crate) fn plain_bytes(&self, sealed: u64) -> Option<u64> {
         let step = (self.size.bytes() + TAG_BYTES) as u64;
         let chunks = sealed.checked_sub(TAG_BYTES as u64)?;
@@ -91,8 +92,8 @@ impl Chunks {
         (self.sealed_bytes(plain) == sealed).then_some(plain)
     }
 
-    /// The numbers of the chunks with the octets `plain` of the plaintext, and the place of these chunks in the
-    /// encrypted stream if they were all of the full length.
+    /// The numbers of the chunks with the bytes `plain` of the plaintext, and the place of these
+    /// chunks in the encrypted stream if they were all of the full length.
     pub(crate) fn covering(&self, plain: &Range<u64>) -> (Range<u64>, Range<u64>) {
         let (chunk, step) = (self.size.bytes() as u64, (self.size.bytes() + TAG_BYTES) as u64);
         let first = plain.start / chunk;
@@ -101,12 +102,13 @@ impl Chunks {
         (chunks, sealed)
     }
 
-    /// Octets of plaintext in a chunk.
+    /// Bytes of plaintext in a chunk.
     pub(crate) fn chunk_bytes(&self) -> u64 {
         self.size.bytes() as u64
     }
 
-    /// Decrypts chunks in memory, the first of which has the number `index`. Returns the octets `wanted` of their plaintext.
+    /// Decrypts chunks in memory, the first of which has the number `index`. Returns the bytes
+    /// `wanted` of their plaintext.
     pub(crate) fn open_range(
         &self,
         index: u64,
@@ -138,7 +140,7 @@ impl Chunks {
         Ok(plain)
     }
 
-    /// Checks the final tag of a stream of `plain` octets.
+    /// Checks the final tag of a stream of `plain` bytes.
     pub(crate) fn check_end(&self, plain: u64, tag: &[u8]) -> Result<()> {
         let index = plain.div_ceil(self.size.bytes() as u64);
         let aad = self.associated(index, Some(plain));
@@ -158,7 +160,7 @@ impl Chunks {
         nonce
     }
 
-    /// The associated data of a chunk, or of the final tag of a stream of `total` octets.
+    /// The associated data of a chunk, or of the final tag of a stream of `total` bytes.
     fn associated(&self, index: u64, total: Option<u64>) -> Vec<u8> {
         let mut data = self.head.to_vec();
         if self.head[1] == 1 {
@@ -182,7 +184,8 @@ impl Chunks {
         threads.min(SEGMENTS_BYTES_MAX / segment).max(1)
     }
 
-    /// Whether this key fits a stream. `start` is the first chunk and two tags, or the whole stream.
+    /// Whether this key fits a stream. `start` is the first chunk and two tags, or the whole
+    /// stream.
     pub(crate) fn fits(&self, start: &[u8]) -> Result<bool> {
         let mut key = AeadKey::new(self.aead, self.cipher, &self.key)?;
         let first = start.len().saturating_sub(TAG_BYTES).min(self.size.bytes() + TAG_BYTES);
@@ -210,7 +213,8 @@ impl Chunks {
         })
     }
 
-    /// Encrypts the `bytes` octets of `plain` to the start of `sealed`, which has [`Self::sealed_bytes`] of room, on this thread.
+    /// Encrypts the `bytes` bytes of `plain` to the start of `sealed`, which has
+    /// [`Self::sealed_bytes`] of room, on this thread.
     pub(crate) fn seal_to(
         &self,
         plain: &mut impl BufRead,
@@ -230,8 +234,8 @@ impl Chunks {
         worker.key.seal_from(&self.nonce(index), &aad, (plain, 0), rest)
     }
 
-    /// Decrypts the stream `sealed`. Only authenticated data reaches `plain`. An error means that the stream
-    /// is not complete.
+    /// Decrypts the stream `sealed`. Only authenticated data reaches `plain`. An error means that
+    /// the stream is not complete.
     pub(crate) fn open(
         &self,
         sealed: &mut (impl Read + Send),
@@ -251,30 +255,31 @@ impl Chunks {
 /// A run of consecutive chunks. In memory each chunk is followed by its tag, as in the packet.
 #[derive(Default)]
 struct Segment {
-    /// The buffer; the first [`Self::len`] octets are in use.
+    /// The buffer; the first [`Self::len`] bytes are in use.
     bytes: Vec<u8>,
     len: usize,
     /// The number of the first chunk.
     index: u64,
-    /// Octets of plaintext.
+    /// Bytes of plaintext.
     plain: usize,
     last: bool,
 }
 
 impl Segment {
-    /// The length in octets of `plain` octets with a tag after each chunk.
+    /// The length in bytes of `plain` bytes with a tag after each chunk.
     fn sealed(&self, chunk: usize) -> usize {
         self.plain + self.plain.div_ceil(chunk) * TAG_BYTES
     }
 
-    /// The length of the plaintext in octets up to the end of this segment.
+    /// The length of the plaintext in bytes up to the end of this segment.
     fn total(&self, chunk: usize) -> u64 {
         self.index * chunk as u64 + self.plain as u64
     }
 }
 
-/// Reads at most `wanted` octets into `bytes`, from position `start` on. The buffer grows as data arrives, so
-/// that a small message does not pay for a large one. It never shrinks; old contents are overwritten.
+/// Reads at most `wanted` bytes into `bytes`, from position `start` on. The buffer grows as data
+/// arrives, so that a small message does not pay for a large one. It never shrinks; old contents
+/// are overwritten.
 fn read_at(
     input: &mut impl Read,
     bytes: &mut Vec<u8>,
@@ -372,7 +377,8 @@ struct OpenSource<'a, R> {
     chunks: &'a Chunks,
     sealed: &'a mut R,
     index: u64,
-    /// Octets read ahead, of the length of a tag, because they may be the final tag. `None` at first.
+    /// Bytes read ahead, of the length of a tag, because they may be the final tag. `None` at
+    /// first.
     carried: Option<[u8; TAG_BYTES]>,
 }
 

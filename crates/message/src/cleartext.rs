@@ -11,20 +11,20 @@ use crate::verify::report::SignatureReport;
 
 /// The line that begins a signed text.
 pub(crate) const CLEARTEXT_HEAD: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
-/// The maximum length of a signed text in octets. The text is held in memory, because its signatures follow
-/// it.
+/// The maximum length of a signed text in bytes. The text is held in memory, because its signatures
+/// follow it.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// The signed part of a line: all but the white space at its end (RFC 9580, section 7.2).
 fn signed(line: &[u8]) -> &[u8] {
-    let end = line.iter().rposition(|octet| !matches!(octet, b' ' | b'\t' | b'\r' | b'\n'));
+    let end = line.iter().rposition(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
     &line[..end.map_or(0, |last| last + 1)]
 }
 
-/// The octets of a text that a cleartext signature covers, with these line ends.
+/// The bytes of a text that a cleartext signature covers, with these line ends.
 fn covered(text: &[u8], line_end: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 40);
-    for (at, line) in text.split(|&octet| octet == b'\n').enumerate() {
+    for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
         if at > 0 {
             out.extend(line_end);
         }
@@ -64,7 +64,7 @@ pub fn sign_cleartext(
     out.push(b'\n');
     let canonical = covered(&text, b"\r\n");
     // The line end that is added to the last line is no part of the text.
-    for line in text.split(|&octet| octet == b'\n') {
+    for line in text.split(|&byte| byte == b'\n') {
         // Mail programs change "From " at the start of a line.
         if line.starts_with(b"-") || line.starts_with(b"From ") {
             out.extend(b"- ");
@@ -88,12 +88,13 @@ pub fn sign_cleartext(
 /// A parsed signed text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SignedText {
-    /// The signed text, with line feeds: without dash escapes and without white space at the ends of lines.
+    /// The signed text, with line feeds: without dash escapes and without white space at the ends
+    /// of lines.
     pub text: Vec<u8>,
     /// The signature packets.
     pub signatures: Vec<u8>,
-    /// The number of unsigned octets before and after the signed text, without white space. They are not in
-    /// [`Self::text`].
+    /// The number of unsigned bytes before and after the signed text, without white space. They are
+    /// not in [`Self::text`].
     pub apart: u64,
 }
 
@@ -110,15 +111,15 @@ const DIGESTS: [&[u8]; 9] = [
     b"SHA3-512",
 ];
 
-/// Whether a header is a `Hash` header with digest names only (RFC 9580, section 6.2.2.1). Any other text in
-/// a header would look signed without being signed.
+/// Whether a header is a `Hash` header with digest names only (RFC 9580, section 6.2.2.1). Any
+/// other text in a header would look signed without being signed.
 fn is_hash_header(header: &[u8]) -> bool {
     header.strip_prefix(b"Hash:").is_some_and(|names| {
-        names.split(|&octet| octet == b',').all(|name| DIGESTS.contains(&name.trim_ascii()))
+        names.split(|&byte| byte == b',').all(|name| DIGESTS.contains(&name.trim_ascii()))
     })
 }
 
-/// The lines of an input, with a limit on the octets of all lines together.
+/// The lines of an input, with a limit on the bytes of all lines together.
 struct Lines<'r, R> {
     input: &'r mut R,
     left: u64,
@@ -139,18 +140,19 @@ impl<R: BufRead> Lines<'_, R> {
         Ok(read > 0)
     }
 
-    /// The octets of the line without white space at both ends.
+    /// The bytes of the line without white space at both ends.
     fn said(&self) -> u64 {
         self.line.trim_ascii().len() as u64
     }
 }
 
-/// The number of octets of text after an armored block, without white space. The text is no part of the
-/// block.
+/// The number of bytes of text after an armored block, without white space. The text is no part of
+/// the block.
 ///
 /// # Errors
 ///
-/// [`MessageError::Malformed`] if another armored block follows: a reader who sees both takes them for one.
+/// [`MessageError::Malformed`] if another armored block follows: a reader who sees both takes them
+/// for one.
 pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
     let mut lines = Lines { input, left: TEXT_BYTES_MAX, line: Vec::new() };
     let mut said = 0;
@@ -167,8 +169,9 @@ pub(crate) fn behind(input: &mut impl BufRead) -> Result<u64> {
 ///
 /// # Errors
 ///
-/// [`MessageError::Malformed`] if the input is no signed text, has a header other than `Hash`, or has another
-/// armored block after it, which would look like a part of the text; [`MessageError::Truncated`].
+/// [`MessageError::Malformed`] if the input is no signed text, has a header other than `Hash`, or
+/// has another armored block after it, which would look like a part of the text;
+/// [`MessageError::Truncated`].
 pub fn split_cleartext(input: &mut impl BufRead) -> Result<SignedText> {
     const ENDS: MessageError = MessageError::Truncated("the input ends within the signed text");
     const SIGNATURE_HEAD: &[u8] = b"-----BEGIN PGP SIGNATURE-----";

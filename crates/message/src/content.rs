@@ -15,7 +15,7 @@ pub struct Literal {
     /// The content is UTF-8 text. Its lines end with carriage return and line feed in the message,
     /// and with a line feed outside the message.
     pub text: bool,
-    /// The file name, at most 255 octets; not protected by signatures.
+    /// The file name, at most 255 bytes; not protected by signatures.
     pub name: Vec<u8>,
     /// The date in seconds since 1970, 0 for none; not protected by signatures.
     pub date: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Content<'a> {
     pub(crate) bytes: Option<u64>,
 }
 
-/// The octets before `size` octets of data in a literal packet of definite length.
+/// The bytes before `size` bytes of data in a literal packet of definite length.
 pub(crate) fn literal_start(size: u64, literal: &Literal) -> Result<Vec<u8>> {
     let fields = literal.fields()?;
     let mut start = Vec::new();

@@ -22,11 +22,11 @@ use crate::verify::report::SignatureReport;
 pub trait Spool: Read + Write + Seek + Send {}
 impl<T: Read + Write + Seek + Send> Spool for T {}
 
-/// The moment at which the plaintext of a version 1 message is released. Its integrity is known only at the end; that of all
-/// other messages is known after each chunk.
+/// The moment at which the plaintext of a version 1 message is released. Its integrity is known
+/// only at the end; that of all other messages is known after each chunk.
 pub enum Release<'a> {
-    /// Release after the integrity check. A message longer than 8 MiB is stored, still encrypted, in the
-    /// spool that this function creates, and is read from there twice.
+    /// Release after the integrity check. A message longer than 8 MiB is stored, still encrypted,
+    /// in the spool that this function creates, and is read from there twice.
     Checked(&'a mut (dyn FnMut() -> io::Result<Box<dyn Spool>> + Send)),
     /// Release at once. The caller must discard the output if an error comes at the end.
     Streamed,
@@ -80,9 +80,9 @@ impl fmt::Debug for Decrypted {
     }
 }
 
-/// The maximum number of octets of a version 1 message held in memory until its integrity is known.
+/// The maximum number of bytes of a version 1 message held in memory until its integrity is known.
 const HELD_BYTES_MAX: u64 = 8 << 20;
-/// The maximum length of a packet with a wrapped session key, in octets.
+/// The maximum length of a packet with a wrapped session key, in bytes.
 const WRAPPED_BYTES_MAX: u64 = 64 << 10;
 
 /// The session key of a message, and what follows from it.
@@ -93,8 +93,8 @@ pub(crate) struct Opening {
     pub(crate) chunks: Option<Chunks>,
 }
 
-/// Reads the wrapped session keys in front of an encrypted packet. Returns type and length of the packet, and the
-/// input at its body.
+/// Reads the wrapped session keys in front of an encrypted packet. Returns type and length of the
+/// packet, and the input at its body.
 pub(crate) fn read_wrapped<R: Read>(
     mut input: R,
     wrapped: &mut Wrapped,
@@ -130,27 +130,27 @@ pub(crate) enum Sealed {
 
 impl Sealed {
     pub(crate) fn read(tag: u8, body: &mut impl Read) -> Result<Self> {
-        let mut octets = |n: usize| -> Result<Vec<u8>> {
-            let mut octets = vec![0; n];
-            if read_full(body, &mut octets)? < n {
+        let mut bytes = |n: usize| -> Result<Vec<u8>> {
+            let mut bytes = vec![0; n];
+            if read_full(body, &mut bytes)? < n {
                 return Err(MessageError::Truncated("the encrypted packet is too short"));
             }
-            Ok(octets)
+            Ok(bytes)
         };
-        let version = octets(1)?[0];
+        let version = bytes(1)?[0];
         match (tag, version) {
             (tag::SEIPD, 1) => Ok(Self::Version1),
             (tag::SEIPD, 2) | (tag::AEAD, 1) => {
-                let numbers = octets(3)?;
+                let numbers = bytes(3)?;
                 let cipher = Cipher::from_number(numbers[0])?;
                 let aead = Aead::from_number(numbers[1])?;
-                let chunk = ChunkSize::from_octet(numbers[2])?;
+                let chunk = ChunkSize::from_byte(numbers[2])?;
                 if tag == tag::AEAD {
-                    let iv = octets(aead.nonce_bytes())?;
+                    let iv = bytes(aead.nonce_bytes())?;
                     return Ok(Self::LibrePgp { cipher, aead, chunk, iv });
                 }
                 let mut salt = [0; SALT_BYTES];
-                salt.copy_from_slice(&octets(SALT_BYTES)?);
+                salt.copy_from_slice(&bytes(SALT_BYTES)?);
                 Ok(Self::Version2 { cipher, aead, chunk, salt })
             }
             _ => {
@@ -160,8 +160,8 @@ impl Sealed {
         }
     }
 
-    /// The cipher and, except for version 1, the keys of the chunks; `None` if the session key cannot be the
-    /// right one.
+    /// The cipher and, except for version 1, the keys of the chunks; `None` if the session key
+    /// cannot be the right one.
     fn keys(
         &self,
         named: Option<Cipher>,
@@ -188,8 +188,8 @@ impl Sealed {
         Ok((session_key.len() == cipher.key_bytes()).then_some((cipher, chunks)))
     }
 
-    /// Octets of the start that are needed to detect a wrong session key: for AEAD the first chunk, if it is
-    /// checked.
+    /// Bytes of the start that are needed to detect a wrong session key: for AEAD the first chunk,
+    /// if it is checked.
     fn start_bytes_of(&self, secrets: &Secrets, wrapped: &Wrapped) -> usize {
         let doubtful =
             secrets.session_keys.len() > 1 || wrapped.is_doubtful() || wrapped.keys() > 0;
@@ -201,8 +201,8 @@ impl Sealed {
         }
     }
 
-    /// Finds the session key. `start` has at least [`Self::start_bytes_of`] octets of the encrypted stream, or
-    /// all of it.
+    /// Finds the session key. `start` has at least [`Self::start_bytes_of`] bytes of the encrypted
+    /// stream, or all of it.
     pub(crate) fn open(
         &self,
         secrets: &mut Secrets,
@@ -220,15 +220,16 @@ impl Sealed {
             let key = &candidate.session_key;
             keys = self.keys(key.cipher, &key.key)?;
             Ok(match (&keys, &candidate.by) {
-                // The session key of a single wrapped key is not checked by the repeated octets: the result would
-                // tell a sender about the plaintext (RFC 9580, section 5.13.1).
+                // The session key of a single wrapped key is not checked by the repeated bytes: the
+                // result would tell a sender about the plaintext (RFC 9580, section 5.13.1).
                 (Some((_, None)), OpenedBy::Key(_)) if for_keys == 1 => true,
                 (Some((cipher, None)), _) => cfb::fits(&key.key, *cipher, start)?,
                 (Some((_, Some(chunks))), by) => {
                     let proven = match by {
                         OpenedBy::SessionKey => !several,
                         OpenedBy::Password(_) => !doubtful,
-                        // A separate answer for a wrong session key would tell a sender what was unwrapped.
+                        // A separate answer for a wrong session key would tell a sender what was
+                        // unwrapped.
                         OpenedBy::Key(_) => false,
                     };
                     proven || candidate.remembered || chunks.fits(start)?
@@ -262,8 +263,8 @@ impl Sealed {
 ///
 /// # Errors
 ///
-/// Errors of the message, of reading and of writing. The output before an error is the start of the authentic
-/// content, unless [`Release::Streamed`] was chosen.
+/// Errors of the message, of reading and of writing. The output before an error is the start of the
+/// authentic content, unless [`Release::Streamed`] was chosen.
 pub fn decrypt(
     input: &mut (dyn Read + Send),
     output: &mut (dyn Write + Send),
@@ -298,8 +299,8 @@ pub(crate) fn decrypt_with(
     let Opening { found, cipher, chunks } =
         sealed.open(secrets, remembered, wrapped, &start, limits.argon2_mib)?;
     let session_key = found.session_key.key;
-    // If decryption fails after a key unwrapped a session key, the error is the same as if the key had not
-    // fitted.
+    // If decryption fails after a key unwrapped a session key, the error is the same as if the key
+    // had not fitted.
     let failed = |error| match (error, &found.by) {
         (MessageError::Tampered(_), OpenedBy::Key(_)) if version_1 => {
             MessageError::Unopened { recipients: recipients.clone() }
@@ -312,8 +313,8 @@ pub(crate) fn decrypt_with(
     match (&chunks, release) {
         (Some(chunks), _) => chunks.open(&mut stream, &mut packets, threads)?,
         (None, Release::Streamed) => {
-            // An error in the content is reported if the sender caused it, but not if somebody changed the
-            // message to learn from the answer.
+            // An error in the content is reported if the sender caused it, but not if somebody
+            // changed the message to learn from the answer.
             let mut later = Later { inner: &mut packets, failed: None };
             cfb::open(&session_key, cipher, &mut stream, &mut later, threads).map_err(failed)?;
             later.failed.map_or(Ok(()), Err)?;
@@ -358,7 +359,8 @@ pub(crate) fn decrypt_with(
     })
 }
 
-/// Continues reading after an error in the content until it is known whether the message was changed.
+/// Continues reading after an error in the content until it is known whether the message was
+/// changed.
 struct Later<W> {
     inner: W,
     failed: Option<MessageError>,

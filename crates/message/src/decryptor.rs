@@ -24,9 +24,9 @@ use crate::verify::{Lookup, Verifier};
 
 /// Reads encrypted messages, signed messages and texts with a cleartext signature; armored or not.
 ///
-/// Without [`Self::signed_by`], signatures are checked with the certificates of [`Self::certs`] and reported,
-/// and a bad signature is an error. With it, no content is released unless every expected signer made a good
-/// signature.
+/// Without [`Self::signed_by`], signatures are checked with the certificates of [`Self::certs`] and
+/// reported, and a bad signature is an error. With it, no content is released unless every expected
+/// signer made a good signature.
 ///
 /// ```
 /// # use talaria_message::openpgp::cert::CertBuilder;
@@ -127,8 +127,8 @@ impl<'a> Decryptor<'a> {
         self
     }
 
-    /// Sets where content longer than 8 MiB waits, encrypted, before it may be released: temporary files.
-    /// Without this setting, such content is held in memory.
+    /// Sets where content longer than 8 MiB waits, encrypted, before it may be released: temporary
+    /// files. Without this setting, such content is held in memory.
     #[must_use]
     pub fn spool(
         mut self,
@@ -145,8 +145,9 @@ impl<'a> Decryptor<'a> {
         self
     }
 
-    /// Writes the content of the message `input`. The output before an error is the start of the authentic
-    /// content. If signers are expected, or if the message is signed only, an error leaves the output empty.
+    /// Writes the content of the message `input`. The output before an error is the start of the
+    /// authentic content. If signers are expected, or if the message is signed only, an error
+    /// leaves the output empty.
     ///
     /// # Errors
     ///
@@ -159,8 +160,8 @@ impl<'a> Decryptor<'a> {
         self.read(BufReader::new(input), output, false)
     }
 
-    /// The content of the message `input`, as a stream. The whole message has been read and accepted before
-    /// this function returns.
+    /// The content of the message `input`, as a stream. The whole message has been read and
+    /// accepted before this function returns.
     ///
     /// # Errors
     ///

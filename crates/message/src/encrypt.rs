@@ -98,8 +98,8 @@ impl Recipients {
         let keys = keys().filter(|key| !revocations.hold(&key.key().fingerprint(), now));
         self.keys.extend(keys.map(|key| key.key().clone().role_into_unspecified()));
         if self.keys.len() == before {
-            // The reason names the key type if the certificate has an encryption key of an unsupported type.
-            // The policy leaves out some of these, so all subkeys are asked.
+            // The reason names the key type if the certificate has an encryption key of an
+            // unsupported type. The policy leaves out some of these, so all subkeys are asked.
             let subkeys = cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
             let named = subkeys.filter(|key| key.pk_algo().for_encryption()).find_map(unsupported);
             return Err(refused(match named {
@@ -158,10 +158,11 @@ impl Recipients {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EncryptOptions {
-    /// The packet format; `None` for the newest that all recipients have announced: RFC 9580, else GnuPG's
-    /// AEAD, else RFC 4880.
+    /// The packet format; `None` for the newest that all recipients have announced: RFC 9580, else
+    /// GnuPG's AEAD, else RFC 4880.
     pub profile: Option<Profile>,
-    /// The cipher; `None` for the AES variant that the recipients prefer, AES-256 if they have no preference.
+    /// The cipher; `None` for the AES variant that the recipients prefer, AES-256 if they have no
+    /// preference.
     pub cipher: Option<Cipher>,
     /// The AEAD mode of [`Profile::Rfc9580`]; `None` for GCM unless a recipient does not accept it.
     pub aead: Option<Aead>,
@@ -171,7 +172,8 @@ pub struct EncryptOptions {
     pub compression: Compression,
     /// The metadata of the content.
     pub literal: Literal,
-    /// The length of the input in octets, if it is known: then the message is one packet of definite length.
+    /// The length of the input in bytes, if it is known: then the message is one packet of definite
+    /// length.
     pub size: Option<u64>,
     /// The number of threads.
     pub threads: usize,
@@ -258,10 +260,10 @@ impl Suite {
         Ok(out)
     }
 
-    /// The fields in front of the encrypted octets, and the AEAD keys of the chunks: `None` for CFB.
+    /// The fields in front of the encrypted bytes, and the AEAD keys of the chunks: `None` for CFB.
     pub(crate) fn begin(self, session_key: &[u8]) -> Result<(Vec<u8>, Option<Chunks>)> {
         let Self { profile, cipher, aead, chunk } = self;
-        let numbers = [cipher as u8, aead as u8, chunk.octet()];
+        let numbers = [cipher as u8, aead as u8, chunk.byte()];
         Ok(match profile {
             Profile::Rfc4880 => (vec![1], None),
             Profile::Rfc9580 => {

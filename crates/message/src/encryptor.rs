@@ -52,7 +52,8 @@ impl<'a> Encryptor<'a> {
     }
 
     /// Sets the policy that decides which certificates and keys are too weak. The default is
-    /// [`policy`](crate::policy()). It applies to recipients and signers that are added after this call.
+    /// [`policy`](crate::policy()). It applies to recipients and signers that are added after this
+    /// call.
     #[must_use]
     pub fn policy(mut self, policy: &'a dyn Policy) -> Self {
         self.policy = policy;
@@ -63,7 +64,8 @@ impl<'a> Encryptor<'a> {
     ///
     /// # Errors
     ///
-    /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no valid encryption key.
+    /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no valid encryption
+    /// key.
     pub fn to(mut self, recipient: &openpgp::Cert) -> Result<Self> {
         self.recipients.add(recipient, self.policy, self.now)?;
         Ok(self)
@@ -111,8 +113,8 @@ impl<'a> Encryptor<'a> {
     ///
     /// # Errors
     ///
-    /// Errors of reading, of writing, and of the keys; [`MessageError::Usage`](crate::MessageError::Usage)
-    /// without recipients.
+    /// Errors of reading, of writing, and of the keys;
+    /// [`MessageError::Usage`](crate::MessageError::Usage) without recipients.
     pub fn write(
         self,
         input: impl Read + Send,

@@ -22,7 +22,8 @@ pub enum MessageError {
         /// The kind that the operation accepts.
         wanted: &'static str,
     },
-    /// The message could be read, but its signatures do not meet the requirements. No content was released.
+    /// The message could be read, but its signatures do not meet the requirements. No content was
+    /// released.
     #[error("the message is not accepted: {0}")]
     NotAccepted(NotAccepted),
     /// The message ends too early.
@@ -31,9 +32,9 @@ pub enum MessageError {
     /// An integrity check of the message failed.
     #[error("the message was modified: {0}")]
     Tampered(&'static str),
-    /// The message names a key as its recipient that does not decrypt it, or the decrypted data was changed.
-    /// The error does not tell which of the two: a sender of messages to a service could use the answers to
-    /// compute with the service's key (RFC 9580, section 13.6 and before).
+    /// The message names a key as its recipient that does not decrypt it, or the decrypted data was
+    /// changed. The error does not tell which of the two: a sender of messages to a service could
+    /// use the answers to compute with the service's key (RFC 9580, section 13.6 and before).
     #[error(
         "your key cannot decrypt the message: it was modified or damaged, or wrongly encrypted ({})",
         openers(recipients, 0)
@@ -126,7 +127,8 @@ impl fmt::Display for KeyFault {
 /// A cost of reading a message that the caller limits with [`ReadLimits`](crate::ReadLimits).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cost {
-    /// Content in relation to the size of the message: [`ReadLimits::expansion`](crate::ReadLimits::expansion).
+    /// Content in relation to the size of the message:
+    /// [`ReadLimits::expansion`](crate::ReadLimits::expansion).
     Expansion,
     /// Trying passphrases: [`ReadLimits::argon2_mib`](crate::ReadLimits::argon2_mib).
     Argon2,
@@ -180,12 +182,14 @@ impl MessageError {
         }
     }
 
-    /// Turns an error of the input into a [`MessageError`]; a [`MessageError`] inside it is taken out.
+    /// Turns an error of the input into a [`MessageError`]; a [`MessageError`] inside it is taken
+    /// out.
     pub(crate) fn read(error: io::Error) -> Self {
         Self::unwrap(error, Self::Read)
     }
 
-    /// Turns an error of the output into a [`MessageError`]; a [`MessageError`] inside it is taken out.
+    /// Turns an error of the output into a [`MessageError`]; a [`MessageError`] inside it is taken
+    /// out.
     pub(crate) fn write(error: io::Error) -> Self {
         Self::unwrap(error, Self::Write)
     }

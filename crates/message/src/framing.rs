@@ -24,9 +24,9 @@ pub(crate) mod tag {
 /// The length of a packet body as its header gives it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Length {
-    /// A body, or last part, of this many octets.
+    /// A body, or last part, of this many bytes.
     Definite(u64),
-    /// A part of this many octets, with another length after it.
+    /// A part of this many bytes, with another length after it.
     Partial(u64),
     /// A body up to the end of the input; old packet format only.
     Indeterminate,
@@ -35,7 +35,7 @@ pub(crate) enum Length {
 /// The smallest first partial length (RFC 9580, section 4.2.1.4).
 const PARTIAL_MIN: usize = 512;
 
-/// Appends the header of a packet with a body of `bytes` octets.
+/// Appends the header of a packet with a body of `bytes` bytes.
 pub(crate) fn write_header(out: &mut Vec<u8>, tag: u8, bytes: u64) -> Result<()> {
     out.push(0xc0 | tag);
     write_length(out, bytes)
@@ -48,7 +48,7 @@ pub(crate) fn write_packet(out: &mut Vec<u8>, tag: u8, body: &[u8]) -> Result<()
     Ok(())
 }
 
-/// The number of octets that encode a definite length.
+/// The number of bytes that encode a definite length.
 fn write_length(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
     match u32::try_from(bytes) {
         Ok(bytes @ 0..192) => out.push(bytes.to_be_bytes()[3]),
@@ -70,21 +70,21 @@ fn write_length(out: &mut Vec<u8>, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether a body of `bytes` octets can have a definite length.
+/// Whether a body of `bytes` bytes can have a definite length.
 pub(crate) fn is_definite(bytes: u64) -> bool {
     u32::try_from(bytes).is_ok()
 }
 
-/// Reads `N` octets; `None` if the input has ended before the first of them.
-fn octets<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
-    let mut octets = [0; N];
-    input.read_exact(&mut octets).map_err(|error| match error.kind() {
+/// Reads `N` bytes; `None` if the input has ended before the first of them.
+fn bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    input.read_exact(&mut bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             MessageError::Truncated("the input ends within a packet header")
         }
         _ => MessageError::read(error),
     })?;
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// Reads a packet header: type and length; `None` at the end of the input.
@@ -101,24 +101,24 @@ pub(crate) fn read_header(input: &mut impl Read) -> Result<Option<(u8, Length)>>
         return Ok(Some((first & 0x3f, read_length(input)?)));
     }
     let length = match first & 3 {
-        0 => Length::Definite(u64::from(octets::<1>(input)?[0])),
-        1 => Length::Definite(u64::from(u16::from_be_bytes(octets(input)?))),
-        2 => Length::Definite(u64::from(u32::from_be_bytes(octets(input)?))),
+        0 => Length::Definite(u64::from(bytes::<1>(input)?[0])),
+        1 => Length::Definite(u64::from(u16::from_be_bytes(bytes(input)?))),
+        2 => Length::Definite(u64::from(u32::from_be_bytes(bytes(input)?))),
         _ => Length::Indeterminate,
     };
     Ok(Some((first >> 2 & 0xf, length)))
 }
 
 fn read_length(input: &mut impl Read) -> Result<Length> {
-    let [first] = octets(input)?;
+    let [first] = bytes(input)?;
     Ok(match first {
         0..192 => Length::Definite(u64::from(first)),
         192..224 => {
-            let [second] = octets(input)?;
+            let [second] = bytes(input)?;
             Length::Definite(((u64::from(first) - 192) << 8) + u64::from(second) + 192)
         }
         224..255 => Length::Partial(1 << (first & 0x1f)),
-        255 => Length::Definite(u64::from(u32::from_be_bytes(octets(input)?))),
+        255 => Length::Definite(u64::from(u32::from_be_bytes(bytes(input)?))),
     })
 }
 
@@ -155,7 +155,7 @@ impl<R: Read> Body<R> {
         Self { input, left, last, indeterminate: length == Length::Indeterminate }
     }
 
-    /// Reads a whole body of at most `limit` octets.
+    /// Reads a whole body of at most `limit` bytes.
     pub(crate) fn read_small(&mut self, limit: u64, what: &'static str) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         self.take(limit + 1).read_to_end(&mut body).map_err(MessageError::read)?;
@@ -198,11 +198,11 @@ impl<R: Read> Read for Body<R> {
 
 /// A writer for the body of a packet of unknown length, in parts whose lengths are powers of two.
 ///
-/// Each write becomes as few parts as possible, directly from the caller's memory. Octets too few for a part
-/// wait for the next write. [`Self::finish`] writes the last part.
+/// Each write becomes as few parts as possible, directly from the caller's memory. Bytes too few
+/// for a part wait for the next write. [`Self::finish`] writes the last part.
 pub(crate) struct PartialWriter<W> {
     output: W,
-    /// Fewer than [`PARTIAL_MIN`] octets.
+    /// Fewer than [`PARTIAL_MIN`] bytes.
     rest: Vec<u8>,
 }
 
@@ -261,7 +261,7 @@ fn write_all_of(output: &mut impl Write, slices: [&[u8]; 3]) -> io::Result<()> {
     Ok(())
 }
 
-/// The length of a part of a [`PartialReader`]: two to the power of this many octets.
+/// The length of a part of a [`PartialReader`]: two to the power of this many bytes.
 const PART_LOG: u8 = 16;
 
 /// A reader that produces a packet of unknown length: header, parts, last part.

@@ -1,7 +1,7 @@
-//! Panics of libraries on foreign octets.
+//! Panics of libraries on foreign bytes.
 //!
-//! Sequoia panics on some malformed packets, keys and certificates. Anybody can send these, so a panic must have
-//! the same effect as an error: the program refuses the packet, and prints nothing.
+//! Sequoia panics on some malformed packets, keys and certificates. Anybody can send these, so a
+//! panic must have the same effect as an error: the program refuses the packet, and prints nothing.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a call of a library with foreign octets; `None` if the library panics.
+/// Runs a call of a library with foreign bytes; `None` if the library panics.
 ///
 /// The call must not change anything that is used after a panic.
 #[must_use]
@@ -24,8 +24,9 @@ pub fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     result.ok()
 }
 
-/// Puts a hook in front of the present panic hook that prints nothing for guarded calls. A sender of messages to a
-/// service must not see in its log whether a wrapped session key made a library panic.
+/// Puts a hook in front of the present panic hook that prints nothing for guarded calls. A sender
+/// of messages to a service must not see in its log whether a wrapped session key made a library
+/// panic.
 fn silence() {
     static ONCE: Once = Once::new();
     // A thread that panics must not change the hook.

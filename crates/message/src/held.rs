@@ -1,7 +1,8 @@
 //! A buffer that holds output back until the caller decides to release it.
 //!
-//! Short content stays in memory. Longer content goes to a file, encrypted with a key that exists only in
-//! memory. So content that is never released leaves nothing readable behind, whatever becomes of the file.
+//! Short content stays in memory. Longer content goes to a file, encrypted with a key that exists
+//! only in memory. So content that is never released leaves nothing readable behind, whatever
+//! becomes of the file.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -17,9 +18,9 @@ use crate::random;
 /// A function that creates the file for content that is too long for memory.
 pub type MakeSpool<'a> = Box<dyn FnMut() -> io::Result<Box<dyn Spool>> + Send + 'a>;
 
-/// The maximum number of octets held in memory.
+/// The maximum number of bytes held in memory.
 const MEMORY_BYTES: usize = 8 << 20;
-/// The number of octets under one authentication tag in the file.
+/// The number of bytes under one authentication tag in the file.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A writer that holds its data back. When the caller releases the data, it becomes a reader.
@@ -49,7 +50,8 @@ impl<'a> Held<'a> {
     ///
     /// # Errors
     ///
-    /// [`MessageError::Write`] if the file fails. Reading fails if the file was changed in the meantime.
+    /// [`MessageError::Write`] if the file fails. Reading fails if the file was changed in the
+    /// meantime.
     pub fn into_reader(mut self) -> Result<HeldReader> {
         if let Some(sealed) = &mut self.sealed {
             for piece in self.memory.chunks_mut(PIECE_BYTES) {
@@ -212,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A file whose octets the test can see.
+    /// A file whose bytes the test can see.
     #[derive(Clone, Default)]
     struct Open(Arc<Mutex<Cursor<Vec<u8>>>>);
 
@@ -253,11 +255,11 @@ mod tests {
             for memory in [0, 1000, 10 * PIECE_BYTES] {
                 let mut out = Vec::new();
                 held(&Open::default(), memory, &content).release(&mut out).unwrap();
-                assert!(out == content, "{length} octets, {memory} in memory");
+                assert!(out == content, "{length} bytes, {memory} in memory");
                 let mut out = Vec::new();
                 let reader = held(&Open::default(), memory, &content).into_reader();
                 reader.unwrap().read_to_end(&mut out).unwrap();
-                assert!(out == content, "{length} octets, {memory} in memory, as a stream");
+                assert!(out == content, "{length} bytes, {memory} in memory, as a stream");
             }
         }
     }

@@ -15,11 +15,11 @@ use crate::verify::received::SIGNATURES_MAX;
 use crate::verify::receiver::Receiver;
 use crate::verify::report::SignatureReport;
 
-/// The number of octets parsed at once.
+/// The number of bytes parsed at once.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Writes the content of a message that is not encrypted, and checks its signatures. The reports are in the
-/// order of the packets. The written content is authentic only if the reports say so.
+/// Writes the content of a message that is not encrypted, and checks its signatures. The reports
+/// are in the order of the packets. The written content is authentic only if the reports say so.
 ///
 /// # Errors
 ///
@@ -35,7 +35,8 @@ pub fn verify_inline(
     receiver.finish(verifier, &[])
 }
 
-/// Splits an inline-signed message: writes its content to `output` and returns its signature packets.
+/// Splits an inline-signed message: writes its content to `output` and returns its signature
+/// packets.
 ///
 /// # Errors
 ///
@@ -88,7 +89,7 @@ struct Splitter<'a> {
     /// The number of announced signatures that are still to come.
     announced: usize,
     literal: bool,
-    /// At least one signature covers the octets unchanged.
+    /// At least one signature covers the bytes unchanged.
     binary: bool,
     /// The converter to native line ends, for text that is signed as text.
     lines: Option<Native>,
@@ -96,7 +97,7 @@ struct Splitter<'a> {
 
 impl Document for Splitter<'_> {
     fn one_pass(&mut self, body: &[u8]) -> Result<()> {
-        // The first octets of the body: version and type.
+        // The first bytes of the body: version and type.
         self.binary |= body.get(1) != Some(&TEXT);
         self.announced += 1;
         Ok(())

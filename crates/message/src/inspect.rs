@@ -9,8 +9,8 @@ use crate::error::{MessageError, Result};
 use crate::framing::{self, Body, Length, tag};
 use crate::sign::hash_name;
 
-/// The type of the first packet in `start` (RFC 9580, section 4.2); `None` if `start` does not begin with a
-/// packet.
+/// The type of the first packet in `start` (RFC 9580, section 4.2); `None` if `start` does not
+/// begin with a packet.
 #[must_use]
 pub fn first_type(start: &[u8]) -> Option<u8> {
     let first = *start.first()?;
@@ -28,9 +28,10 @@ pub struct PacketInfo {
     pub tag: u8,
     /// The name of the packet type.
     pub name: &'static str,
-    /// The length of the body in octets.
+    /// The length of the body in bytes.
     pub bytes: u64,
-    /// The body has partial lengths. The length fields of its parts are not counted in [`Self::bytes`].
+    /// The body has partial lengths. The length fields of its parts are not counted in
+    /// [`Self::bytes`].
     pub partial: bool,
     /// Names and values of the packet's fields.
     pub fields: Vec<(&'static str, String)>,
@@ -38,7 +39,7 @@ pub struct PacketInfo {
 
 /// The maximum number of packets in a listing.
 const PACKETS_MAX: usize = 10_000;
-/// The number of octets at the start of a body that are parsed.
+/// The number of bytes at the start of a body that are parsed.
 const START_BYTES: u64 = 64 << 10;
 
 /// Lists the outermost packets of a message.
@@ -96,7 +97,7 @@ fn name(tag: u8) -> &'static str {
 
 /// Names and values of the fields at the start of a body; fields that do not parse are left out.
 fn fields(kind: u8, body: &[u8]) -> Vec<(&'static str, String)> {
-    let hex = |octets: &[u8]| octets.iter().map(|o| format!("{o:02X}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().map(|o| format!("{o:02X}")).collect::<String>();
     let cipher =
         |number: u8| Cipher::from_number(number).map_or(number.to_string(), |c| c.to_string());
     let aead = |number: u8| Aead::from_number(number).map_or(number.to_string(), |a| a.to_string());
@@ -126,7 +127,7 @@ fn fields(kind: u8, body: &[u8]) -> Vec<(&'static str, String)> {
             fields.push(("version", version.to_string()));
             fields.push(("cipher", cipher(*c)));
             fields.push(("aead", aead(*a)));
-            if let Ok(size) = ChunkSize::from_octet(*chunk) {
+            if let Ok(size) = ChunkSize::from_byte(*chunk) {
                 fields.push(("chunk_bytes", size.bytes().to_string()));
             }
         }

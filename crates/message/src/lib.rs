@@ -1,8 +1,9 @@
 //! OpenPGP messages, as streams: encrypt, decrypt, sign, verify, pack.
 //!
-//! This crate is pure: readers, writers, keys, certificates, times and limits are arguments, and nothing here
-//! opens a file or reads a clock. The code for speed is in this crate: the framing, the parallel pipeline,
-//! and the chunks in it. AWS-LC and OpenSSL do the arithmetic. Keys, S2K and policy come from Sequoia.
+//! This crate is pure: readers, writers, keys, certificates, times and limits are arguments, and
+//! nothing here opens a file or reads a clock. The code for speed is in this crate: the framing,
+//! the parallel pipeline, and the chunks in it. AWS-LC and OpenSSL do the arithmetic. Keys, S2K and
+//! policy come from Sequoia.
 //!
 //! ```
 //! use talaria_message::openpgp::cert::CertBuilder;

@@ -1,17 +1,18 @@
-//! Line ends of text: carriage return and line feed in messages and digests (RFC 9580, sections 5.2.4 and
-//! 5.9), a line feed elsewhere.
+//! Line ends of text: carriage return and line feed in messages and digests (RFC 9580, sections
+//! 5.2.4 and 5.9), a line feed elsewhere.
 
 use std::io::{self, Read};
 
-/// A converter to canonical line ends, carriage return and line feed, for text that arrives in pieces.
+/// A converter to canonical line ends, carriage return and line feed, for text that arrives in
+/// pieces.
 #[derive(Clone, Default)]
 pub(crate) struct Canonical {
-    /// The last octet was a carriage return, which is not in the output yet.
+    /// The last byte was a carriage return, which is not in the output yet.
     held_cr: bool,
 }
 
 impl Canonical {
-    /// Takes `data` and passes the octets that are certain to `out`.
+    /// Takes `data` and passes the bytes that are certain to `out`.
     pub(crate) fn push(&mut self, data: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = data;
         if self.held_cr && !rest.is_empty() {
@@ -23,7 +24,7 @@ impl Canonical {
                 out(b"\r");
             }
         }
-        while let Some(end) = rest.iter().position(|&octet| octet == b'\n') {
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let line = &rest[..end];
             out(line.strip_suffix(b"\r").unwrap_or(line));
             out(b"\r\n");
@@ -47,12 +48,12 @@ impl Canonical {
 /// A converter from carriage return and line feed to a line feed, for text that arrives in pieces.
 #[derive(Default)]
 pub(crate) struct Native {
-    /// The last octet was a carriage return, which is not in the output yet.
+    /// The last byte was a carriage return, which is not in the output yet.
     held_cr: bool,
 }
 
 impl Native {
-    /// Takes `data` and passes the octets that are certain to `out`.
+    /// Takes `data` and passes the bytes that are certain to `out`.
     pub(crate) fn push<E>(
         &mut self,
         data: &[u8],
@@ -95,7 +96,7 @@ pub(crate) struct CanonicalReader<R> {
     ended: bool,
 }
 
-/// The number of octets converted at once.
+/// The number of bytes converted at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 impl<R: Read> CanonicalReader<R> {

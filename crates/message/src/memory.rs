@@ -5,13 +5,15 @@ use std::sync::OnceLock;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Locks all current and future pages of the process, and disables core dumps. A program should call this
-/// before it reads secret keys or passphrases; a library should leave the call to its program.
+/// Locks all current and future pages of the process, and disables core dumps. A program should
+/// call this before it reads secret keys or passphrases; a library should leave the call to its
+/// program.
 ///
-/// All pages are locked, because a secret in use is in many places: in buffers, on stacks, and in the
-/// libraries that compute with it. Locking needs an unlimited `RLIMIT_MEMLOCK` (`ulimit -l unlimited`,
-/// `LimitMEMLOCK=infinity`) or the right to raise it: with a limit, memory allocation would fail at the
-/// limit. Returns whether pages are locked. The result of the first call is final.
+/// All pages are locked, because a secret in use is in many places: in buffers, on stacks, and in
+/// the libraries that compute with it. Locking needs an unlimited `RLIMIT_MEMLOCK` (`ulimit -l
+/// unlimited`, `LimitMEMLOCK=infinity`) or the right to raise it: with a limit, memory allocation
+/// would fail at the limit. Returns whether pages are locked. The result of the first call is
+/// final.
 pub fn keep_secrets_in_memory() -> bool {
     static KEPT: OnceLock<bool> = OnceLock::new();
     *KEPT.get_or_init(|| {

@@ -1,8 +1,8 @@
-//! An incremental parser for the packets inside a message: literal data, signatures and one-pass signatures,
-//! compressed data and the packets in it.
+//! An incremental parser for the packets inside a message: literal data, signatures and one-pass
+//! signatures, compressed data and the packets in it.
 //!
-//! The parser is a state machine without a stream of its own. Decrypted data arrives in pieces, in order,
-//! from changing threads.
+//! The parser is a state machine without a stream of its own. Decrypted data arrives in pieces, in
+//! order, from changing threads.
 
 use std::io::{self, Write};
 
@@ -10,18 +10,19 @@ use crate::content::Literal;
 use crate::error::{Cost, MessageError, Result};
 use crate::framing::{self, Length, tag};
 
-/// Limits on the size of the content and on the cost of passphrases. Programs set the fields of [`Self::default`].
+/// Limits on the size of the content and on the cost of passphrases. Programs set the fields of
+/// [`Self::default`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ReadLimits {
-    /// The maximum ratio of content to message, for content beyond [`Self::expansion_free_bytes`]. DEFLATE
-    /// expands one octet to at most 1,032; bzip2 expands zeros more.
+    /// The maximum ratio of content to message, for content beyond [`Self::expansion_free_bytes`].
+    /// DEFLATE expands one byte to at most 1,032; bzip2 expands zeros more.
     pub expansion: u64,
-    /// The number of octets of content that is always allowed.
+    /// The number of bytes of content that is always allowed.
     pub expansion_free_bytes: u64,
-    /// The maximum cost of trying passphrases that are stretched with Argon2: MiB of memory times passes,
-    /// over all packets and all tries of a message. One try may use at most half of this number as its memory
-    /// in MiB.
+    /// The maximum cost of trying passphrases that are stretched with Argon2: MiB of memory times
+    /// passes, over all packets and all tries of a message. One try may use at most half of this
+    /// number as its memory in MiB.
     pub argon2_mib: u64,
 }
 
@@ -34,9 +35,9 @@ impl Default for ReadLimits {
 
 /// The maximum nesting of compressed packets.
 const DEPTH_MAX: usize = 3;
-/// The maximum length of a signature packet, in octets.
+/// The maximum length of a signature packet, in bytes.
 const SIGNATURE_BYTES_MAX: usize = 64 << 10;
-/// The number of octets decompressed at once.
+/// The number of bytes decompressed at once.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The consumer of the parts of a message.
@@ -54,11 +55,11 @@ pub(crate) trait Document: Send {
 }
 
 enum State {
-    /// Octets of an incomplete packet header.
+    /// Bytes of an incomplete packet header.
     Header(Vec<u8>),
-    /// Inside the body of a packet: the octets left of the current part.
+    /// Inside the body of a packet: the bytes left of the current part.
     Body { packet: Packet, left: u64, last: bool },
-    /// Octets of the length of the next part.
+    /// Bytes of the length of the next part.
     Part { packet: Packet, length: Vec<u8> },
 }
 
@@ -102,16 +103,16 @@ struct Packets {
 /// The expansion of a message by its compressed packets so far, over all levels of nesting.
 struct Budget {
     limits: ReadLimits,
-    /// The octets of the message.
+    /// The bytes of the message.
     taken: u64,
-    /// The octets decompressed from its compressed packets.
+    /// The bytes decompressed from its compressed packets.
     given: u64,
 }
 
 impl Budget {
-    /// Counts octets decompressed from a compressed packet; fails beyond the limit.
-    fn give(&mut self, octets: usize) -> Result<()> {
-        self.given += octets as u64;
+    /// Counts bytes decompressed from a compressed packet; fails beyond the limit.
+    fn give(&mut self, bytes: usize) -> Result<()> {
+        self.given += bytes as u64;
         let ReadLimits { expansion, expansion_free_bytes, .. } = self.limits;
         if self.given > expansion_free_bytes && self.given / expansion.max(1) > self.taken {
             return Err(MessageError::OverLimit { what: Cost::Expansion, limit: expansion });
@@ -125,7 +126,7 @@ impl Packets {
         Self { state: State::Header(Vec::new()), depth, content: false }
     }
 
-    /// Parses the next octets.
+    /// Parses the next bytes.
     fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         while !data.is_empty() {
             match &mut self.state {
@@ -142,8 +143,8 @@ impl Packets {
                 State::Part { length, .. } => {
                     length.push(data[0]);
                     data = &data[1..];
-                    // Parse the length like that of a packet header in the same form, whatever the packet
-                    // type.
+                    // Parse the length like that of a packet header in the same form, whatever the
+                    // packet type.
                     let header = [&[0xc0], &length[..]].concat();
                     if let Some((_, length)) = complete(framing::read_header(&mut &header[..]))? {
                         let (left, last) = part(length);
@@ -202,7 +203,7 @@ fn part(length: Length) -> (u64, bool) {
     }
 }
 
-/// `None` if more octets are needed.
+/// `None` if more bytes are needed.
 fn complete<T>(read: Result<Option<T>>) -> Result<Option<T>> {
     match read {
         Err(MessageError::Truncated(_)) => Ok(None),
@@ -320,7 +321,7 @@ impl Decompressor {
     fn push(&mut self, mut data: &[u8], to: &mut dyn Document, budget: &mut Budget) -> Result<()> {
         const DAMAGED: MessageError = MessageError::Malformed("the compressed data are damaged");
         loop {
-            // Octets after the end of the compressed stream are padding, as Sequoia 1.x writes it.
+            // Bytes after the end of the compressed stream are padding, as Sequoia 1.x writes it.
             if self.ended {
                 return Ok(());
             }

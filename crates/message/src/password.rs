@@ -29,13 +29,14 @@ pub(crate) struct Skesk {
     aead: Option<Aead>,
     pub(crate) s2k: S2K,
     nonce: Vec<u8>,
-    /// The wrapped key; empty if the stretched passphrase itself is the session key (version 4 only).
+    /// The wrapped key; empty if the stretched passphrase itself is the session key (version 4
+    /// only).
     wrapped: Vec<u8>,
 }
 
-/// The largest memory parameter of Argon2 in the format, as a power of two of KiB (RFC 9580, section
-/// 3.7.1.4). [`ReadLimits::argon2_mib`](crate::ReadLimits::argon2_mib) limits the memory that a message may actually
-/// use.
+/// The largest memory parameter of Argon2 in the format, as a power of two of KiB (RFC 9580,
+/// section 3.7.1.4). [`ReadLimits::argon2_mib`](crate::ReadLimits::argon2_mib) limits the memory
+/// that a message may actually use.
 const ARGON2_LOG_KIB_MAX: u8 = 31;
 
 const SHORT: MessageError =
@@ -110,7 +111,7 @@ impl Skesk {
         self.aead.is_some()
     }
 
-    /// The length of a stretched passphrase in octets.
+    /// The length of a stretched passphrase in bytes.
     pub(crate) fn key_bytes(&self) -> usize {
         self.cipher.key_bytes()
     }
@@ -123,7 +124,8 @@ impl Skesk {
         Ok(Zeroizing::new(key.to_vec()))
     }
 
-    /// Unwraps the session key with a stretched passphrase; `None` if the passphrase is certainly wrong.
+    /// Unwraps the session key with a stretched passphrase; `None` if the passphrase is certainly
+    /// wrong.
     pub(crate) fn unwrap(&self, stretched: &[u8]) -> Result<Option<SessionKey>> {
         let Some(aead) = self.aead else {
             return self.unwrap_v4(stretched);
@@ -158,8 +160,8 @@ impl Skesk {
     }
 }
 
-/// The key that wraps the session key. Version 6 derives it from the stretched passphrase (RFC 9580, section
-/// 5.3.2).
+/// The key that wraps the session key. Version 6 derives it from the stretched passphrase (RFC
+/// 9580, section 5.3.2).
 fn key_encryption_key(version: u8, stretched: &[u8], info: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     let mut key = Zeroizing::new(stretched.to_vec());
     if version == 6 {
@@ -168,8 +170,8 @@ fn key_encryption_key(version: u8, stretched: &[u8], info: &[u8]) -> Result<Zero
     Ok(key)
 }
 
-/// A stretched passphrase, to wrap exactly one session key. In version 4, a second session key wrapped with
-/// the same key would reveal the difference of the two.
+/// A stretched passphrase, to wrap exactly one session key. In version 4, a second session key
+/// wrapped with the same key would reveal the difference of the two.
 pub(crate) struct Stretched {
     cipher: Cipher,
     s2k: S2K,
@@ -188,9 +190,9 @@ pub(crate) enum Wrapping {
 }
 
 impl Stretched {
-    /// Stretches a passphrase with a fresh salt. Version 6 uses Argon2 with the second choice of RFC 9106:
-    /// three passes over 64 MiB, about 0.1 seconds. All readers of version 6 support it. Other versions use
-    /// SHA2-256 over 65,011,712 octets, the maximum of the format, about 40 ms.
+    /// Stretches a passphrase with a fresh salt. Version 6 uses Argon2 with the second choice of
+    /// RFC 9106: three passes over 64 MiB, about 0.1 seconds. All readers of version 6 support it.
+    /// Other versions use SHA2-256 over 65,011,712 bytes, the maximum of the format, about 40 ms.
     pub(crate) fn new(password: &Password, cipher: Cipher, wrapping: Wrapping) -> Result<Self> {
         let s2k = if let Wrapping::Version6(_) = wrapping {
             let mut salt = [0; 16];
@@ -234,14 +236,14 @@ impl Stretched {
         random::fill(&mut nonce)?;
         let mut wrapped = Zeroizing::new(session_key.to_vec());
         let tag = AeadKey::new(aead, self.cipher, &key)?.seal(&nonce, &info, &mut wrapped)?;
-        let octet = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
+        let byte = |n: usize| u8::try_from(n).unwrap_or(u8::MAX);
         let mut body = vec![version];
         if version == 6 {
-            body.push(octet(3 + s2k.len() + nonce.len()));
+            body.push(byte(3 + s2k.len() + nonce.len()));
         }
         body.extend([cipher, aead as u8]);
         if version == 6 {
-            body.push(octet(s2k.len()));
+            body.push(byte(s2k.len()));
         }
         body.extend(s2k);
         body.extend(nonce);

@@ -1,12 +1,13 @@
-//! A parallel pipeline: a stream is cut into segments, all cores work on them, and the output keeps their
-//! order.
+//! A parallel pipeline: a stream is cut into segments, all cores work on them, and the output keeps
+//! their order.
 //!
-//! Every worker takes a segment from the source (one at a time, under a lock) and works on it while the
-//! segment is in the cache of its core. Then the segment passes two stages that see the segments in order:
-//! the check, which computes a digest, and the drain, which writes. While one worker is in the drain, another
-//! is in the check. So memory use is one segment per worker, and nothing is queued. At any moment the drain
-//! has seen a prefix of the stream. If a segment fails, all segments before it are drained before the caller
-//! gets the error, and none after it is drained.
+//! Every worker takes a segment from the source (one at a time, under a lock) and works on it while
+//! the segment is in the cache of its core. Then the segment passes two stages that see the
+//! segments in order: the check, which computes a digest, and the drain, which writes. While one
+//! worker is in the drain, another is in the check. So memory use is one segment per worker, and
+//! nothing is queued. At any moment the drain has seen a prefix of the stream. If a segment fails,
+//! all segments before it are drained before the caller gets the error, and none after it is
+//! drained.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -61,9 +62,9 @@ impl<'a, T> Station<'a, T> {
         Self { state, turned: Condvar::new() }
     }
 
-    /// Waits for the turn of `ticket` and takes it. `so_far` is the result of the work before. After an error
-    /// in `so_far` or in this stage the stage is closed, and nobody gets a turn any more. `None` if the stage
-    /// was closed before.
+    /// Waits for the turn of `ticket` and takes it. `so_far` is the result of the work before.
+    /// After an error in `so_far` or in this stage the stage is closed, and nobody gets a turn any
+    /// more. `None` if the stage was closed before.
     fn pass<S>(&self, ticket: u64, segment: &mut S, so_far: Result<()>) -> Option<Result<()>>
     where
         T: Stage<S>,
@@ -89,8 +90,8 @@ impl<'a, T> Station<'a, T> {
     }
 }
 
-/// Passes all segments from `source` through both stages. A stream of one segment is processed on this
-/// thread.
+/// Passes all segments from `source` through both stages. A stream of one segment is processed on
+/// this thread.
 pub(crate) fn run<S: Send + Default, W: Work<S>>(
     threads: usize,
     source: &mut impl Source<S>,
@@ -174,8 +175,8 @@ impl<R, C, D> Shared<'_, R, C, D> {
     }
 }
 
-/// Closes the pipeline if a worker panics. The panicking worker holds a ticket whose turn never ends, and the
-/// others must not wait for it. The panic itself is passed on to the caller.
+/// Closes the pipeline if a worker panics. The panicking worker holds a ticket whose turn never
+/// ends, and the others must not wait for it. The panic itself is passed on to the caller.
 struct Alarm<'a, 'b, R, C, D>(&'a Shared<'b, R, C, D>);
 
 impl<R, C, D> Drop for Alarm<'_, '_, R, C, D> {

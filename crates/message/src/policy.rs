@@ -8,8 +8,8 @@ use openpgp::packet::signature::subpacket::SubpacketTag;
 use openpgp::policy::StandardPolicy;
 use talaria_cert::{KNOWN_NOTATIONS, is_known_subpacket};
 
-/// The policy for certificates: Sequoia's standard policy, but with the known critical subpackets of
-/// certificate listings ([`talaria_cert::is_known_subpacket`]).
+/// The policy for certificates: Sequoia's standard policy, but with the known critical subpackets
+/// of certificate listings ([`talaria_cert::is_known_subpacket`]).
 #[must_use]
 pub fn policy() -> &'static StandardPolicy<'static> {
     static POLICY: LazyLock<StandardPolicy<'static>> = LazyLock::new(|| {

@@ -11,8 +11,8 @@ const CIPHERS: [(Cipher, SymmetricAlgorithm); 3] = [
     (Cipher::Aes192, SymmetricAlgorithm::AES192),
     (Cipher::Aes128, SymmetricAlgorithm::AES128),
 ];
-/// The digests used for signatures, the cheapest first: SHA2-256 has instructions of its own in most processors, and SHA2-512 takes
-/// more than twice the time there.
+/// The digests used for signatures, the cheapest first: SHA2-256 has instructions of its own in
+/// most processors, and SHA2-512 takes more than twice the time there.
 const DIGESTS: [HashAlgorithm; 3] =
     [HashAlgorithm::SHA256, HashAlgorithm::SHA384, HashAlgorithm::SHA512];
 /// The compression algorithms, the fastest to read first.
@@ -22,8 +22,8 @@ const COMPRESSIONS: [(Compression, CompressionAlgorithm); 3] = [
     (Compression::Bzip2(6), CompressionAlgorithm::BZip2),
 ];
 
-/// A ranking of choices by several recipients, each with a preference list. As in GnuPG, the sum of the
-/// positions decides among the choices that are in all lists.
+/// A ranking of choices by several recipients, each with a preference list. As in GnuPG, the sum of
+/// the positions decides among the choices that are in all lists.
 #[derive(Clone, Debug)]
 struct Ranking<const N: usize>([Option<usize>; N]);
 
@@ -78,19 +78,21 @@ impl Preferences {
         self.compressions.add(&COMPRESSIONS, compressions);
     }
 
-    /// The preferred cipher; AES-128, which every implementation must support, if the lists have no cipher in
-    /// common.
+    /// The preferred cipher; AES-128, which every implementation must support, if the lists have no
+    /// cipher in common.
     pub(crate) fn cipher(&self) -> Cipher {
         self.ciphers.best(&CIPHERS, |_| true).unwrap_or(Cipher::Aes128)
     }
 
-    /// The number of the cheapest digest of at least `octets` octets that is in all lists of the recipients; `None` without a list.
+    /// The number of the cheapest digest of at least `bytes` bytes that is in all lists of the
+    /// recipients; `None` without a list.
     ///
-    /// The order of a list does not matter: the strength of a digest depends on the signer's key. If the lists have none in common, it is
-    /// SHA2-256, which every implementation must support (RFC 9580, section 9.5).
-    pub(crate) fn digest(&self, octets: usize) -> Option<u8> {
+    /// The order of a list does not matter: the strength of a digest depends on the signer's key.
+    /// If the lists have none in common, it is SHA2-256, which every implementation must support
+    /// (RFC 9580, section 9.5).
+    pub(crate) fn digest(&self, bytes: usize) -> Option<u8> {
         let common = self.digests.as_ref()?.iter().chain([&HashAlgorithm::SHA256]);
-        common.map(|digest| u8::from(*digest)).find(|number| digest_octets(*number) >= octets)
+        common.map(|digest| u8::from(*digest)).find(|number| digest_bytes(*number) >= bytes)
     }
 
     /// The preferred compression; none if the lists have no algorithm in common.
@@ -99,8 +101,8 @@ impl Preferences {
     }
 }
 
-/// The length in octets of SHA2-256, SHA2-384 or SHA2-512, by the number of the digest.
-pub(crate) fn digest_octets(number: u8) -> usize {
+/// The length in bytes of SHA2-256, SHA2-384 or SHA2-512, by the number of the digest.
+pub(crate) fn digest_bytes(number: u8) -> usize {
     match number {
         8 => 32,
         9 => 48,
@@ -135,14 +137,14 @@ mod tests {
     #[test]
     fn the_digest_is_the_cheapest_that_all_recipients_list_and_the_key_allows() {
         use HashAlgorithm as H;
-        let chosen = |lists: &[&[H]], octets| {
+        let chosen = |lists: &[&[H]], bytes| {
             let mut preferences = Preferences::default();
             lists.iter().for_each(|list| preferences.add(None, Some(list), None));
-            preferences.digest(octets)
+            preferences.digest(bytes)
         };
         // The list of gpg.
         let gnupg = [H::SHA512, H::SHA384, H::SHA256, H::SHA224, H::SHA1];
-        assert_eq!([32, 48, 64].map(|octets| chosen(&[&gnupg], octets)), [8, 9, 10].map(Some));
+        assert_eq!([32, 48, 64].map(|bytes| chosen(&[&gnupg], bytes)), [8, 9, 10].map(Some));
         assert_eq!(chosen(&[&gnupg, &[H::SHA384, H::SHA512]], 32), Some(9));
         assert_eq!(chosen(&[&gnupg, &[H::SHA512]], 32), Some(10));
         // Nothing in common, or nothing safe: the digest that all programs have.

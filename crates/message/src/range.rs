@@ -1,10 +1,10 @@
 //! Decryption of any range of a message, without the rest.
 //!
-//! Each chunk of an AEAD packet (version 2 of type 18, and type 20) is authenticated with its number. So a reader
-//! of a large message in a storage needs its start, with the wrapped session key and the packet headers, and the
-//! chunks around the range. Nothing is known about the chunks that were not read: the message may end early, or
-//! be damaged elsewhere. The content must be one literal packet
-//! of definite length with binary data, neither signed nor compressed.
+//! Each chunk of an AEAD packet (version 2 of type 18, and type 20) is authenticated with its
+//! number. So a reader of a large message in a storage needs its start, with the wrapped session
+//! key and the packet headers, and the chunks around the range. Nothing is known about the chunks
+//! that were not read: the message may end early, or be damaged elsewhere. The content must be one
+//! literal packet of definite length with binary data, neither signed nor compressed.
 
 use std::io::Read;
 use std::ops::Range;
@@ -28,22 +28,22 @@ pub struct RangeOpener {
     by: OpenedBy,
     /// The offset of the encrypted stream in the message.
     stream: u64,
-    /// Octets of plaintext in the encrypted stream.
+    /// Bytes of plaintext in the encrypted stream.
     plain: u64,
     /// The offset of the content in the plaintext.
     content: u64,
 }
 
 impl RangeOpener {
-    /// Reads the start of a message of `message_bytes` octets in binary form: the packets with wrapped session
-    /// keys, the header of the encrypted packet and its first chunk. A message to one recipient with chunks of
-    /// 64 KiB needs 67,000 octets of it.
+    /// Reads the start of a message of `message_bytes` bytes in binary form: the packets with
+    /// wrapped session keys, the header of the encrypted packet and its first chunk. A message to
+    /// one recipient with chunks of 64 KiB needs 67,000 bytes of it.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Truncated`] if `start` is too short; [`MessageError::Unsupported`] for a message that has
-    /// to be read as a whole: version 1, partial lengths, signed or compressed content; errors of the message
-    /// and of the keys.
+    /// [`MessageError::Truncated`] if `start` is too short; [`MessageError::Unsupported`] for a
+    /// message that has to be read as a whole: version 1, partial lengths, signed or compressed
+    /// content; errors of the message and of the keys.
     pub fn new(start: &[u8], message_bytes: u64, secrets: &mut Secrets) -> Result<Self> {
         let mut wrapped = Wrapped::default();
         let (tag, length, body) = read_wrapped(start, &mut wrapped)?;
@@ -100,7 +100,7 @@ impl RangeOpener {
         &self.by
     }
 
-    /// The length of the content in octets, as the headers say.
+    /// The length of the content in bytes, as the headers say.
     #[must_use]
     pub fn content_bytes(&self) -> u64 {
         self.plain - self.content
@@ -127,12 +127,12 @@ impl RangeOpener {
         (self.stream + sealed.start).min(end)..(self.stream + sealed.end).min(end)
     }
 
-    /// Decrypts a range of the content from the octets of the message that [`Self::needed`] names.
+    /// Decrypts a range of the content from the bytes of the message that [`Self::needed`] names.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Tampered`] if a chunk is not authentic; [`MessageError::Truncated`] if `sealed` has
-    /// another length.
+    /// [`MessageError::Tampered`] if a chunk is not authentic; [`MessageError::Truncated`] if
+    /// `sealed` has another length.
     ///
     /// # Panics
     ///
@@ -145,12 +145,13 @@ impl RangeOpener {
         self.open_plain(&(range.start + self.content..range.end + self.content), sealed)
     }
 
-    /// Decrypts the whole content of the whole message, and checks that nothing is missing at the end.
+    /// Decrypts the whole content of the whole message, and checks that nothing is missing at the
+    /// end.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Tampered`]; [`MessageError::Truncated`] if the message has another length than the one
-    /// that was given to [`Self::new`].
+    /// [`MessageError::Tampered`]; [`MessageError::Truncated`] if the message has another length
+    /// than the one that was given to [`Self::new`].
     pub fn open_whole(&self, message: &[u8]) -> Result<Vec<u8>> {
         let end = self.stream + self.chunks.sealed_bytes(self.plain);
         let stream = usize::try_from(self.stream).ok().and_then(|start| message.get(start..));
@@ -159,14 +160,15 @@ impl RangeOpener {
             return Err(MessageError::Truncated("the input ends within a packet"));
         };
         self.chunks.check_end(self.plain, tag)?;
-        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX);
+        let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX);
         self.chunks.open_range(0, chunks, at(self.content)..at(self.plain))
     }
 
-    /// Decrypts a range of the plaintext from `message`, a part of the message from the octet `from` on.
+    /// Decrypts a range of the plaintext from `message`, a part of the message from the byte `from`
+    /// on.
     fn open(&self, plain: Range<u64>, message: &[u8], from: u64) -> Result<Vec<u8>> {
         let sealed = self.sealed(&plain);
-        let at = |octet: u64| usize::try_from(octet - from).unwrap_or(usize::MAX);
+        let at = |byte: u64| usize::try_from(byte - from).unwrap_or(usize::MAX);
         let Some(chunks) = message.get(at(sealed.start)..at(sealed.end)) else {
             return Err(MessageError::Truncated("the first chunk is not complete"));
         };
@@ -177,7 +179,7 @@ impl RangeOpener {
     fn open_plain(&self, plain: &Range<u64>, chunks: &[u8]) -> Result<Vec<u8>> {
         let (numbers, _) = self.chunks.covering(plain);
         let before = numbers.start * self.chunks.chunk_bytes();
-        let at = |octet: u64| usize::try_from(octet - before).unwrap_or(usize::MAX);
+        let at = |byte: u64| usize::try_from(byte - before).unwrap_or(usize::MAX);
         self.chunks.open_range(numbers.start, chunks, at(plain.start)..at(plain.end))
     }
 }
@@ -186,7 +188,7 @@ fn whole(what: &str) -> MessageError {
     MessageError::Unsupported(format!("{what}, and cannot be read in parts"))
 }
 
-/// The length of the header of a literal packet that is all of the `plain` octets.
+/// The length of the header of a literal packet that is all of the `plain` bytes.
 fn literal_header(start: &[u8], plain: u64) -> Result<u64> {
     let mut rest = start;
     let short = || MessageError::Malformed("the content is too short for a literal packet");
@@ -209,8 +211,8 @@ fn literal_header(start: &[u8], plain: u64) -> Result<u64> {
     Ok(header + fields)
 }
 
-/// The offset of the content of a message that is one literal packet of definite length, without encryption.
-/// `start` is the start of a message of `message_bytes` octets.
+/// The offset of the content of a message that is one literal packet of definite length, without
+/// encryption. `start` is the start of a message of `message_bytes` bytes.
 ///
 /// # Errors
 ///

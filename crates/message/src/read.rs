@@ -1,5 +1,5 @@
-//! Reading a received message of any kind: encrypted, signed, or a text with a cleartext signature. Content
-//! is released only as far as the required signatures allow.
+//! Reading a received message of any kind: encrypted, signed, or a text with a cleartext signature.
+//! Content is released only as far as the required signatures allow.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -18,20 +18,21 @@ use crate::secrets::Secrets;
 use crate::verify::Verifier;
 use crate::verify::report::SignatureReport;
 
-/// A function that creates files for content that is too long for memory. The data in these files is
-/// encrypted.
+/// A function that creates files for content that is too long for memory. The data in these files
+/// is encrypted.
 pub type Spools<'a> = &'a (dyn Fn() -> io::Result<Box<dyn Spool>> + Send + Sync);
 
 /// Options for reading a message. Programs set the fields of [`Self::new`].
 #[non_exhaustive]
 pub struct ReadOptions<'a> {
-    /// The signers that must have made a good signature. With `None` any signer is accepted, and encrypted
-    /// messages need no signature.
+    /// The signers that must have made a good signature. With `None` any signer is accepted, and
+    /// encrypted messages need no signature.
     pub expected: Option<Vec<ExpectedSigner>>,
-    /// The output is discarded by the caller if an error occurs or the message is not accepted. So nothing
-    /// needs to be held back.
+    /// The output is discarded by the caller if an error occurs or the message is not accepted. So
+    /// nothing needs to be held back.
     pub disposable: bool,
-    /// Encrypted content may be released before its integrity is known, unless signers are expected.
+    /// Encrypted content may be released before its integrity is known, unless signers are
+    /// expected.
     pub streamed: bool,
     /// The storage for content that is held back.
     pub spools: Spools<'a>,
@@ -42,7 +43,8 @@ pub struct ReadOptions<'a> {
 }
 
 impl<'a> ReadOptions<'a> {
-    /// Options without expected signers, under which no content is released before its integrity is known.
+    /// Options without expected signers, under which no content is released before its integrity is
+    /// known.
     #[must_use]
     pub fn new(spools: Spools<'a>) -> Self {
         Self {
@@ -73,10 +75,12 @@ impl<'a> ReadOptions<'a> {
 pub struct Received {
     /// The details of the message.
     pub parts: Parts,
-    /// The number of unsigned octets of text before and after the message; they are no part of the content.
+    /// The number of unsigned bytes of text before and after the message; they are no part of the
+    /// content.
     pub apart: u64,
-    /// Whether the message is accepted. If not, nothing was written to an output that is not disposable, with
-    /// one exception: an encrypted message without expected signers is written as it is decrypted.
+    /// Whether the message is accepted. If not, nothing was written to an output that is not
+    /// disposable, with one exception: an encrypted message without expected signers is written as
+    /// it is decrypted.
     pub decision: std::result::Result<Facts, NotAccepted>,
 }
 
@@ -117,7 +121,8 @@ impl Received {
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if the message is neither; errors of the message, of reading and of writing.
+/// [`MessageError::OtherKind`] if the message is neither; errors of the message, of reading and of
+/// writing.
 pub fn read_message<R: BufRead + Send>(
     message: Message<R>,
     output: &mut (dyn Write + Send),
@@ -156,11 +161,13 @@ pub fn read_message<R: BufRead + Send>(
     Ok(received)
 }
 
-/// Writes the content of a signed message or text that is not encrypted, if its signatures are accepted.
+/// Writes the content of a signed message or text that is not encrypted, if its signatures are
+/// accepted.
 ///
 /// # Errors
 ///
-/// [`MessageError::OtherKind`] if the input is not signed; errors of the message, of reading and of writing.
+/// [`MessageError::OtherKind`] if the input is not signed; errors of the message, of reading and of
+/// writing.
 pub fn verify_message<R: BufRead>(
     message: Message<R>,
     output: &mut (dyn Write + Send),
@@ -215,7 +222,7 @@ pub fn read_signatures(input: &mut (impl Read + ?Sized)) -> Result<Vec<u8>> {
     signatures(&bytes)
 }
 
-/// The maximum length of a file of detached signatures, in octets.
+/// The maximum length of a file of detached signatures, in bytes.
 const SIGNATURES_BYTES_MAX: u64 = 1 << 20;
 
 /// Like [`read_signatures`], for signatures in memory.

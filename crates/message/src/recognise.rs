@@ -22,29 +22,29 @@ pub struct Recognised {
     pub kind: MessageKind,
     /// The data is text: armor, or a text with a cleartext signature.
     pub armored: bool,
-    /// The number of octets in front of the armor. No reader shows them, and no signature covers
+    /// The number of bytes in front of the armor. No reader shows them, and no signature covers
     /// them.
     pub leading: u64,
 }
 
-/// The number of octets that are examined: enough for the longest text in front of armor and a
+/// The number of bytes that are examined: enough for the longest text in front of armor and a
 /// block of bzip2.
 const LOOK_BYTES: usize = 2 << 20;
-/// The maximum length of text in front of armor, in octets.
+/// The maximum length of text in front of armor, in bytes.
 const LEADING_BYTES_MAX: usize = 1 << 20;
-/// The number of octets of an encrypted message that are examined: enough for its wrapped session
+/// The number of bytes of an encrypted message that are examined: enough for its wrapped session
 /// keys.
 const ENCRYPTED_BYTES: usize = 96 << 10;
-/// The number of octets that [`Message::start`] returns.
+/// The number of bytes that [`Message::start`] returns.
 const START_BYTES: usize = 64 << 10;
-/// The number of octets of compressed data that are examined.
+/// The number of bytes of compressed data that are examined.
 const INNER_BYTES: usize = 64 << 10;
 /// The maximum nesting of compressed packets.
 const DEPTH_MAX: usize = 3;
 
 impl Recognised {
     /// The kind of the input that begins with `start`; `ended` if `start` is the whole input.
-    /// `None` if more octets are needed.
+    /// `None` if more bytes are needed.
     #[must_use]
     pub fn of(start: &[u8], ended: bool) -> Option<Self> {
         let Some(first) = start.first() else {
@@ -57,7 +57,7 @@ impl Recognised {
         }
         let mut leading = 0;
         let none = Self { kind: MessageKind::Other, armored: false, leading: 0 };
-        for line in start.split_inclusive(|&octet| octet == b'\n') {
+        for line in start.split_inclusive(|&byte| byte == b'\n') {
             if !line.ends_with(b"\n") && !ended {
                 return None;
             }
@@ -83,7 +83,7 @@ impl Recognised {
 fn armored(block: &[u8], ended: bool, label: &str) -> Option<MessageKind> {
     let mut content = Vec::new();
     // The block may be cut off at the end of the examined input; the whole lines before that count.
-    let lines = block.iter().rposition(|&octet| octet == b'\n').map_or(0, |last| last + 1);
+    let lines = block.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
     let block = if ended { block } else { &block[..lines] };
     let complete = ArmorReader::new(block)
         .and_then(|mut armor| armor.read_to_end(&mut content).map_err(MessageError::read));
@@ -139,7 +139,7 @@ fn packets(mut rest: &[u8], ended: bool, depth: usize) -> Option<MessageKind> {
 }
 
 /// The kind of the content of a compressed packet; `endless` if the packet extends beyond the
-/// octets at hand by an unknown length.
+/// bytes at hand by an unknown length.
 fn compressed(
     body: &mut impl Read,
     ended: bool,
@@ -157,15 +157,15 @@ fn compressed(
     }
     let mut inner = Vec::new();
     let limit = INNER_BYTES as u64;
-    // Decompress octet by octet. Given a longer piece that is damaged, a decoder returns nothing at
+    // Decompress byte by byte. Given a longer piece that is damaged, a decoder returns nothing at
     // all, not even the data before the damage. Then the result would depend on how the message
     // arrived.
-    let octets = BufReader::with_capacity(1, data);
+    let bytes = BufReader::with_capacity(1, data);
     let read = match algorithm {
-        0 => octets.take(limit).read_to_end(&mut inner),
-        1 => DeflateDecoder::new(octets).take(limit).read_to_end(&mut inner),
-        2 => ZlibDecoder::new(octets).take(limit).read_to_end(&mut inner),
-        3 => BzDecoder::new(octets).take(limit).read_to_end(&mut inner),
+        0 => bytes.take(limit).read_to_end(&mut inner),
+        1 => DeflateDecoder::new(bytes).take(limit).read_to_end(&mut inner),
+        2 => ZlibDecoder::new(bytes).take(limit).read_to_end(&mut inner),
+        3 => BzDecoder::new(bytes).take(limit).read_to_end(&mut inner),
         _ => return Some(MessageKind::Other),
     };
     let full = inner.len() == INNER_BYTES;
@@ -179,7 +179,7 @@ fn compressed(
     }
 }
 
-/// An input whose kind is known. All of its octets can still be read.
+/// An input whose kind is known. All of its bytes can still be read.
 pub struct Message<R> {
     recognised: Recognised,
     leading_text: u64,
@@ -219,7 +219,7 @@ impl<R: BufRead> Message<R> {
             input.consume(read);
         }
         let leading = usize::try_from(recognised.leading).unwrap_or(usize::MAX).min(start.len());
-        let text = start[..leading].split(|&octet| octet == b'\n');
+        let text = start[..leading].split(|&byte| byte == b'\n');
         let leading_text = text.map(|line| line.trim_ascii().len() as u64).sum();
         start.drain(..leading);
         Ok(Self { recognised, leading_text, input: Cursor::new(start).chain(input) })
@@ -240,10 +240,10 @@ impl<R: BufRead> Message<R> {
         let text = self.input.get_ref().0.get_ref();
         let mut start = Vec::new();
         if self.recognised.armored && self.recognised.kind != MessageKind::SignedText {
-            // The armor may be cut off at the end of the examined octets.
+            // The armor may be cut off at the end of the examined bytes.
             let armor = ArmorReader::new(&text[..]).map(|armor| armor.take(START_BYTES as u64));
             let _ = armor.map(|mut armor| armor.read_to_end(&mut start));
-        } else if text.first().is_some_and(|octet| octet & 0x80 == 0) {
+        } else if text.first().is_some_and(|byte| byte & 0x80 == 0) {
             return None;
         } else {
             start.extend_from_slice(&text[..text.len().min(START_BYTES)]);

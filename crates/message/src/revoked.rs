@@ -1,5 +1,5 @@
-//! Whether a certificate may be used now, and revocations that Sequoia does not evaluate: those by designated
-//! revokers, and those by the owner with an unknown critical part.
+//! Whether a certificate may be used now, and revocations that Sequoia does not evaluate: those by
+//! designated revokers, and those by the owner with an unknown critical part.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,8 +33,8 @@ struct Revocation {
 }
 
 impl Revocations {
-    /// The revocations of `cert` as of `now`, in seconds since 1970. `look_up` finds its designated revokers;
-    /// whether these are themselves revoked or expired does not matter.
+    /// The revocations of `cert` as of `now`, in seconds since 1970. `look_up` finds its designated
+    /// revokers; whether these are themselves revoked or expired does not matter.
     #[must_use]
     pub fn of(cert: &openpgp::Cert, policy: &dyn Policy, look_up: LookUp<'_>, now: u32) -> Self {
         let mut found = Vec::new();
@@ -59,14 +59,16 @@ impl Revocations {
         Self(found)
     }
 
-    /// Whether a use of `key` at `time`, in seconds since 1970, falls under one of these revocations.
+    /// Whether a use of `key` at `time`, in seconds since 1970, falls under one of these
+    /// revocations.
     #[must_use]
     pub fn hold(&self, key: &openpgp::Fingerprint, time: u32) -> bool {
         let holds = |revocation: &Revocation| revocation.hard || revocation.created <= time;
         self.0.iter().any(|revocation| revocation.key == *key && holds(revocation))
     }
 
-    /// Whether `cert` is revoked at its reference time, by one of these revocations or according to Sequoia.
+    /// Whether `cert` is revoked at its reference time, by one of these revocations or according to
+    /// Sequoia.
     pub(crate) fn end(&self, cert: &ValidCert<'_>) -> bool {
         matches!(cert.revocation_status(), RevocationStatus::Revoked(_))
             || self.hold(&cert.fingerprint(), seconds(cert.time()))
@@ -128,8 +130,8 @@ pub(crate) fn evaluated<'c>(
         .unwrap_or_else(|| Err(openpgp::anyhow::anyhow!("a part of the certificate is malformed")))
 }
 
-/// `cert` at the time `now`, in seconds since 1970, if it is usable then: valid, not expired and not revoked.
-/// This function alone decides it for encrypting and signing.
+/// `cert` at the time `now`, in seconds since 1970, if it is usable then: valid, not expired and
+/// not revoked. This function alone decides it for encrypting and signing.
 ///
 /// # Errors
 ///

@@ -9,13 +9,14 @@ use crate::error::{MessageError, Result};
 use crate::kind::MessageKind;
 use crate::lines::Canonical;
 
-/// The number of octets of a file that are read at once.
+/// The number of bytes of a file that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The digests of content that is written here: of its octets, and of its text with canonical line ends.
+/// The digests of content that is written here: of its bytes, and of its text with canonical line
+/// ends.
 #[derive(Clone)]
 pub struct ContentDigest {
-    octets: Context,
+    bytes: Context,
     text: Context,
     lines: Canonical,
 }
@@ -23,13 +24,14 @@ pub struct ContentDigest {
 impl Default for ContentDigest {
     fn default() -> Self {
         let new = || Context::new(&SHA256);
-        Self { octets: new(), text: new(), lines: Canonical::default() }
+        Self { bytes: new(), text: new(), lines: Canonical::default() }
     }
 }
 
 impl ContentDigest {
-    /// Whether `file` has this content, which came out of a message of a kind with this metadata. In text, line ends
-    /// do not matter. A text with a cleartext signature has no line end after its last line.
+    /// Whether `file` has this content, which came out of a message of a kind with this metadata.
+    /// In text, line ends do not matter. A text with a cleartext signature has no line end after
+    /// its last line.
     ///
     /// # Errors
     ///
@@ -50,23 +52,23 @@ impl ContentDigest {
         }
         let mut ended = self.clone();
         ended.update(b"\n");
-        let (file_octets, file_text) = of_file.finish();
-        let (octets, text) = self.finish();
-        Ok(file_octets == octets
+        let (file_bytes, file_text) = of_file.finish();
+        let (bytes, text) = self.finish();
+        Ok(file_bytes == bytes
             || literal.text && file_text == text
             || kind == MessageKind::SignedText && file_text == ended.finish().1)
     }
 
     fn update(&mut self, data: &[u8]) {
-        let Self { octets, text, lines } = self;
-        octets.update(data);
+        let Self { bytes, text, lines } = self;
+        bytes.update(data);
         lines.push(data, |part| text.update(part));
     }
 
     fn finish(self) -> (Vec<u8>, Vec<u8>) {
-        let Self { octets, mut text, mut lines } = self;
+        let Self { bytes, mut text, mut lines } = self;
         lines.finish(|part| text.update(part));
-        (octets.finish().as_ref().to_vec(), text.finish().as_ref().to_vec())
+        (bytes.finish().as_ref().to_vec(), text.finish().as_ref().to_vec())
     }
 }
 
@@ -103,7 +105,7 @@ mod tests {
         ];
         for (content, file, kind, text, same) in rows {
             let mut digest = ContentDigest::default();
-            content.bytes().for_each(|octet| digest.update(&[octet]));
+            content.bytes().for_each(|byte| digest.update(&[byte]));
             let literal = Literal { text, ..Literal::default() };
             let found = digest.is_of(&mut file.as_bytes(), kind, &literal).unwrap();
             assert_eq!(found, same, "{content:?} {file:?} {kind:?}");

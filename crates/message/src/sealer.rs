@@ -17,10 +17,11 @@ use crate::{cfb, content};
 
 /// Encrypts many messages for the same recipients.
 ///
-/// A sealer stretches the passphrase once and wraps one session key once. Each message is encrypted under
-/// this session key with a salt of its own (RFC 9580, section 5.13.2: keys and nonces are derived from both),
-/// or in version 1 with a random block of its own. A session key from one message decrypts them all, which
-/// every recipient can do anyway. Each message is complete, and any implementation can read it.
+/// A sealer stretches the passphrase once and wraps one session key once. Each message is encrypted
+/// under this session key with a salt of its own (RFC 9580, section 5.13.2: keys and nonces are
+/// derived from both), or in version 1 with a random block of its own. A session key from one
+/// message decrypts them all, which every recipient can do anyway. Each message is complete, and
+/// any implementation can read it.
 pub struct Sealer {
     suite: Suite,
     wrapped: Vec<u8>,
@@ -29,12 +30,13 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Stretches and wraps. Each key costs 0.2 ms; a passphrase costs about 40 ms, or by default three passes
-    /// of Argon2 over 64 MiB.
+    /// Stretches and wraps. Each key costs 0.2 ms; a passphrase costs about 40 ms, or by default
+    /// three passes of Argon2 over 64 MiB.
     ///
     /// # Errors
     ///
-    /// [`MessageError::Usage`] without recipients, [`MessageError::Key`] for a key that cannot be used.
+    /// [`MessageError::Usage`] without recipients, [`MessageError::Key`] for a key that cannot be
+    /// used.
     pub fn new(recipients: &Recipients, options: EncryptOptions) -> Result<Self> {
         if recipients.is_empty() {
             return Err(MessageError::Usage("a message needs a recipient or a passphrase"));
@@ -47,8 +49,9 @@ impl Sealer {
         Ok(Self { suite, wrapped, session_key, options })
     }
 
-    /// Encrypts under a session key that the recipients have already. Each message is one packet of RFC 9580 (version 2 of
-    /// type 18) with AES-256 and OCB, without compression and without a wrapped session key.
+    /// Encrypts under a session key that the recipients have already. Each message is one packet of
+    /// RFC 9580 (version 2 of type 18) with AES-256 and OCB, without compression and without a
+    /// wrapped session key.
     #[must_use]
     pub fn with_session_key(session_key: &[u8; 32]) -> Self {
         let options = EncryptOptions::default();
@@ -117,8 +120,9 @@ impl Sealer {
 
 /// Decrypts many messages with the same keys and passphrases.
 ///
-/// An opener caches the latest thousand stretched passphrases and the latest thousand unwrapped session keys,
-/// so that only the first message of a [`Sealer`] is expensive. Dropped entries are zeroed.
+/// An opener caches the latest thousand stretched passphrases and the latest thousand unwrapped
+/// session keys, so that only the first message of a [`Sealer`] is expensive. Dropped entries are
+/// zeroed.
 pub struct Opener {
     secrets: Secrets,
     remembered: Remembered,

@@ -1,5 +1,5 @@
-//! The secrets that decrypt messages: secret keys, passphrases, session keys, and a cache of values derived
-//! from them.
+//! The secrets that decrypt messages: secret keys, passphrases, session keys, and a cache of values
+//! derived from them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -20,8 +20,8 @@ use crate::guard::guarded;
 use crate::password::{SessionKey, Skesk};
 use crate::unsupported::unsupported;
 
-/// A secret key that can unwrap session keys, in memory or elsewhere. It is used only for messages that name
-/// it as a recipient or name nobody, so it may ask for a passphrase on use.
+/// A secret key that can unwrap session keys, in memory or elsewhere. It is used only for messages
+/// that name it as a recipient or name nobody, so it may ask for a passphrase on use.
 pub struct DecryptionKey {
     key: Box<dyn Decryptor + Send + Sync>,
     certificate: openpgp::Fingerprint,
@@ -51,13 +51,13 @@ impl DecryptionKey {
     }
 }
 
-/// A function that gives secret keys from elsewhere, an agent or a card, for a message that nothing else
-/// decrypts. Its argument is true if the message can be decrypted with a passphrase. Then the given
-/// passphrases are meant for the message, and none of them is for an agent or a card.
+/// A function that gives secret keys from elsewhere, an agent or a card, for a message that nothing
+/// else decrypts. Its argument is true if the message can be decrypted with a passphrase. Then the
+/// given passphrases are meant for the message, and none of them is for an agent or a card.
 pub type Elsewhere = Box<dyn FnMut(bool) -> Result<Vec<DecryptionKey>> + Send>;
 
-/// The secrets to decrypt a message, in the order of the tries: session keys, secret keys, passphrases, keys
-/// from elsewhere, and passphrases that `ask` gives.
+/// The secrets to decrypt a message, in the order of the tries: session keys, secret keys,
+/// passphrases, keys from elsewhere, and passphrases that `ask` gives.
 #[derive(Default)]
 pub struct Secrets {
     /// Secret keys in memory.
@@ -68,8 +68,8 @@ pub struct Secrets {
     pub passwords: Vec<Password>,
     /// Session keys, each with its cipher if that is known (version 1 messages need it).
     pub session_keys: Vec<(Option<Cipher>, Zeroizing<Vec<u8>>)>,
-    /// A function that is called for another passphrase when none fits, with the number of passphrases it
-    /// gave before.
+    /// A function that is called for another passphrase when none fits, with the number of
+    /// passphrases it gave before.
     pub ask: Option<Box<dyn FnMut(usize) -> Option<Password> + Send>>,
 }
 
@@ -90,7 +90,8 @@ pub(crate) struct Candidate {
     pub(crate) by: OpenedBy,
     /// The session key was cached for an earlier message with the same wrapped session keys.
     pub(crate) remembered: bool,
-    /// The certificate of the key that unwrapped it, the possible intended recipient of the signatures.
+    /// The certificate of the key that unwrapped it, the possible intended recipient of the
+    /// signatures.
     pub(crate) recipient: Option<Fingerprint>,
 }
 
@@ -102,12 +103,12 @@ impl Candidate {
 
 /// The maximum number of packets with wrapped session keys in front of a message.
 const WRAPPED_MAX: usize = 4096;
-/// The maximum number of octets in all these packets, readable or not: enough for the same number of packets for
-/// larger, future keys.
+/// The maximum number of bytes in all these packets, readable or not: enough for the same number of
+/// packets for larger, future keys.
 const WRAPPED_BYTES_MAX: usize = 8 << 20;
 /// The maximum number of packets on which a passphrase is tried: each costs 40 ms and more.
 const STRETCHED_MAX: usize = 16;
-/// The length of the shortest session key, in octets.
+/// The length of the shortest session key, in bytes.
 const SESSION_KEY_BYTES_MIN: usize = 16;
 /// The maximum number of passphrases to ask for.
 const ASKED_MAX: usize = 3;
@@ -116,7 +117,7 @@ const ASKED_MAX: usize = 3;
 pub(crate) struct Wrapped {
     keys: Vec<PKESK>,
     passwords: Vec<Skesk>,
-    /// The number of packets, and of octets in them.
+    /// The number of packets, and of bytes in them.
     count: usize,
     bytes: usize,
     /// A digest of all packets, to recognise the same packets again.
@@ -188,9 +189,9 @@ impl Wrapped {
         !self.passwords.is_empty()
     }
 
-    /// Whether only the encrypted data can show which of several session keys is right, or whether the only
-    /// one is. In version 4, a wrong passphrase occasionally unwraps to something that looks like a session
-    /// key.
+    /// Whether only the encrypted data can show which of several session keys is right, or whether
+    /// the only one is. In version 4, a wrong passphrase occasionally unwraps to something that
+    /// looks like a session key.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.keys.len() + self.passwords.len() > 1 || self.passwords.iter().any(|s| !s.proves())
     }
@@ -242,10 +243,11 @@ impl Purse {
         Self { mib: limit, limit, short: false, failed: None }
     }
 
-    /// Whether the budget is enough to stretch a passphrase for `skesk`. If so, the cost is deducted.
+    /// Whether the budget is enough to stretch a passphrase for `skesk`. If so, the cost is
+    /// deducted.
     fn pay(&mut self, skesk: &Skesk) -> bool {
-        // One try may use half of the limit as memory, because the largest memory needs two passes within the
-        // limit.
+        // One try may use half of the limit as memory, because the largest memory needs two passes
+        // within the limit.
         let payable = skesk.memory_mib() <= self.limit / 2 && skesk.cost_mib() <= self.mib;
         if payable {
             self.mib -= skesk.cost_mib();
@@ -301,8 +303,8 @@ impl Secrets {
         }
         let Some(found) = found else {
             return Err(match refused {
-                // A separate error would tell a sender whether the key unwrapped the session key, see
-                // [`MessageError::Unopened`].
+                // A separate error would tell a sender whether the key unwrapped the session key,
+                // see [`MessageError::Unopened`].
                 Refused { unopened: true, .. } => {
                     MessageError::Unopened { recipients: wrapped.recipients() }
                 }
@@ -473,7 +475,8 @@ impl Decryptor for Noting<'_> {
                 Err(MessageError::Secret(said.into()).into())
             })
         })?;
-        // Sequoia takes octets for the cipher and the checksum out of the content without looking at its length.
+        // Sequoia takes bytes for the cipher and the checksum out of the content without looking at
+        // its length.
         if unwrapped.len() < SESSION_KEY_BYTES_MIN {
             return Err(MessageError::Malformed("a wrapped session key is too short").into());
         }
@@ -492,8 +495,8 @@ impl SessionKey {
 pub(crate) struct Remembered {
     /// Stretched passphrases by S2K, key length and index of the passphrase.
     stretched: Bounded<(Vec<u8>, usize, usize), Zeroizing<Vec<u8>>>,
-    /// Session keys by the digest of the packets that wrap them. The packets themselves would be too large as
-    /// keys: strangers can send large ones.
+    /// Session keys by the digest of the packets that wrap them. The packets themselves would be
+    /// too large as keys: strangers can send large ones.
     sessions: Bounded<[u8; 32], Candidate>,
 }
 

@@ -17,7 +17,7 @@ use talaria_cert::{Hasher, LOG_NOTATION};
 use crate::error::{MessageError, Result};
 use crate::framing::{self, tag};
 use crate::lines::Canonical;
-use crate::preferences::{Preferences, digest_octets};
+use crate::preferences::{Preferences, digest_bytes};
 use crate::random;
 
 /// Type of a signature on binary data (RFC 9580, section 5.2.1.1).
@@ -30,8 +30,8 @@ const SHARE_MIN: usize = 16;
 
 /// A secret key that is ready to sign.
 ///
-/// Sequoia encrypts a key in memory between uses. An Ed25519 key is in memory a second time for AWS-LC: not
-/// encrypted, and overwritten on drop.
+/// Sequoia encrypts a key in memory between uses. An Ed25519 key is in memory a second time for
+/// AWS-LC: not encrypted, and overwritten on drop.
 pub struct SigningKey {
     secret: Secret,
     /// The same key for the faster implementation, if there is one.
@@ -40,8 +40,8 @@ pub struct SigningKey {
     version: u8,
     algorithm: u8,
     hash: u8,
-    /// The minimum length of the digest for this key, in octets.
-    hash_octets: usize,
+    /// The minimum length of the digest for this key, in bytes.
+    hash_bytes: usize,
     /// Whether the caller has chosen the digest.
     hash_chosen: bool,
 }
@@ -89,10 +89,10 @@ impl SigningKey {
         let (fingerprint, version) = (key.fingerprint(), key.version());
         let algorithm = u8::from(key.pk_algo());
         let hash = u8::from(hash_for(key, secret.signer().acceptable_hashes()));
-        let hash_octets = digest_octets(u8::from(hash_needed(key)));
+        let hash_bytes = digest_bytes(u8::from(hash_needed(key)));
         let fast = None;
         let hash_chosen = false;
-        Self { secret, fast, fingerprint, version, algorithm, hash, hash_octets, hash_chosen }
+        Self { secret, fast, fingerprint, version, algorithm, hash, hash_bytes, hash_chosen }
     }
 
     /// A copy of a key in memory.
@@ -139,11 +139,12 @@ impl SigningKey {
         Ok(())
     }
 
-    /// Selects a digest from the list that the key's owner prefers, if the usual digest is not in the list.
+    /// Selects a digest from the list that the key's owner prefers, if the usual digest is not in
+    /// the list.
     pub(crate) fn restrict(&mut self, listed: &[HashAlgorithm]) {
         let safe = |hash: &&HashAlgorithm| {
             let number = u8::from(**hash);
-            (8..=10).contains(&number) && digest_octets(number) >= self.hash_octets
+            (8..=10).contains(&number) && digest_bytes(number) >= self.hash_bytes
         };
         if !listed.iter().any(|hash| u8::from(*hash) == self.hash)
             && let Some(first) = listed.iter().find(safe)
@@ -153,10 +154,11 @@ impl SigningKey {
         }
     }
 
-    /// Selects the cheapest digest that all recipients of a message accept, unless the caller has chosen one.
+    /// Selects the cheapest digest that all recipients of a message accept, unless the caller has
+    /// chosen one.
     pub(crate) fn prefer(&mut self, preferences: &Preferences) {
         if !self.hash_chosen
-            && let Some(hash) = preferences.digest(self.hash_octets)
+            && let Some(hash) = preferences.digest(self.hash_bytes)
             && self.accepts(HashAlgorithm::from(hash))
         {
             self.hash = hash;
@@ -193,8 +195,8 @@ impl SigningKey {
         body
     }
 
-    /// Signs the document that `hasher` has hashed, at `now` in seconds since 1970. Returns the body of a
-    /// signature packet.
+    /// Signs the document that `hasher` has hashed, at `now` in seconds since 1970. Returns the
+    /// body of a signature packet.
     pub(crate) fn finish(&mut self, hasher: DocumentHasher, now: u32) -> Result<Vec<u8>> {
         self.finish_with(hasher, &[], now)
     }
@@ -268,8 +270,8 @@ impl SigningKey {
         Ok(packet)
     }
 
-    /// One detached signature in memory on an entry of the log `log`, or on a statement about entries
-    /// (`docs/formats/log.md`). Verifiers of documents refuse it.
+    /// One detached signature in memory on an entry of the log `log`, or on a statement about
+    /// entries (`docs/formats/log.md`). Verifiers of documents refuse it.
     ///
     /// # Errors
     ///
@@ -365,7 +367,7 @@ fn hash_for(key: &Key<PublicParts, UnspecifiedRole>, accepted: &[HashAlgorithm])
     if accepted.contains(&wanted) { wanted } else { accepted.first().copied().unwrap_or(wanted) }
 }
 
-/// The length in octets of the salt of version 6 signatures (RFC 9580, section 9.5).
+/// The length in bytes of the salt of version 6 signatures (RFC 9580, section 9.5).
 pub(crate) fn salt_bytes(hash: u8) -> usize {
     match hash {
         9 => 24,
@@ -394,14 +396,15 @@ pub(crate) fn unsupported_hash(hash: u8) -> MessageError {
 }
 
 fn write_mpi(out: &mut Vec<u8>, number: &[u8]) {
-    let start = number.iter().position(|&octet| octet != 0).unwrap_or(number.len());
+    let start = number.iter().position(|&byte| byte != 0).unwrap_or(number.len());
     let number = &number[start..];
     let bits = number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize);
     out.extend(u16::try_from(bits).unwrap_or(u16::MAX).to_be_bytes());
     out.extend_from_slice(number);
 }
 
-/// The digest of a document: unchanged, or as text with canonical line ends (RFC 9580, section 5.2.4).
+/// The digest of a document: unchanged, or as text with canonical line ends (RFC 9580, section
+/// 5.2.4).
 #[derive(Clone)]
 pub(crate) struct DocumentHasher {
     pub(crate) inner: Hasher,

@@ -1,8 +1,9 @@
 //! What tests need of the machine, which of it may be absent, and how much they do.
 //!
-//! A test that cannot run says so here. That is its success only if the file `may-be-absent` of this crate names what is missing, with
-//! a reason; otherwise the test fails. The file that the variable `TALARIA_LEFT_OUT` names gets a line for each test, so that whoever
-//! runs all of them sees what was not tested.
+//! A test that cannot run says so here. That is its success only if the file `may-be-absent` of
+//! this crate names what is missing, with a reason; otherwise the test fails. The file that the
+//! variable `TALARIA_LEFT_OUT` names gets a line for each test, so that whoever runs all of them
+//! sees what was not tested.
 
 mod peers;
 

@@ -1,13 +1,14 @@
 //! Programs of others that tests run beside ours.
 //!
-//! Tests compare with what certain versions do. An older or newer program can differ without anything being wrong
-//! here, so it is left out by name, with its version.
+//! Tests compare with what certain versions do. An older or newer program can differ without
+//! anything being wrong here, so it is left out by name, with its version.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fmt};
 
-/// The programs, with the first version that tests know and the first that they do not know any more.
+/// The programs, with the first version that tests know and the first that they do not know any
+/// more.
 const KNOWN: [(&str, Version, Version); 9] = [
     ("dirmngr", Version(2, 2), Version(2, 5)),
     ("gosop", Version(1, 1), Version(2, 0)),
@@ -40,8 +41,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Where a program is in `PATH`, if its version is one that tests know. Otherwise standard error says that it is
-/// skipped, and why.
+/// Where a program is in `PATH`, if its version is one that tests know. Otherwise standard error
+/// says that it is skipped, and why.
 ///
 /// # Panics
 ///

@@ -1,7 +1,7 @@
 //! The programs that `talaria` starts in its own place, with the same arguments.
 //!
-//! Each lies in a fixed folder beside `talaria` and is never looked for elsewhere. It refuses to work for a `talaria` of another build,
-//! and to be started by hand.
+//! Each lies in a fixed folder beside `talaria` and is never looked for elsewhere. It refuses to
+//! work for a `talaria` of another build, and to be started by hand.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// Where the programs may lie, seen from the folder of `talaria`: as packages install them, and as cargo builds them.
+/// Where the programs may lie, seen from the folder of `talaria`: as packages install them, and as
+/// cargo builds them.
 const PLACES: [&str; 2] = ["../libexec/talaria", "."];
 
 /// The build that all programs must be of.
@@ -140,8 +141,9 @@ impl Program {
     }
 }
 
-/// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`, others can put programs beside it, and
-/// symbolic links, which they can change between this look and the start.
+/// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`,
+/// others can put programs beside it, and symbolic links, which they can change between this look
+/// and the start.
 fn is_of_same_owner(program: &Path) -> io::Result<bool> {
     // Also if the file was replaced since this process began.
     let own = fs::metadata("/proc/self/exe")?.uid();

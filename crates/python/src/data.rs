@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyMemoryView};
 
-/// Anything with the buffer protocol. `bytes` are used where they are; what somebody could change while
-/// other threads run (`bytearray`, `memoryview`, `mmap`, …) is copied once.
+/// Anything with the buffer protocol. `bytes` are used where they are; what somebody could change
+/// while other threads run (`bytearray`, `memoryview`, `mmap`, …) is copied once.
 pub(crate) struct Data(PyBackedBytes);
 
 impl<'py> FromPyObject<'_, 'py> for Data {

@@ -1,5 +1,6 @@
-//! The Python module `talaria`: arguments and results between Python and `talaria::embed`, which does the
-//! work, while other threads of Python run. What the module offers is described in `talaria.pyi`.
+//! The Python module `talaria`: arguments and results between Python and `talaria::embed`, which
+//! does the work, while other threads of Python run. What the module offers is described in
+//! `talaria.pyi`.
 
 #![allow(clippy::needless_pass_by_value, reason = "Python gives values")]
 

@@ -105,7 +105,7 @@ fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::Integer(number) => number.into_bound_py_any(py),
         Value::Float(number) => number.get().into_bound_py_any(py),
         Value::Boolean(value) => value.into_bound_py_any(py),
-        Value::Bytes(octets) => Ok(PyBytes::new(py, octets).into_any()),
+        Value::Bytes(bytes) => Ok(PyBytes::new(py, bytes).into_any()),
         Value::Object(id) => ObjectId(*id).into_bound_py_any(py),
         // Deleted, or not here.
         Value::Committed(_) => Ok(py.None().into_bound(py)),
@@ -559,7 +559,7 @@ impl Log {
         Ok(work(py, || self.0.export_pgp(&folder))?.signatures)
     }
 
-    /// Verifies the log again from its octets on disk.
+    /// Verifies the log again from its bytes on disk.
     fn verify(&self, py: Python<'_>) -> Result<LogCheck, Raised> {
         work(py, || self.0.verify()).map(LogCheck)
     }
@@ -575,7 +575,7 @@ impl Log {
         stats.set_item("grants", found.grants)?;
         stats.set_item("forked", found.forks)?;
         stats.set_item("covered", found.covered)?;
-        stats.set_item("bytes", found.octets)?;
+        stats.set_item("bytes", found.bytes)?;
         stats.set_item("syncs", found.syncs)?;
         stats.set_item("state", found.state.to_string())?;
         Ok(stats)

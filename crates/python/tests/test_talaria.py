@@ -507,7 +507,7 @@ class Logs(unittest.TestCase):
         self.assertIn(b"color", (files / "00000002.entry").read_bytes())
         self.assertNotEqual(verify(files / "00000001.entry").returncode, 0)
 
-    def test_a_changed_octet_on_disk_is_found(self):
+    def test_a_changed_byte_on_disk_is_found(self):
         self.log.put(self.alice, "server", "color", "red")
         check = self.log.verify()
         self.assertTrue(check)
@@ -516,9 +516,9 @@ class Logs(unittest.TestCase):
         # A crash can only tear the last group: everything before it is damage.
         self.log.put(self.alice, "server", "color", "blue")
         segment = self.path / "log/segments/00000000"
-        octets = bytearray(segment.read_bytes())
-        octets[octets.index(b"server")] ^= 1
-        segment.write_bytes(octets)
+        bytes = bytearray(segment.read_bytes())
+        bytes[bytes.index(b"server")] ^= 1
+        segment.write_bytes(bytes)
         with self.assertRaises(talaria.StoreError):
             self.log.verify()
 

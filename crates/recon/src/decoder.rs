@@ -2,7 +2,8 @@
 
 use crate::message::{DecodeError, GossipMessage, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, Reader};
 
-/// The most room for received bytes: a message, and what came with its end. Only a caller that feeds more at once gets more.
+/// The most room for received bytes: a message, and what came with its end. Only a caller that
+/// feeds more at once gets more.
 const ROOM_BYTES_MAX: usize = MESSAGE_BYTES_MAX + (64 << 10);
 
 /// Maximum length of a part of a verdict.
@@ -10,9 +11,9 @@ const VERDICT_BYTES_MAX: usize = 4096;
 
 /// Cuts bytes, in whatever pieces they come, into the messages of one peer.
 ///
-/// Holds the part of one message that has arrived, and the bytes that the caller fed beyond it. It never
-/// reserves room for announced bytes. The first message is limited to [`HANDSHAKE_BYTES_MAX`], those
-/// after the handshake to [`MESSAGE_BYTES_MAX`].
+/// Holds the part of one message that has arrived, and the bytes that the caller fed beyond it. It
+/// never reserves room for announced bytes. The first message is limited to
+/// [`HANDSHAKE_BYTES_MAX`], those after the handshake to [`MESSAGE_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -69,7 +70,8 @@ impl Decoder {
         self.taken < self.bytes.len()
     }
 
-    /// The beginning of the next message; `None` until it has arrived, and for a verdict, which has no frame.
+    /// The beginning of the next message; `None` until it has arrived, and for a verdict, which has
+    /// no frame.
     #[must_use]
     pub fn announced(&self) -> Option<Frame> {
         let mut rest = Reader::new(&self.bytes[self.taken..]);
@@ -83,8 +85,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`]; then there is no telling where the next message begins, and every later call
-    /// fails as well.
+    /// [`DecodeError`]; then there is no telling where the next message begins, and every later
+    /// call fails as well.
     pub fn next_message(&mut self) -> Result<Option<GossipMessage>, DecodeError> {
         if let Some(error) = self.damaged {
             return Err(error);

@@ -6,8 +6,8 @@ use std::str::FromStr;
 /// The digest of one certificate as SKS computes it, 16 bytes of MD5.
 ///
 /// It names one state of a certificate: with another signature comes another digest. Nothing here
-/// depends on how it is computed. Order is that of the bytes, and is the order of the tree. The text
-/// form is hex: any case is read, upper case is written.
+/// depends on how it is computed. Order is that of the bytes, and is the order of the tree. The
+/// text form is hex: any case is read, upper case is written.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Digest(pub [u8; 16]);
 

@@ -1,8 +1,8 @@
 //! The field in which sets are compared: numbers modulo a prime of 129 bits.
 //!
-//! A number `x` is held in Montgomery form, `x * 2^128 mod P`. The prime has no special form, but it
-//! lies between `2^128` and `2^129`, so a product takes two rounds of 64 bits, and the 129th bit is
-//! added once afterwards.
+//! A number `x` is held in Montgomery form, `x * 2^128 mod P`. The prime has no special form, but
+//! it lies between `2^128` and `2^129`, so a product takes two rounds of 64 bits, and the 129th bit
+//! is added once afterwards.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};

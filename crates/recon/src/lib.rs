@@ -1,14 +1,14 @@
 //! Set reconciliation as SKS and Hockeypuck speak it ("recon", gossip): two keyservers find the
 //! certificates that they do not share, with little traffic.
 //!
-//! A server keeps the [`Digest`]s of its certificates in a [`PrefixTree`]. An [`Exchange`] compares it with
-//! the tree of a peer and ends with the digests that the peer has and we have not; fetching those
-//! certificates is another protocol, of which [`encode_hashquery`] and its siblings read and write
-//! the bodies.
+//! A server keeps the [`Digest`]s of its certificates in a [`PrefixTree`]. An [`Exchange`] compares
+//! it with the tree of a peer and ends with the digests that the peer has and we have not; fetching
+//! those certificates is another protocol, of which [`encode_hashquery`] and its siblings read and
+//! write the bodies.
 //!
 //! There are no sockets here, no clock and no OpenPGP: bytes go into a [`Decoder`], messages into
-//! the exchange, bytes for the peer come out of an [`Outbox`]. A caller that does not trust the peer asks
-//! [`Exchange::admit`] before it reads a message whole.
+//! the exchange, bytes for the peer come out of an [`Outbox`]. A caller that does not trust the
+//! peer asks [`Exchange::admit`] before it reads a message whole.
 //!
 //! ```text
 //! bytes --> Decoder --> GossipMessage --> Exchange::step --> Outbox --> bytes

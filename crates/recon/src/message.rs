@@ -13,12 +13,12 @@ use crate::prefix::Prefix;
 /// Bits per level of the tree; must be the same at both peers.
 pub const BIT_QUANTUM: u32 = 2;
 
-/// Number of differences that one node can resolve, one less than there are [`POINTS`]; must be the same
-/// at both peers.
+/// Number of differences that one node can resolve, one less than there are [`POINTS`]; must be the
+/// same at both peers.
 pub const M_BAR: u32 = 5;
 
-/// The longest message that is read. Hockeypuck has the same bound, SKS has none. Within an exchange,
-/// [`Exchange::admit`](crate::Exchange::admit) has lower bounds for most messages.
+/// The longest message that is read. Hockeypuck has the same bound, SKS has none. Within an
+/// exchange, [`Exchange::admit`](crate::Exchange::admit) has lower bounds for most messages.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
 /// The longest message that is read before both peers agree to talk.
@@ -34,7 +34,8 @@ const REASON_CHARS_MAX: usize = 1000;
 pub enum GossipMessage {
     /// The settings of the sender; the first message of both.
     Config(PeerConfig),
-    /// The sender accepts the other's configuration. Has no frame and comes after the configuration.
+    /// The sender accepts the other's configuration. Has no frame and comes after the
+    /// configuration.
     Passed,
     /// The sender does not, and why. In place of [`GossipMessage::Passed`].
     Failed(String),

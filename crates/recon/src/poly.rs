@@ -1,9 +1,9 @@
 //! The difference of two sets from their values at a few points.
 //!
 //! A set stands for the polynomial that has its elements as roots. In the quotient of the
-//! polynomials of two sets, only elements of one of the sets are left, and a quotient of low degree is
-//! known from few values. After Minsky, Trachtenberg and Zippel, "Set Reconciliation with Nearly Optimal
-//! Communication Complexity", 2003.
+//! polynomials of two sets, only elements of one of the sets are left, and a quotient of low degree
+//! is known from few values. After Minsky, Trachtenberg and Zippel, "Set Reconciliation with Nearly
+//! Optimal Communication Complexity", 2003.
 
 use crate::field::Zp;
 

@@ -16,7 +16,8 @@ pub const LEAF_MAX: usize = 50;
 
 /// A set of digests that can be compared with that of a peer.
 ///
-/// 32 bytes of memory per digest when built at once, 40 when grown one by one. Equal sets are equal trees.
+/// 32 bytes of memory per digest when built at once, 40 when grown one by one. Equal sets are equal
+/// trees.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PrefixTree {
     root: Node,

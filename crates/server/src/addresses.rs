@@ -1,4 +1,5 @@
-//! The addresses in certificates: which of them were confirmed, which can be, and which certificate is found by one.
+//! The addresses in certificates: which of them were confirmed, which can be, and which certificate
+//! is found by one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -43,7 +44,8 @@ pub(crate) fn address(text: &str) -> Result<Address, Refusal> {
         .ok_or_else(|| Refusal::BadRequest("the text is not an e-mail address".into()))
 }
 
-/// Whether mail to the address surely goes to this address. A mail server may map a domain that is not ASCII to another.
+/// Whether mail to the address surely goes to this address. A mail server may map a domain that is
+/// not ASCII to another.
 fn is_mailable(address: &Address) -> bool {
     address.as_bytes().len() <= ADDRESS_BYTES_MAX
         && address.domain().is_ascii()
@@ -105,7 +107,8 @@ pub(crate) async fn confirmed(
     Ok(names.into_iter().zip(facts).collect())
 }
 
-/// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the mails. `None` if there are none.
+/// The addresses of an uploaded certificate that can be confirmed, and a token to ask for the
+/// mails. `None` if there are none.
 pub(crate) fn confirmable(
     tokens: &Tokens,
     config: &Config,

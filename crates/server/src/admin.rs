@@ -29,7 +29,8 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Answers `/ready`: whether the store is at its place and can be read, and somebody writes to it.
+    /// Answers `/ready`: whether the store is at its place and can be read, and somebody writes to
+    /// it.
     pub(crate) async fn ready(&self) -> Result<Answer, Refusal> {
         if self.engine.progress().has_ended {
             return Err(Refusal::Unavailable(

@@ -1,4 +1,5 @@
-//! Which uploads a server takes at all: that of an organisation takes only certificates with an address of its own.
+//! Which uploads a server takes at all: that of an organisation takes only certificates with an
+//! address of its own.
 
 use std::sync::Arc;
 

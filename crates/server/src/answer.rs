@@ -22,7 +22,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// The length in octets, if it is known before all was made.
+    /// The length in bytes, if it is known before all was made.
     pub(crate) fn length(&self) -> Option<usize> {
         match self {
             Self::Whole(bytes) => Some(bytes.len()),
@@ -37,11 +37,11 @@ impl<T: Into<Bytes>> From<T> for Content {
     }
 }
 
-/// The pieces of a body, made one after the other, each from a snapshot of the store of its own: none is held while a
-/// client takes its time.
+/// The pieces of a body, made one after the other, each from a snapshot of the store of its own:
+/// none is held while a client takes its time.
 pub(crate) struct Pieces {
     made: BoxStream<'static, Result<Bytes, Refusal>>,
-    /// Octets of the largest piece.
+    /// Bytes of the largest piece.
     largest: usize,
 }
 
@@ -78,7 +78,7 @@ pub(crate) mod media {
     pub(crate) const JSON: &str = "application/json";
     pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
     pub(crate) const HTML: &str = "text/html; charset=utf-8";
-    pub(crate) const OCTETS: &str = "application/octet-stream";
+    pub(crate) const BYTES: &str = "application/octet-stream";
     pub(crate) const SVG: &str = "image/svg+xml";
     pub(crate) const CSS: &str = "text/css; charset=utf-8";
     pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";

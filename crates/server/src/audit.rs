@@ -1,5 +1,5 @@
-//! The audit log: who ordered what about certificates, when, and why. It is a file beside the store, in lines of JSON, and lines are
-//! only added.
+//! The audit log: who ordered what about certificates, when, and why. It is a file beside the
+//! store, in lines of JSON, and lines are only added.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -83,7 +83,8 @@ impl Audit {
         Ok(OpenAudit { file: file.map_err(self.failed("open"))?, audit: self.clone() })
     }
 
-    /// Calls `each` with all entries, the oldest first. Lines that are no entries are passed over: a crash can cut the last one.
+    /// Calls `each` with all entries, the oldest first. Lines that are no entries are passed over:
+    /// a crash can cut the last one.
     pub(crate) fn for_each(&self, mut each: impl FnMut(AuditEntry)) -> Result<(), AuditError> {
         let file = match File::open(&self.0) {
             Ok(file) => file,

@@ -1,7 +1,7 @@
 //! Budgets for the memory of requests and answers: a total, and a share of it for each network.
 //!
-//! Room for an answer is given back when the answer has been written to the socket, not when it was made.
-//! So a client that does not read holds counted memory, and no other.
+//! Room for an answer is given back when the answer has been written to the socket, not when it was
+//! made. So a client that does not read holds counted memory, and no other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,27 +13,30 @@ use tokio::time::Instant;
 use crate::answer::Refusal;
 use crate::network::Network;
 
-/// The part of a budget that one network can take: a quarter, or all that there is for a single piece.
+/// The part of a budget that one network can take: a quarter, or all that there is for a single
+/// piece.
 const SHARES: usize = 4;
 
-/// The octets that a network may hold even if the budget is used up, as long as all networks hold at most
-/// twice the budget. So small requests are answered while other networks hold the whole budget. A budget may have another number.
+/// The bytes that a network may hold even if the budget is used up, as long as all networks hold at
+/// most twice the budget. So small requests are answered while other networks hold the whole
+/// budget. A budget may have another number.
 const MODEST: usize = 64 << 10;
 
 /// The time after which a request that waits for room looks again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The holders of room that are told each time, those first that have listened for longest. To tell all would end more requests
-/// than are in the way, and what these leave to the allocator counts for no budget.
+/// The holders of room that are told each time, those first that have listened for longest. To tell
+/// all would end more requests than are in the way, and what these leave to the allocator counts
+/// for no budget.
 const TOLD: usize = 4;
 
-/// A number of octets, and who holds how many of them.
+/// A number of bytes, and who holds how many of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The octets that a network may hold in any case.
+    /// The bytes that a network may hold in any case.
     modest: usize,
     taken: Mutex<Taken>,
     /// Tells the holders of room that somebody waits for some.
@@ -75,7 +78,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of which a network may hold so many octets even if others hold all of it.
+    /// A budget of which a network may hold so many bytes even if others hold all of it.
     pub(crate) fn with_modest(modest: usize) -> Self {
         Self(Arc::new(Shared { modest, taken: Mutex::default(), wanted: Notify::new() }))
     }
@@ -100,7 +103,7 @@ impl Budget {
         Ok(room)
     }
 
-    /// Octets that are held.
+    /// Bytes that are held.
     pub(crate) fn taken(&self) -> usize {
         self.lock().all
     }
@@ -116,8 +119,8 @@ impl Room {
         self.add(total, more).map_err(|_| Refusal::Busy)
     }
 
-    /// The same, but if other networks hold all, it waits for their room, at most for `patience`. [`Self::wanted`]
-    /// tells them.
+    /// The same, but if other networks hold all, it waits for their room, at most for `patience`.
+    /// [`Self::wanted`] tells them.
     ///
     /// # Errors
     ///
@@ -131,7 +134,8 @@ impl Room {
         self.patiently(patience, |room| room.add(total, more)).await
     }
 
-    /// Waits until [`Self::grow`] would find as much, in the same way as [`Self::grow_patiently`], and takes nothing.
+    /// Waits until [`Self::grow`] would find as much, in the same way as [`Self::grow_patiently`],
+    /// and takes nothing.
     ///
     /// # Errors
     ///
@@ -146,7 +150,8 @@ impl Room {
             .await
     }
 
-    /// Waits until somebody waits for room of this budget, and it is the turn of this holder to make some.
+    /// Waits until somebody waits for room of this budget, and it is the turn of this holder to
+    /// make some.
     pub(crate) async fn wanted(&self) {
         loop {
             self.budget.0.wanted.notified().await;
@@ -203,7 +208,7 @@ impl Room {
         }
     }
 
-    /// The octets of this room.
+    /// The bytes of this room.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,5 @@
-//! Requests for what a client does not have yet: by entity tag and by range (RFC 9110, sections 13 and 14).
+//! Requests for what a client does not have yet: by entity tag and by range (RFC 9110, sections 13
+//! and 14).
 
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
@@ -47,15 +48,15 @@ pub(crate) fn conditional(request: &Request, mut answer: Answer) -> Answer {
     }
 }
 
-/// Whether a list of entity tags has ours, or is `*` (RFC 9110, section 13.1.2). Our tags have no commas, so that no part of another
-/// tag is one of them.
+/// Whether a list of entity tags has ours, or is `*` (RFC 9110, section 13.1.2). Our tags have no
+/// commas, so that no part of another tag is one of them.
 fn names(list: &str, tag: &str) -> bool {
     let mut theirs = list.split(',').map(str::trim);
     list.trim() == "*" || theirs.any(|theirs| theirs.strip_prefix("W/").unwrap_or(theirs) == tag)
 }
 
-/// One range of bytes (RFC 9110, section 14.1.2): `None` if it is to be ignored, an error if there is
-/// no such part.
+/// One range of bytes (RFC 9110, section 14.1.2): `None` if it is to be ignored, an error if there
+/// is no such part.
 fn parse_range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> {
     let (from, to) = text.strip_prefix("bytes=")?.split_once('-')?;
     let (from, to) = (from.trim(), to.trim());

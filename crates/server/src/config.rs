@@ -44,7 +44,8 @@ pub struct Config {
     pub wkd: Wkd,
     /// The log.
     pub log: Log,
-    /// The option `--third-party` of `talaria serve`: it overrides the file, also when the file is read again.
+    /// The option `--third-party` of `talaria serve`: it overrides the file, also when the file is
+    /// read again.
     #[serde(skip)]
     pub third_party: Option<ThirdParty>,
 }
@@ -59,7 +60,8 @@ pub struct Identity {
     pub contact: String,
     /// The fingerprint of the operator's certificate, shown in the statistics.
     pub operator: String,
-    /// The text of the page `/imprint`, plain text in paragraphs. If it is empty, there is no such page.
+    /// The text of the page `/imprint`, plain text in paragraphs. If it is empty, there is no such
+    /// page.
     pub imprint: String,
     /// The text of the page `/privacy`, in the same way.
     pub privacy: String,
@@ -87,7 +89,7 @@ impl Default for Identity {
     }
 }
 
-/// Octets of a text or a picture of the operator on the pages.
+/// Bytes of a text or a picture of the operator on the pages.
 const OPERATOR_BYTES_MAX: usize = 256 << 10;
 
 impl Identity {
@@ -120,30 +122,30 @@ impl Identity {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     pub(crate) media: &'static str,
-    pub(crate) octets: Bytes,
+    pub(crate) bytes: Bytes,
 }
 
 impl Picture {
     /// Reads a picture, of a kind that has no script.
     fn read(path: &Path) -> Result<Self, ConfigError> {
         const KEY: &str = "server.logo";
-        let octets = std::fs::read(path).map_err(|source| ConfigError::File {
+        let bytes = std::fs::read(path).map_err(|source| ConfigError::File {
             key: KEY,
             path: path.to_owned(),
             source,
         })?;
-        let media = match octets.as_slice() {
+        let media = match bytes.as_slice() {
             [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
             [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
             _ => None,
         };
-        let media = media.filter(|_| octets.len() <= OPERATOR_BYTES_MAX);
+        let media = media.filter(|_| bytes.len() <= OPERATOR_BYTES_MAX);
         let what = || {
             format!("{} is not a picture in PNG, JPEG or WebP of at most 256 KiB", path.display())
         };
         let media = media.ok_or_else(|| ConfigError::Value { key: KEY, what: what() })?;
-        Ok(Self { media, octets: octets.into() })
+        Ok(Self { media, bytes: bytes.into() })
     }
 }
 
@@ -159,8 +161,8 @@ pub struct Http {
     pub operator_listen: Vec<SocketAddr>,
     /// A file with a token. With it (`Authorization: Bearer`), these are answered on all addresses.
     pub operator_token_file: Option<PathBuf>,
-    /// Proxies that put the address of the client last into `X-Forwarded-For`. They may have any number of
-    /// connections.
+    /// Proxies that put the address of the client last into `X-Forwarded-For`. They may have any
+    /// number of connections.
     pub proxies: Vec<IpNet>,
     /// The certificate chain for TLS, in PEM. If it is set, all addresses use TLS.
     pub tls_certificate: Option<PathBuf>,
@@ -168,25 +170,27 @@ pub struct Http {
     pub tls_key: Option<PathBuf>,
     /// Require a PROXY protocol header (version 1 or 2) at the start of each connection.
     pub proxy_protocol: bool,
-    /// Maximum number of open connections to all addresses of a kind. If all are taken, the longest idle one of the network
-    /// that has most is ended.
+    /// Maximum number of open connections to all addresses of a kind. If all are taken, the longest
+    /// idle one of the network that has most is ended.
     pub connections: usize,
-    /// Maximum number of open connections from one network, to all addresses of a kind. A /48 of IPv6 may have four times as
-    /// many.
+    /// Maximum number of open connections from one network, to all addresses of a kind. A /48 of
+    /// IPv6 may have four times as many.
     pub connections_per_network: usize,
     /// Seconds within which the head of a request must arrive once it has begun, and then its body.
     pub timeout_s: u64,
-    /// Seconds after which an idle connection is closed. What is to be sent to a client must be read within this time, and a
-    /// second for each 4,096 octets.
+    /// Seconds after which an idle connection is closed. What is to be sent to a client must be
+    /// read within this time, and a second for each 4,096 bytes.
     pub idle_s: u64,
     /// Maximum size of a request body in bytes.
     pub body_bytes: usize,
-    /// Maximum memory of all requests that are being read or answered, in bytes. One network gets a quarter.
+    /// Maximum memory of all requests that are being read or answered, in bytes. One network gets a
+    /// quarter.
     pub requests_bytes: usize,
-    /// Maximum memory of all answers that are not yet sent, in bytes; a third of it is for answers up to
-    /// 64 KiB. One network gets a quarter of each, or all that is free for a single answer.
+    /// Maximum memory of all answers that are not yet sent, in bytes; a third of it is for answers
+    /// up to 64 KiB. One network gets a quarter of each, or all that is free for a single answer.
     pub answers_bytes: usize,
-    /// Seconds for which clients are to use TLS only (`Strict-Transport-Security`), where TLS is on. 0: not said.
+    /// Seconds for which clients are to use TLS only (`Strict-Transport-Security`), where TLS is
+    /// on. 0: not said.
     pub hsts_s: u64,
     /// Networks that are operators on the addresses of `operator_listen`.
     pub operators: Vec<IpNet>,
@@ -231,27 +235,30 @@ pub struct Policy {
     pub packet_bytes: usize,
     /// Maximum size of a stored user ID in bytes.
     pub user_id_bytes: usize,
-    /// Maximum number of stored user IDs, attributes and subkeys of a certificate that its owner has not bound.
+    /// Maximum number of stored user IDs, attributes and subkeys of a certificate that its owner
+    /// has not bound.
     pub components: usize,
-    /// Maximum number of signatures of a certificate that an upload may bring it to before any is dropped. Above
-    /// it, only signatures in the name of the owner are looked at.
+    /// Maximum number of signatures of a certificate that an upload may bring it to before any is
+    /// dropped. Above it, only signatures in the name of the owner are looked at.
     pub signatures: usize,
-    /// Maximum number of stored packets of one signature, which differ only in parts that are not signed.
+    /// Maximum number of stored packets of one signature, which differ only in parts that are not
+    /// signed.
     pub variants: usize,
     /// Maximum number of stored signatures that the certificate's own key made.
     pub own_signatures: usize,
-    /// Maximum number of stored signatures in its name that it did not make. They are stored only because some gossip
-    /// peers store them.
+    /// Maximum number of stored signatures in its name that it did not make. They are stored only
+    /// because some gossip peers store them.
     pub bad_signatures: usize,
-    /// Maximum number of stored certifications by one known key on one user ID, and the same number of
-    /// revocations.
+    /// Maximum number of stored certifications by one known key on one user ID, and the same number
+    /// of revocations.
     pub signatures_per_signer: usize,
     /// Maximum number of stored signatures by other keys on a certificate.
     pub foreign_signatures: usize,
-    /// Maximum number of served signatures by other keys on a certificate: those of known keys first.
+    /// Maximum number of served signatures by other keys on a certificate: those of known keys
+    /// first.
     pub served_foreign_signatures: usize,
-    /// The served signatures by other keys: `verified` by a key on this server, or `all`. Revocations by revokers whom the
-    /// owner named are served in any case.
+    /// The served signatures by other keys: `verified` by a key on this server, or `all`.
+    /// Revocations by revokers whom the owner named are served in any case.
     #[serde(with = "third_party")]
     pub third_party: ThirdParty,
     /// Serve photos (user attributes).
@@ -260,14 +267,16 @@ pub struct Policy {
     pub short_key_ids: bool,
     /// Find certificates by words of their user IDs. If false, only by whole addresses.
     pub word_search: bool,
-    /// Maximum number of certificates in an answer. A search with more matches gets the first ones, and is told so.
+    /// Maximum number of certificates in an answer. A search with more matches gets the first ones,
+    /// and is told so.
     pub results: usize,
-    /// CPU time that one upload may cost, in milliseconds, by a model that counts its signatures before any is verified.
+    /// CPU time that one upload may cost, in milliseconds, by a model that counts its signatures
+    /// before any is verified.
     pub upload_cpu_ms: u64,
     /// Accept uploads from anybody.
     pub uploads: bool,
-    /// Accept from clients only certificates with an address at one of these domains, and new parts of certificates
-    /// that are here. If empty, all certificates are accepted.
+    /// Accept from clients only certificates with an address at one of these domains, and new parts
+    /// of certificates that are here. If empty, all certificates are accepted.
     pub upload_domains: Vec<String>,
     /// Let owners delete and replace their certificates with signed requests.
     pub owner_requests: bool,
@@ -299,8 +308,8 @@ impl Default for Policy {
     }
 }
 
-/// Bytes of a signature that its maker has not signed, such as issuers, beyond which it is not kept if the owner of the
-/// certificate did not make it.
+/// Bytes of a signature that its maker has not signed, such as issuers, beyond which it is not kept
+/// if the owner of the certificate did not make it.
 const HINT_BYTES: usize = 1 << 10;
 
 impl Policy {
@@ -323,8 +332,9 @@ impl Policy {
         }
     }
 
-    /// Bytes of the largest certificate that is served: the signatures of its owner, as many bytes of components, because
-    /// the size of a component counts for its signatures, and the signatures of others.
+    /// Bytes of the largest certificate that is served: the signatures of its owner, as many bytes
+    /// of components, because the size of a component counts for its signatures, and the signatures
+    /// of others.
     fn largest_served(&self) -> usize {
         let of = |limit| Limits::largest(limit, self.packet_bytes);
         of(self.own_signatures)
@@ -356,7 +366,8 @@ impl Policy {
     }
 }
 
-/// The name of a [`ThirdParty`] in a file. An unknown name is refused while parsing, so that the error has the line number.
+/// The name of a [`ThirdParty`] in a file. An unknown name is refused while parsing, so that the
+/// error has the line number.
 mod third_party {
     use serde::{Deserialize as _, Deserializer, Serializer, de};
     use talaria_cert::ThirdParty;
@@ -388,9 +399,11 @@ pub struct Rates {
     pub ipv4_bits: u8,
     /// Prefix length that defines an IPv6 network, in bits.
     pub ipv6_bits: u8,
-    /// Networks without a rate limit. Requests through an onion service always count for the onion service.
+    /// Networks without a rate limit. Requests through an onion service always count for the onion
+    /// service.
     pub exempt: Vec<IpNet>,
-    /// Rate limit for all requests through an onion service together, as a multiple of that for one network.
+    /// Rate limit for all requests through an onion service together, as a multiple of that for one
+    /// network.
     pub onion_share: u32,
 }
 
@@ -422,8 +435,8 @@ impl Default for Rates {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gossip {
-    /// Addresses to listen on for gossip peers. If empty, the server does not gossip: it neither accepts
-    /// connections of peers nor connects to them.
+    /// Addresses to listen on for gossip peers. If empty, the server does not gossip: it neither
+    /// accepts connections of peers nor connects to them.
     pub listen: Vec<SocketAddr>,
     /// Seconds between two exchanges started by this server.
     pub interval_s: f64,
@@ -437,7 +450,8 @@ pub struct Gossip {
     pub differences: usize,
     /// Maximum number of certificates per fetch request.
     pub fetch_certs: usize,
-    /// Maximum size of the answer to a fetch request in bytes. Four times as much is for all peers together.
+    /// Maximum size of the answer to a fetch request in bytes. Four times as much is for all peers
+    /// together.
     pub fetch_bytes: usize,
     /// Seconds within which a peer must answer.
     pub timeout_s: u64,
@@ -474,11 +488,12 @@ pub struct GossipPeer {
     pub port: u16,
     /// The HKP port of the peer; by default the port that the peer announces.
     pub http_port: Option<u16>,
-    /// The data set (view) of the peer: `sks`, `hockeypuck-2.1`, `hockeypuck-2.3` or `hockeypuck-2.4`.
+    /// The data set (view) of the peer: `sks`, `hockeypuck-2.1`, `hockeypuck-2.3` or
+    /// `hockeypuck-2.4`.
     #[serde(default = "view_name", deserialize_with = "known_view")]
     pub view: String,
-    /// The filters to announce instead of those of the view, for a peer whose software has the same rules under another
-    /// list of names.
+    /// The filters to announce instead of those of the view, for a peer whose software has the same
+    /// rules under another list of names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<String>,
 }
@@ -510,7 +525,8 @@ fn known_view<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::E
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Push {
-    /// Keyservers to which uploads are pushed, by HKP address: `http://host:11371` or `https://host`.
+    /// Keyservers to which uploads are pushed, by HKP address: `http://host:11371` or
+    /// `https://host`.
     pub targets: Vec<String>,
 }
 
@@ -729,8 +745,9 @@ impl Config {
         self.log.validate()
     }
 
-    /// Reads the files that the server reads only when it needs them: the token of operators, the membership file and the
-    /// password for the mail server. The files for TLS are read at the start in any case.
+    /// Reads the files that the server reads only when it needs them: the token of operators, the
+    /// membership file and the password for the mail server. The files for TLS are read at the
+    /// start in any case.
     ///
     /// # Errors
     ///
@@ -951,8 +968,8 @@ fn not_a_web_address(text: &str) -> String {
     )
 }
 
-/// Whether a part of a filter of the log ends with a level. The library takes any other word for a module, and logs nothing of the
-/// rest.
+/// Whether a part of a filter of the log ends with a level. The library takes any other word for a
+/// module, and logs nothing of the rest.
 fn names_a_level(directive: &str) -> bool {
     let level = directive.rsplit('=').next().unwrap_or_default().trim();
     ["off", "error", "warn", "info", "debug", "trace"]
@@ -960,8 +977,8 @@ fn names_a_level(directive: &str) -> bool {
         .any(|name| level.eq_ignore_ascii_case(name))
 }
 
-/// The line, from 1, in which a configuration sets a key, or else the line that starts its table, or
-/// else 1.
+/// The line, from 1, in which a configuration sets a key, or else the line that starts its table,
+/// or else 1.
 fn line_of(text: &str, key: &str) -> usize {
     let mut table = "";
     let mut near = 1;

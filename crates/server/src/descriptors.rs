@@ -7,8 +7,8 @@ use crate::config::Http;
 /// Descriptors that are kept for the store, gossip, and whatever else is not a connection.
 const RESERVE: usize = 256;
 
-/// Asks the system for as many descriptors as it gives, and sees to it that connections leave some for
-/// the store: without them, nobody is answered at all.
+/// Asks the system for as many descriptors as it gives, and sees to it that connections leave some
+/// for the store: without them, nobody is answered at all.
 pub(crate) fn fit(http: &mut Http) {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -68,6 +68,7 @@ pub struct PeerError {
     pub peer: Peer,
     /// The error.
     pub what: String,
-    /// Whether the peer has ended the connection, as it does with addresses that are not those of its peers.
+    /// Whether the peer has ended the connection, as it does with addresses that are not those of
+    /// its peers.
     pub has_hung_up: bool,
 }

@@ -51,8 +51,8 @@ impl<T> Default for Periodic<T> {
 }
 
 impl<T: Send + Sync + 'static> Periodic<T> {
-    /// The last value. If it is older than `period`, `compute` starts in the background, once for all who ask. They wait
-    /// for it only if there is no value yet, and not for long.
+    /// The last value. If it is older than `period`, `compute` starts in the background, once for
+    /// all who ask. They wait for it only if there is no value yet, and not for long.
     async fn get<F>(
         self: &Arc<Self>,
         period: Duration,
@@ -116,8 +116,8 @@ impl Figures {
         }
     }
 
-    /// The contents, counted within the last ten minutes or since the last visit. `None` if the first count takes longer than
-    /// visitors wait.
+    /// The contents, counted within the last ten minutes or since the last visit. `None` if the
+    /// first count takes longer than visitors wait.
     pub(crate) async fn contents(&self) -> Option<Arc<Dated<Contents>>> {
         let compute = || contents(self.engine.clone(), Arc::clone(&self.metrics));
         self.contents.get(CONTENTS_EVERY, compute).await
@@ -129,14 +129,15 @@ impl Figures {
         self.changes.get(CHANGES_EVERY, compute).await
     }
 
-    /// The number of certificates that peers were asked for in vain, counted within the last ten seconds or since the last
-    /// visit. `None` if the first count takes longer than visitors wait.
+    /// The number of certificates that peers were asked for in vain, counted within the last ten
+    /// seconds or since the last visit. `None` if the first count takes longer than visitors wait.
     pub(crate) async fn in_vain(&self) -> Option<u64> {
         let compute = || in_vain(self.engine.clone());
         self.in_vain.get(IN_VAIN_EVERY, compute).await.map(|dated| dated.value)
     }
 
-    /// The number of certificates as the trees have it: half a second old at most, and without a read.
+    /// The number of certificates as the trees have it: half a second old at most, and without a
+    /// read.
     pub(crate) fn certs(&self) -> u64 {
         self.engine.with_tree(View::Sks, PrefixTree::len).unwrap_or(0) as u64
     }

@@ -14,8 +14,8 @@ use crate::{clock, conditional, gossip, submission};
 /// Within the life of the certificates that seeds are made of.
 const NOW: u32 = 1_740_000_000;
 
-/// Parses any bytes. The first one chooses the kind: a search, a query, a form, a submission, a range, or a
-/// membership file.
+/// Parses any bytes. The first one chooses the kind: a search, a query, a form, a submission, a
+/// range, or a membership file.
 pub fn read(bytes: &[u8]) {
     let Some((&choice, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);
@@ -108,7 +108,7 @@ fn range(text: &str) {
     let client = std::net::Ipv4Addr::LOCALHOST.into();
     let request = Request::new(parts, Via::Public, false, client);
     let body: Vec<u8> = (0..100).collect();
-    let answer = with(ok(media::OCTETS, body.clone()), header::ETAG, "\"1\"");
+    let answer = with(ok(media::BYTES, body.clone()), header::ETAG, "\"1\"");
     let answer = conditional::conditional(&request, answer);
     let Content::Whole(part) = answer.body() else { unreachable!("it was whole before") };
     assert!(part.is_empty() || body.windows(part.len()).any(|window| window == &part[..]));

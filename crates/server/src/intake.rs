@@ -1,11 +1,13 @@
-//! The way of certificates into the store. Their cost is counted before any work is done (`Cert::cost`). They are verified
-//! and joined side by side on a few threads. The one thread that writes only commits them.
+//! The way of certificates into the store. Their cost is counted before any work is done
+//! (`Cert::cost`). They are verified and joined side by side on a few threads. The one thread that
+//! writes only commits them.
 //!
-//! A few of the lightest uploads are verified where they arrive. Cheap ones have threads of their own, so they wait neither for
-//! costly ones nor for gossip. Costly uploads share the cores that are left, and each network has one at a time. The
-//! certificates of peers have threads of their own, which the peers share in the same way. An upload that another one has
-//! overtaken is prepared again. So a cheap upload overtakes a costly one of the same certificate, and not the
-//! other way round.
+//! A few of the lightest uploads are verified where they arrive. Cheap ones have threads of their
+//! own, so they wait neither for costly ones nor for gossip. Costly uploads share the cores that
+//! are left, and each network has one at a time. The certificates of peers have threads of their
+//! own, which the peers share in the same way. An upload that another one has overtaken is prepared
+//! again. So a cheap upload overtakes a costly one of the same certificate, and not the other way
+//! round.
 
 use std::cmp::Reverse;
 use std::io;
@@ -22,33 +24,36 @@ use crate::metrics::{Metrics, count};
 use crate::network::Network;
 use crate::turns::{BEHIND, FairTurns, Turns, stay_on_this_thread};
 
-/// The CPU time, by the model, up to which an upload is verified on the thread that answers it: most real certificates need
-/// less. They need a third of it, and to wake other threads would take as long.
+/// The CPU time, by the model, up to which an upload is verified on the thread that answers it:
+/// most real certificates need less. They need a third of it, and to wake other threads would take
+/// as long.
 const LIGHT: Duration = Duration::from_millis(2);
 
-/// Uploads at once that may be verified where they arrive. Of more, look-ups on the same thread would have to wait for
-/// each.
+/// Uploads at once that may be verified where they arrive. Of more, look-ups on the same thread
+/// would have to wait for each.
 const LIGHT_MAX: usize = 16;
 
 /// The CPU time up to which an upload is cheap. Nearly all real certificates need less.
 const CHEAP: Duration = Duration::from_millis(50);
 
-/// The least number of threads for costly uploads. Each upload can take seconds, so they share the cores and do not wait
-/// for each other.
+/// The least number of threads for costly uploads. Each upload can take seconds, so they share the
+/// cores and do not wait for each other.
 const COSTLY_THREADS: usize = 8;
 
-/// Times that an upload is prepared again because another one was faster. After that, a cheap one is prepared in its turn
-/// by the thread that writes, and a costly one is refused for now.
+/// Times that an upload is prepared again because another one was faster. After that, a cheap one
+/// is prepared in its turn by the thread that writes, and a costly one is refused for now.
 const AGAIN_MAX: usize = 8;
 
-/// The time that certificates of a peer wait for their turn. No client waits for them, and each other peer may take
-/// `policy.upload_cpu_ms` first.
+/// The time that certificates of a peer wait for their turn. No client waits for them, and each
+/// other peer may take `policy.upload_cpu_ms` first.
 const PEERS_PATIENCE: Duration = Duration::from_secs(600);
 
-/// The CPU time for the certificates of one exchange with a peer, as a multiple of that for one upload.
+/// The CPU time for the certificates of one exchange with a peer, as a multiple of that for one
+/// upload.
 const EXCHANGE_UPLOADS: u32 = 2;
 
-/// Octets of the certificates of a peer that are prepared at once: what is prepared takes several times as much memory.
+/// Bytes of the certificates of a peer that are prepared at once: what is prepared takes several
+/// times as much memory.
 const GROUP_BYTES: usize = 16 << 20;
 
 /// The threads on which certificates are prepared, and the way from there into the store.
@@ -77,10 +82,11 @@ pub(crate) enum Lane {
     Peer(Arc<str>),
 }
 
-/// The CPU time that the certificates of one exchange with a peer may still take, by the model of [`Cert::cost`].
+/// The CPU time that the certificates of one exchange with a peer may still take, by the model of
+/// [`Cert::cost`].
 ///
-/// The first [`LIGHT`] of each certificate are free, because an exchange may bring thousands of usual certificates. So the
-/// whole of it is for the few that are costlier.
+/// The first [`LIGHT`] of each certificate are free, because an exchange may bring thousands of
+/// usual certificates. So the whole of it is for the few that are costlier.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     left: Duration,
@@ -137,7 +143,8 @@ impl Lanes {
         })
     }
 
-    /// A place among the few uploads that may be verified where they arrive, until they are written.
+    /// A place among the few uploads that may be verified where they arrive, until they are
+    /// written.
     pub(crate) fn light(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.light).try_acquire_owned().ok()
     }
@@ -159,9 +166,10 @@ impl Lanes {
         }
     }
 
-    /// Runs work on certificates that came from a network, with a view of the store and with the settings for preparing
-    /// them, on a thread for work of their cost: on this one only if they are light and `is_light` allows it. It runs again
-    /// elsewhere if it turns out to be costlier. Returns the lane, too.
+    /// Runs work on certificates that came from a network, with a view of the store and with the
+    /// settings for preparing them, on a thread for work of their cost: on this one only if they
+    /// are light and `is_light` allows it. It runs again elsewhere if it turns out to be costlier.
+    /// Returns the lane, too.
     ///
     /// # Errors
     ///
@@ -189,7 +197,8 @@ impl Lanes {
             let (engine, work, certs) = (self.engine.clone(), work.clone(), certs.clone());
             let work = async move || work(&mut engine.reading().await?, certs, &preparation).await;
             match self.run(lane.clone(), work).await {
-                // The store may know keys that have to be tried, too. So an upload can turn out to be costlier.
+                // The store may know keys that have to be tried, too. So an upload can turn out to
+                // be costlier.
                 Err(Refusal::TooCostly { .. }) if allowed > most => {}
                 result => return Ok((result?, lane)),
             }
@@ -199,8 +208,8 @@ impl Lanes {
         Ok((self.run(lane.clone(), work).await?, lane))
     }
 
-    /// Adds certificates that a client uploaded. What is acknowledged is on disk. If the upload is refused, nothing of it is
-    /// written.
+    /// Adds certificates that a client uploaded. What is acknowledged is on disk. If the upload is
+    /// refused, nothing of it is written.
     ///
     /// # Errors
     ///
@@ -218,9 +227,9 @@ impl Lanes {
         Ok(self.write(lane, intake).await?.0)
     }
 
-    /// Adds certificates that a gossip peer delivered, as they are. Those that cost more than an upload may cost are left out.
-    /// The cheapest come first. If the allowance of the exchange is not enough for the others, they are left out, too, and
-    /// the allowance is exceeded.
+    /// Adds certificates that a gossip peer delivered, as they are. Those that cost more than an
+    /// upload may cost are left out. The cheapest come first. If the allowance of the exchange is
+    /// not enough for the others, they are left out, too, and the allowance is exceeded.
     ///
     /// # Errors
     ///
@@ -281,8 +290,9 @@ impl Lanes {
         self.run(Lane::Peer(Arc::clone(peer)), work).await
     }
 
-    /// Writes prepared certificates, a transaction at a time, and prepares those again that others have changed first. What
-    /// is cheap stays so, each time that it is prepared. Returns the cost of all preparations, too.
+    /// Writes prepared certificates, a transaction at a time, and prepares those again that others
+    /// have changed first. What is cheap stays so, each time that it is prepared. Returns the cost
+    /// of all preparations, too.
     async fn write(
         &self,
         lane: Lane,
@@ -295,7 +305,8 @@ impl Lanes {
         // What somebody else has made of the certificate may be no longer light.
         let lane = if lane == Lane::Here { Lane::Cheap } else { lane };
         let mut again = 0;
-        // An intake that changes nothing goes there once, too: what it was compared with may not be on the disk yet.
+        // An intake that changes nothing goes there once, too: what it was compared with may not be
+        // on the disk yet.
         loop {
             let mut in_turn = None;
             if intake.is_overtaken() {
@@ -338,7 +349,8 @@ impl Lanes {
     }
 }
 
-/// Groups that may be prepared at once. A certificate that is above the limit has a group of its own.
+/// Groups that may be prepared at once. A certificate that is above the limit has a group of its
+/// own.
 fn grouped(certs: Vec<Cert>, allowed: Duration) -> Vec<Vec<Cert>> {
     let mut groups: Vec<Vec<Cert>> = Vec::new();
     let (mut cost, mut bytes) = (Duration::ZERO, 0);

@@ -36,8 +36,8 @@
 //!
 //! # Files
 //!
-//! Each file uses files of lower lines and nothing else. `FOLDER/*` is a folder, drawn below. A test
-//! compares the drawings with the files (`crates/cli/tests/cli/architecture.rs`).
+//! Each file uses files of lower lines and nothing else. `FOLDER/*` is a folder, drawn below. A
+//! test compares the drawings with the files (`crates/cli/tests/cli/architecture.rs`).
 //!
 //! ```text
 //! server, tools, fuzz

@@ -1,8 +1,9 @@
 //! The log of the process, on standard error. It never makes the server wait, and never fails it.
 //!
-//! Lines go to a queue in memory, and a thread writes them. If the reader of the log does not read, the queue gets
-//! full, and further lines are lost. If the log cannot be written (its reader has gone, its disk is full), lines are
-//! lost, too. Lost lines are counted, and once the log can be written again, one line has their number.
+//! Lines go to a queue in memory, and a thread writes them. If the reader of the log does not read,
+//! the queue gets full, and further lines are lost. If the log cannot be written (its reader has
+//! gone, its disk is full), lines are lost, too. Lost lines are counted, and once the log can be
+//! written again, one line has their number.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -23,13 +24,15 @@ use crate::config::Log;
 /// Bytes of lines that wait to be written.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that are written at once. A pipe takes so many whole, so that lines of other writers do not come between.
+/// Bytes that are written at once. A pipe takes so many whole, so that lines of other writers do
+/// not come between.
 const WRITE_BYTES: usize = 4096;
 
 /// The time that waiting lines get at the end of the process.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// The pause before writing again to a descriptor that does not block and takes nothing at the moment.
+/// The pause before writing again to a descriptor that does not block and takes nothing at the
+/// moment.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Lines lost since the start of the process, which has one log.
@@ -38,7 +41,8 @@ pub(crate) static LOST: LazyLock<IntCounter> = LazyLock::new(|| {
     IntCounter::new(name, help).expect("a good name")
 });
 
-/// The log of the process. Lines that wait are written when this value is dropped, for up to a second.
+/// The log of the process. Lines that wait are written when this value is dropped, for up to a
+/// second.
 #[derive(Debug)]
 #[must_use = "at the end of the value, the last lines are written"]
 pub struct LogGuard {
@@ -53,7 +57,8 @@ impl Drop for LogGuard {
 
 /// Starts the log of the process, on standard error. A second call does nothing.
 ///
-/// Panics go to the log, too, because the usual message would wait for the reader of standard error.
+/// Panics go to the log, too, because the usual message would wait for the reader of standard
+/// error.
 pub fn start_log(log: &Log) -> LogGuard {
     let queue = Arc::new(Queue::default());
     let filter =
@@ -82,8 +87,8 @@ pub fn start_log(log: &Log) -> LogGuard {
     LogGuard { queue }
 }
 
-/// A level alone is that of talaria. Libraries say nothing then: clients decide how much they have to say, such as a warning for
-/// each odd frame of HTTP/2.
+/// A level alone is that of talaria. Libraries say nothing then: clients decide how much they have
+/// to say, such as a warning for each odd frame of HTTP/2.
 fn directives(level: &str) -> String {
     let is_alone = !level.contains(['=', ',', '[']);
     if is_alone { format!("off,talaria={level}") } else { level.to_owned() }
@@ -146,8 +151,8 @@ impl Write for Lines {
     }
 }
 
-/// A line whose parts of others have no effect on a terminal and end no line. The formatter has made escapes of their escape characters
-/// already, so those in the line are its own colours.
+/// A line whose parts of others have no effect on a terminal and end no line. The formatter has
+/// made escapes of their escape characters already, so those in the line are its own colours.
 fn harmless_text(line: &str) -> Cow<'_, str> {
     if !line.contains('\x1b') {
         return visible_text(line);
@@ -173,7 +178,7 @@ struct Waiting {
 
 impl Waiting {
     fn lose(&mut self, lines: &[u8]) {
-        let count = lines.split_inclusive(|&octet| octet == b'\n').count() as u64;
+        let count = lines.split_inclusive(|&byte| byte == b'\n').count() as u64;
         LOST.inc_by(count);
         self.unreported += count;
     }
@@ -255,7 +260,7 @@ impl<W: Write> Out<W> {
                 let written = part.len() - unwritten.len();
                 self.is_torn = written > 0 && part[written - 1] != b'\n';
                 // The line that was written in part is lost, too.
-                let whole = part[..written].iter().rposition(|&octet| octet == b'\n');
+                let whole = part[..written].iter().rposition(|&byte| byte == b'\n');
                 return &lines[whole.map_or(0, |at| at + 1)..];
             }
             self.is_torn = false;
@@ -264,11 +269,11 @@ impl<W: Write> Out<W> {
         lines
     }
 
-    /// Writes octets until an error, and returns the others.
-    fn write_whole<'a>(&mut self, mut octets: &'a [u8]) -> &'a [u8] {
-        while !octets.is_empty() {
-            match self.file.write(octets) {
-                Ok(written) if written > 0 => octets = &octets[written..],
+    /// Writes bytes until an error, and returns the others.
+    fn write_whole<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(written) if written > 0 => bytes = &bytes[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::sleep(PAUSE);
@@ -276,15 +281,15 @@ impl<W: Write> Out<W> {
                 Ok(_) | Err(_) => break,
             }
         }
-        octets
+        bytes
     }
 }
 
 /// The length of the whole lines at the start that are written at once.
 fn whole_lines(lines: &[u8]) -> usize {
     let end = lines.len().min(WRITE_BYTES);
-    let last = lines[..end].iter().rposition(|&octet| octet == b'\n');
-    let first = || lines.iter().position(|&octet| octet == b'\n');
+    let last = lines[..end].iter().rposition(|&byte| byte == b'\n');
+    let first = || lines.iter().position(|&byte| byte == b'\n');
     last.or_else(first).map_or(lines.len(), |at| at + 1)
 }
 
@@ -294,18 +299,19 @@ mod tests {
 
     use super::*;
 
-    /// A file that takes as many octets as it has room for, and waits for room if there is none, or fails.
+    /// A file that takes as many bytes as it has room for, and waits for room if there is none, or
+    /// fails.
     struct Slow {
         written: Arc<Mutex<Vec<u8>>>,
         room: mpsc::Receiver<Option<usize>>,
     }
 
     impl Write for Slow {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             match self.room.recv() {
                 Ok(Some(room)) => {
-                    let taken = room.min(octets.len());
-                    self.written.lock().unwrap().extend_from_slice(&octets[..taken]);
+                    let taken = room.min(bytes.len());
+                    self.written.lock().unwrap().extend_from_slice(&bytes[..taken]);
                     Ok(taken)
                 }
                 Ok(None) => Err(io::ErrorKind::StorageFull.into()),

@@ -1,5 +1,5 @@
-//! Mails to people whose addresses are in certificates: their texts, their limits, and the connection to
-//! the mail server.
+//! Mails to people whose addresses are in certificates: their texts, their limits, and the
+//! connection to the mail server.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The time for which the connection to the mail server is kept without a mail.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Octets of the random part of a Message-ID.
+/// Bytes of the random part of a Message-ID.
 const MESSAGE_ID_BYTES: usize = 16;
 
 /// Why a mail was not sent.
@@ -112,7 +112,8 @@ impl From<MailError> for Refusal {
     }
 }
 
-/// The answer of the mail server to a mail. Clients do not learn it, since it says which addresses there are.
+/// The answer of the mail server to a mail. Clients do not learn it, since it says which addresses
+/// there are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Answered {
     Taken,
@@ -184,8 +185,9 @@ impl Waiting {
         true
     }
 
-    /// The next mail that may be sent now: of the network whose turn it is, or of the next one that has such a mail. Mails that
-    /// have waited for too long, or whose limits are used up otherwise, are dropped.
+    /// The next mail that may be sent now: of the network whose turn it is, or of the next one that
+    /// has such a mail. Mails that have waited for too long, or whose limits are used up otherwise,
+    /// are dropped.
     fn next_due(&mut self, quota: &Quota, now: Instant) -> Option<Mail> {
         for _ in 0..self.networks.len() {
             let (network, mut mails) = self.networks.pop_front()?;
@@ -245,9 +247,9 @@ impl Mails {
         }
     }
 
-    /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail server has answered when this
-    /// returns, or the mail waits until its domain may get more. A mail that has reached the mail server counts, whatever the
-    /// answer.
+    /// Sends a mail that a client asked for, who is in `network` if it has limits. The mail server
+    /// has answered when this returns, or the mail waits until its domain may get more. A mail that
+    /// has reached the mail server counts, whatever the answer.
     pub(crate) async fn send(
         self: &Arc<Self>,
         config: &Arc<Config>,
@@ -376,12 +378,12 @@ impl Mails {
     }
 }
 
-/// Permanent answers about the session and not about a mail: unknown commands (RFC 5321, section 4.2.2), no mail at all
-/// (RFC 7504), and authentication (RFC 4954, section 6).
+/// Permanent answers about the session and not about a mail: unknown commands (RFC 5321, section
+/// 4.2.2), no mail at all (RFC 7504), and authentication (RFC 4954, section 6).
 const OF_SESSION: [u16; 8] = [500, 502, 503, 521, 530, 534, 535, 538];
 
-/// Why the mail server did not take a mail: the mail, for good, or the address if the server takes only ASCII, or anything
-/// else.
+/// Why the mail server did not take a mail: the mail, for good, or the address if the server takes
+/// only ASCII, or anything else.
 fn refused(error: lettre::transport::smtp::Error, address: &str) -> Result<Answered, MailError> {
     let is_of_session = error.status().is_some_and(|code| OF_SESSION.contains(&code.into()));
     if error.is_permanent() && !is_of_session {
@@ -506,7 +508,8 @@ fn message(config: &Config, letter: &Letter<'_>) -> Result<Message, MailError> {
     let no_address = || MailError::Address(letter.address.to_owned());
     let to: Address = letter.address.parse().map_err(|_| no_address())?;
     let to = Mailbox::new(None, to);
-    // lettre reads the header for the envelope, and there no addresses of machines without a domain.
+    // lettre reads the header for the envelope, and there no addresses of machines without a
+    // domain.
     if !to.to_string().parse().is_ok_and(|read: Mailbox| read == to) {
         return Err(no_address());
     }

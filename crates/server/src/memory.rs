@@ -12,10 +12,11 @@ use crate::request::Request;
 /// Answers up to this size have a budget of their own, so that large ones leave room for them.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// The octets of large answers that a network may hold even if others hold all room. Few certificates are larger.
+/// The bytes of large answers that a network may hold even if others hold all room. Few
+/// certificates are larger.
 const MODEST: usize = 1 << 20;
 
-/// The octets of all TLS handshakes that are longer than usual.
+/// The bytes of all TLS handshakes that are longer than usual.
 const HANDSHAKES_BYTES: usize = 16 << 20;
 
 /// The memory that requests and answers hold now.
@@ -102,7 +103,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Room for an answer whose pieces have at most so many octets each: the end of one is being sent while the next one is made.
+    /// Room for an answer whose pieces have at most so many bytes each: the end of one is being
+    /// sent while the next one is made.
     ///
     /// # Errors
     ///
@@ -111,7 +113,7 @@ impl Account {
         self.take(2 * largest.max(SMALL))
     }
 
-    /// Room for an answer with certificates of so many octets together, which may be in armor.
+    /// Room for an answer with certificates of so many bytes together, which may be in armor.
     ///
     /// # Errors
     ///

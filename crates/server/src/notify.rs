@@ -4,8 +4,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a message to the socket in `NOTIFY_SOCKET`, if there is one. The server does not depend on its manager, so errors
-/// are only logged.
+/// Sends a message to the socket in `NOTIFY_SOCKET`, if there is one. The server does not depend on
+/// its manager, so errors are only logged.
 pub(crate) fn say(message: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
         return;

@@ -31,8 +31,8 @@ pub(crate) fn operators_only(config: &Config, request: &Request) -> Result<(), R
     ))
 }
 
-/// Whether a client means this server: a browser can be led here under a name of somebody else, whose
-/// page would read the answer.
+/// Whether a client means this server: a browser can be led here under a name of somebody else,
+/// whose page would read the answer.
 fn is_ours(host: Option<&str>, hostname: &str) -> bool {
     let Some(host) = host else { return true };
     let name = match host.rsplit_once(':') {

@@ -1,5 +1,5 @@
-//! An answer on its way: in parts of a bounded size, each of which holds its room in memory until it
-//! is written to the socket.
+//! An answer on its way: in parts of a bounded size, each of which holds its room in memory until
+//! it is written to the socket.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::budget::Room;
 use crate::engine::Engine;
 use crate::patient::{Activity, OpenRequest, STALL, Unsent};
 
-/// Octets that are handed over to be written at a time.
+/// Bytes that are handed over to be written at a time.
 const PART_BYTES: usize = 16 << 10;
 
 /// The body of an answer, with the memory and the counts that it holds.
@@ -42,8 +42,8 @@ tokio::task_local! {
     static TAKING: Arc<Taking>;
 }
 
-/// Runs the task of a request that shares its connection with others. It ends early if the client takes no part of the answer
-/// for [`STALL`].
+/// Runs the task of a request that shares its connection with others. It ends early if the client
+/// takes no part of the answer for [`STALL`].
 pub(crate) async fn while_taken(stream: impl Future<Output = ()>) {
     let taking = Arc::new(Taking::default());
     let stream = TAKING.scope(Arc::clone(&taking), stream);

@@ -1,14 +1,14 @@
 //! Requests of owners, as Hockeypuck has them (HIP-1): `/pks/delete` and `/pks/replace`.
 //!
-//! A form has the field `keytext`, whose first line is the path and which has the armored certificate
-//! behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck accepted
-//! signatures by the certificates themselves up to version 2.1, and accepts those of administrators
-//! since. Here the owner signs: with the primary key, even an expired or revoked one, or with a valid
-//! signing subkey.
+//! A form has the field `keytext`, whose first line is the path and which has the armored
+//! certificate behind it, and `keysig`, an armored detached signature over `keytext`. Hockeypuck
+//! accepted signatures by the certificates themselves up to version 2.1, and accepts those of
+//! administrators since. Here the owner signs: with the primary key, even an expired or revoked
+//! one, or with a valid signing subkey.
 //!
-//! A request that was signed once may be sent again by anybody who saw it. So it does nothing if the
-//! certificate has changed since it was signed. And whoever has stolen a key can sign, too: so what
-//! was revoked stays revoked.
+//! A request that was signed once may be sent again by anybody who saw it. So it does nothing if
+//! the certificate has changed since it was signed. And whoever has stolen a key can sign, too: so
+//! what was revoked stays revoked.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ const SIGNATURES_MAX: usize = 4;
 /// Bytes of the signatures in one request.
 const SIGNATURE_BYTES_MAX: usize = 64 << 10;
 
-/// The accepted difference of a clock that is ahead. A request waits until its time has come: afterwards a copy of it is
-/// older than the change that it made.
+/// The accepted difference of a clock that is ahead. A request waits until its time has come:
+/// afterwards a copy of it is older than the change that it made.
 const AHEAD: Duration = Duration::from_secs(5);
 
 /// A certificate whose owner signed the request.
@@ -159,7 +159,8 @@ impl Owners {
         }
     }
 
-    /// Prepares the replacement of the stored certificates: verifies the new ones, before it is the request's turn to write.
+    /// Prepares the replacement of the stored certificates: verifies the new ones, before it is the
+    /// request's turn to write.
     async fn prepare(&self, from: Network, signed: Vec<Signed>) -> Result<Vec<Order>, Refusal> {
         let (certs, times): (Vec<Cert>, Vec<u32>) =
             signed.into_iter().map(|signed| (signed.cert, signed.time)).unzip();
@@ -266,7 +267,8 @@ fn signing_keys(cert: &Cert, summary: &Summary, now: u32) -> Vec<openpgp::Packet
         .collect()
 }
 
-/// A text with the line ends that it may have been signed with: forms and mail programs change them.
+/// A text with the line ends that it may have been signed with: forms and mail programs change
+/// them.
 struct Readings {
     as_sent: Vec<u8>,
     unix: Vec<u8>,
@@ -280,8 +282,8 @@ impl Readings {
         Self { as_sent: text.as_bytes().to_vec(), unix: unix.into_bytes(), network }
     }
 
-    /// The time when one of `keys` made the signature, in seconds since 1970; `None` if none did, or if it is
-    /// worth nothing.
+    /// The time when one of `keys` made the signature, in seconds since 1970; `None` if none did,
+    /// or if it is worth nothing.
     fn signed_at(
         &self,
         signature: &openpgp::packet::Signature,
@@ -329,8 +331,9 @@ impl Readings {
     }
 }
 
-/// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from peers. `None` if there
-/// is no such certificate any more. What it costs is taken from what `left` allows.
+/// The replacement of the stored certificate with `cert`. User IDs that it lacks do not return from
+/// peers. `None` if there is no such certificate any more. What it costs is taken from what `left`
+/// allows.
 async fn replacement(
     store: &mut Reading,
     cert: &Cert,
@@ -352,9 +355,9 @@ async fn replacement(
     Ok(Some(Replacement { intake, gone }))
 }
 
-/// Compares the stored certificate with the owner's new copy. Returns the stored parts that stay although
-/// the copy lacks them, which are revocations and the components they are on, and the owner's user IDs
-/// to redact.
+/// Compares the stored certificate with the owner's new copy. Returns the stored parts that stay
+/// although the copy lacks them, which are revocations and the components they are on, and the
+/// owner's user IDs to redact.
 fn compare(stored: &Stored, new: &Cert) -> (Cert, Vec<Redaction>) {
     let theirs: HashSet<PacketRef<'_>> = new.packets().collect();
     let mut keep = vec![false; stored.cert.packets().len()];

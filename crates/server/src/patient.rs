@@ -10,22 +10,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Octets of an answer that a client must take in a second, on average.
+/// Bytes of an answer that a client must take in a second, on average.
 const PACE_BYTES_PER_S: u64 = 4096;
 
-/// The time for which a client may take no octet of its answers.
+/// The time for which a client may take no byte of its answers.
 pub(crate) const STALL: Duration = Duration::from_secs(5);
 
-/// The most octets that the server reads and discards when it closes a connection, and the time since the last answer until
-/// it does so. If a socket is closed with unread octets, the client's system discards the answer.
+/// The most bytes that the server reads and discards when it closes a connection, and the time
+/// since the last answer until it does so. If a socket is closed with unread bytes, the client's
+/// system discards the answer.
 const LINGER_BYTES: usize = 1 << 20;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The open requests and unsent answers of a connection.
 ///
-/// For all that it asks for at once, a client gets the idle time, and the time that the answers take at [`PACE_BYTES_PER_S`].
-/// Octets that it takes faster give no time for later ones, and time in which the server has nothing to send does not count.
-/// So a client that keeps its connection and reads well is not cut off, and one that has read well and then drips is.
+/// For all that it asks for at once, a client gets the idle time, and the time that the answers
+/// take at [`PACE_BYTES_PER_S`]. Bytes that it takes faster give no time for later ones, and time
+/// in which the server has nothing to send does not count. So a client that keeps its connection
+/// and reads well is not cut off, and one that has read well and then drips is.
 #[derive(Clone, Debug)]
 pub(crate) struct Activity(Arc<Mutex<Active>>);
 
@@ -33,18 +35,19 @@ pub(crate) struct Activity(Arc<Mutex<Active>>);
 struct Active {
     /// The idle time of the connection.
     idle: Duration,
-    /// The time within which the head of a request must arrive. `None` if requests share the connection, as in HTTP/2.
+    /// The time within which the head of a request must arrive. `None` if requests share the
+    /// connection, as in HTTP/2.
     head: Option<Duration>,
-    /// The time when its first octets arrived, while it is not complete.
+    /// The time when its first bytes arrived, while it is not complete.
     heard: Option<Instant>,
     /// Requests that are not yet answered whole.
     open: usize,
     /// The time since which there is no such request.
     idle_since: Instant,
-    /// Octets of answers that are not yet sent, and when they must be.
+    /// Bytes of answers that are not yet sent, and when they must be.
     unsent: usize,
     due: Instant,
-    /// The time that the client has beyond that for octets, when there are none to be sent.
+    /// The time that the client has beyond that for bytes, when there are none to be sent.
     left: Duration,
 }
 
@@ -96,7 +99,7 @@ impl Activity {
         Unsent { activity: self.clone(), bytes }
     }
 
-    /// Takes note of octets that have arrived.
+    /// Takes note of bytes that have arrived.
     fn hear(&self, now: Instant) {
         let mut active = self.lock();
         if active.open == 0 {
@@ -115,7 +118,7 @@ impl Activity {
         self.lock().head_due()
     }
 
-    /// The end of the connection if no further octet moves. `None` if the client makes no use of it.
+    /// The end of the connection if no further byte moves. `None` if the client makes no use of it.
     fn end(&self, now: Instant) -> Option<Instant> {
         let active = self.lock();
         let (idle, head) = (now + active.idle, active.head_due());
@@ -132,7 +135,7 @@ impl Active {
     }
 }
 
-/// The time that a client may take for octets.
+/// The time that a client may take for bytes.
 fn at_pace(bytes: usize) -> Duration {
     Duration::from_millis((bytes as u64).saturating_mul(1000) / PACE_BYTES_PER_S)
 }
@@ -167,9 +170,9 @@ pub(crate) struct Patient<S> {
     deadline: Pin<Box<Sleep>>,
     /// Whether the deadline is that of a head, and not of the connection.
     awaits_head: bool,
-    /// Octets that may still be thrown away, once the last answer was sent.
+    /// Bytes that may still be thrown away, once the last answer was sent.
     lingers: Option<usize>,
-    /// The time since when the client has taken no octet, if it should take some.
+    /// The time since when the client has taken no byte, if it should take some.
     blocked: Option<Instant>,
 }
 
@@ -188,11 +191,13 @@ impl<S> Patient<S> {
     ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             let now = Instant::now();
-            // Octets may move, but nothing is asked (HTTP/2 has pings), or the answer is dripped away.
+            // Bytes may move, but nothing is asked (HTTP/2 has pings), or the answer is dripped
+            // away.
             let Some(next) = self.activity.end(now) else {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             };
-            // Setting a timer costs; a second's precision is enough. The time to linger does not start again.
+            // Setting a timer costs; a second's precision is enough. The time to linger does not
+            // start again.
             let is_late = next.duration_since(self.deadline.deadline()) > Duration::from_secs(1);
             if is_late && self.lingers.is_none() {
                 self.deadline.as_mut().reset(next);
@@ -207,7 +212,8 @@ impl<S> Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// Returns the result of a write to the stream, as [`Self::watched`] does. A write may wait for [`STALL`].
+    /// Returns the result of a write to the stream, as [`Self::watched`] does. A write may wait for
+    /// [`STALL`].
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -353,7 +359,7 @@ mod tests {
         let activity = Activity::new(IDLE, Some(Duration::from_secs(20)));
         assert!(!activity.is_over(at(59)));
         activity.hear(at(0));
-        // Further octets give no more time.
+        // Further bytes give no more time.
         activity.hear(at(15));
         assert!(!activity.is_over(at(19)) && activity.is_over(at(21)));
         let request = activity.request();
@@ -365,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_were_taken_fast_give_no_time_for_later_ones() {
+    fn bytes_that_were_taken_fast_give_no_time_for_later_ones() {
         let activity = Activity::new(IDLE, None);
         let _request = activity.request();
         // Always a part is on its way, as with HTTP/2. 160 MiB take eleven hours at the pace.

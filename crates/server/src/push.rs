@@ -1,8 +1,9 @@
 //! Passing uploads on to other keyservers by HKP, in the background.
 //!
-//! Only uploads are pushed. Certificates that come by gossip reach the other servers by gossip. A queue
-//! has fingerprints; when it is a certificate's turn, the server pushes the form that it serves then.
-//! Queues are in memory: certificates that still wait when the server ends are not pushed.
+//! Only uploads are pushed. Certificates that come by gossip reach the other servers by gossip. A
+//! queue has fingerprints; when it is a certificate's turn, the server pushes the form that it
+//! serves then. Queues are in memory: certificates that still wait when the server ends are not
+//! pushed.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -269,8 +270,8 @@ fn deliver(
     }
 }
 
-/// A certificate as this server gives it out, in armor, but with all signatures of other keys: the other keyserver may know
-/// their issuers.
+/// A certificate as this server gives it out, in armor, but with all signatures of other keys: the
+/// other keyserver may know their issuers.
 async fn keytext(
     engine: &Engine,
     config: &Config,
@@ -364,9 +365,9 @@ mod tests {
     fn memory_is_bounded() {
         let mut target = Target::new();
         for n in 0..=u32::try_from(QUEUE_MAX).unwrap() + 10 {
-            let mut octets = [0; 20];
-            octets[..4].copy_from_slice(&n.to_be_bytes());
-            target.push(Fingerprint::V4(octets), TARGET);
+            let mut bytes = [0; 20];
+            bytes[..4].copy_from_slice(&n.to_be_bytes());
+            target.push(Fingerprint::V4(bytes), TARGET);
         }
         assert_eq!((target.queue.len(), target.waiting.len()), (QUEUE_MAX, QUEUE_MAX));
     }

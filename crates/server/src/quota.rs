@@ -16,17 +16,20 @@ pub(crate) const SHARE_MAILS_MAX: usize = 2;
 /// Mails about one certificate within [`WINDOW`]. Nearly all certificates have fewer addresses.
 pub(crate) const CERT_MAILS_MAX: usize = 20;
 
-/// Mails that one network asks for within [`WINDOW`]. Anybody can make certificates with addresses of others.
+/// Mails that one network asks for within [`WINDOW`]. Anybody can make certificates with addresses
+/// of others.
 pub(crate) const NETWORK_MAILS_MAX: usize = 60;
 
-/// Mails to one domain within [`DOMAIN_WINDOW`] for all networks that have not confirmed any address.
+/// Mails to one domain within [`DOMAIN_WINDOW`] for all networks that have not confirmed any
+/// address.
 pub(crate) const DOMAIN_MAILS_MAX: usize = 100;
 
 /// The time in which mails are counted.
 const WINDOW: Duration = Duration::from_secs(3600);
 const DOMAIN_WINDOW: Duration = Duration::from_secs(600);
 
-/// Payers that are remembered. Beyond that, those with the smallest part of their mails are forgotten.
+/// Payers that are remembered. Beyond that, those with the smallest part of their mails are
+/// forgotten.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// The part of them that is forgotten at once.
@@ -72,8 +75,8 @@ impl fmt::Display for Payer {
     }
 }
 
-/// The mailbox of an address, under one name: without what stands behind a plus sign, and without dots where the provider
-/// ignores them.
+/// The mailbox of an address, under one name: without what stands behind a plus sign, and without
+/// dots where the provider ignores them.
 pub(crate) fn mailbox(address: &str) -> String {
     let local = address.rsplit_once('@').map_or(address, |(local, _)| local);
     let unquoted = local.strip_prefix('"').and_then(|local| local.strip_suffix('"'));
@@ -127,8 +130,8 @@ impl Quota {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees it if the mail did not
-    /// reach the mail server.
+    /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees
+    /// it if the mail did not reach the mail server.
     ///
     /// # Errors
     ///
@@ -207,8 +210,8 @@ fn check(
     Ok(())
 }
 
-/// Forgets mails that no longer count, then payers with the smallest part of their mails, of these the oldest ones. So whoever
-/// asks for mails to many addresses lifts no limit that is reached.
+/// Forgets mails that no longer count, then payers with the smallest part of their mails, of these
+/// the oldest ones. So whoever asks for mails to many addresses lifts no limit that is reached.
 fn forget(all: &mut HashMap<Payer, Sent>, now: Instant) {
     all.retain(|payer, sent| {
         let last = sent.times.back();

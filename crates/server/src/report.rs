@@ -83,7 +83,8 @@ impl Report {
     }
 }
 
-/// Comments in an answer that has one text for all of them. Octets that are no certificate can have any number.
+/// Comments in an answer that has one text for all of them. Bytes that are no certificate can have
+/// any number.
 const COMMENTS_MAX: usize = 10;
 
 /// The comment on a certificate that was ignored.
@@ -92,9 +93,9 @@ pub(crate) const NOTHING_NEW: &str = "the server already had every part of it";
 /// The comment on one that had nothing else new than signatures that are marked as local.
 pub(crate) const NOTHING_ELSE_NEW: &str = "the server already had every other part of it";
 
-/// The comment on a certificate whose signatures cannot be checked here, because the algorithm of its primary key is not known:
-/// `None` for any other. It is kept for other keyservers. What the owner has signed in it is not known, so clients get none of
-/// it.
+/// The comment on a certificate whose signatures cannot be checked here, because the algorithm of
+/// its primary key is not known: `None` for any other. It is kept for other keyservers. What the
+/// owner has signed in it is not known, so clients get none of it.
 pub(crate) fn for_peers(cert: &Cert) -> Option<String> {
     let key = cert.packets().next().and_then(|packet| Key::parse(packet).ok())?;
     let given = match key.version {
@@ -109,7 +110,8 @@ pub(crate) fn for_peers(cert: &Cert) -> Option<String> {
     ))
 }
 
-/// Says how much of a certificate was not kept, and why. `local` is the number of signatures that are marked as local.
+/// Says how much of a certificate was not kept, and why. `local` is the number of signatures that
+/// are marked as local.
 pub(crate) fn left_out(left_out: LeftOut, local: usize) -> String {
     let LeftOut { components, signatures } = left_out;
     let number = |n: usize, what: &str| match n {

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use http::{Method, header};
 
-/// The kind of socket over which a request came. What a client may do beyond others depends on it, and
-/// never on a header that the client writes.
+/// The kind of socket over which a request came. What a client may do beyond others depends on it,
+/// and never on a header that the client writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Via {
     Public,
@@ -73,8 +73,9 @@ impl Request {
         self.header(header::ACCEPT).is_some_and(|accept| accept.contains("text/html"))
     }
 
-    /// How much the client wants a media type, in thousandths: the header `Accept` (RFC 9110, section 12.5.1). `media` has no
-    /// parameters, and parameters in the header other than the weight make no difference.
+    /// How much the client wants a media type, in thousandths: the header `Accept` (RFC 9110,
+    /// section 12.5.1). `media` has no parameters, and parameters in the header other than the
+    /// weight make no difference.
     pub(crate) fn wants(&self, media: &str) -> u16 {
         let Some(accept) = self.header(header::ACCEPT) else { return 1000 };
         let kind = media.split('/').next().unwrap_or_default();
@@ -101,7 +102,8 @@ impl Request {
         best.1
     }
 
-    /// The keyserver that passed an upload on, if it says so: the header `Via` (RFC 9110, section 7.6.3).
+    /// The keyserver that passed an upload on, if it says so: the header `Via` (RFC 9110, section
+    /// 7.6.3).
     pub(crate) fn passed_on_by(&self) -> Option<String> {
         self.header(header::VIA).map(str::to_owned)
     }
@@ -116,7 +118,7 @@ impl Request {
 /// Fields of a form or a query that are read.
 const FIELDS_MAX: usize = 64;
 
-/// Names and values, decoded: the first ones, since each takes far more memory than its octets.
+/// Names and values, decoded: the first ones, since each takes far more memory than its bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 

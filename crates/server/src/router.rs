@@ -28,12 +28,14 @@ use crate::request::{Request, Via};
 use crate::vks::Vks;
 use crate::wkd::{self, WebKeys};
 
-/// The Content-Security-Policy of pages: they load files only from this server, and have no inline script or style.
+/// The Content-Security-Policy of pages: they load files only from this server, and have no inline
+/// script or style.
 const CONTENT_SECURITY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// Bytes of the path and the query of a request. Requests whose head is above 16 KiB in all never get here.
+/// Bytes of the path and the query of a request. Requests whose head is above 16 KiB in all never
+/// get here.
 const TARGET_BYTES_MAX: usize = 8192;
 
 /// One line of the table of routes: the handler of a path, its methods, and its cost.
@@ -43,7 +45,8 @@ struct Route {
     below: bool,
     /// The methods, as the header `Allow` names them.
     methods: &'static str,
-    /// The kind that a request is counted as, and its class for the rate limit. `None`: there is no limit.
+    /// The kind that a request is counted as, and its class for the rate limit. `None`: there is no
+    /// limit.
     cost: fn(&Config, &Request) -> (RequestKind, Option<Class>),
     handler: Handler,
 }
@@ -263,7 +266,8 @@ impl Router {
         Err(Refusal::Method { method: request.method().to_string(), allow: route.methods })
     }
 
-    /// The answer of the handler, in memory that is taken only now: handlers need far more of it than a request whose body arrives.
+    /// The answer of the handler, in memory that is taken only now: handlers need far more of it
+    /// than a request whose body arrives.
     fn dispatched<'a>(
         &'a self,
         request: &'a Request,

@@ -30,10 +30,12 @@ const HEAVY_SIGNATURES: u32 = 400;
 /// The same for a certificate whose signatures by other keys may have to be verified.
 const UNVERIFIED_SIGNATURES: u32 = 16;
 
-/// Octets up to which a certificate is read before anything is known about it, on a thread that answers requests.
+/// Bytes up to which a certificate is read before anything is known about it, on a thread that
+/// answers requests.
 const LIGHT_BYTES: u32 = 64 << 10;
 
-/// The most certificates that a search may find on a thread that answers requests, and the octets of the summary of each.
+/// The most certificates that a search may find on a thread that answers requests, and the bytes of
+/// the summary of each.
 const FEW_ROWS: usize = 16;
 const FEW_ROW_BYTES: u32 = 4 << 10;
 
@@ -97,15 +99,16 @@ impl Search {
         })
     }
 
-    /// The text of a search for words, and their spellings. `None` if it has no words, or if the policy allows no such searches.
+    /// The text of a search for words, and their spellings. `None` if it has no words, or if the
+    /// policy allows no such searches.
     fn words(&self, config: &Config) -> Option<(&str, Vec<Vec<String>>)> {
         let (Self::Address(_, text) | Self::Words(text)) = self else { return None };
         let spellings = user_id::spellings(text);
         (config.policy.word_search && !spellings.is_empty()).then_some((text, spellings))
     }
 
-    /// The rows that have its words in their user IDs, in any spelling. If there are too many, those with the words as they were
-    /// typed come first.
+    /// The rows that have its words in their user IDs, in any spelling. If there are too many,
+    /// those with the words as they were typed come first.
     pub(crate) async fn rows_with_words(
         &self,
         store: &mut Reading,
@@ -126,7 +129,8 @@ impl Search {
         Ok(Page { rows, more: true })
     }
 
-    /// The rows of [`Self::rows_with_words`], if the search is known to be short and finds few certificates of usual size.
+    /// The rows of [`Self::rows_with_words`], if the search is known to be short and finds few
+    /// certificates of usual size.
     pub(crate) async fn few_rows_with_words(
         &self,
         store: &mut Reading,
@@ -146,10 +150,11 @@ impl Search {
         }
     }
 
-    /// The rows that it names, none of which is hidden: the first ones, if there are more than the policy allows.
+    /// The rows that it names, none of which is hidden: the first ones, if there are more than the
+    /// policy allows.
     ///
-    /// A certificate whose address was confirmed comes first, and so does the one whose primary key has the fingerprint or key
-    /// ID.
+    /// A certificate whose address was confirmed comes first, and so does the one whose primary key
+    /// has the fingerprint or key ID.
     pub(crate) async fn rows(&self, store: &mut Reading, config: &Config) -> Result<Page, Refusal> {
         let found = self.rows_of_name(store, config).await?;
         if found.rows.is_empty() { self.rows_with_words(store, config).await } else { Ok(found) }
@@ -197,12 +202,12 @@ impl Search {
         }
     }
 
-    /// The rows of `page` for programs that may be older ones. GnuPG gives a whole answer up at the first primary key that it
-    /// does not know, so anybody could hide a certificate by another one beside it. Programs that know more ask for the
-    /// fingerprint, or speak version 2 of HKP.
+    /// The rows of `page` for programs that may be older ones. GnuPG gives a whole answer up at the
+    /// first primary key that it does not know, so anybody could hide a certificate by another one
+    /// beside it. Programs that know more ask for the fingerprint, or speak version 2 of HKP.
     ///
-    /// A certificate that GnuPG does not know is in the answer if its own fingerprint was asked for, or alone if its owner
-    /// confirmed the address.
+    /// A certificate that GnuPG does not know is in the answer if its own fingerprint was asked
+    /// for, or alone if its owner confirmed the address.
     ///
     /// # Errors
     ///
@@ -243,7 +248,8 @@ pub(crate) fn is_for_all(row: &Row) -> bool {
     row.summary.primary.is_known_to_gnupg()
 }
 
-/// Whether the fingerprint of a certificate was asked for, or that of a subkey which no older program can have.
+/// Whether the fingerprint of a certificate was asked for, or that of a subkey which no older
+/// program can have.
 fn is_asked_for(row: &Row, fingerprint: &[u8]) -> bool {
     let is_later = |key: &Fingerprint| key.version() > 4;
     let subkeys = row.summary.subkeys.iter().map(|key| key.fingerprint).filter(is_later);
@@ -296,8 +302,8 @@ pub(crate) fn bounded(text: &str) -> Result<&str, Refusal> {
     Ok(text)
 }
 
-/// A text of a client, quoted in an error, without control characters for terminals: somebody else may
-/// have written the link that led there.
+/// A text of a client, quoted in an error, without control characters for terminals: somebody else
+/// may have written the link that led there.
 fn shortened(text: &str) -> String {
     let shown = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
     text.chars().take(80).map(shown).collect()
@@ -316,8 +322,9 @@ pub(crate) async fn found(
     Ok(all)
 }
 
-/// The certificate that a search names, as it is given out, and the digest of its octets, if it is the only one and a usual
-/// one. `None` if there is more to say: [`Search::rows_of_name`] and [`served`] find it.
+/// The certificate that a search names, as it is given out, and the digest of its bytes, if it is
+/// the only one and a usual one. `None` if there is more to say: [`Search::rows_of_name`] and
+/// [`served`] find it.
 pub(crate) async fn sole(
     store: &mut Reading,
     search: &Search,
@@ -376,9 +383,9 @@ pub(crate) async fn lengths(store: &mut Reading, rows: &[Row]) -> Result<(u64, u
     Ok((lengths.iter().sum(), lengths.into_iter().max().unwrap_or(0)))
 }
 
-/// The served certificates of `rows`, one for each piece, as `write` writes it. `write` gets `None` at the
-/// end. The first one is read here, so there must be room for it. Each other one is read when its turn comes; certificates
-/// deleted meanwhile are left out.
+/// The served certificates of `rows`, one for each piece, as `write` writes it. `write` gets `None`
+/// at the end. The first one is read here, so there must be room for it. Each other one is read
+/// when its turn comes; certificates deleted meanwhile are left out.
 ///
 /// # Errors
 ///
@@ -427,8 +434,8 @@ impl Left {
     }
 }
 
-/// A certificate as it is given out: `None` if it has no name that may be shown and does not say that
-/// it is revoked either, unless an operator or its owner removed the names.
+/// A certificate as it is given out: `None` if it has no name that may be shown and does not say
+/// that it is revoked either, unless an operator or its owner removed the names.
 pub(crate) async fn served(
     store: &mut Reading,
     row: &Row,
@@ -448,9 +455,11 @@ pub(crate) async fn served(
     Ok(is_redacted.then_some(cert))
 }
 
-/// The rows whose certificate is given out. Lists have no others, so that a client can fetch all that a search finds.
+/// The rows whose certificate is given out. Lists have no others, so that a client can fetch all
+/// that a search finds.
 ///
-/// The summaries decide on usual certificates. Others are read, which costs as much as to give them out.
+/// The summaries decide on usual certificates. Others are read, which costs as much as to give them
+/// out.
 pub(crate) async fn given(
     store: &mut Reading,
     rows: Vec<Row>,
@@ -490,13 +499,15 @@ pub(crate) fn are_decided(rows: &[Row], config: &Config) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Known {
     Given,
-    /// No user ID may be shown, and there is no revocation. A certificate of which parts were removed is given out nevertheless.
+    /// No user ID may be shown, and there is no revocation. A certificate of which parts were
+    /// removed is given out nevertheless.
     NothingToGive,
     /// Only its packets say it.
     InCertificate,
 }
 
-/// What the summary of a certificate says about [`served`]. `confirmed` has the confirmed addresses if no others are shown.
+/// What the summary of a certificate says about [`served`]. `confirmed` has the confirmed addresses
+/// if no others are shown.
 fn by_summary(summary: &Summary, confirmed: Option<&[Address]>) -> Known {
     let may_be_shown = |text: &[u8]| {
         confirmed.is_none_or(|confirmed| {
@@ -530,7 +541,8 @@ fn by_summary(summary: &Summary, confirmed: Option<&[Address]>) -> Known {
     }
 }
 
-/// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read its primary key.
+/// The part of a stored certificate that `serving` chooses. `None` if other programs cannot read
+/// its primary key.
 async fn selected(
     store: &mut Reading,
     row: &Row,
@@ -557,7 +569,8 @@ async fn readable(
 const OWN: Serving =
     Serving { third_party: ThirdParty::Revocations, foreign_signatures: 64, attributes: false };
 
-/// A stored certificate, as far as its owner has signed it, with only the user IDs whose address was confirmed.
+/// A stored certificate, as far as its owner has signed it, with only the user IDs whose address
+/// was confirmed.
 pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<Cert>, Refusal> {
     // Which revocations in the name of a revoker are genuine decides which are given out.
     let Some(Stored { cert, verdicts }) = readable(store, row, judging(OWN)).await? else {
@@ -574,8 +587,8 @@ pub(crate) async fn confirmed(store: &mut Reading, row: &Row) -> Result<Option<C
     })))
 }
 
-/// Whether a client can do something with it. GnuPG refuses certificates of version 4 without a user
-/// ID, but takes the revocation of one it knows.
+/// Whether a client can do something with it. GnuPG refuses certificates of version 4 without a
+/// user ID, but takes the revocation of one it knows.
 fn is_useful(cert: &Cert, summary: &Summary) -> bool {
     cert.user_ids().next().is_some()
         || cert.fingerprint().version() > 4

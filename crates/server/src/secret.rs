@@ -1,6 +1,7 @@
 //! Secret keys that people upload by mistake.
 //!
-//! The public part of a secret key is a certificate like any other, but nobody should believe that the upload went well.
+//! The public part of a secret key is a certificate like any other, but nobody should believe that
+//! the upload went well.
 
 use talaria_cert::{Splitter, Tag, packets};
 
@@ -20,7 +21,8 @@ pub(crate) fn refuse(bytes: &[u8]) -> Result<(), Refusal> {
     if has_label || has_secret(splitter(bytes)) { Err(Refusal::SecretKey) } else { Ok(()) }
 }
 
-/// Whether one of the certificates has a packet with a secret part. Data that cannot be read are refused elsewhere.
+/// Whether one of the certificates has a packet with a secret part. Data that cannot be read are
+/// refused elsewhere.
 fn has_secret(mut splitter: Splitter<impl std::io::Read>) -> bool {
     while let Ok(Some(batch)) = splitter.next_batch() {
         let is_secret = |raw| {

@@ -274,8 +274,8 @@ impl ServerHandle {
         let _ = self.down.send(true);
     }
 
-    /// Reads the certificate and key for TLS and the settings again. Addresses and the names of the files
-    /// for TLS stay as they are until a restart.
+    /// Reads the certificate and key for TLS and the settings again. Addresses and the names of the
+    /// files for TLS stay as they are until a restart.
     ///
     /// # Errors
     ///
@@ -311,7 +311,8 @@ impl ServerHandle {
 }
 
 impl Server {
-    /// Opens the store at `store` (made if it does not exist), builds the trees for gossip, and listens.
+    /// Opens the store at `store` (made if it does not exist), builds the trees for gossip, and
+    /// listens.
     ///
     /// # Errors
     ///
@@ -408,12 +409,13 @@ impl Server {
         }
     }
 
-    /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP reads the
-    /// settings again.
+    /// Answers until a signal (SIGTERM, SIGINT) or [`ServerHandle::shut_down`] ends it; SIGHUP
+    /// reads the settings again.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any more. Open requests were answered.
+    /// [`ServeError::Writer`] and [`ServeError::WriterPanicked`] if nothing can be written any
+    /// more. Open requests were answered.
     pub fn run(self) -> Result<(), ServeError> {
         let handle = self.handle();
         let Self { parts, listeners, gossip_listeners, tls, writer, runtime, down, .. } = self;
@@ -461,7 +463,8 @@ impl Server {
             notify::say("READY=1");
             while tasks.join_next().await.is_some() {}
             mails.close().await;
-            // Other tasks may still hold the engine. The writer refuses their requests from here on.
+            // Other tasks may still hold the engine. The writer refuses their requests from here
+            // on.
             engine.close().await;
         });
         runtime.shutdown_timeout(Duration::from_secs(5));
@@ -519,7 +522,8 @@ async fn signals(handle: ServerHandle) {
     handle.shut_down();
 }
 
-/// Gives up waiting for locks of other processes some time after the server goes down. Uploads that wait get an error.
+/// Gives up waiting for locks of other processes some time after the server goes down. Uploads that
+/// wait get an error.
 async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBool>) {
     if down.wait_for(|down| *down).await.is_ok() {
         tokio::time::sleep(LOCK_GRACE).await;
@@ -527,7 +531,8 @@ async fn stop_waiting_after(mut down: watch::Receiver<bool>, stop: Arc<AtomicBoo
     }
 }
 
-/// Ends the server if the store was moved or replaced: readers would answer from the old file for ever.
+/// Ends the server if the store was moved or replaced: readers would answer from the old file for
+/// ever.
 async fn watch_store(engine: Engine, lost: Arc<OnceLock<Cause>>, handle: ServerHandle) {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -577,8 +582,8 @@ async fn write_tally(engine: Engine, tally: Arc<Tally>, mut down: watch::Receive
     }
 }
 
-/// Merges the pieces of the word index that additions left, once nothing has been added for a moment, and writes the verdicts
-/// that look-ups have found.
+/// Merges the pieces of the word index that additions left, once nothing has been added for a
+/// moment, and writes the verdicts that look-ups have found.
 async fn tidy(engine: Engine, mut down: watch::Receiver<bool>) {
     let (mut seen, mut tidied) = (0, 0);
     loop {

@@ -12,23 +12,24 @@ const CERTS_MAX: usize = 10_000;
 /// Parts of one submission that are no certificate. Real ones have few, and an answer names each.
 const REJECTS_MAX: usize = 1000;
 
-/// The least octets of a packet, on average, if there are many. A parsed packet takes several times as much memory. Real
-/// packets have 50 and more.
+/// The least bytes of a packet, on average, if there are many. A parsed packet takes several times
+/// as much memory. Real packets have 50 and more.
 const PACKET_BYTES: usize = 32;
 const FEW_PACKETS: usize = 1000;
 
 /// Revocations without a certificate that are looked at in one submission.
 const REVOCATIONS_MAX: usize = 4;
 
-/// Octets that are split into certificates at a time.
+/// Bytes that are split into certificates at a time.
 const SPLIT_BYTES: usize = 512 << 10;
 
-/// The packets that certificates of strangers may still have: a few, and one for each [`PACKET_BYTES`] octets.
+/// The packets that certificates of strangers may still have: a few, and one for each
+/// [`PACKET_BYTES`] bytes.
 #[derive(Debug)]
 pub(crate) struct PacketsLeft(usize);
 
 impl PacketsLeft {
-    /// Of data with so many octets.
+    /// Of data with so many bytes.
     pub(crate) fn of(bytes: usize) -> Self {
         Self(FEW_PACKETS + bytes / PACKET_BYTES)
     }

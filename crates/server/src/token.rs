@@ -1,8 +1,8 @@
-//! Tokens that the server does not store: their subject, their expiry time, and a code over both that only
-//! this store can make.
+//! Tokens that the server does not store: their subject, their expiry time, and a code over both
+//! that only this store can make.
 //!
-//! A token proves that its bearer received the answer to an upload, or the mail. It does not prove that its
-//! subject is unchanged; the server looks that up when the token is used.
+//! A token proves that its bearer received the answer to an upload, or the mail. It does not prove
+//! that its subject is unchanged; the server looks that up when the token is used.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(crate) struct Link {
     pub(crate) fingerprint: Fingerprint,
     /// The address that the mail went to.
     pub(crate) email: Address,
-    /// The generation of links in which it was made: when the address is confirmed or taken back, a new one
-    /// begins, and the links of those before have ended.
+    /// The generation of links in which it was made: when the address is confirmed or taken back, a
+    /// new one begins, and the links of those before have ended.
     pub(crate) generation: u32,
 }
 
@@ -209,7 +209,8 @@ mod tests {
             let opened = Token::open(text, SECRET, 0).unwrap();
             assert_eq!(opened, all()[at]);
         }
-        // The authenticated data include the kind: a code for an upload is not valid for a confirmation.
+        // The authenticated data include the kind: a code for an upload is not valid for a
+        // confirmation.
         let mut bytes = URL_SAFE_NO_PAD.decode(&kinds[0]).unwrap();
         bytes[0] = b'm';
         let text = URL_SAFE_NO_PAD.encode(bytes);

@@ -83,8 +83,9 @@ fn runtime() -> Result<Runtime, ServeError> {
         .map_err(ServeError::Runtime)
 }
 
-/// What a keyserver keeps, opened for the commands of an operator. A server may use it at the same time. The engine decides
-/// what a command means, as it does for those that a server gets over HTTP.
+/// What a keyserver keeps, opened for the commands of an operator. A server may use it at the same
+/// time. The engine decides what a command means, as it does for those that a server gets over
+/// HTTP.
 pub struct Operator {
     /// There until the value is dropped.
     opened: Option<(Engine, JoinHandle<Ended>)>,
@@ -141,12 +142,13 @@ impl Operator {
         })
     }
 
-    /// Carries out a command about each of the certificates, or about none if one of them fails, at `now` (seconds since 1970), and
-    /// records it in the audit log.
+    /// Carries out a command about each of the certificates, or about none if one of them fails, at
+    /// `now` (seconds since 1970), and records it in the audit log.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Store`], or [`ServeError::Audit`]: if the audit log cannot be opened, nothing was done.
+    /// [`ServeError::Store`], or [`ServeError::Audit`]: if the audit log cannot be opened, nothing
+    /// was done.
     pub fn carry_out(
         &self,
         author: &Author,
@@ -215,7 +217,8 @@ impl Operator {
         self.run(async |engine| engine.reading().await?.given_up().await)
     }
 
-    /// Lets a peer be asked again for certificates that it did not deliver. Returns the number of these.
+    /// Lets a peer be asked again for certificates that it did not deliver. Returns the number of
+    /// these.
     ///
     /// # Errors
     ///
@@ -236,7 +239,8 @@ impl Drop for Operator {
     }
 }
 
-/// The peers of a server with these settings, and where each is named. `stored` are those that were added to its store.
+/// The peers of a server with these settings, and where each is named. `stored` are those that were
+/// added to its store.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! Turns: a fixed number of threads for long work, one piece at a time on each.
 //!
-//! The threads are few, and they stay: each thread keeps some of the memory that it has needed. Work that is parallel
-//! elsewhere (rayon) stays on its thread here, so that nobody's work fills the threads that others need.
+//! The threads are few, and they stay: each thread keeps some of the memory that it has needed.
+//! Work that is parallel elsewhere (rayon) stays on its thread here, so that nobody's work fills
+//! the threads that others need.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,7 +22,8 @@ const THREADS_MAX: usize = 16;
 /// The time that a request waits for a thread, or for the work of its network before.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth of a core that both want.
+/// How far threads for costly work stand behind the others of the server: by 10, they get a tenth
+/// of a core that both want.
 pub(crate) const BEHIND: i32 = 10;
 
 /// Why work was not done.
@@ -35,7 +37,8 @@ pub(crate) enum TurnError {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The results that may wait to be taken, for each thread. They may be large, and nobody counts their memory yet.
+/// The results that may wait to be taken, for each thread. They may be large, and nobody counts
+/// their memory yet.
 const RESULTS_EACH: usize = 2;
 
 /// A fixed number of threads, and the queue of work for them.
@@ -49,14 +52,14 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Starts a thread for each core, and one more for work that waits for the disk. They end when the last clone of this
-    /// value is dropped and the queue is empty.
+    /// Starts a thread for each core, and one more for work that waits for the disk. They end when
+    /// the last clone of this value is dropped and the queue is empty.
     pub(crate) fn start(name: &str) -> io::Result<Self> {
         Self::start_some(name, cores() + 1, 0)
     }
 
-    /// Starts one thread for every two cores, and `least` of them in any case. The other threads of the server go first: the
-    /// more so, the larger `nice` is.
+    /// Starts one thread for every two cores, and `least` of them in any case. The other threads of
+    /// the server go first: the more so, the larger `nice` is.
     pub(crate) fn start_behind(name: &str, least: usize, nice: i32) -> io::Result<Self> {
         Self::start_some(name, (cores() / 2).max(least), nice)
     }
@@ -73,8 +76,8 @@ impl Turns {
         Ok(Self { free, jobs, patience: PATIENCE })
     }
 
-    /// Runs `work` when a thread is free, which waits where the work waits. It ends even if nobody waits for the result any
-    /// more. If nobody takes the results of others, no thread is free.
+    /// Runs `work` when a thread is free, which waits where the work waits. It ends even if nobody
+    /// waits for the result any more. If nobody takes the results of others, no thread is free.
     ///
     /// # Errors
     ///
@@ -137,8 +140,9 @@ impl<K: Eq + Hash> OneEach<K> {
     }
 }
 
-/// Threads that keys share fairly: one piece of work of each key at a time runs or waits for a thread. So a key waits for at
-/// most one piece of each other key, however much work the others have.
+/// Threads that keys share fairly: one piece of work of each key at a time runs or waits for a
+/// thread. So a key waits for at most one piece of each other key, however much work the others
+/// have.
 #[derive(Debug)]
 pub(crate) struct FairTurns<K> {
     turns: Turns,
@@ -184,7 +188,8 @@ impl<K: Eq + Hash> FairTurns<K> {
     }
 }
 
-/// Runs work that may take milliseconds off the threads that answer requests, on a thread that is not one of a few.
+/// Runs work that may take milliseconds off the threads that answer requests, on a thread that is
+/// not one of a few.
 pub(crate) async fn blocking<T, E>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
@@ -195,10 +200,11 @@ where
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(TurnError::Failed.into()))
 }
 
-/// Octets that are parsed on the thread that answers. The worst of them take some hundred microseconds.
+/// Bytes that are parsed on the thread that answers. The worst of them take some hundred
+/// microseconds.
 const FEW_BYTES: usize = 16 << 10;
 
-/// Runs work that parses so many octets: few of them at once, more as [`blocking`] does.
+/// Runs work that parses so many bytes: few of them at once, more as [`blocking`] does.
 pub(crate) async fn parsing<T, E>(
     bytes: usize,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
@@ -215,8 +221,8 @@ thread_local! {
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps work that is parallel elsewhere (rayon) on this thread from now on. It must be one that stays: its pool is never
-/// freed.
+/// Keeps work that is parallel elsewhere (rayon) on this thread from now on. It must be one that
+/// stays: its pool is never freed.
 pub(crate) fn stay_on_this_thread() {
     if STAYS.replace(true) {
         return;

@@ -112,8 +112,9 @@ impl Uploads {
         Ok(report)
     }
 
-    /// Takes the revocations out of `rejected` that the owners of certificates on this server made, and returns each with the
-    /// primary key that it revokes. Whoever has lost a key has often nothing else.
+    /// Takes the revocations out of `rejected` that the owners of certificates on this server made,
+    /// and returns each with the primary key that it revokes. Whoever has lost a key has often
+    /// nothing else.
     async fn revoked(&self, rejected: &mut Vec<Rejected>) -> Result<Vec<Cert>, Refusal> {
         let (mut revoked, mut left) = (Vec::new(), Vec::new());
         let mut store = self.engine.reading().await?;
@@ -131,8 +132,8 @@ impl Uploads {
         Ok(revoked)
     }
 
-    /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver `via`
-    /// which they came.
+    /// Adds certificates that a client uploaded: counted and passed on, but not to the keyserver
+    /// `via` which they came.
     async fn add(
         &self,
         from: Network,

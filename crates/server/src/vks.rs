@@ -1,5 +1,5 @@
-//! VKS, the protocol of keys.openpgp.org: certificates by fingerprint, key ID and confirmed address;
-//! uploads; and the mails by which people confirm addresses and take them back.
+//! VKS, the protocol of keys.openpgp.org: certificates by fingerprint, key ID and confirmed
+//! address; uploads; and the mails by which people confirm addresses and take them back.
 //!
 //! A certificate served here has only user IDs whose address was confirmed by mail, and no
 //! third-party signatures. It may have no user ID at all: programs that know the certificate still
@@ -43,7 +43,8 @@ struct Uploaded {
     token: String,
     key_fpr: String,
     status: BTreeMap<String, Status>,
-    /// What of the upload was not kept, and why. The protocol has no such field; clients skip fields that they do not know.
+    /// What of the upload was not kept, and why. The protocol has no such field; clients skip
+    /// fields that they do not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
 }
@@ -64,7 +65,7 @@ struct RequestVerify {
 /// Times that a confirmation is decided again because somebody else changed the certificate first.
 const TRIES: usize = 8;
 
-/// Octets of a request for mails.
+/// Bytes of a request for mails.
 const ASK_BYTES_MAX: usize = 64 << 10;
 
 /// Answers everything below `/vks`.
@@ -363,7 +364,8 @@ impl Vks {
         }
     }
 
-    /// The page behind a link that confirms an address: it asks, or says that the address is confirmed.
+    /// The page behind a link that confirms an address: it asks, or says that the address is
+    /// confirmed.
     async fn open_link(&self, request: &Request, link: Link) -> Result<Answer, Refusal> {
         let read = async move |store: &mut Reading| {
             let facts = store.facts_of(link.fingerprint).await?;
@@ -424,7 +426,8 @@ impl Vks {
         }
     }
 
-    /// Makes the certificate of a link be found by its address, by what is there at the moment of the change.
+    /// Makes the certificate of a link be found by its address, by what is there at the moment of
+    /// the change.
     async fn publish(&self, link: &Link) -> Result<Result<(), Unconfirmed>, Refusal> {
         for _ in 0..TRIES {
             let looked = link.clone();
@@ -553,7 +556,8 @@ async fn publishable(
     })
 }
 
-/// Whether no link to the address was used since this one was made, and the address was not taken back.
+/// Whether no link to the address was used since this one was made, and the address was not taken
+/// back.
 async fn is_current(store: &mut Reading, link: &Link) -> Result<bool, EngineError> {
     Ok(store.generation(link.fingerprint, &link.email).await? == link.generation)
 }

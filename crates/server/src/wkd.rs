@@ -1,8 +1,9 @@
-//! Web key directories (draft-koch-openpgp-webkey-service) of the domains in the settings, both with
-//! the domain in the path (advanced) and with the one that was asked for (direct).
+//! Web key directories (draft-koch-openpgp-webkey-service) of the domains in the settings, both
+//! with the domain in the path (advanced) and with the one that was asked for (direct).
 //!
-//! An answer has only user IDs with the address that was asked for. If vks is enabled and the owner of
-//! an address has confirmed it, only that certificate is given out: a client takes any that it gets.
+//! An answer has only user IDs with the address that was asked for. If vks is enabled and the owner
+//! of an address has confirmed it, only that certificate is given out: a client takes any that it
+//! gets.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,11 +25,11 @@ use crate::search;
 /// The path under which all directories are.
 pub(crate) const ROOT: &str = "/.well-known/openpgpkey/";
 
-/// Valid certificates in one answer, and others beside them: the first on this server. Anybody may put the address into a
-/// certificate, so later ones displace none.
+/// Valid certificates in one answer, and others beside them: the first on this server. Anybody may
+/// put the address into a certificate, so later ones displace none.
 const CERTS_MAX: usize = 5;
 
-/// Octets of an answer with several certificates. GnuPG takes nothing of a longer one.
+/// Bytes of an answer with several certificates. GnuPG takes nothing of a longer one.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// Certificates with an address that are looked at.
@@ -145,7 +146,7 @@ async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result
         rows.retain(search::is_for_all);
         rows
     };
-    let (mut chosen, mut octets, mut too_long) = (Vec::new(), 0, None);
+    let (mut chosen, mut bytes, mut too_long) = (Vec::new(), 0, None);
     let (mut valid, mut others) = (0, 0);
     for row in rows {
         let name = name_validity(&row, address, now);
@@ -161,10 +162,10 @@ async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result
         }
         *count += 1;
         let length = cert.as_bytes().len();
-        if octets + length > ANSWER_BYTES_MAX {
+        if bytes + length > ANSWER_BYTES_MAX {
             too_long.get_or_insert(cert);
         } else {
-            octets += length;
+            bytes += length;
             chosen.push((validity, cert));
         }
     }
@@ -175,7 +176,7 @@ async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result
         // GnuPG does not take it, and other programs may.
         bytes = too_long.ok_or_else(nothing)?.into_bytes();
     }
-    let answer = with(ok(media::OCTETS, bytes), header::CACHE_CONTROL, "no-cache");
+    let answer = with(ok(media::BYTES, bytes), header::CACHE_CONTROL, "no-cache");
     Ok(open_to_all(answer))
 }
 
@@ -197,8 +198,8 @@ fn only(cert: &Cert, address: &Address) -> Cert {
     })
 }
 
-/// The addresses of the directories by their hash, for clients that do not say the address. They are
-/// looked up when the first such client comes, and follow the change log from then on.
+/// The addresses of the directories by their hash, for clients that do not say the address. They
+/// are looked up when the first such client comes, and follow the change log from then on.
 ///
 /// No request waits for another one: locks are held for moments in memory only.
 #[derive(Debug, Default)]
@@ -228,8 +229,8 @@ impl Directories {
 }
 
 impl Addresses {
-    /// The address that a hash names. It may be one that is in no certificate any more. While another request looks addresses
-    /// up, the newest may be missing.
+    /// The address that a hash names. It may be one that is in no certificate any more. While
+    /// another request looks addresses up, the newest may be missing.
     ///
     /// # Errors
     ///

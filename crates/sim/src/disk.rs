@@ -164,7 +164,8 @@ impl Names {
                 && self.is_reachable(folder)
     }
 
-    /// Applies the pending steps that `keeps` wants and those on which they depend: earlier ones on the same names.
+    /// Applies the pending steps that `keeps` wants and those on which they depend: earlier ones on
+    /// the same names.
     fn settle(&mut self, keeps: impl Fn(&NameStep) -> bool) {
         let mut wanted: BTreeSet<String> = BTreeSet::new();
         let mut kept = vec![false; self.pending.len()];
@@ -184,7 +185,8 @@ impl Names {
         }
     }
 
-    /// Decides on the steps that are not durable. A step is lost if an earlier one on the same name is.
+    /// Decides on the steps that are not durable. A step is lost if an earlier one on the same name
+    /// is.
     fn decide(&mut self, fate: Fate, numbers: &mut Numbers) {
         let mut lost: BTreeSet<String> = BTreeSet::new();
         for step in std::mem::take(&mut self.pending) {
@@ -198,8 +200,8 @@ impl Names {
     }
 }
 
-/// The files after the events, of which those that were not synced meet `fate`. `before` was there before the first
-/// event. With `syncs_count` false, the disk ignores all syncs, as some do.
+/// The files after the events, of which those that were not synced meet `fate`. `before` was there
+/// before the first event. With `syncs_count` false, the disk ignores all syncs, as some do.
 pub(crate) fn image(
     before: &Files,
     events: &[Event],

@@ -28,7 +28,7 @@ type Part = ((u8, Name), Option<Name>);
 
 /// The parts of a certificate.
 fn parts(cert: &Cert) -> BTreeSet<Part> {
-    let name = |body: &[u8]| -> Name { sha256(&[body])[..8].try_into().expect("8 octets") };
+    let name = |body: &[u8]| -> Name { sha256(&[body])[..8].try_into().expect("8 bytes") };
     let mut component = (0, [0; 8]);
     let packets = cert.packets().map(|packet| {
         if packet.tag == Tag::SIGNATURE {
@@ -197,7 +197,7 @@ impl State {
         match user_id.and_then(|at| user_id_of(number, at)) {
             None => redactions.all = true,
             Some(body) => {
-                redactions.user_ids.insert(sha256(&[body])[..8].try_into().expect("8 octets"));
+                redactions.user_ids.insert(sha256(&[body])[..8].try_into().expect("8 bytes"));
             }
         }
         self.content.redacted.insert(name);
@@ -298,7 +298,8 @@ pub(crate) fn digest_of(number: u8) -> String {
 pub(crate) struct World(pub(crate) BTreeMap<String, State>);
 
 impl World {
-    /// The worlds through which an operation leads. Each is on the disk at some time, and the last one at the end.
+    /// The worlds through which an operation leads. Each is on the disk at some time, and the last
+    /// one at the end.
     pub(crate) fn after(&self, operation: &Operation) -> Vec<Self> {
         let mut next = self.clone();
         match operation {

@@ -1,4 +1,4 @@
-//! Operations on a store, chosen by octets.
+//! Operations on a store, chosen by bytes.
 
 use std::sync::LazyLock;
 
@@ -94,11 +94,11 @@ pub enum Operation {
     Upgrade { by: usize, from: u8 },
 }
 
-/// Octets that decide. After the last one, all are 0.
+/// Bytes that decide. After the last one, all are 0.
 #[derive(Debug)]
-pub(crate) struct Octets<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
-impl Octets<'_> {
+impl Bytes<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,7 +1,8 @@
 //! Power cuts and faults while talaria writes its own files: outputs, keys, dumps, backups, logs.
 //!
-//! A scenario is a few operations, each of which is acknowledged. The power is cut between any two steps of the recording. What
-//! is left must be what the acknowledged operations made, and perhaps what the running one makes.
+//! A scenario is a few operations, each of which is acknowledged. The power is cut between any two
+//! steps of the recording. What is left must be what the acknowledged operations made, and perhaps
+//! what the running one makes.
 
 mod backup;
 mod dump;
@@ -83,13 +84,15 @@ impl Recorded {
         Ok(Self { own, scenario, events, ends })
     }
 
-    /// The number of operations that were acknowledged before a cut, and whether the next one had begun.
+    /// The number of operations that were acknowledged before a cut, and whether the next one had
+    /// begun.
     fn progress(&self, cut: usize) -> (usize, bool) {
         let done = self.ends.iter().rposition(|end| *end <= cut).expect("the first end is 0");
         (done, cut > self.ends[done])
     }
 
-    /// Looks at the files that a cut left; in one of four cases after another cut during the recovery, too.
+    /// Looks at the files that a cut left; in one of four cases after another cut during the
+    /// recovery, too.
     fn examine(
         &self,
         cut: usize,
@@ -152,8 +155,8 @@ pub fn cut_own(own: Own, seed: u64, syncs: Syncs) -> Result<Report, String> {
     Ok(report)
 }
 
-/// Runs a scenario once, and looks at the files that a cut leaves for each seed. The seed picks the cut and what it loses. Equal
-/// files are looked at once.
+/// Runs a scenario once, and looks at the files that a cut leaves for each seed. The seed picks the
+/// cut and what it loses. Equal files are looked at once.
 ///
 /// # Errors
 ///
@@ -222,7 +225,7 @@ fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.set_len(content.len() as u64)
 }
 
-/// Octets without the blocks of zeros at the end: a segment of a log has megabytes of them.
+/// Bytes without the blocks of zeros at the end: a segment of a log has megabytes of them.
 fn without_zeros(content: &[u8]) -> &[u8] {
     const ZEROS: [u8; 4096] = [0; 4096];
     let blocks = content.chunks(ZEROS.len()).rev();
@@ -230,8 +233,8 @@ fn without_zeros(content: &[u8]) -> &[u8] {
     &content[..content.len().min(used * ZEROS.len())]
 }
 
-/// Runs a scenario in which a step fails, or from which on the disk is full: each step in turn, or one of `stride`. The operation
-/// that fails has its effect or none, and can be tried again.
+/// Runs a scenario in which a step fails, or from which on the disk is full: each step in turn, or
+/// one of `stride`. The operation that fails has its effect or none, and can be tried again.
 ///
 /// # Errors
 ///

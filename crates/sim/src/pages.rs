@@ -1,7 +1,8 @@
 //! A disk that did not write a page, wrote it in the wrong place, or lets it rot.
 //!
-//! The store is closed and its file is changed: some of the pages that the last operation wrote get back what they had before, or a page
-//! gets the content of another one, zeros, or a flipped bit. Then the real store opens the file. Three rules must hold:
+//! The store is closed and its file is changed: some of the pages that the last operation wrote get
+//! back what they had before, or a page gets the content of another one, zeros, or a flipped bit.
+//! Then the real store opens the file. Three rules must hold:
 //!
 //! 1. A check names damage, unless the content is as it was.
 //! 2. If one page is lost, no certificate is given out that is not the last one.

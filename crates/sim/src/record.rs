@@ -18,7 +18,7 @@ pub(crate) struct FileId(pub(crate) usize);
 pub(crate) enum Event {
     /// A new file appeared, with this content.
     Create { name: String, file: FileId, content: Vec<u8> },
-    /// Octets were written.
+    /// Bytes were written.
     Write { file: FileId, offset: u64, bytes: Vec<u8> },
     /// A file was cut or extended with zeros.
     Resize { file: FileId, length: u64 },
@@ -128,7 +128,8 @@ pub(crate) fn recorder_of(path: &Path) -> Option<(Arc<Recorder>, String)> {
     recorder_of_folder(path).filter(|(_, name)| !name.is_empty())
 }
 
-/// The recorder of a folder or file, and its name. The name is empty for the folder that the recorder was made for.
+/// The recorder of a folder or file, and its name. The name is empty for the folder that the
+/// recorder was made for.
 fn recorder_of_folder(path: &Path) -> Option<(Arc<Recorder>, String)> {
     let folders = FOLDERS.read().unwrap_or_else(PoisonError::into_inner);
     let recorder = path.ancestors().find_map(|folder| folders.get(folder))?;
@@ -151,7 +152,8 @@ pub(crate) fn is_unnamed(name: &str) -> bool {
 pub(crate) struct Watched(pub(crate) Arc<Recorder>);
 
 impl Watched {
-    /// Records everything in `folder`, which holds the files `present`. Their numbers are in the order of their names.
+    /// Records everything in `folder`, which holds the files `present`. Their numbers are in the
+    /// order of their names.
     pub(crate) fn record(folder: &Path, present: &BTreeMap<String, Vec<u8>>) -> Self {
         Self::watch(folder, false, present)
     }
@@ -187,7 +189,8 @@ impl Recorder {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets steps fail from now on, or no longer. Returns how many steps have failed since the last call.
+    /// Lets steps fail from now on, or no longer. Returns how many steps have failed since the last
+    /// call.
     pub(crate) fn plan(&self, plan: Option<FaultPlan>) -> u64 {
         let mut recording = self.recording();
         recording.plan = plan;
@@ -238,7 +241,8 @@ impl Recorder {
         if self.is_quiet {
             return recording.create(name, Vec::new());
         }
-        // A file that was made without SQLite is still empty, or was written by nobody that is recorded.
+        // A file that was made without SQLite is still empty, or was written by nobody that is
+        // recorded.
         let content = std::fs::read(self.folder.join(name)).unwrap_or_default();
         recording.create(name, content)
     }
@@ -344,7 +348,8 @@ pub(crate) fn files_in(folder: &Path) -> io::Result<BTreeMap<String, PathBuf>> {
     Ok(files)
 }
 
-/// Whether steps on a file of this name are recorded. The index of a log is made again after a crash.
+/// Whether steps on a file of this name are recorded. The index of a log is made again after a
+/// crash.
 fn is_recorded(name: &str) -> bool {
     !name.ends_with("-shm")
 }

@@ -22,7 +22,7 @@ use crate::model::{
     Content, MAIN, State, World, address_of, built, digest_of, name_of, user_id_of,
 };
 use crate::numbers::Numbers;
-use crate::operation::{CERTS, CONNECTIONS, Copy, Octets, Operation, cert, copy_of};
+use crate::operation::{Bytes, CERTS, CONNECTIONS, Copy, Operation, cert, copy_of};
 use crate::record::{Event, Fault, FaultPlan, FileId, Watched};
 use crate::vfs;
 
@@ -38,8 +38,8 @@ const OPERATIONS: usize = 10;
 /// The connection that imports as a server does, which syncs its commits afterwards.
 const SERVER: usize = 1;
 
-/// Octets for one operation are at most so many.
-const OCTETS: usize = 16;
+/// Bytes for one operation are at most so many.
+const BYTES: usize = 16;
 
 /// The operations and faults of a simulation.
 #[derive(Clone, Debug)]
@@ -72,21 +72,21 @@ impl Script {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut numbers = Numbers::new(seed);
-        let octets: Vec<u8> =
-            (0..OPERATIONS * OCTETS).map(|_| numbers.draw().to_le_bytes()[0]).collect();
-        let mut octets = Octets(&octets);
-        let operations = (0..OPERATIONS).map(|number| octets.operation(number)).collect();
+        let bytes: Vec<u8> =
+            (0..OPERATIONS * BYTES).map(|_| numbers.draw().to_le_bytes()[0]).collect();
+        let mut bytes = Bytes(&bytes);
+        let operations = (0..OPERATIONS).map(|number| bytes.operation(number)).collect();
         Self::with(operations, seed % 2 == 1, numbers)
     }
 
-    /// The script of any octets: eight for faults and losses, and the operations.
+    /// The script of any bytes: eight for faults and losses, and the operations.
     #[must_use]
-    pub fn of_octets(octets: &[u8]) -> Self {
-        let (seed, rest) = octets.split_at(octets.len().min(8));
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let (seed, rest) = bytes.split_at(bytes.len().min(8));
         let mut eight = [0; 8];
         eight[..seed.len()].copy_from_slice(seed);
         let seed = u64::from_le_bytes(eight);
-        let mut rest = Octets(rest);
+        let mut rest = Bytes(rest);
         let mut operations = Vec::new();
         while operations.len() < OPERATIONS_MAX && !rest.is_empty() {
             operations.push(rest.operation(operations.len()));
@@ -94,7 +94,8 @@ impl Script {
         Self::with(operations, seed % 2 == 1, Numbers::new(seed))
     }
 
-    /// A script in which one step of one operation fails, if it has that many steps. The power is not cut.
+    /// A script in which one step of one operation fails, if it has that many steps. The power is
+    /// not cut.
     #[must_use]
     pub fn failing(operations: Vec<Operation>, number: usize, fault: Fault, step: u64) -> Self {
         let count = match fault {
@@ -209,8 +210,8 @@ impl std::error::Error for Failure {}
 ///
 /// # Errors
 ///
-/// [`Failure`] if an acknowledged operation is lost, an operation is there in part, a check finds damage, or the store
-/// cannot be used.
+/// [`Failure`] if an acknowledged operation is lost, an operation is there in part, a check finds
+/// damage, or the store cannot be used.
 pub fn run(script: &Script, syncs: Syncs) -> Result<Report, Failure> {
     vfs::install();
     let failure = |what| Failure { script: script.clone(), what };
@@ -296,8 +297,8 @@ impl Simulation {
         self.phases.push(Phase { from, possible, building });
     }
 
-    /// Does an operation, compares the result with the model, and notes the contents that the disk may hold during it and
-    /// afterwards.
+    /// Does an operation, compares the result with the model, and notes the contents that the disk
+    /// may hold during it and afterwards.
     fn operate(&mut self, operation: &Operation, plan: Option<FaultPlan>) -> Result<(), String> {
         let recorder = self.watched.0.clone();
         let before = self.possible.to_vec();
@@ -402,8 +403,9 @@ impl Simulation {
         self.connections.iter().all(Option::is_none)
     }
 
-    /// Takes the content that the first connection sees for the true one. An operation whose sync failed is undone for the
-    /// connections of that time, but can be complete in the log, which the first new connection reads.
+    /// Takes the content that the first connection sees for the true one. An operation whose sync
+    /// failed is undone for the connections of that time, but can be complete in the log, which the
+    /// first new connection reads.
     fn settle(&mut self, found: &Content) {
         let there = self.possible.iter().filter_map(|world| world.0.get(MAIN));
         let mut found = there.filter(|state| state.content == *found);
@@ -537,7 +539,8 @@ impl Simulation {
         Ok(None)
     }
 
-    /// Cuts the power, or kills the process, at each sync, at the end of each operation, and at some times between.
+    /// Cuts the power, or kills the process, at each sync, at the end of each operation, and at
+    /// some times between.
     fn cut_everywhere(&mut self) -> Result<(), String> {
         self.close_all();
         let events = self.watched.0.events();
@@ -591,7 +594,7 @@ impl Simulation {
     }
 }
 
-/// The last events without their octets. Writes to one file that follow each other are one.
+/// The last events without their bytes. Writes to one file that follow each other are one.
 pub(crate) fn brief(events: &[Event]) -> String {
     const SHOWN: usize = 60;
     let mut all: Vec<String> = Vec::new();
@@ -638,8 +641,9 @@ fn choose(candidates: &[World], found: &BTreeMap<String, Content>) -> Result<Wor
     Err(format!("found none of the possible states:\n{}", differences.join("\n or\n")))
 }
 
-/// Opens all stores in an image, checks them, and returns their contents, which must be one of `possible`. Then the store is
-/// written to. With `record`, returns the events on the files until then.
+/// Opens all stores in an image, checks them, and returns their contents, which must be one of
+/// `possible`. Then the store is written to. With `record`, returns the events on the files until
+/// then.
 fn open(
     files: &Files,
     possible: &[World],
@@ -771,7 +775,7 @@ fn write_former_sums(connection: &Connection) -> rusqlite::Result<()> {
         let (id, digest, verdicts): (i64, Vec<u8>, Vec<u8>) =
             (row.get(0)?, row.get(1)?, row.get(2)?);
         let sum = talaria_cert::sha256(&[&id.to_be_bytes(), &digest, &verdicts]);
-        let sum = i32::from_be_bytes(*sum.first_chunk().expect("32 octets"));
+        let sum = i32::from_be_bytes(*sum.first_chunk().expect("32 bytes"));
         connection.execute("UPDATE blob SET sum = ?2 WHERE id = ?1", (id, sum))?;
     }
     Ok(())

@@ -1,10 +1,12 @@
-//! The layer between SQLite and the system: a VFS that hands everything on to SQLite's own, and tells the recorder.
+//! The layer between SQLite and the system: a VFS that hands everything on to SQLite's own, and
+//! tells the recorder.
 //!
-//! Files in folders without a recorder go past this layer. A sync of a recorded file is only recorded: the
-//! simulation needs none.
+//! Files in folders without a recorder go past this layer. A sync of a recorded file is only
+//! recorded: the simulation needs none.
 //!
-//! SQLite calls these functions with pointers that it got from `open`, and keeps the memory until `close` has
-//! returned. The memory of a file holds [`Simulated`], and behind it the file of the system's VFS.
+//! SQLite calls these functions with pointers that it got from `open`, and keeps the memory until
+//! `close` has returned. The memory of a file holds [`Simulated`], and behind it the file of the
+//! system's VFS.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -27,28 +29,31 @@ struct Simulated {
 struct Handle {
     recorder: Arc<Recorder>,
     file: FileId,
-    /// The next sync also syncs this folder: SQLite does that for a journal or log that it may have created.
+    /// The next sync also syncs this folder: SQLite does that for a journal or log that it may have
+    /// created.
     syncs_folder: Option<String>,
 }
 
 /// A pointer to the VFS of the system, which SQLite never frees.
 struct System(*mut sqlite3_vfs);
 
-// SAFETY: The VFS is constant after SQLite has been initialized, and SQLite itself uses it from all threads.
+// SAFETY: The VFS is constant after SQLite has been initialized, and SQLite itself uses it from all
+// threads.
 unsafe impl Send for System {}
 // SAFETY: As above.
 unsafe impl Sync for System {}
 
 static SYSTEM: OnceLock<System> = OnceLock::new();
 
-/// Makes the layer the default of this process, and the recorder the witness of the store. Call it before the first
-/// connection is opened.
+/// Makes the layer the default of this process, and the recorder the witness of the store. Call it
+/// before the first connection is opened.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         talaria_disk::watch(witness);
-        // SAFETY: SQLite initializes itself here. The VFS that it returns, and the copy that is leaked, live for ever. The
-        // copied functions work for the copy, since it has the same data.
+        // SAFETY: SQLite initializes itself here. The VFS that it returns, and the copy that is
+        // leaked, live for ever. The copied functions work for the copy, since it has the same
+        // data.
         unsafe {
             // Threads would wait for each other to count memory.
             let code = ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int);
@@ -58,7 +63,7 @@ pub(crate) fn install() {
             let _ = SYSTEM.set(System(system));
             let own = size_of::<Simulated>();
             let layer = Box::leak(Box::new(sqlite3_vfs {
-                szOsFile: (*system).szOsFile + c_int::try_from(own).expect("a few octets"),
+                szOsFile: (*system).szOsFile + c_int::try_from(own).expect("a few bytes"),
                 pNext: std::ptr::null_mut(),
                 zName: c"simulated".as_ptr(),
                 xOpen: Some(open),
@@ -79,7 +84,7 @@ fn system() -> *mut sqlite3_vfs {
 ///
 /// # Safety
 ///
-/// `name` is null or ends with a zero octet, and lives longer than the result.
+/// `name` is null or ends with a zero byte, and lives longer than the result.
 unsafe fn path<'a>(name: *const c_char) -> Option<&'a Path> {
     if name.is_null() {
         return None;
@@ -95,7 +100,7 @@ unsafe fn path<'a>(name: *const c_char) -> Option<&'a Path> {
 ///
 /// `file` is the memory of a file of this layer.
 unsafe fn below(file: *mut sqlite3_file) -> *mut sqlite3_file {
-    // SAFETY: The memory has `szOsFile` octets, which is more.
+    // SAFETY: The memory has `szOsFile` bytes, which is more.
     unsafe { file.byte_add(size_of::<Simulated>()) }
 }
 
@@ -126,8 +131,9 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a name that stays as long as the file is open, and memory of `szOsFile` octets. The file of the
-    // system's VFS begins at the start of that memory, or behind `Simulated`, whose size keeps it aligned.
+    // SAFETY: SQLite gives a name that stays as long as the file is open, and memory of `szOsFile`
+    // bytes. The file of the system's VFS begins at the start of that memory, or behind
+    // `Simulated`, whose size keeps it aligned.
     unsafe {
         let system = system();
         let open = (*system).xOpen.expect("every VFS has it");
@@ -192,7 +198,7 @@ unsafe extern "C" fn write(
     length: c_int,
     offset: i64,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file and `length` octets.
+    // SAFETY: SQLite gives an open file and `length` bytes.
     unsafe {
         let Handle { recorder, file: id, .. } = handle(file);
         let all = std::slice::from_raw_parts(bytes.cast::<u8>(), length.unsigned_abs() as usize);

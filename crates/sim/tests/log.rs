@@ -1,6 +1,7 @@
 //! Simulations of the signed log by seed.
 //!
-//! `TALARIA_SEEDS` sets the number of seeds, `TALARIA_SEED` runs a single one, or with `TALARIA_SEEDS` the ones from it on.
+//! `TALARIA_SEEDS` sets the number of seeds, `TALARIA_SEED` runs a single one, or with
+//! `TALARIA_SEEDS` the ones from it on.
 
 use std::ops::Range;
 use std::sync::Mutex;

@@ -18,7 +18,8 @@ fn cut_with_seeds(own: Own) {
     assert!(seen, "a disk that ignores syncs was not noticed");
 }
 
-/// Each seed is one cut of the same recording. `TALARIA_SEEDS` sets their number, `TALARIA_SEED` the first one.
+/// Each seed is one cut of the same recording. `TALARIA_SEEDS` sets their number, `TALARIA_SEED`
+/// the first one.
 fn sample_cuts(own: Own) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("TALARIA_SEED").unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Simulations by seed.
 //!
-//! `TALARIA_SEEDS` sets the number of seeds, `TALARIA_SEED` runs a single one, or with `TALARIA_SEEDS` the ones from it on.
+//! `TALARIA_SEEDS` sets the number of seeds, `TALARIA_SEED` runs a single one, or with
+//! `TALARIA_SEEDS` the ones from it on.
 
 use std::iter;
 use std::sync::Mutex;
@@ -71,8 +72,8 @@ fn import(certs: std::ops::Range<usize>) -> Operation {
     Operation::Import { by: 0, copies: certs.map(|cert| (cert, Copy::Whole)).collect() }
 }
 
-/// A step of an operation fails, or the disk is full from this step on. The operation is then wholly there or not at all, and the
-/// same connection goes on.
+/// A step of an operation fails, or the disk is full from this step on. The operation is then
+/// wholly there or not at all, and the same connection goes on.
 #[test]
 fn a_step_that_fails_leaves_a_store_that_can_be_used() {
     let operations = [
@@ -105,8 +106,8 @@ fn a_step_that_fails_leaves_a_store_that_can_be_used() {
     }
 }
 
-/// If SQLite cannot delete the log, it goes on with it and says nothing. Pages of another size in the log made the store unreadable
-/// (found by seed 6137).
+/// If SQLite cannot delete the log, it goes on with it and says nothing. Pages of another size in
+/// the log made the store unreadable (found by seed 6137).
 #[test]
 fn a_change_of_the_page_size_can_fail_at_every_step() {
     let upgrade = Operation::Upgrade { by: 1, from: 4 };
@@ -124,7 +125,8 @@ fn a_change_of_the_page_size_can_fail_at_every_step() {
     }
 }
 
-/// The disk is full while the page size is changed. The store then has no log until it is opened again.
+/// The disk is full while the page size is changed. The store then has no log until it is opened
+/// again.
 #[test]
 fn a_store_without_a_log_loses_nothing() {
     for step in 0..4 {
@@ -135,7 +137,8 @@ fn a_store_without_a_log_loses_nothing() {
     }
 }
 
-/// The first change of a connection is made durable in another way than later ones. If it panics, the next change is the first one.
+/// The first change of a connection is made durable in another way than later ones. If it panics,
+/// the next change is the first one.
 #[test]
 fn a_change_that_panics_leaves_the_next_one_as_durable_as_ever() {
     for seed in 0..8 {

@@ -1,5 +1,5 @@
-//! Arguments that are missing: the parser of the `sop` crate has one exit code for all that it refuses,
-//! the draft has another one for these.
+//! Arguments that are missing: the parser of the `sop` crate has one exit code for all that it
+//! refuses, the draft has another one for these.
 
 use std::ffi::OsString;
 

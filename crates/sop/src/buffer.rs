@@ -1,6 +1,6 @@
 //! Sizes of the buffers of operations.
 
-/// Octets that are read at once.
+/// Bytes that are read at once.
 pub(crate) const READ_BYTES: usize = 64 << 10;
-/// Octets that are written at once.
+/// Bytes that are written at once.
 pub(crate) const WRITE_BYTES: usize = 256 << 10;

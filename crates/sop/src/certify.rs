@@ -118,8 +118,8 @@ impl<'s> ValidateUserId<'s> {
         Self { sop, at: sop.time(), authorities: Vec::new(), targets: Vec::new() }
     }
 
-    /// Whether every certificate has a user ID that `is_wanted`, that is its own, and that an authority
-    /// has certified.
+    /// Whether every certificate has a user ID that `is_wanted`, that is its own, and that an
+    /// authority has certified.
     fn validate(&self, is_wanted: impl Fn(&UserID) -> bool) -> Result<()> {
         for target in &self.targets {
             if !self.is_valid(target, &is_wanted) {

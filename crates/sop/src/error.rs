@@ -1,4 +1,5 @@
-//! Our errors as those of the draft, which are numbers without a text; the text goes to standard error.
+//! Our errors as those of the draft, which are numbers without a text; the text goes to standard
+//! error.
 
 use sop::errors::Error;
 use talaria_cert::ErrorKind;
@@ -87,8 +88,8 @@ pub(crate) fn unspecified(why: impl std::fmt::Display) -> Error {
     because(Error::UnspecifiedFailure, why)
 }
 
-/// Writes a line to standard error, without any effect of others on a terminal. A failure is ignored, because the exit status says the
-/// same.
+/// Writes a line to standard error, without any effect of others on a terminal. A failure is
+/// ignored, because the exit status says the same.
 pub(crate) fn say(line: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
 

@@ -10,8 +10,8 @@ use crate::passwords;
 use crate::profile::SopProfile;
 use crate::talaria::Talaria;
 
-/// New keys are dated a minute back: the clock of a recipient may be a little behind, and signatures and
-/// changes made now have to be later than the key.
+/// New keys are dated a minute back: the clock of a recipient may be a little behind, and
+/// signatures and changes made now have to be later than the key.
 pub(crate) const BACKDATED_SECONDS: u32 = 60;
 
 type Dyn<'s> = dyn ops::GenerateKey<'s, Talaria, Keys<'s>> + 's;

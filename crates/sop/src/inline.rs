@@ -1,5 +1,5 @@
-//! `inline-sign`, `inline-verify` and `inline-detach`: messages that are signed and not encrypted, and texts
-//! with cleartext signatures.
+//! `inline-sign`, `inline-verify` and `inline-detach`: messages that are signed and not encrypted,
+//! and texts with cleartext signatures.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::SystemTime;

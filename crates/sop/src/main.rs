@@ -1,8 +1,8 @@
 //! `talaria-sop`: the Stateless OpenPGP command line interface (draft-dkg-openpgp-stateless-cli).
 //!
-//! The `sop` crate parses the command line, opens what it names and turns errors into the exit codes of
-//! the draft. What a subcommand does is here: `talaria-message` moves the data, Sequoia makes and changes
-//! keys and certificates.
+//! The `sop` crate parses the command line, opens what it names and turns errors into the exit
+//! codes of the draft. What a subcommand does is here: `talaria-message` moves the data, Sequoia
+//! makes and changes keys and certificates.
 
 mod arguments;
 mod armor;

@@ -1,5 +1,5 @@
-//! Subcommands that change keys and certificates without judging them: `change-key-password`, `revoke-key`,
-//! `extract-cert`, `merge-certs`. And `update-key`'s merging, which is the same.
+//! Subcommands that change keys and certificates without judging them: `change-key-password`,
+//! `revoke-key`, `extract-cert`, `merge-certs`. And `update-key`'s merging, which is the same.
 
 use sop::ops;
 use talaria_message::make::{self, Protection, RevocationReason, Revoked};

@@ -95,8 +95,8 @@ impl<'s> ops::Sign<'s, Talaria, Keys<'s>, Sigs<'s>> for Sign<'s> {
     }
 }
 
-/// The digest of all signatures: a mail can announce one only. Where they would differ, SHA2-512 goes with
-/// every key.
+/// The digest of all signatures: a mail can announce one only. Where they would differ, SHA2-512
+/// goes with every key.
 fn one_digest(signers: &mut [SigningKey]) -> Result<Micalg> {
     let name = |signer: &SigningKey| signer.hash_name();
     if signers.iter().any(|signer| name(signer) != name(&signers[0])) {

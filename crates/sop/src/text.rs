@@ -35,9 +35,9 @@ impl<R> Utf8<R> {
 
     fn check(&mut self, mut data: &[u8]) -> Result<(), NotText> {
         while !self.open.is_empty()
-            && let Some((&octet, rest)) = data.split_first()
+            && let Some((&byte, rest)) = data.split_first()
         {
-            self.open.push(octet);
+            self.open.push(byte);
             data = rest;
             match std::str::from_utf8(&self.open) {
                 Ok(_) => self.open.clear(),
@@ -79,7 +79,7 @@ pub(crate) fn input<'a>(
 mod tests {
     use super::*;
 
-    /// A reader that returns one octet at a time.
+    /// A reader that returns one byte at a time.
     struct Slowly<'a>(&'a [u8]);
 
     impl Read for Slowly<'_> {

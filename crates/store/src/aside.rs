@@ -1,7 +1,8 @@
 //! Damaged bytes of certificates that were repaired: table `set_aside`.
 //!
-//! They may be all that is left of a revocation or of a signature by others, so that a repair keeps them. They hold the
-//! user IDs of the certificate, so that deleting or redacting the certificate deletes them.
+//! They may be all that is left of a revocation or of a signature by others, so that a repair keeps
+//! them. They hold the user IDs of the certificate, so that deleting or redacting the certificate
+//! deletes them.
 
 use rusqlite::Connection;
 use talaria_cert::Fingerprint;
@@ -25,7 +26,8 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Deletes what repairs have set aside of a certificate that is deleted or redacted: its user IDs are among the bytes.
+/// Deletes what repairs have set aside of a certificate that is deleted or redacted: its user IDs
+/// are among the bytes.
 pub(crate) fn forget(connection: &Connection, fingerprint: Fingerprint) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM set_aside WHERE fingerprint = ?1")?

@@ -18,11 +18,12 @@ use talaria_disk::beside;
 const BACKUP_PAGES: i32 = 1024;
 
 impl Store {
-    /// Copies the store to a new file while it is in use, as a snapshot of one moment. Calls `progress` with the
-    /// number of copied pages and of all pages. Other processes can go on writing; their changes stay in the log
-    /// beside the store until the copy is done.
+    /// Copies the store to a new file while it is in use, as a snapshot of one moment. Calls
+    /// `progress` with the number of copied pages and of all pages. Other processes can go on
+    /// writing; their changes stay in the log beside the store until the copy is done.
     ///
-    /// The copy appears at `target` when it is complete. Until then its name has `.partial` appended.
+    /// The copy appears at `target` when it is complete. Until then its name has `.partial`
+    /// appended.
     ///
     /// # Errors
     ///
@@ -36,13 +37,13 @@ impl Store {
         self.copy_to(target, progress, || Ok(()))
     }
 
-    /// Puts a copy of this store, which is a backup, at `target`. A store that is there is renamed to `aside` with its log, damaged
-    /// or not, when the copy is complete.
+    /// Puts a copy of this store, which is a backup, at `target`. A store that is there is renamed
+    /// to `aside` with its log, damaged or not, when the copy is complete.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Busy`] if another process uses the store at `target`; any error of a write. The store at `target`, if there
-    /// was one, is there or at `aside`.
+    /// [`StoreError::Busy`] if another process uses the store at `target`; any error of a write.
+    /// The store at `target`, if there was one, is there or at `aside`.
     pub fn restore(
         &self,
         target: &Path,
@@ -87,7 +88,8 @@ impl Store {
     }
 }
 
-/// Makes an empty file that the same users can read as `like`: a copy has the secret of the store, too.
+/// Makes an empty file that the same users can read as `like`: a copy has the secret of the store,
+/// too.
 fn make_as_private(new: &Path, like: &Path) -> io::Result<()> {
     let permissions = fs::metadata(like)?.permissions();
     fs::File::create_new(new)?.set_permissions(permissions)
@@ -132,7 +134,8 @@ fn copy(
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
-                // This is not expected: readers of a write-ahead log block no process and wait for none.
+                // This is not expected: readers of a write-ahead log block no process and wait for
+                // none.
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
         }

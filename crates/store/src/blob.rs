@@ -1,9 +1,11 @@
-//! The stored bytes of certificates, their verdicts, and the checksums over both. No other module reads or writes
-//! tables `blob` and `checksum`. The checksum of a certificate is in its row of `blob`; certificates that were written before
-//! format 8 have it in `checksum`, until they are written again.
+//! The stored bytes of certificates, their verdicts, and the checksums over both. No other module
+//! reads or writes tables `blob` and `checksum`. The checksum of a certificate is in its row of
+//! `blob`; certificates that were written before format 8 have it in `checksum`, until they are
+//! written again.
 //!
-//! A checksum beside its data does not show that a disk has lost a write: then the old row is there, with the old checksum. So the
-//! row names the change that wrote it, and the row in `cert` names it, too (`docs/decisions/0025-stale-pages.md`).
+//! A checksum beside its data does not show that a disk has lost a write: then the old row is
+//! there, with the old checksum. So the row names the change that wrote it, and the row in `cert`
+//! names it, too (`docs/decisions/0025-stale-pages.md`).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,10 +20,11 @@ use talaria_cert::{Cert, KEY_BYTES_MAX, Tag, Verdict, View, first_packet};
 use crate::meta::{self, Entry};
 use crate::{format, sums};
 
-/// The first octets of the SHA-256 of a certificate.
+/// The first bytes of the SHA-256 of a certificate.
 pub(crate) type BytesDigest = [u8; 16];
 
-/// The columns of a [`Checksum`], from tables `blob` and `checksum`. A row that has one costs no look at `checksum`.
+/// The columns of a [`Checksum`], from tables `blob` and `checksum`. A row that has one costs no
+/// look at `checksum`.
 const CHECKSUM: &str = "coalesce(blob.digest, (SELECT digest FROM checksum WHERE cert = blob.id)), \
     coalesce(blob.sum, (SELECT sum FROM checksum WHERE cert = blob.id))";
 
@@ -84,7 +87,8 @@ pub(crate) const LOST: &str = "its bytes are missing";
 /// The finding for a certificate whose bytes are not those that were written.
 const BYTES_DAMAGED: &str = "its bytes do not match their checksum";
 
-/// The finding for a certificate whose rows agree with each other, but not with the index that was written with them.
+/// The finding for a certificate whose rows agree with each other, but not with the index that was
+/// written with them.
 pub(crate) const UNCONFIRMED: &str =
     "its digest is not in table digest: its bytes may be older than its last change";
 
@@ -171,8 +175,8 @@ impl Blob {
         }
     }
 
-    /// As [`Self::integrity`], with what else is known: the last change of the certificate in the change log, and whether its row in
-    /// `cert` agrees with its checksum. For a check or a repair.
+    /// As [`Self::integrity`], with what else is known: the last change of the certificate in the
+    /// change log, and whether its row in `cert` agrees with its checksum. For a check or a repair.
     pub(crate) fn judged(&self, latest: Option<i64>, is_row_good: bool) -> Integrity {
         let found = self.integrity();
         let is_overtaken = |by: i64| latest.is_some_and(|latest| latest > by);
@@ -209,21 +213,23 @@ impl Blob {
         self.checksum.as_ref()?.digest.as_slice().try_into().ok()
     }
 
-    /// The certificate and its verdicts, without regard to the checksum. `None` if they cannot be read.
+    /// The certificate and its verdicts, without regard to the checksum. `None` if they cannot be
+    /// read.
     pub(crate) fn decode(&self) -> Option<(Cert, Vec<Verdict>)> {
         let cert = Cert::from_canonical(self.bytes.clone()).ok()?;
         let verdicts = self.verdicts_on(&cert)?;
         Some((cert, verdicts))
     }
 
-    /// As [`Self::decode`], without a copy of the octets.
+    /// As [`Self::decode`], without a copy of the bytes.
     pub(crate) fn into_decoded(mut self) -> Option<(Cert, Vec<Verdict>)> {
         let cert = Cert::from_canonical(std::mem::take(&mut self.bytes)).ok()?;
         let verdicts = self.verdicts_on(&cert)?;
         Some((cert, verdicts))
     }
 
-    /// The verdicts on the signatures of `cert`, without regard to the checksum. `None` if they are damaged.
+    /// The verdicts on the signatures of `cert`, without regard to the checksum. `None` if they are
+    /// damaged.
     pub(crate) fn verdicts_on(&self, cert: &Cert) -> Option<Vec<Verdict>> {
         let verdicts: Option<Vec<_>> =
             self.verdicts.iter().map(|&number| Verdict::from_number(number)).collect();
@@ -234,7 +240,8 @@ impl Blob {
 /// The statement for one certificate.
 pub(crate) static BY_ID: LazyLock<String> = LazyLock::new(|| select("cert", "blob.id = ?1"));
 
-/// The statements for the first two certificates that an index has under some handles, without those that are too long.
+/// The statements for the first two certificates that an index has under some handles, without
+/// those that are too long.
 pub(crate) static BY_KEY: LazyLock<String> = LazyLock::new(|| select_short("key"));
 pub(crate) static BY_ADDRESS: LazyLock<String> = LazyLock::new(|| select_short("address"));
 
@@ -263,8 +270,9 @@ pub(crate) fn get(connection: &Connection, id: i64) -> rusqlite::Result<Option<B
     })
 }
 
-/// The certificate that [`BY_KEY`] or [`BY_ADDRESS`] finds under the handles from `first` to `last`, damaged or not. `None` if
-/// there is another one, or if it has more than `bytes_max` octets; then it is not read. Whether it is the newest is not compared.
+/// The certificate that [`BY_KEY`] or [`BY_ADDRESS`] finds under the handles from `first` to
+/// `last`, damaged or not. `None` if there is another one, or if it has more than `bytes_max`
+/// bytes; then it is not read. Whether it is the newest is not compared.
 pub(crate) fn get_sole(
     connection: &Connection,
     statement: &str,
@@ -296,14 +304,15 @@ fn read_one(
     Ok(blob)
 }
 
-/// A certificate whose bytes are those that were written. `None` if it is missing or damaged; a check reports it.
+/// A certificate whose bytes are those that were written. `None` if it is missing or damaged; a
+/// check reports it.
 pub(crate) fn intact(connection: &Connection, id: i64) -> rusqlite::Result<Option<Blob>> {
     let Some(blob) = get(connection, id)? else { return Ok(None) };
     Ok(is_usable(connection, &blob)?.then_some(blob))
 }
 
-/// Whether a certificate may be read and merged: it agrees with its checksum, or did not get one yet since the store
-/// was upgraded.
+/// Whether a certificate may be read and merged: it agrees with its checksum, or did not get one
+/// yet since the store was upgraded.
 pub(crate) fn is_usable(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     match blob.integrity() {
         Integrity::Intact | Integrity::Row => Ok(true),
@@ -324,7 +333,8 @@ pub(crate) fn is_current(connection: &Connection, blob: &Blob) -> rusqlite::Resu
     Ok((&checksum, change) == (&blob.checksum, blob.change))
 }
 
-/// Whether a certificate without a checksum, or without one of its row in `cert`, will still get it.
+/// Whether a certificate without a checksum, or without one of its row in `cert`, will still get
+/// it.
 pub(crate) fn is_awaited(connection: &Connection, blob: &Blob) -> rusqlite::Result<bool> {
     let first = match blob.checksum {
         None => format::CHECKSUM_FORMAT,
@@ -343,8 +353,8 @@ fn is_unsealed_yet(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
     Ok(sealed_until(connection)?.is_some_and(|last| id > last))
 }
 
-/// The next certificates after number `after`: at most `count`, and no further one after `bytes` octets. With a part,
-/// only the certificates of this part.
+/// The next certificates after number `after`: at most `count`, and no further one after `bytes`
+/// bytes. With a part, only the certificates of this part.
 pub(crate) fn batch(
     connection: &Connection,
     after: i64,
@@ -424,7 +434,8 @@ impl fmt::Display for Part {
     }
 }
 
-/// Whether the stored bytes are these, and those of the last `change`. The certificate itself is not read into memory.
+/// Whether the stored bytes are these, and those of the last `change`. The certificate itself is
+/// not read into memory.
 pub(crate) fn is_same(
     connection: &Connection,
     id: i64,
@@ -450,10 +461,11 @@ pub(crate) fn length(connection: &Connection, id: i64) -> rusqlite::Result<i64> 
         .query_row([id], |row| row.get(0))
 }
 
-/// The body of the first packet of a certificate, its primary key. No more of it is read, and nothing is compared with the
-/// checksum: the key says itself what its fingerprint is. `None` if there is none that can be read.
+/// The body of the first packet of a certificate, its primary key. No more of it is read, and
+/// nothing is compared with the checksum: the key says itself what its fingerprint is. `None` if
+/// there is none that can be read.
 pub(crate) fn primary_key(connection: &Connection, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
-    /// Octets that most keys fit into.
+    /// Bytes that most keys fit into.
     const FIRST: usize = 1024;
     let mut bytes = match connection.blob_open("main", "blob", "bytes", id, true) {
         Err(rusqlite::Error::SqliteFailure(error, _))
@@ -483,12 +495,13 @@ pub(crate) fn highest_id(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never skips a
-/// certificate.
+/// The highest certificate number ever assigned. Numbers are never reused, so that a cursor never
+/// skips a certificate.
 pub(crate) fn last_id(connection: &Connection) -> rusqlite::Result<i64> {
     let retired = match meta::get(connection, RETIRED)? {
         Entry::Good(id) => id,
-        // A lower number would give numbers again. The log has the last one, unless a compaction has dropped it.
+        // A lower number would give numbers again. The log has the last one, unless a compaction
+        // has dropped it.
         Entry::Damaged => last_logged(connection)?,
         Entry::Missing => {
             let seen = last_logged(connection)?;
@@ -568,7 +581,8 @@ pub(crate) fn update(
     delete_former_checksum(connection, id)
 }
 
-/// Overwrites the verdicts on a certificate, and its checksum. The row in `cert` must get the same change.
+/// Overwrites the verdicts on a certificate, and its checksum. The row in `cert` must get the same
+/// change.
 pub(crate) fn update_verdicts(
     connection: &Connection,
     id: i64,
@@ -584,8 +598,8 @@ pub(crate) fn update_verdicts(
     delete_former_checksum(connection, id)
 }
 
-/// Notes a change of a certificate that leaves its bytes and verdicts as they are. The row in `cert` must get it, too. A damaged
-/// certificate stays damaged.
+/// Notes a change of a certificate that leaves its bytes and verdicts as they are. The row in
+/// `cert` must get it, too. A damaged certificate stays damaged.
 pub(crate) fn set_change(connection: &Connection, id: i64, change: i64) -> rusqlite::Result<()> {
     let Some(blob) = intact(connection, id)? else { return Ok(()) };
     let digest = &bytes_digest(&blob.bytes);
@@ -603,7 +617,8 @@ fn delete_former_checksum(connection: &Connection, id: i64) -> rusqlite::Result<
     connection.prepare_cached("DELETE FROM checksum WHERE cert = ?1")?.execute([id]).map(drop)
 }
 
-/// The highest id up to which certificates have checksums, while an upgrade writes them. `None` if all have one.
+/// The highest id up to which certificates have checksums, while an upgrade writes them. `None` if
+/// all have one.
 pub(crate) fn sealed_until(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(meta::get(connection, SEALED)?.good())
 }
@@ -618,8 +633,8 @@ pub(crate) fn set_sealed_until(connection: &Connection, id: Option<i64>) -> rusq
     }
 }
 
-/// Writes a checksum for a certificate that has none, in an upgrade, and returns it. `None` if its checksum says that it is
-/// damaged.
+/// Writes a checksum for a certificate that has none, in an upgrade, and returns it. `None` if its
+/// checksum says that it is damaged.
 pub(crate) fn seal(
     connection: &Connection,
     blob: &Blob,
@@ -638,9 +653,9 @@ pub(crate) fn seal(
     Ok(Some(actual.sum))
 }
 
-/// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are those that were
-/// written, since the two were written together. If it does not, the disk has lost a write: of the digest alone, or of all other
-/// rows of the last change.
+/// Whether `table`, a table of digests, has the digest of a certificate. If it does, the bytes are
+/// those that were written, since the two were written together. If it does not, the disk has lost
+/// a write: of the digest alone, or of all other rows of the last change.
 pub(crate) fn is_confirmed(
     connection: &Connection,
     table: &str,
@@ -669,11 +684,11 @@ mod tests {
     use talaria_cert::{Verification, packets};
     use talaria_corpus::Generate;
 
-    /// A key packet with a modulus of so many octets.
-    fn rsa(octets: u16) -> Vec<u8> {
+    /// A key packet with a modulus of so many bytes.
+    fn rsa(bytes: u16) -> Vec<u8> {
         let mut body = vec![4, 0, 0, 0, 1, 1];
-        body.extend((octets * 8).to_be_bytes());
-        body.extend(vec![0xff; usize::from(octets)]);
+        body.extend((bytes * 8).to_be_bytes());
+        body.extend(vec![0xff; usize::from(bytes)]);
         body.extend([0, 2, 3]);
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
         [&[0xc6, 255], &length[..], &body].concat()
@@ -683,7 +698,7 @@ mod tests {
     fn the_primary_key_is_read_without_the_rest() {
         let mut store = Store::in_memory(std::path::Path::new("memory")).unwrap();
         let mut certs = talaria_corpus::certs(&Generate { count: 30, ..Generate::default() });
-        certs.extend([1000, 1020, 1200, 2048].map(|octets| Cert::parse(&rsa(octets)).unwrap()));
+        certs.extend([1000, 1020, 1200, 2048].map(|bytes| Cert::parse(&rsa(bytes)).unwrap()));
         store.ingest(certs.clone(), Verification::Full, 1_740_000_000.into()).unwrap();
         for cert in &certs {
             let id = store.row(cert.fingerprint()).unwrap().unwrap().id.get();

@@ -2,8 +2,8 @@
 //! database, and tables are filled in key order. The finished file is then renamed into place.
 //!
 //! Until then all data is in `NAME.building`. Each batch is committed together with its position in
-//! the input, so that an interrupted build can continue from there. Certificates that occur a second
-//! time are set aside and merged at the end, in the same way as by any other write.
+//! the input, so that an interrupted build can continue from there. Certificates that occur a
+//! second time are set aside and merged at the end, in the same way as by any other write.
 
 use std::collections::HashSet;
 use std::fs;
@@ -51,7 +51,8 @@ pub struct BuildOptions {
 }
 
 impl BuildOptions {
-    /// Everything is verified and indexed at `now`, with digests for SKS alone, in the default layout and 256 MiB of memory.
+    /// Everything is verified and indexed at `now`, with digests for SKS alone, in the default
+    /// layout and 256 MiB of memory.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         Self {
@@ -86,7 +87,8 @@ pub struct Built {
     pub certs: u64,
     /// Number of certificates that occurred a second time and were merged.
     pub joined: u64,
-    /// The first thousand certificates whose second copy was refused; the first copy is in the store.
+    /// The first thousand certificates whose second copy was refused; the first copy is in the
+    /// store.
     pub refused: Vec<(Fingerprint, IngestRefusal)>,
     /// Number of all refused copies.
     pub refused_count: u64,
@@ -128,7 +130,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Exists`] if there is something at `target`; [`StoreError::Io`] if its folder cannot be written.
+    /// [`StoreError::Exists`] if there is something at `target`; [`StoreError::Io`] if its folder
+    /// cannot be written.
     pub fn start(target: &Path, inputs: &str, options: BuildOptions) -> Result<Self, StoreError> {
         let io = |action, source| StoreError::Io { action, path: target.to_owned(), source };
         if target.exists() {
@@ -383,8 +386,8 @@ fn join_spool(
             rows.into_iter().map(|(_, bytes)| Cert::from_canonical(bytes)).collect();
         let certs = certs.map_err(|reason| store.damaged(format!("the spool: {reason}")))?;
         let names: Vec<Fingerprint> = certs.iter().map(Cert::fingerprint).collect();
-        // The spool stays unchanged until the end: after an interruption, merging again changes nothing and names the
-        // refused certificates again.
+        // The spool stays unchanged until the end: after an interruption, merging again changes
+        // nothing and names the refused certificates again.
         let outcomes = store.ingest(certs, options.verification, options.now)?;
         for (fingerprint, outcome) in names.into_iter().zip(outcomes) {
             let IngestOutcome::Refused(refusal) = outcome else { continue };
@@ -399,8 +402,8 @@ fn join_spool(
 
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
     // Appended pages need no journal entries. A rollback journal therefore costs almost nothing
-    // here, and commits survive a power cut. NORMAL would sync a journal and its header together, and not its
-    // truncation: after a power cut, a part of an old journal could be applied.
+    // here, and commits survive a power cut. NORMAL would sync a journal and its header together,
+    // and not its truncation: after a power cut, a part of an old journal could be applied.
     connection.execute_batch(
         "PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL; \
          PRAGMA cache_size = -131072; PRAGMA temp_store = FILE; PRAGMA locking_mode = EXCLUSIVE;",

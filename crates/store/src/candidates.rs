@@ -9,7 +9,8 @@ use crate::number::CertId;
 use crate::revoker;
 use crate::store::Store;
 
-/// Candidates from the indexes of a store. An index has handles, which collide: the caller compares the certificates.
+/// Candidates from the indexes of a store. An index has handles, which collide: the caller compares
+/// the certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidates<'s>(&'s Store);
 
@@ -47,7 +48,8 @@ impl Candidates<'_> {
         })
     }
 
-    /// The handles of identities that more than one certificate may have, found in one pass over the index.
+    /// The handles of identities that more than one certificate may have, found in one pass over
+    /// the index.
     ///
     /// # Errors
     ///
@@ -67,7 +69,8 @@ impl Candidates<'_> {
         })
     }
 
-    /// Candidates for certificates that one of `issuers` certified: those with a signature that names one of them.
+    /// Candidates for certificates that one of `issuers` certified: those with a signature that
+    /// names one of them.
     ///
     /// # Errors
     ///
@@ -86,7 +89,8 @@ impl Candidates<'_> {
         })
     }
 
-    /// Candidates for certificates that name the key with this fingerprint as a revoker, by their numbers.
+    /// Candidates for certificates that name the key with this fingerprint as a revoker, by their
+    /// numbers.
     ///
     /// # Errors
     ///

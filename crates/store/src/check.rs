@@ -29,7 +29,8 @@ use crate::tombstone::{self, Grave};
 use crate::trust::misfits::misfits;
 use crate::{damage, format, inventory, meta, owner, revoker, sums, texts, trust};
 
-/// Number of certificates that are checked at a time, and their size, above which none is added: 64 MiB.
+/// Number of certificates that are checked at a time, and their size, above which none is added:
+/// 64 MiB.
 const BATCH: usize = 2000;
 const BATCH_BYTES: usize = 64 << 20;
 
@@ -141,7 +142,8 @@ struct Parsed {
 struct Read {
     id: i64,
     name: String,
-    /// Whether the certificate is the one that was written, as far as can be told, and could be read.
+    /// Whether the certificate is the one that was written, as far as can be told, and could be
+    /// read.
     is_good: bool,
     terms: Terms,
     digests: Vec<(View, [u8; 16])>,
@@ -153,8 +155,9 @@ struct Read {
 }
 
 impl Store {
-    /// Reads all data and compares it with its checksums. Except with [`Depth::Checksums`], recomputes all derived data and
-    /// compares. `progress` gets the number of certificates checked so far.
+    /// Reads all data and compares it with its checksums. Except with [`Depth::Checksums`],
+    /// recomputes all derived data and compares. `progress` gets the number of certificates checked
+    /// so far.
     ///
     /// # Errors
     ///
@@ -167,8 +170,8 @@ impl Store {
         self.check_part(depth, Part::ALL, progress)
     }
 
-    /// Like [`Self::check`], for a part of the certificates and their rows in all tables. The first part also checks the
-    /// structure of the file and all rows that belong to no certificate.
+    /// Like [`Self::check`], for a part of the certificates and their rows in all tables. The first
+    /// part also checks the structure of the file and all rows that belong to no certificate.
     ///
     /// # Errors
     ///
@@ -215,7 +218,8 @@ impl Store {
         }
     }
 
-    /// Compares certificates with their checksums. Of those that differ or have none, everything is checked.
+    /// Compares certificates with their checksums. Of those that differ or have none, everything is
+    /// checked.
     fn compare_checksums(
         &self,
         part: Part,
@@ -361,7 +365,8 @@ impl Store {
         self.with_rows(blobs, part)
     }
 
-    /// Reports the certificates of a part that are in the change log or in table `cert`, and have no bytes. Returns their numbers.
+    /// Reports the certificates of a part that are in the change log or in table `cert`, and have
+    /// no bytes. Returns their numbers.
     fn lost(
         &self,
         evidence: &Evidence,
@@ -406,8 +411,9 @@ impl Store {
         Ok(blobs.into_iter().map(entry).collect())
     }
 
-    /// Rebuilds all derived tables from the certificates, in one transaction. A certificate whose bytes are damaged is
-    /// reported, and keeps its bytes and its old row: a rebuild never makes damage permanent.
+    /// Rebuilds all derived tables from the certificates, in one transaction. A certificate whose
+    /// bytes are damaged is reported, and keeps its bytes and its old row: a rebuild never makes
+    /// damage permanent.
     ///
     /// # Errors
     ///
@@ -507,7 +513,7 @@ fn definitions(connection: &Connection, report: &mut CheckReport) -> rusqlite::R
 /// Checks rows that have their own checksum, and their relations to each other.
 fn rows(connection: &Connection, report: &mut CheckReport) -> rusqlite::Result<()> {
     let name = meta::get::<String>(connection, "store")?.good().unwrap_or_default();
-    if name.len() != 32 || !name.bytes().all(|octet| octet.is_ascii_hexdigit()) {
+    if name.len() != 32 || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         report.add("table meta", "the name of the store is damaged", Remedy::Restore);
     }
     for name in meta::damaged(connection)? {
@@ -748,8 +754,8 @@ fn read_entry(
     if let Some(fresh) = fresh {
         read.computed = fresh.iter().filter(|&&verdict| verdict == Verdict::Good).count() as u64;
         // A deferred verdict is not wrong, and a verifier of another version may judge differently.
-        // Which other keys were tried depends on other certificates and on limits, so a verifier of this one alone
-        // computes less.
+        // Which other keys were tried depends on other certificates and on limits, so a verifier of
+        // this one alone computes less.
         let differs = stored.iter().zip(&fresh).any(|(old, new)| match old {
             Verdict::Unchecked => false,
             Verdict::Certified | Verdict::Foreign => {

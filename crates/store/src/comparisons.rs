@@ -1,5 +1,6 @@
-//! The certificates whose rows in `blob` and `cert` were compared, so that a look-up that reads one row alone gives out no
-//! certificate that was replaced later (`docs/decisions/0025-stale-pages.md`).
+//! The certificates whose rows in `blob` and `cert` were compared, so that a look-up that reads one
+//! row alone gives out no certificate that was replaced later
+//! (`docs/decisions/0025-stale-pages.md`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +15,9 @@ const CHUNK: u16 = 256;
 /// Changes above which everything is forgotten instead of following them.
 const CHANGES_MAX: i64 = 10_000;
 
-/// Which version of each certificate is the last one, as far as somebody has compared its two rows or has seen its change in the log.
-/// Connections to one store can share it. It takes some 4 octets for each certificate.
+/// Which version of each certificate is the last one, as far as somebody has compared its two rows
+/// or has seen its change in the log. Connections to one store can share it. It takes some 4 bytes
+/// for each certificate.
 #[derive(Clone, Debug, Default)]
 pub struct Comparisons(Arc<Mutex<Known>>);
 
@@ -23,7 +25,8 @@ pub struct Comparisons(Arc<Mutex<Known>>);
 struct Known {
     /// The last change in the log that was seen.
     until: i64,
-    /// The version of each certificate, by chunks of numbers; 0 if it is not known. Numbers from a damaged file may be anything.
+    /// The version of each certificate, by chunks of numbers; 0 if it is not known. Numbers from a
+    /// damaged file may be anything.
     versions: HashMap<i64, Box<[u32; CHUNK as usize]>>,
 }
 
@@ -63,13 +66,15 @@ impl Comparisons {
         Ok(())
     }
 
-    /// Whether this is the last version of a certificate. If not, it may be, and somebody has to compare.
+    /// Whether this is the last version of a certificate. If not, it may be, and somebody has to
+    /// compare.
     pub(crate) fn knows(&self, blob: &Blob) -> bool {
         let version = version(blob);
         version != 0 && *self.known().version(blob.id) == version
     }
 
-    /// Notes that this is the last version of a certificate in the state of the store that [`Self::follow`] has seen.
+    /// Notes that this is the last version of a certificate in the state of the store that
+    /// [`Self::follow`] has seen.
     pub(crate) fn note(&self, blob: &Blob) {
         let (version, mut known) = (version(blob), self.known());
         let before = known.version(blob.id);

@@ -16,15 +16,15 @@ use crate::open_files::OpenFiles;
 /// Maximum time that a writer waits for another writer: 60 s.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A time within which a file system may give two changes of a file the same time. Linux takes the time from a clock that ticks
-/// every 10 ms at most.
+/// A time within which a file system may give two changes of a file the same time. Linux takes the
+/// time from a clock that ticks every 10 ms at most.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Access mode of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
-    /// Read only. A store in a folder that this process may not write is read without an index of its log, if it has no log:
-    /// [`StoreError::Changed`] if it gets one.
+    /// Read only. A store in a folder that this process may not write is read without an index of
+    /// its log, if it has no log: [`StoreError::Changed`] if it gets one.
     Read,
     /// Read and write an existing store.
     Write,
@@ -32,18 +32,21 @@ pub enum Access {
     Create,
 }
 
-/// Connects to the database at `path`, whose files are `files`. Also returns its state if it is read without locks.
+/// Connects to the database at `path`, whose files are `files`. Also returns its state if it is
+/// read without locks.
 ///
-/// SQLite reads a store through an index of its log, which it makes beside the database. Where this process may not make
-/// files, and nobody else has made an index, a store without a log is read as it is ([`Frozen`]). The journal of a killed
-/// process is rolled back first, which needs a writable connection.
+/// SQLite reads a store through an index of its log, which it makes beside the database. Where this
+/// process may not make files, and nobody else has made an index, a store without a log is read as
+/// it is ([`Frozen`]). The journal of a killed process is rolled back first, which needs a writable
+/// connection.
 pub(crate) fn connect(
     path: &Path,
     files: &OpenFiles,
     access: Access,
 ) -> Result<(Connection, Option<Frozen>), StoreError> {
     let engine = |source| StoreError::engine(path, source);
-    // Asks the system without opening the file, since closing it again would drop the locks of other connections of this process.
+    // Asks the system without opening the file, since closing it again would drop the locks of
+    // other connections of this process.
     let may = |permission| rustix::fs::access(path, permission);
     may(Permission::READ_OK).map_err(|error| StoreError::Io {
         action: "open",
@@ -89,8 +92,8 @@ fn no_index(path: &Path, files: &OpenFiles) -> StoreError {
     StoreError::NoIndex { path: path.to_owned(), log }
 }
 
-/// The state of a database without a log that is read without locks. It is read only as long as nobody has changed it: a writer
-/// begins with a log, and copies it into the database later.
+/// The state of a database without a log that is read without locks. It is read only as long as
+/// nobody has changed it: a writer begins with a log, and copies it into the database later.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     path: PathBuf,
@@ -120,8 +123,8 @@ impl Frozen {
             return Err(no_index(path, files));
         }
         let mut uri = "file:".to_owned();
-        for octet in files.target().as_os_str().as_bytes() {
-            let _ = write!(uri, "%{octet:02x}");
+        for byte in files.target().as_os_str().as_bytes() {
+            let _ = write!(uri, "%{byte:02x}");
         }
         uri.push_str("?immutable=1");
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY

@@ -21,7 +21,8 @@ use crate::store::Store;
 use crate::texts::Texts;
 use crate::{aside, inventory, revoker, trust};
 
-/// Number of certificates that are read at a time, and their size, above which none is added: 64 MiB.
+/// Number of certificates that are read at a time, and their size, above which none is added:
+/// 64 MiB.
 const BATCH: usize = 2000;
 const BATCH_BYTES: usize = 64 << 20;
 
@@ -43,7 +44,7 @@ impl DamagedCert {
         self.id.get()
     }
 
-    /// The first 16 octets of the SHA-256 of a certificate in canonical form.
+    /// The first 16 bytes of the SHA-256 of a certificate in canonical form.
     #[must_use]
     pub fn digest_of(cert: &Cert) -> [u8; 16] {
         bytes_digest(cert.as_bytes())
@@ -56,8 +57,9 @@ pub enum Salvage {
     /// It is replaced if there is another copy.
     #[default]
     WithCopy,
-    /// It is replaced by the part that its own signatures still prove, or removed if they prove nothing. Bytes that agree with their
-    /// checksum, and may only be older than the last change, stay as they are.
+    /// It is replaced by the part that its own signatures still prove, or removed if they prove
+    /// nothing. Bytes that agree with their checksum, and may only be older than the last change,
+    /// stay as they are.
     Always,
 }
 
@@ -66,9 +68,11 @@ pub enum Salvage {
 pub enum Repair {
     /// It is again the certificate that was written.
     Restored,
-    /// Another copy took its place, with the part that its own signatures still prove. The damaged bytes are set aside.
+    /// Another copy took its place, with the part that its own signatures still prove. The damaged
+    /// bytes are set aside.
     Replaced,
-    /// The part that its own signatures still prove took its place. The damaged bytes are set aside.
+    /// The part that its own signatures still prove took its place. The damaged bytes are set
+    /// aside.
     Salvaged,
     /// It was removed, since nothing is proven. The damaged bytes are set aside.
     Removed,
@@ -89,7 +93,8 @@ pub struct SetAside {
     pub length: u64,
 }
 
-/// The certificates of a store whose bytes are not those that were written, and what repairs have set aside.
+/// The certificates of a store whose bytes are not those that were written, and what repairs have
+/// set aside.
 #[derive(Debug)]
 pub struct Damage<S>(S);
 
@@ -112,8 +117,8 @@ impl<S: Borrow<Store>> Damage<S> {
         self.0.borrow()
     }
 
-    /// The certificates whose bytes or verdicts do not match their checksums. `progress` gets the number of certificates
-    /// read so far.
+    /// The certificates whose bytes or verdicts do not match their checksums. `progress` gets the
+    /// number of certificates read so far.
     ///
     /// # Errors
     ///
@@ -143,7 +148,8 @@ impl<S: Borrow<Store>> Damage<S> {
             for blob in &blobs {
                 seen.insert(blob.id);
                 if !self.store().run(|connection| is_good(connection, blob, &evidence))? {
-                    // The digest of a certificate that was replaced says nothing about the one that replaced it.
+                    // The digest of a certificate that was replaced says nothing about the one that
+                    // replaced it.
                     let is_stale = blob.integrity() == Integrity::Stale;
                     let digest = blob.written_digest().filter(|_| !is_stale);
                     found.push(self.damaged(blob.id, digest)?);
@@ -199,9 +205,10 @@ impl<S: Borrow<Store>> Damage<S> {
 }
 
 impl Damage<&mut Store> {
-    /// Repairs the damaged certificate with number `id` in one transaction. `copies` are certificates from elsewhere: one
-    /// that equals the certificate that was written restores it; others with its fingerprint replace it. `None` if the
-    /// certificate is not damaged or not there.
+    /// Repairs the damaged certificate with number `id` in one transaction. `copies` are
+    /// certificates from elsewhere: one that equals the certificate that was written restores it;
+    /// others with its fingerprint replace it. `None` if the certificate is not damaged or not
+    /// there.
     ///
     /// # Errors
     ///
@@ -261,8 +268,8 @@ impl Damage<&mut Store> {
         })
     }
 
-    /// Accepts the rows that the tables with decisions of the user and the operator have, where the disk has lost a write. Returns the
-    /// names of these tables.
+    /// Accepts the rows that the tables with decisions of the user and the operator have, where the
+    /// disk has lost a write. Returns the names of these tables.
     ///
     /// # Errors
     ///
@@ -314,7 +321,8 @@ fn is_stale(connection: &Connection, blob: &Blob, evidence: &Evidence) -> rusqli
     Ok(evidence.judge(blob, row.as_ref()) == Integrity::Stale)
 }
 
-/// The numbers of certificates that are there more than once, those of each together, in ascending order.
+/// The numbers of certificates that are there more than once, those of each together, in ascending
+/// order.
 pub(crate) fn duplicates(connection: &Connection) -> rusqlite::Result<Vec<Vec<i64>>> {
     let twice: Vec<Vec<u8>> = connection
         .prepare("SELECT fingerprint FROM cert GROUP BY fingerprint HAVING count(*) > 1")?
@@ -328,8 +336,8 @@ pub(crate) fn duplicates(connection: &Connection) -> rusqlite::Result<Vec<Vec<i6
         .collect()
 }
 
-/// Joins the copies of one certificate, all of which are readable, in the first of `ids`, within a transaction. Nothing changes if one
-/// of them is damaged.
+/// Joins the copies of one certificate, all of which are readable, in the first of `ids`, within a
+/// transaction. Nothing changes if one of them is damaged.
 pub(crate) fn join(connection: &Connection, ids: &[i64], now: u32) -> rusqlite::Result<()> {
     let mut copies = Vec::with_capacity(ids.len());
     for &id in ids {
@@ -354,7 +362,8 @@ pub(crate) fn join(connection: &Connection, ids: &[i64], now: u32) -> rusqlite::
     rewrite(connection, ids[0], last, joined, now)
 }
 
-/// The certificate that takes the place of a damaged one, `None` for nothing. `None` as a whole if it cannot be repaired.
+/// The certificate that takes the place of a damaged one, `None` for nothing. `None` as a whole if
+/// it cannot be repaired.
 fn mended(
     connection: &Connection,
     blob: &Blob,

@@ -112,8 +112,8 @@ impl Derived {
         })
     }
 
-    /// Compares the rows, which are those of a part of the certificates, with the tables. Calls `differs` with the table and the certificate of each
-    /// row that is on one side only.
+    /// Compares the rows, which are those of a part of the certificates, with the tables. Calls
+    /// `differs` with the table and the certificate of each row that is on one side only.
     pub(crate) fn compare(
         self,
         connection: &Connection,
@@ -156,8 +156,8 @@ impl Derived {
         })
     }
 
-    /// Compares the rows with the tables, and returns those that are on one side only. The tables are read in pieces: if
-    /// others write meanwhile, a row that differs may be right.
+    /// Compares the rows with the tables, and returns those that are on one side only. The tables
+    /// are read in pieces: if others write meanwhile, a row that differs may be right.
     pub(crate) fn differences(
         self,
         connection: &Connection,
@@ -195,7 +195,7 @@ impl Derived {
             rows.collect()
         };
         let row = |record: &[u8; 25]| {
-            let digest = *record[1..].first_chunk().expect("25 octets");
+            let digest = *record[1..].first_chunk().expect("25 bytes");
             (record[0], digest, number(&record[17..]))
         };
         compare(in_pieces(next), self.digests, row, |(view, digest, cert): DigestRow| {
@@ -240,7 +240,7 @@ fn in_pieces<R: Copy>(
     })
 }
 
-/// The octets of a [`Difference`] for sorting.
+/// The bytes of a [`Difference`] for sorting.
 const DIFFERENCE: usize = 26;
 
 /// The rows that differ, sorted by certificate.
@@ -300,7 +300,7 @@ impl Difference {
     }
 
     pub(crate) fn read(record: &[u8; DIFFERENCE]) -> Self {
-        let key = *record.last_chunk().expect("26 octets");
+        let key = *record.last_chunk().expect("26 bytes");
         Self { cert: number(&record[..8]), table: record[8], key }
     }
 
@@ -340,7 +340,8 @@ impl Difference {
     }
 }
 
-/// Compares two ascending lists in one pass. Calls `differs` with each row that is in one of them only.
+/// Compares two ascending lists in one pass. Calls `differs` with each row that is in one of them
+/// only.
 fn compare<R: Ord, const N: usize>(
     mut rows: impl Iterator<Item = rusqlite::Result<R>>,
     expected: Sorter<N>,
@@ -368,10 +369,8 @@ fn compare<R: Ord, const N: usize>(
 }
 
 fn posting(record: &[u8; 16]) -> (i64, i64) {
-    let (&handle, &id) = (
-        record.first_chunk::<8>().expect("16 octets"),
-        record.last_chunk::<8>().expect("16 octets"),
-    );
+    let (&handle, &id) =
+        (record.first_chunk::<8>().expect("16 bytes"), record.last_chunk::<8>().expect("16 bytes"));
     ((u64::from_be_bytes(handle) ^ 1 << 63).cast_signed(), i64::from_be_bytes(id))
 }
 

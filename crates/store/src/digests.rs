@@ -13,8 +13,8 @@ use crate::number::CertId;
 use crate::schema;
 use crate::store::Store;
 
-/// Number of certificates of which a transaction writes the digests when a view is added, and their size, above which none is
-/// added.
+/// Number of certificates of which a transaction writes the digests when a view is added, and their
+/// size, above which none is added.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -41,7 +41,8 @@ impl<S: Borrow<Store>> Digests<S> {
         self.0.borrow()
     }
 
-    /// The views for which the store keeps the digests of all certificates. SKS is always among them.
+    /// The views for which the store keeps the digests of all certificates. SKS is always among
+    /// them.
     ///
     /// # Errors
     ///
@@ -50,8 +51,9 @@ impl<S: Borrow<Store>> Digests<S> {
         self.store().run(schema::complete_views)
     }
 
-    /// A number that changes when tables are rebuilt, for example by [`Store::rebuild`]. Callers that
-    /// keep digests in memory must then read them again, since the change log does not show a rebuild.
+    /// A number that changes when tables are rebuilt, for example by [`Store::rebuild`]. Callers
+    /// that keep digests in memory must then read them again, since the change log does not show a
+    /// rebuild.
     ///
     /// # Errors
     ///
@@ -62,7 +64,8 @@ impl<S: Borrow<Store>> Digests<S> {
         })
     }
 
-    /// Calls `each` with all digests of a view and the number of each certificate, in ascending order.
+    /// Calls `each` with all digests of a view and the number of each certificate, in ascending
+    /// order.
     ///
     /// # Errors
     ///
@@ -131,9 +134,9 @@ impl Digests<&mut Store> {
         Ok(())
     }
 
-    /// Adds the digests of a view for some more certificates, in one short transaction. Returns whether there may be more to
-    /// add. [`Self::views`] has the view when all are there; writers keep its digests from the first step on. After an
-    /// interruption, the next call continues.
+    /// Adds the digests of a view for some more certificates, in one short transaction. Returns
+    /// whether there may be more to add. [`Self::views`] has the view when all are there; writers
+    /// keep its digests from the first step on. After an interruption, the next call continues.
     ///
     /// # Errors
     ///

@@ -44,8 +44,8 @@ pub enum StoreError {
         /// The newest format that this version knows.
         known: i64,
     },
-    /// The file was written by an older talaria, in a format that is read only after an upgrade. Opening it for writing
-    /// upgrades it. Nothing was changed.
+    /// The file was written by an older talaria, in a format that is read only after an upgrade.
+    /// Opening it for writing upgrades it. Nothing was changed.
     #[error(
         "{} has store format {found}, which must be upgraded to {known} before it can be read",
         path.display()
@@ -58,8 +58,8 @@ pub enum StoreError {
         /// The format that this version reads and writes.
         known: i64,
     },
-    /// There is no store, but a log or journal is there. SQLite would apply that file to the next store
-    /// at this path.
+    /// There is no store, but a log or journal is there. SQLite would apply that file to the next
+    /// store at this path.
     #[error(
         "no store at {}, but its log {} exists and may have changes",
         path.display(), log.display()
@@ -86,8 +86,8 @@ pub enum StoreError {
         /// The kind of the second name.
         name: SecondName,
     },
-    /// The log has changes, and this user can neither read an index of it nor make one, for want of permission to write to the folder
-    /// of the store.
+    /// The log has changes, and this user can neither read an index of it nor make one, for want of
+    /// permission to write to the folder of the store.
     #[error(
         "{} has changes that are not in {} yet, and reading them needs an index in its folder, which is not writable",
         log.display(), path.display()
@@ -98,7 +98,8 @@ pub enum StoreError {
         /// The log, or the journal of a killed process.
         log: PathBuf,
     },
-    /// Another process has changed the store, while it was read without locks for want of permission to write to its folder.
+    /// Another process has changed the store, while it was read without locks for want of
+    /// permission to write to its folder.
     #[error("{} was changed while it was read", path.display())]
     Changed {
         /// The store.
@@ -110,7 +111,8 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
-    /// The store or its log was moved, replaced or deleted while it was open. The change does not count.
+    /// The store or its log was moved, replaced or deleted while it was open. The change does not
+    /// count.
     #[error("{} or its log was moved, replaced or deleted while it was in use", path.display())]
     Moved {
         /// The store.
@@ -122,7 +124,8 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
-    /// A file of the store would be larger than this process may write (`ulimit -f`). Nothing was changed.
+    /// A file of the store would be larger than this process may write (`ulimit -f`). Nothing was
+    /// changed.
     #[error("file too large: {} cannot grow beyond the limit on the size of files", path.display())]
     TooLarge {
         /// The store.
@@ -136,7 +139,8 @@ pub enum StoreError {
         /// The damaged object.
         what: String,
     },
-    /// A certificate or its verdicts are not those that were written. The rest of the store may be good.
+    /// A certificate or its verdicts are not those that were written. The rest of the store may be
+    /// good.
     #[error(
         "{} is damaged: certificate {} is missing, or does not match its checksum", path.display(),
         fingerprint.map_or_else(|| format!("number {}", id.get()), |fingerprint| fingerprint.to_string())
@@ -149,8 +153,8 @@ pub enum StoreError {
         /// The fingerprint in the row of the certificate, if it can be read.
         fingerprint: Option<Fingerprint>,
     },
-    /// The signatures of the given certificates cost more CPU time than [`crate::Preparation::allowed`]. Nothing was
-    /// changed.
+    /// The signatures of the given certificates cost more CPU time than
+    /// [`crate::Preparation::allowed`]. Nothing was changed.
     #[error(
         "verifying the signatures takes at least {:.1} s of CPU time, and {:.1} s are allowed",
         needed.as_secs_f64(), allowed.as_secs_f64()
@@ -161,13 +165,14 @@ pub enum StoreError {
         /// The CPU time that is allowed.
         allowed: Duration,
     },
-    /// The copies that the store has of the given certificates are too long to be changed together. Nothing was changed.
+    /// The copies that the store has of the given certificates are too long to be changed together.
+    /// Nothing was changed.
     #[error(
-        "the copies of these certificates have more than {} MiB; offer fewer at once", octets_max >> 20
+        "the copies of these certificates have more than {} MiB; offer fewer at once", bytes_max >> 20
     )]
     TooLong {
-        /// The octets of copies that may be changed together.
-        octets_max: usize,
+        /// The bytes of copies that may be changed together.
+        bytes_max: usize,
     },
     /// The caller named a certificate that is not in the store.
     #[error("no certificate {0}")]
@@ -245,8 +250,9 @@ impl StoreError {
     }
 }
 
-/// Whether a write failed because of the limit on the size of files. SQLite does not give the reason of the system. If
-/// the process has such a limit, it is by far the most likely one: a full disk has an error of its own.
+/// Whether a write failed because of the limit on the size of files. SQLite does not give the
+/// reason of the system. If the process has such a limit, it is by far the most likely one: a full
+/// disk has an error of its own.
 fn is_at_size_limit(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
     use rustix::process::{Resource, getrlimit};

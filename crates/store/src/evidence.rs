@@ -1,5 +1,6 @@
-//! What the store says of the last version of each certificate, beside its rows in `blob` and `cert`: the change log, the
-//! tombstones, and the index of digests. For checks and repairs, which read everything (`docs/decisions/0025-stale-pages.md`).
+//! What the store says of the last version of each certificate, beside its rows in `blob` and
+//! `cert`: the change log, the tombstones, and the index of digests. For checks and repairs, which
+//! read everything (`docs/decisions/0025-stale-pages.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -63,8 +64,8 @@ impl Evidence {
         self.latest.iter().filter(|(_, latest)| latest.is_deleted).map(|(id, _)| *id)
     }
 
-    /// Whether `table`, a table of digests, has the digest of a certificate and no other one. An index that is not there at all
-    /// denies nothing.
+    /// Whether `table`, a table of digests, has the digest of a certificate and no other one. An
+    /// index that is not there at all denies nothing.
     pub(crate) fn confirms(
         &self,
         connection: &Connection,
@@ -78,13 +79,15 @@ impl Evidence {
         Ok(!self.disputed.contains(&id) && blob::is_confirmed(connection, table, id, sks_digest)?)
     }
 
-    /// Compares a certificate with all that says which version was written last. `row` is its row in `cert`.
+    /// Compares a certificate with all that says which version was written last. `row` is its row
+    /// in `cert`.
     pub(crate) fn judge(&self, blob: &Blob, row: Option<&RawRow>) -> Integrity {
         let is_row_good = row.is_some_and(|row| row.is_sealed() == Some(true));
         blob.judged(self.last_change(blob.id), is_row_good)
     }
 
-    /// The certificates of a part that have no bytes, and were not deleted. `seen` has all those with bytes.
+    /// The certificates of a part that have no bytes, and were not deleted. `seen` has all those
+    /// with bytes.
     pub(crate) fn lost(
         &self,
         connection: &Connection,
@@ -102,7 +105,8 @@ impl Evidence {
         Ok(lost)
     }
 
-    /// Whether a certificate without bytes should have some, as the change log, its row in `cert` and the tombstones say.
+    /// Whether a certificate without bytes should have some, as the change log, its row in `cert`
+    /// and the tombstones say.
     fn lacks(&self, connection: &Connection, id: i64) -> rusqlite::Result<bool> {
         if self.is_deleted(id) {
             return Ok(false);
@@ -126,7 +130,8 @@ pub(crate) fn is_lost(connection: &Connection, id: i64) -> rusqlite::Result<bool
     Ok(!blob::exists(connection, id)? && Evidence::of(connection, id)?.lacks(connection, id)?)
 }
 
-/// The numbers of certificates that have bytes. A search for those that have none would read the whole table once more.
+/// The numbers of certificates that have bytes. A search for those that have none would read the
+/// whole table once more.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(HashMap<i64, u64>);
 

@@ -9,7 +9,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::format;
 
-/// The first octets of every SQLite database.
+/// The first bytes of every SQLite database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Length of a database header, and the offset of the application ID in it

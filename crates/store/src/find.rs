@@ -1,4 +1,5 @@
-//! Finding a certificate by its fingerprint. Nothing else decides whether a certificate is in the store.
+//! Finding a certificate by its fingerprint. Nothing else decides whether a certificate is in the
+//! store.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::{Fingerprint, Handle, Holding, Key, PacketRef, Tag};
@@ -24,8 +25,8 @@ pub(crate) struct Found {
     pub(crate) verifier: i64,
 }
 
-/// The certificate whose primary key has this fingerprint. If one of its rows is lost or damaged, it is still found, so that no
-/// second copy of it gets into the store.
+/// The certificate whose primary key has this fingerprint. If one of its rows is lost or damaged,
+/// it is still found, so that no second copy of it gets into the store.
 pub(crate) fn row(
     connection: &Connection,
     fingerprint: Fingerprint,

@@ -17,9 +17,9 @@ use crate::revoker;
 use crate::store::Store;
 use crate::tofu::CertIssuer;
 
-/// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as in
-/// Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures with RIPEMD-160
-/// do not count either.
+/// From this time on (2013-02-01), third-party signatures with SHA-1 or RIPEMD-160 do not count, as
+/// in Sequoia's policy: an attacker who chooses the signed data could forge them. Self-signatures
+/// with RIPEMD-160 do not count either.
 const COLLISIONS: u32 = 1_359_676_800;
 /// From this time on (2023-02-01), self-signatures with SHA-1 do not count.
 const SHA1_ENDS: u32 = 1_675_209_600;
@@ -83,8 +83,8 @@ impl Participant {
         Self { stored, signer, void, bound, own, designated }
     }
 
-    /// Whether the certificate could certify at the time `then`. A hard revocation, such as for a lost key,
-    /// holds for all times.
+    /// Whether the certificate could certify at the time `then`. A hard revocation, such as for a
+    /// lost key, holds for all times.
     fn could(&self, then: u32) -> bool {
         let then_it_was =
             || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);

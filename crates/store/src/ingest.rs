@@ -1,5 +1,5 @@
-//! The only write path for certificates. New certificates are merged with the stored copies (`intake.rs`), and all
-//! derived data change in the same transaction.
+//! The only write path for certificates. New certificates are merged with the stored copies
+//! (`intake.rs`), and all derived data change in the same transaction.
 
 use std::collections::HashSet;
 
@@ -115,14 +115,14 @@ impl Store {
     /// Merges `certs` into the store at `now` and returns one outcome per certificate,
     /// in input order.
     ///
-    /// Certificates, verdicts, indexes and log change together or not at all. Each call syncs once, so pass
-    /// certificates in batches. Signatures that are new to the store are verified before the store is
-    /// locked, on all cores.
+    /// Certificates, verdicts, indexes and log change together or not at all. Each call syncs once,
+    /// so pass certificates in batches. Signatures that are new to the store are verified before
+    /// the store is locked, on all cores.
     ///
     /// # Errors
     ///
-    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`], [`StoreError::Damaged`]; the
-    /// store stays unchanged.
+    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`],
+    /// [`StoreError::Damaged`]; the store stays unchanged.
     pub fn ingest(
         &mut self,
         certs: Vec<Cert>,
@@ -133,8 +133,8 @@ impl Store {
         Ok(ingested.into_iter().map(|ingested| ingested.outcome).collect())
     }
 
-    /// Computes the signatures by other keys that writing and deleting certificates needs, before the store is locked, and
-    /// adds them to a ledger. Certificates without a number are new.
+    /// Computes the signatures by other keys that writing and deleting certificates needs, before
+    /// the store is locked, and adds them to a ledger. Certificates without a number are new.
     pub(crate) fn rehearse<'p>(
         &self,
         planned: impl Iterator<Item = (Option<i64>, &'p Cert, &'p Summary)>,
@@ -168,9 +168,9 @@ impl Store {
         Ok(ledger)
     }
 
-    /// Verifies self-signatures that an ingest or build left unchecked, and those that an older verifier
-    /// may have judged differently, in batches of `batch` certificates. Returns the number of completed
-    /// certificates.
+    /// Verifies self-signatures that an ingest or build left unchecked, and those that an older
+    /// verifier may have judged differently, in batches of `batch` certificates. Returns the number
+    /// of completed certificates.
     ///
     /// A certificate whose digests change as a result gets a row in the change log.
     ///
@@ -183,7 +183,7 @@ impl Store {
         let (mut after, mut completed) = (0, 0);
         loop {
             let ids: Vec<(i64, i64, u8)> = self.run(|connection| {
-                // The second octet of a summary says whether all signatures were checked.
+                // The second byte of a summary says whether all signatures were checked.
                 connection
                     .prepare_cached(
                         "SELECT id, change, verifier FROM cert WHERE id > ?1 \
@@ -267,7 +267,7 @@ impl Store {
     }
 }
 
-/// The stored form of verdicts: one octet each.
+/// The stored form of verdicts: one byte each.
 pub(crate) fn numbers(verdicts: &[Verdict]) -> Vec<u8> {
     verdicts.iter().map(|&verdict| verdict as u8).collect()
 }
@@ -360,8 +360,8 @@ impl<'a> BatchWriter<'a> {
         Ok(())
     }
 
-    /// Overwrites the stored copy, whose last change is `change`. If only verdicts were recomputed and
-    /// stayed the same, no row is added to the log.
+    /// Overwrites the stored copy, whose last change is `change`. If only verdicts were recomputed
+    /// and stayed the same, no row is added to the log.
     pub(crate) fn update(
         &mut self,
         id: i64,

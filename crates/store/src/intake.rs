@@ -1,5 +1,5 @@
-//! The costly part of a write, done before the store is locked: what is stored is read, `merge.rs` decides what becomes of
-//! it, and only then the store is locked and written.
+//! The costly part of a write, done before the store is locked: what is stored is read, `merge.rs`
+//! decides what becomes of it, and only then the store is locked and written.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -23,12 +23,13 @@ use crate::number::{CertId, ChangeNumber};
 use crate::store::Store;
 use crate::{redaction, schema};
 
-/// Octets of copies in the store that are joined with others at once, if the cost is limited: 16 MiB. A single certificate may
-/// be longer.
-const COPIES_OCTETS_MAX: usize = 16 << 20;
+/// Bytes of copies in the store that are joined with others at once, if the cost is limited:
+/// 16 MiB. A single certificate may be longer.
+const COPIES_BYTES_MAX: usize = 16 << 20;
 
-/// Octets of certificates that one transaction of [`Store::write`] with a bound writes, beside the first: 2 MiB.
-const WRITE_OCTETS_MAX: usize = 2 << 20;
+/// Bytes of certificates that one transaction of [`Store::write`] with a bound writes, beside the
+/// first: 2 MiB.
+const WRITE_BYTES_MAX: usize = 2 << 20;
 
 /// How certificates are prepared for a write.
 #[derive(Clone, Debug)]
@@ -39,11 +40,12 @@ pub struct Preparation {
     pub verification: Verification,
     /// The time of the write.
     pub now: Timestamp,
-    /// The CPU time that all the certificates may cost together, by the model of [`Cert::cost`], with what the store has of
-    /// them, and with [`Self::for_others`].
+    /// The CPU time that all the certificates may cost together, by the model of [`Cert::cost`],
+    /// with what the store has of them, and with [`Self::for_others`].
     pub allowed: Duration,
-    /// The CPU time that signatures by other keys may take, on each certificate, and in all certificates that name a new
-    /// one as their revoker. Those beyond it are not verified, and nothing is refused for them: strangers make them.
+    /// The CPU time that signatures by other keys may take, on each certificate, and in all
+    /// certificates that name a new one as their revoker. Those beyond it are not verified, and
+    /// nothing is refused for them: strangers make them.
     pub for_others: Duration,
 }
 
@@ -60,12 +62,13 @@ impl Preparation {
     }
 }
 
-/// Certificates that are ready to be written. [`Store::prepare`] does all that is costly without locking the store, and
-/// [`Store::write`] only writes.
+/// Certificates that are ready to be written. [`Store::prepare`] does all that is costly without
+/// locking the store, and [`Store::write`] only writes.
 #[derive(Debug)]
 pub struct Intake {
     joining: Joining,
-    /// For each given certificate, its place among the distinct ones, and whether it added anything to the copies before it.
+    /// For each given certificate, its place among the distinct ones, and whether it added anything
+    /// to the copies before it.
     places: Vec<(usize, bool)>,
     /// The outcomes of the distinct certificates, as far as they are decided.
     outcomes: Vec<Option<IngestOutcome>>,
@@ -114,20 +117,22 @@ impl Intake {
         self.pending.len()
     }
 
-    /// Whether some certificates have to be prepared again, because somebody else changed them first.
+    /// Whether some certificates have to be prepared again, because somebody else changed them
+    /// first.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.pending.is_empty() && !self.overtaken.is_empty()
     }
 
-    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`], if it has a limit.
+    /// The CPU time that preparing them has cost so far, by the model of [`Cert::cost`], if it has
+    /// a limit.
     #[must_use]
     pub fn cost(&self) -> Duration {
         self.cost
     }
 
-    /// One outcome for each given certificate, in their order. Copies of one certificate share their count of parts that
-    /// were not kept.
+    /// One outcome for each given certificate, in their order. Copies of one certificate share
+    /// their count of parts that were not kept.
     ///
     /// # Panics
     ///
@@ -153,8 +158,8 @@ impl Intake {
 }
 
 impl Store {
-    /// Like [`Self::ingest`], and counts the parts of each certificate that were not kept. Copies of one certificate in
-    /// `certs` share their count.
+    /// Like [`Self::ingest`], and counts the parts of each certificate that were not kept. Copies
+    /// of one certificate in `certs` share their count.
     ///
     /// # Errors
     ///
@@ -168,8 +173,8 @@ impl Store {
         self.take_in(certs, Joining::Union, verification, now)
     }
 
-    /// Replaces the stored copy by `cert`, so that owners can remove parts of their certificate. Otherwise
-    /// like [`Self::ingest`].
+    /// Replaces the stored copy by `cert`, so that owners can remove parts of their certificate.
+    /// Otherwise like [`Self::ingest`].
     ///
     /// # Errors
     ///
@@ -199,8 +204,9 @@ impl Store {
         }
     }
 
-    /// Prepares certificates for [`Self::write`], against the store as it is now. Nothing is locked or written, so a store
-    /// that is open for reading will do. Uses all threads of the current thread pool of rayon.
+    /// Prepares certificates for [`Self::write`], against the store as it is now. Nothing is locked
+    /// or written, so a store that is open for reading will do. Uses all threads of the current
+    /// thread pool of rayon.
     ///
     /// # Errors
     ///
@@ -264,7 +270,8 @@ impl Store {
         Ok(intake)
     }
 
-    /// Prepares the certificates again that somebody else has changed meanwhile. This costs CPU time like the first time.
+    /// Prepares the certificates again that somebody else has changed meanwhile. This costs CPU
+    /// time like the first time.
     ///
     /// # Errors
     ///
@@ -284,8 +291,8 @@ impl Store {
         Ok(())
     }
 
-    /// Prepares certificates with their places, no two of them with the same fingerprint. Returns the parts of each that
-    /// will not be kept.
+    /// Prepares certificates with their places, no two of them with the same fingerprint. Returns
+    /// the parts of each that will not be kept.
     fn prepare_unique(
         &self,
         intake: &mut Intake,
@@ -295,10 +302,11 @@ impl Store {
         let Preparation { limits, verification, now, allowed, for_others } = preparation;
         let views = self.run(schema::views)?;
         let redacting = self.has_redactions()?;
-        let (several, mut octets) = (certs.len() > 1, 0);
+        let (several, mut bytes) = (certs.len() > 1, 0);
         let mut offers = Vec::with_capacity(certs.len());
         let mut places = Vec::with_capacity(certs.len());
-        // One look at the store for all certificates: a lock for each statement costs more than the statement.
+        // One look at the store for all certificates: a lock for each statement costs more than the
+        // statement.
         let snapshot = self.snapshot()?;
         for (place, cert) in certs {
             let redacted = if redacting {
@@ -317,9 +325,9 @@ impl Store {
             if *allowed < Duration::MAX
                 && let Before::Present { stored, verifier } = &before
             {
-                octets += stored.cert.as_bytes().len();
-                if octets > COPIES_OCTETS_MAX && several {
-                    return Err(StoreError::TooLong { octets_max: COPIES_OCTETS_MAX });
+                bytes += stored.cert.as_bytes().len();
+                if bytes > COPIES_BYTES_MAX && several {
+                    return Err(StoreError::TooLong { bytes_max: COPIES_BYTES_MAX });
                 }
                 // What nobody has verified yet is verified now.
                 let is_judged =
@@ -369,10 +377,11 @@ impl Store {
         Ok(left_out)
     }
 
-    /// Writes prepared certificates in one transaction, at most `certs_max` of them, and a few if they are long: those of the
-    /// first intake first. The time of the transaction therefore has a bound, and the caller repeats it for the rest. A certificate that somebody
-    /// else has changed since it was prepared is not written, and waits for [`Self::prepare_again`]. A certificate that is unchanged
-    /// is on the disk then, whoever added it.
+    /// Writes prepared certificates in one transaction, at most `certs_max` of them, and a few if
+    /// they are long: those of the first intake first. The time of the transaction therefore has a
+    /// bound, and the caller repeats it for the rest. A certificate that somebody else has changed
+    /// since it was prepared is not written, and waits for [`Self::prepare_again`]. A certificate
+    /// that is unchanged is on the disk then, whoever added it.
     ///
     /// # Errors
     ///
@@ -385,12 +394,12 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.writable()?;
         let now = now.seconds();
-        let (mut left, mut octets) = (certs_max, 0);
+        let (mut left, mut bytes) = (certs_max, 0);
         let is_bounded = certs_max < usize::MAX;
         let mut fits = |pending: &&Pending| {
-            let fits = left > 0 && !(is_bounded && octets > WRITE_OCTETS_MAX);
+            let fits = left > 0 && !(is_bounded && bytes > WRITE_BYTES_MAX);
             left = left.saturating_sub(1);
-            octets += pending.record.cert.as_bytes().len();
+            bytes += pending.record.cert.as_bytes().len();
             fits
         };
         let portions: Vec<usize> = intakes
@@ -447,8 +456,9 @@ impl Store {
         Ok(())
     }
 
-    /// Like [`Self::write`], but the commit is not synced: what was written survives a power loss after the next
-    /// [`LogToSync::sync`](crate::LogToSync::sync), which another thread can do while this one goes on.
+    /// Like [`Self::write`], but the commit is not synced: what was written survives a power loss
+    /// after the next [`LogToSync::sync`](crate::LogToSync::sync), which another thread can do
+    /// while this one goes on.
     ///
     /// # Errors
     ///
@@ -462,9 +472,10 @@ impl Store {
         self.ahead_of_sync(|store| store.write(intakes, certs_max, now))
     }
 
-    /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other keys that keys in the store
-    /// made. The cost is that of verifying each signature that does not have this verdict already, and a look-up for each
-    /// that has it. If there are more than `unranked` of them, it is found out which keys the owner has certified
+    /// The verdicts on a certificate, with [`Verdict::Certified`] for those signatures of other
+    /// keys that keys in the store made. The cost is that of verifying each signature that does not
+    /// have this verdict already, and a look-up for each that has it. If there are more than
+    /// `unranked` of them, it is found out which keys the owner has certified
     /// ([`Cert::certified`]).
     ///
     /// # Errors
@@ -481,9 +492,9 @@ impl Store {
         issuers.after(certified)
     }
 
-    /// Remembers what [`Self::certified`] has found, so that it is not verified again: the certificate, its last change then,
-    /// and the verdicts. Certificates that have changed since are left out. Nothing else follows from the verdicts, so
-    /// this is no change of a certificate.
+    /// Remembers what [`Self::certified`] has found, so that it is not verified again: the
+    /// certificate, its last change then, and the verdicts. Certificates that have changed since
+    /// are left out. Nothing else follows from the verdicts, so this is no change of a certificate.
     ///
     /// # Errors
     ///
@@ -586,7 +597,8 @@ impl Issuers for StoredIssuers<'_> {
                 let Some(key) = store.run(|connection| blob::primary_key(connection, row))? else {
                     continue;
                 };
-                // These come last. Anybody can make one with any key ID, so the first of them counts, if there is no other.
+                // These come last. Anybody can make one with any key ID, so the first of them
+                // counts, if there is no other.
                 if key.first().is_some_and(|&version| version < 4) && !keys.is_empty() {
                     break;
                 }
@@ -600,7 +612,7 @@ impl Issuers for StoredIssuers<'_> {
         })
     }
 
-    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64> {
+    fn bytes(&mut self, fingerprint: Fingerprint) -> Option<u64> {
         self.read(|store| {
             let Some(row) = store.row(fingerprint)? else { return Ok(None) };
             store.cert_length(row.id).map(Some)

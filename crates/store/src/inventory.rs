@@ -1,6 +1,7 @@
-//! The inventories of the tables with decisions of the user and the operator: the number of rows, and the sum of their checksums, in
-//! table `meta`. The checksum of a row shows that it is damaged; the inventory shows that a row is missing or was replaced later,
-//! because the disk has lost a write. All writes of these tables are here.
+//! The inventories of the tables with decisions of the user and the operator: the number of rows,
+//! and the sum of their checksums, in table `meta`. The checksum of a row shows that it is damaged;
+//! the inventory shows that a row is missing or was replaced later, because the disk has lost a
+//! write. All writes of these tables are here.
 
 use rusqlite::{Connection, Params};
 

@@ -1,5 +1,5 @@
-//! The data of a keyserver other than certificates: gossip peers, confirmed addresses, digests that peers cannot
-//! deliver, and daily counts.
+//! The data of a keyserver other than certificates: gossip peers, confirmed addresses, digests that
+//! peers cannot deliver, and daily counts.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use crate::meta::{self, Entry};
 use crate::store::{Row, Store};
 use crate::{format, inventory, schema, sums};
 
-/// Maximum number of unobtainable digests that are recorded, because peers can announce any number of them: those that were
-/// recorded last. They take up to 40 MB.
+/// Maximum number of unobtainable digests that are recorded, because peers can announce any number
+/// of them: those that were recorded last. They take up to 40 MB.
 pub const UNOBTAINABLE_MAX: i64 = 250_000;
 
 /// Seconds for which the store remembers that links in mails have ended. No link may live longer.
@@ -26,8 +26,8 @@ fn link_entry(fingerprint: &[u8], email: &str) -> String {
     format!("link:{digits}")
 }
 
-/// Ends the links that were sent to an address about a certificate. An entry is the generation, times 2^32, plus the time
-/// of its begin.
+/// Ends the links that were sent to an address about a certificate. An entry is the generation,
+/// times 2^32, plus the time of its begin.
 fn end_links(
     connection: &Connection,
     fingerprint: &[u8],
@@ -67,7 +67,8 @@ pub(crate) const PUBLISHED: &str = "SELECT fingerprint, email, time, sum FROM pu
 pub(crate) struct Confirmation {
     fingerprint: Vec<u8>,
     email: String,
-    /// Whether the row is the one that was written. Otherwise the address does not count as confirmed.
+    /// Whether the row is the one that was written. Otherwise the address does not count as
+    /// confirmed.
     pub(crate) is_good: bool,
 }
 
@@ -117,9 +118,9 @@ pub struct GivenUp {
     pub attempts: Unobtainable,
 }
 
-/// Converts confirmed addresses to the form in which format 4 compares them. If two become equal, the one
-/// confirmed last stays. Rows that are no longer an address are removed. Rows that fail their checksum stay
-/// unchanged.
+/// Converts confirmed addresses to the form in which format 4 compares them. If two become equal,
+/// the one confirmed last stays. Rows that are no longer an address are removed. Rows that fail
+/// their checksum stay unchanged.
 pub(crate) fn rename_published(connection: &Connection) -> rusqlite::Result<()> {
     let mut confirmed: BTreeMap<String, Vec<(u32, Vec<u8>, String)>> = BTreeMap::new();
     let mut delete =
@@ -221,8 +222,8 @@ impl<S: Borrow<Store>> Keyserver<S> {
         })
     }
 
-    /// The generation of the links that are sent to an address about a certificate. [`Self::publish`] and
-    /// [`Self::unpublish`] begin a new one.
+    /// The generation of the links that are sent to an address about a certificate.
+    /// [`Self::publish`] and [`Self::unpublish`] begin a new one.
     ///
     /// # Errors
     ///
@@ -251,7 +252,8 @@ impl<S: Borrow<Store>> Keyserver<S> {
         Ok(confirmations.iter().filter_map(Confirmation::address).collect())
     }
 
-    /// The certificate whose owner confirmed an e-mail address last. `None` if it is no longer in the store.
+    /// The certificate whose owner confirmed an e-mail address last. `None` if it is no longer in
+    /// the store.
     ///
     /// # Errors
     ///
@@ -295,7 +297,8 @@ impl<S: Borrow<Store>> Keyserver<S> {
         })
     }
 
-    /// Calls `visit` with each unobtainable digest, by peer, if the certificate has not come from elsewhere since. A store of an older format has none that it can name.
+    /// Calls `visit` with each unobtainable digest, by peer, if the certificate has not come from
+    /// elsewhere since. A store of an older format has none that it can name.
     ///
     /// # Errors
     ///
@@ -332,7 +335,8 @@ impl<S: Borrow<Store>> Keyserver<S> {
         Ok(())
     }
 
-    /// Number of unobtainable digests, without those of certificates that have come from elsewhere since.
+    /// Number of unobtainable digests, without those of certificates that have come from elsewhere
+    /// since.
     ///
     /// # Errors
     ///
@@ -385,7 +389,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Removes a gossip peer, and the records of what it did not deliver. Returns whether there was one.
+    /// Removes a gossip peer, and the records of what it did not deliver. Returns whether there was
+    /// one.
     ///
     /// # Errors
     ///
@@ -397,7 +402,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Records that the owner of a certificate confirmed an e-mail address. Links that were sent to it end.
+    /// Records that the owner of a certificate confirmed an e-mail address. Links that were sent to
+    /// it end.
     ///
     /// # Errors
     ///
@@ -419,7 +425,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Removes a confirmation. Links that were sent to the address end. Returns whether there was a confirmation.
+    /// Removes a confirmation. Links that were sent to the address end. Returns whether there was a
+    /// confirmation.
     ///
     /// # Errors
     ///
@@ -438,8 +445,9 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Records digests that `peer`, a [`Peer::name`], announced but did not deliver, or delivered as another certificate. Other
-    /// peers may have them. `tries` is added to the number of attempts for each digest. The last 250,000 records are kept.
+    /// Records digests that `peer`, a [`Peer::name`], announced but did not deliver, or delivered
+    /// as another certificate. Other peers may have them. `tries` is added to the number of
+    /// attempts for each digest. The last 250,000 records are kept.
     ///
     /// # Errors
     ///
@@ -454,7 +462,8 @@ impl Keyserver<&mut Store> {
     ) -> Result<(), StoreError> {
         let (view, now) = (view.number(), now.seconds());
         self.0.transaction(|connection, _| {
-            // Each record gets the next number, so that those with low numbers are old and the numbers bound their count.
+            // Each record gets the next number, so that those with low numbers are old and the
+            // numbers bound their count.
             let mut insert = connection.prepare_cached(
                 "INSERT INTO unobtainable (peer, view, digest, tries, time) \
                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (peer, view, digest) DO UPDATE SET \
@@ -473,8 +482,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// Removes the records of the digests that `peer`, a [`Peer::name`], did not deliver, so that it is asked for them again.
-    /// Returns the number of records.
+    /// Removes the records of the digests that `peer`, a [`Peer::name`], did not deliver, so that
+    /// it is asked for them again. Returns the number of records.
     ///
     /// # Errors
     ///
@@ -500,7 +509,8 @@ impl Keyserver<&mut Store> {
         })
     }
 
-    /// A secret of the store for tokens that the server issues and accepts. It is generated randomly on first use.
+    /// A secret of the store for tokens that the server issues and accepts. It is generated
+    /// randomly on first use.
     ///
     /// # Errors
     ///

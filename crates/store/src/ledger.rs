@@ -1,8 +1,9 @@
 //! Verdicts on signatures by other keys that a change needs, computed before the store is locked.
 //!
-//! A verdict follows from the bytes of the key, of the signed component and of the signature alone. A ledger is
-//! therefore never wrong. It can be incomplete, if another process changes the store between the rehearsal of a
-//! change and the change itself. What is missing is then computed under the lock.
+//! A verdict follows from the bytes of the key, of the signed component and of the signature alone.
+//! A ledger is therefore never wrong. It can be incomplete, if another process changes the store
+//! between the rehearsal of a change and the change itself. What is missing is then computed under
+//! the lock.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,11 +13,13 @@ use talaria_cert::{Cert, DesignatedRevocation, Fingerprint, Key, PacketRef, Tag}
 /// Verdicts that were computed in a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// The CPU time that designated revocations may cost, by the model of [`Cert::cost`]; `None` for no limit.
+    /// The CPU time that designated revocations may cost, by the model of [`Cert::cost`]; `None`
+    /// for no limit.
     allowed: Option<Duration>,
     /// The same that they have cost. What is above the limit counts, but is not verified.
     cost: Duration,
-    /// Whether certifications were made by their issuers, by the names that the web of trust gives them.
+    /// Whether certifications were made by their issuers, by the names that the web of trust gives
+    /// them.
     certifications: HashMap<[u8; 15], bool>,
     /// The designated revocations in a certificate, by certificate and revoker.
     designated: HashMap<[u8; 32], Vec<DesignatedRevocation>>,
@@ -52,7 +55,7 @@ impl Ledger {
     /// Adds verdicts on certifications: the name, then 1 for a good signature.
     pub(crate) fn add_certifications(&mut self, entries: Vec<[u8; 16]>) {
         self.certifications.extend(entries.into_iter().map(|entry| {
-            let (name, good) = entry.split_first_chunk().expect("16 octets");
+            let (name, good) = entry.split_first_chunk().expect("16 bytes");
             (*name, good == [1])
         }));
     }
@@ -62,8 +65,9 @@ impl Ledger {
         self.certifications.len() as u64
     }
 
-    /// The designated revocations in `cert` by the revoker whose primary key packet has this body. `None` if that is not known
-    /// and would take long, in a ledger with a limit: then the certificate has to be evaluated again.
+    /// The designated revocations in `cert` by the revoker whose primary key packet has this body.
+    /// `None` if that is not known and would take long, in a ledger with a limit: then the
+    /// certificate has to be evaluated again.
     pub(crate) fn designated(
         &self,
         cert: &Cert,

@@ -21,8 +21,8 @@ impl Store {
 }
 
 impl Log<'_> {
-    /// The number of the newest change, 0 in an empty store. It shows cheaply whether the store has changed:
-    /// reading it takes one access to the last page of the log.
+    /// The number of the newest change, 0 in an empty store. It shows cheaply whether the store has
+    /// changed: reading it takes one access to the last page of the log.
     ///
     /// # Errors
     ///
@@ -49,8 +49,8 @@ impl Log<'_> {
         })
     }
 
-    /// Calls `each` with every change after the change `after`, in order: number, time, certificate and kind (1 new, 2
-    /// updated, 3 deleted).
+    /// Calls `each` with every change after the change `after`, in order: number, time, certificate
+    /// and kind (1 new, 2 updated, 3 deleted).
     ///
     /// # Errors
     ///
@@ -73,8 +73,8 @@ impl Log<'_> {
         })
     }
 
-    /// Number of new, updated and deleted certificates on each day (days since 1970) from `since` on, as far back
-    /// as the change log goes.
+    /// Number of new, updated and deleted certificates on each day (days since 1970) from `since`
+    /// on, as far back as the change log goes.
     ///
     /// # Errors
     ///
@@ -95,8 +95,8 @@ impl Log<'_> {
         })
     }
 
-    /// The first four octets of the fingerprints of the certificates that changed on a day (days since 1970), including
-    /// those deleted that day. They are in order, each once.
+    /// The first four bytes of the fingerprints of the certificates that changed on a day (days
+    /// since 1970), including those deleted that day. They are in order, each once.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl Log<'_> {
         Ok(prefixes)
     }
 
-    /// The number of the first change at `time` or later, or one more than the last number if there is none. The
-    /// log is in order of time, unless a clock was set back.
+    /// The number of the first change at `time` or later, or one more than the last number if there
+    /// is none. The log is in order of time, unless a clock was set back.
     fn first_at(self, time: i64) -> Result<i64, StoreError> {
         let (mut low, mut high) = (1, self.last()?.next().get());
         while low < high {
@@ -171,8 +171,8 @@ impl Log<'_> {
             .collect()
     }
 
-    /// All certificates that were deleted or blocked and not added again, oldest first. Among them are those that were never in
-    /// the store.
+    /// All certificates that were deleted or blocked and not added again, oldest first. Among them
+    /// are those that were never in the store.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@ use crate::{aside, blob, damage, revoker, row, trust};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// The write-ahead log is empty. Otherwise another program still reads an older state, and text that was deleted or redacted
-    /// can be in the file and in the log.
+    /// The write-ahead log is empty. Otherwise another program still reads an older state, and text
+    /// that was deleted or redacted can be in the file and in the log.
     pub is_log_empty: bool,
 }
 
@@ -44,9 +44,9 @@ pub struct Pages {
 }
 
 impl Store {
-    /// Deletes certificates, all or none, and leaves a tombstone for each. Certificates that are not in the
-    /// store are only blocked, if `returning` is [`Return::Blocked`]. Returns the number of deleted
-    /// certificates.
+    /// Deletes certificates, all or none, and leaves a tombstone for each. Certificates that are
+    /// not in the store are only blocked, if `returning` is [`Return::Blocked`]. Returns the number
+    /// of deleted certificates.
     ///
     /// # Errors
     ///
@@ -143,9 +143,10 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Drops log entries that a later change replaced, merges the full-text indexes, releases free pages, and
-    /// rewrites the file in order. With `page_bytes`, the pages get that size. Then it empties the write-ahead log, and waits up to
-    /// `patience` until no reader needs it. Writers do not wait for these readers.
+    /// Drops log entries that a later change replaced, merges the full-text indexes, releases free
+    /// pages, and rewrites the file in order. With `page_bytes`, the pages get that size. Then it
+    /// empties the write-ahead log, and waits up to `patience` until no reader needs it. Writers do
+    /// not wait for these readers.
     ///
     /// # Errors
     ///
@@ -158,7 +159,8 @@ impl Store {
     ) -> Result<Compacted, StoreError> {
         self.transaction(|connection, last| {
             connection.execute(
-                // The last change of a certificate stays even if its row does not name it: then the disk has lost a write.
+                // The last change of a certificate stays even if its row does not name it: then the
+                // disk has lost a write.
                 "DELETE FROM change WHERE number < ?1 AND NOT EXISTS \
                  (SELECT 1 FROM cert WHERE cert.id = change.cert AND cert.change = change.number) \
                  AND number NOT IN (SELECT change FROM tombstone) \
@@ -206,13 +208,14 @@ impl Store {
         Ok(Compacted { is_log_empty: emptied? })
     }
 
-    /// Copies the write-ahead log into the file and deletes it, so that the store is in rollback mode. Returns false if another process
-    /// uses the store.
+    /// Copies the write-ahead log into the file and deletes it, so that the store is in rollback
+    /// mode. Returns false if another process uses the store.
     fn leave_log(&self) -> Result<bool, StoreError> {
         if self.run(|connection| set_journal_mode(connection, "DELETE"))? != "delete" {
             return Ok(false);
         }
-        // SQLite ignores that it cannot delete the log, and then goes on with it. Pages of another size in it would damage the store.
+        // SQLite ignores that it cannot delete the log, and then goes on with it. Pages of another
+        // size in it would damage the store.
         match self.files.as_ref().map(OpenFiles::log_path) {
             Some(log) if log.exists() => {
                 let source = io::Error::other("the folder must be writable");
@@ -222,8 +225,9 @@ impl Store {
         }
     }
 
-    /// Copies the write-ahead log into the file and empties it. Returns false if readers still need it after `patience`. No lock is
-    /// held during the wait. The connection no longer waits for locks.
+    /// Copies the write-ahead log into the file and empties it. Returns false if readers still need
+    /// it after `patience`. No lock is held during the wait. The connection no longer waits for
+    /// locks.
     fn empty_log(&self, patience: Duration) -> Result<bool, StoreError> {
         let begun = Instant::now();
         let checkpoint = |mode| {
@@ -247,8 +251,8 @@ impl Store {
         }
     }
 
-    /// Evaluates some of the certificates again that name a new certificate as their revoker, and that a write with a limit has
-    /// left for later. Returns whether there may be more.
+    /// Evaluates some of the certificates again that name a new certificate as their revoker, and
+    /// that a write with a limit has left for later. Returns whether there may be more.
     ///
     /// # Errors
     ///
@@ -285,7 +289,8 @@ impl Store {
         })
     }
 
-    /// Length of a certificate in bytes, by its number in the store. The certificate itself is not read.
+    /// Length of a certificate in bytes, by its number in the store. The certificate itself is not
+    /// read.
     ///
     /// # Errors
     ///

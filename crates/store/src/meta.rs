@@ -1,4 +1,5 @@
-//! Table `meta`: single values by name. No other module reads or writes it, so that every value is compared with its checksum.
+//! Table `meta`: single values by name. No other module reads or writes it, so that every value is
+//! compared with its checksum.
 
 use rusqlite::types::{FromSql, Value};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -39,7 +40,7 @@ pub(crate) fn get<T: FromSql>(connection: &Connection, name: &str) -> rusqlite::
     }
     let Some((value, sum)) = row else { return Ok(Entry::Missing) };
     let is_good = match sum {
-        Some(sum) => sum == sums::of_meta(name, &octets(&value)),
+        Some(sum) => sum == sums::of_meta(name, &bytes(&value)),
         // An upgrade writes the format last.
         None => format::of(connection)? < format::STAMPED_FORMAT,
     };
@@ -56,7 +57,7 @@ pub(crate) fn set(
     value: impl Into<Value>,
 ) -> rusqlite::Result<()> {
     let value = value.into();
-    let sum = sums::of_meta(name, &octets(&value));
+    let sum = sums::of_meta(name, &bytes(&value));
     connection
         .prepare_cached("INSERT OR REPLACE INTO meta (name, value, sum) VALUES (?1, ?2, ?3)")?
         .execute((name, value, sum))
@@ -142,12 +143,12 @@ pub(crate) fn seal(connection: &Connection) -> rusqlite::Result<()> {
     all.into_iter().try_for_each(|(name, value)| set(connection, &name, value))
 }
 
-fn octets(value: &Value) -> Vec<u8> {
+fn bytes(value: &Value) -> Vec<u8> {
     match value {
         Value::Null => Vec::new(),
         Value::Integer(number) => number.to_string().into_bytes(),
         Value::Real(number) => number.to_string().into_bytes(),
         Value::Text(text) => text.as_bytes().to_vec(),
-        Value::Blob(octets) => octets.clone(),
+        Value::Blob(bytes) => bytes.clone(),
     }
 }

@@ -17,15 +17,17 @@ const FORMAT_3_VERIFIER: u8 = 1;
 
 /// Migrates a store of an older format to the current format, within a transaction of the caller.
 ///
-/// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this verifier may judge
-/// differently are verified again. Addresses are converted to the current form for comparison. A certificate that cannot be
-/// read keeps its bytes and gets no rows; a check reports it. From format 4, only the index of key IDs and the full-text
-/// indexes are rebuilt, from format 5 only the index of key IDs and that of words, from format 8 only that of key IDs, and from format
-/// 9 nothing. The certificates get their checksums afterwards, in pieces ([`crate::seal::next`]). Checksums of certificates from before
-/// format 8 stay in their own table until these are written again.
+/// From a format before 4, derived tables are rebuilt from the certificates. Signatures that this
+/// verifier may judge differently are verified again. Addresses are converted to the current form
+/// for comparison. A certificate that cannot be read keeps its bytes and gets no rows; a check
+/// reports it. From format 4, only the index of key IDs and the full-text indexes are rebuilt, from
+/// format 5 only the index of key IDs and that of words, from format 8 only that of key IDs, and
+/// from format 9 nothing. The certificates get their checksums afterwards, in pieces
+/// ([`crate::seal::next`]). Checksums of certificates from before format 8 stay in their own table
+/// until these are written again.
 ///
-/// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded; temporary files go to
-/// `folder`.
+/// A certificate gets a checksum only if its stored digest confirms its bytes. Memory is bounded;
+/// temporary files go to `folder`.
 pub(crate) fn migrate(
     connection: &Connection,
     from: i64,
@@ -84,7 +86,8 @@ pub(crate) fn migrate(
     Ok(())
 }
 
-/// Removes the digests that the view of Hockeypuck 2.1 had of certificates of version 6. A stored fingerprint begins with the version.
+/// Removes the digests that the view of Hockeypuck 2.1 had of certificates of version 6. A stored
+/// fingerprint begins with the version.
 fn forget_digests_of_version_6(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .execute(

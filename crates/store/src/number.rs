@@ -6,10 +6,11 @@ use std::str::FromStr;
 
 /// The number of a certificate in one store.
 ///
-/// Only the store makes numbers, and a [`Cursor`](crate::Cursor) is their only form as text. Nothing can be computed with
-/// them, and those of two stores are not comparable. Outside of the store, a certificate is named by its fingerprint. A
-/// caller that has a number, from a [`Row`](crate::Row), an index or the change log, gives it back to save a look-up of
-/// the fingerprint. A number may name no certificate: the certificate may have been deleted since.
+/// Only the store makes numbers, and a [`Cursor`](crate::Cursor) is their only form as text.
+/// Nothing can be computed with them, and those of two stores are not comparable. Outside of the
+/// store, a certificate is named by its fingerprint. A caller that has a number, from a
+/// [`Row`](crate::Row), an index or the change log, gives it back to save a look-up of the
+/// fingerprint. A number may name no certificate: the certificate may have been deleted since.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CertId(i64);
 
@@ -22,8 +23,9 @@ impl CertId {
         self.0
     }
 
-    /// The place of the certificate in a table in memory that has one place for each number. Numbers start at 1 and have few
-    /// gaps, but one from a damaged file may be far above all others, or have no place at all.
+    /// The place of the certificate in a table in memory that has one place for each number.
+    /// Numbers start at 1 and have few gaps, but one from a damaged file may be far above all
+    /// others, or have no place at all.
     #[must_use]
     pub fn place(self) -> Option<usize> {
         usize::try_from(self.0).ok()
@@ -37,8 +39,8 @@ impl CertId {
 pub struct ChangeNumber(i64);
 
 impl ChangeNumber {
-    /// Before the first change; the last change of an empty store. Certificates that were blocked without being in the store
-    /// have it, too.
+    /// Before the first change; the last change of an empty store. Certificates that were blocked
+    /// without being in the store have it, too.
     pub const START: Self = Self(0);
 
     pub(crate) const fn new(number: i64) -> Self {

@@ -81,8 +81,8 @@ impl<S: Borrow<Store>> Operator<S> {
 }
 
 impl Operator<&mut Store> {
-    /// Applies `limits` to all later writes through this value, for certificates that anybody may submit.
-    /// Certificates already in the store stay unchanged until they are written again.
+    /// Applies `limits` to all later writes through this value, for certificates that anybody may
+    /// submit. Certificates already in the store stay unchanged until they are written again.
     pub fn set_limits(&mut self, limits: Limits) {
         self.0.limits = limits;
     }
@@ -106,9 +106,10 @@ impl Operator<&mut Store> {
         })
     }
 
-    /// Removes user IDs of a certificate permanently, all or none: later copies lose them, too, and confirmed addresses are
-    /// removed with them. The key, its revocations and its subkeys stay. Returns whether the certificate was in
-    /// the store. The octets of the user IDs are overwritten gradually, or at once by [`Store::compact`].
+    /// Removes user IDs of a certificate permanently, all or none: later copies lose them, too, and
+    /// confirmed addresses are removed with them. The key, its revocations and its subkeys stay.
+    /// Returns whether the certificate was in the store. The bytes of the user IDs are overwritten
+    /// gradually, or at once by [`Store::compact`].
     ///
     /// # Errors
     ///
@@ -136,7 +137,8 @@ impl Operator<&mut Store> {
             let is_here = here.is_some();
             let mut emails: Vec<Address> = Vec::new();
             if let Some(here) = here {
-                // Ingesting the certificate again removes the redacted user IDs from the stored copy.
+                // Ingesting the certificate again removes the redacted user IDs from the stored
+                // copy.
                 let redacted = store.redacted(&here.cert)?;
                 emails.extend(redacted.user_ids().filter_map(Address::of_user_id));
                 store.ingest(vec![redacted], Verification::Full, now.into())?;
@@ -190,7 +192,8 @@ impl Operator<&mut Store> {
         self.add(make_keygrips)
     }
 
-    /// Adds an index in one transaction. `fill` gets the connection and a folder for temporary files.
+    /// Adds an index in one transaction. `fill` gets the connection and a folder for temporary
+    /// files.
     fn add(
         &mut self,
         fill: impl FnOnce(&Connection, &Path) -> Result<(), Failure>,
@@ -232,9 +235,10 @@ impl Operator<&mut Store> {
         })
     }
 
-    /// Merges some segments of the full-text indexes. Each transaction adds a segment, and each search reads all
-    /// segments. Returns whether there may be more to merge. One call writes at most about 64 pages of each index. It merges
-    /// segments of equal size, so that a small addition does not rewrite a large index.
+    /// Merges some segments of the full-text indexes. Each transaction adds a segment, and each
+    /// search reads all segments. Returns whether there may be more to merge. One call writes at
+    /// most about 64 pages of each index. It merges segments of equal size, so that a small
+    /// addition does not rewrite a large index.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Table `ownertrust`: how far the user trusts the owners of certificates. No other module reads or writes it.
+//! Table `ownertrust`: how far the user trusts the owners of certificates. No other module reads or
+//! writes it.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::Fingerprint;

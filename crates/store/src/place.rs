@@ -10,8 +10,8 @@ use talaria_disk::{
 use crate::error::StoreError;
 use crate::open_files::has_content;
 
-/// Refuses a path that has no database, but the log or journal of one. SQLite would apply that file to the next
-/// database at this path.
+/// Refuses a path that has no database, but the log or journal of one. SQLite would apply that file
+/// to the next database at this path.
 pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
     if path.exists() {
         return Ok(());
@@ -25,7 +25,8 @@ pub(crate) fn refuse_leftovers(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Renames a database together with its log, which has changes that the file has not. No file at the new names is replaced.
+/// Renames a database together with its log, which has changes that the file has not. No file at
+/// the new names is replaced.
 pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
     let io = |source| StoreError::Io { action: "set aside", path: path.to_owned(), source };
     for suffix in ["", "-wal", "-journal", "-shm"] {
@@ -38,9 +39,9 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Renames the finished database `new` to `target`, and syncs the file and its new name. If `target` exists by
-/// then, it stays, and so does `new`. The removal of earlier files is synced before: after a power cut, SQLite would apply
-/// a journal of the old database to the new one.
+/// Renames the finished database `new` to `target`, and syncs the file and its new name. If
+/// `target` exists by then, it stays, and so does `new`. The removal of earlier files is synced
+/// before: after a power cut, SQLite would apply a journal of the old database to the new one.
 pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let io = |source| StoreError::Io { action: "move into place", path: target.to_owned(), source };
@@ -53,8 +54,9 @@ pub(crate) fn put_in_place(new: &Path, target: &Path) -> Result<(), StoreError> 
     put().map_err(io)
 }
 
-/// Writes a new database, which appears at `target` when it is complete and on disk. If `target` exists by then, it stays. Nothing is
-/// left of an unfinished one. The removal of earlier files is synced before, as in [`put_in_place`].
+/// Writes a new database, which appears at `target` when it is complete and on disk. If `target`
+/// exists by then, it stays. Nothing is left of an unfinished one. The removal of earlier files is
+/// synced before, as in [`put_in_place`].
 pub(crate) fn write_in_place(database: &[u8], target: &Path) -> Result<(), StoreError> {
     refuse_leftovers(target)?;
     let write = || {
@@ -66,7 +68,8 @@ pub(crate) fn write_in_place(database: &[u8], target: &Path) -> Result<(), Store
     write().map_err(|source| StoreError::Io { action: "make", path: target.to_owned(), source })
 }
 
-/// Removes a database and the files beside it, if they are there. An error comes with the file that cannot be removed.
+/// Removes a database and the files beside it, if they are there. An error comes with the file that
+/// cannot be removed.
 pub(crate) fn remove_database(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let file = beside(path, suffix);
@@ -77,8 +80,8 @@ pub(crate) fn remove_database(path: &Path) -> Result<(), (PathBuf, io::Error)> {
     Ok(())
 }
 
-/// The kind of network file system that a file is on. SQLite cannot keep a store whole there if programs on several
-/// computers use it: they share no memory, and locks are not reliable.
+/// The kind of network file system that a file is on. SQLite cannot keep a store whole there if
+/// programs on several computers use it: they share no memory, and locks are not reliable.
 pub(crate) fn network_file_system(path: &Path) -> Option<&'static str> {
     network_kind(rustix::fs::statfs(path).ok()?.f_type)
 }

@@ -1,13 +1,16 @@
 //! Rebuilding the derived data of a store in use, in transactions of a few hundredths of a second.
 //!
-//! 1. The verdicts, checksums and rows of certificates are computed again, in the order of their numbers. The place is
-//!    recorded, so that a reindex that was ended continues there without verifying the signatures before it again.
-//! 2. The index rows of all certificates are sorted outside of the store and compared with the tables. What is right for a
-//!    row that differs is decided under the lock, from the certificate as it is then.
-//! 3. Each full-text index is filled beside the old one, and takes its place at the end. Every writer changes both.
+//! 1. The verdicts, checksums and rows of certificates are computed again, in the order of their
+//!    numbers. The place is recorded, so that a reindex that was ended continues there without
+//!    verifying the signatures before it again.
+//! 2. The index rows of all certificates are sorted outside of the store and compared with the
+//!    tables. What is right for a row that differs is decided under the lock, from the certificate
+//!    as it is then.
+//! 3. Each full-text index is filled beside the old one, and takes its place at the end. Every
+//!    writer changes both.
 //!
-//! Each transaction leaves a store that any program can use. [`Store::rebuild`] does the same in one transaction, also if the
-//! tables themselves are damaged.
+//! Each transaction leaves a store that any program can use. [`Store::rebuild`] does the same in
+//! one transaction, also if the tables themselves are damaged.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -54,17 +57,19 @@ const PIECE_BLOCKS: u32 = 1000;
 /// The time after which a transaction takes on no more work.
 const HOLD: Duration = Duration::from_millis(40);
 
-/// The same for a full-text index, which merges segments at the commit: that takes up to some 100 ms more.
+/// The same for a full-text index, which merges segments at the commit: that takes up to some
+/// 100 ms more.
 const HOLD_TEXT: Duration = Duration::from_millis(5);
 
-/// The time that is left to other writers after each transaction. Those that wait for the lock try at least every 25 ms in the
-/// first tenth of a second.
+/// The time that is left to other writers after each transaction. Those that wait for the lock try
+/// at least every 25 ms in the first tenth of a second.
 const REST: Duration = Duration::from_millis(30);
 
 /// The interval at which the place is recorded if nothing else is written.
 const RECORD_EVERY: Duration = Duration::from_secs(2);
 
-/// The time for which a recorded place counts: what was damaged since is found if the certificates are verified again.
+/// The time for which a recorded place counts: what was damaged since is found if the certificates
+/// are verified again.
 const PLACE_SECONDS_MAX: u32 = 86_400;
 
 /// Memory for sorting index rows before they go to disk: 64 MiB.
@@ -96,11 +101,13 @@ pub struct ReindexProgress {
 }
 
 impl Store {
-    /// Rebuilds all derived data from the certificates, in short transactions, while other programs read and write. Another
-    /// writer waits for at most some 100 ms. Only a web of trust is computed in one transaction.
+    /// Rebuilds all derived data from the certificates, in short transactions, while other programs
+    /// read and write. Another writer waits for at most some 100 ms. Only a web of trust is
+    /// computed in one transaction.
     ///
-    /// `progress` is called after each piece. If it breaks off, or the process ends, the store can be used as it is, and a
-    /// later call within a day continues. Returns `None` if `progress` broke off.
+    /// `progress` is called after each piece. If it breaks off, or the process ends, the store can
+    /// be used as it is, and a later call within a day continues. Returns `None` if `progress`
+    /// broke off.
     ///
     /// A certificate whose bytes are damaged is reported, and keeps its bytes and its rows.
     ///
@@ -267,7 +274,8 @@ impl Reindex<'_> {
         }
     }
 
-    /// The number of the last certificate that an earlier call verified; 0 if it was long ago or by another verifier.
+    /// The number of the last certificate that an earlier call verified; 0 if it was long ago or by
+    /// another verifier.
     fn place(&self) -> Result<i64, StoreError> {
         let place = self.store.run(|connection| meta::get::<String>(connection, REINDEXED))?;
         let place = place.good().unwrap_or_default();
@@ -336,7 +344,8 @@ impl Reindex<'_> {
         })
     }
 
-    /// Whether the bytes of a certificate are those that were written last, as far as its checksum and its stored digest can tell.
+    /// Whether the bytes of a certificate are those that were written last, as far as its checksum
+    /// and its stored digest can tell.
     fn is_good(&self, computed: &Computed) -> Result<bool, StoreError> {
         match (computed.integrity, &computed.prepared) {
             (_, Err(_)) | (Integrity::Bytes | Integrity::Stale, _) => Ok(false),
@@ -440,7 +449,8 @@ impl Reindex<'_> {
                 break;
             }
         }
-        // Another program has changed these meanwhile. This is rare, and that program has made progress.
+        // Another program has changed these meanwhile. This is rare, and that program has made
+        // progress.
         for id in overtaken {
             let (blob, row) = {
                 let store = self.store.snapshot()?;
@@ -579,7 +589,8 @@ impl Reindex<'_> {
     }
 }
 
-/// Reads certificates and computes their data on all cores. With `is_verified`, stored verdicts count.
+/// Reads certificates and computes their data on all cores. With `is_verified`, stored verdicts
+/// count.
 fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec<Computed> {
     let parsed: Vec<Parsed> = blobs
         .into_par_iter()
@@ -618,7 +629,8 @@ fn compute(blobs: Vec<Blob>, is_verified: bool, now: u32, views: &[View]) -> Vec
         .collect()
 }
 
-/// New verdicts. Those on signatures of other keys stay, since they depend on other certificates and on limits.
+/// New verdicts. Those on signatures of other keys stay, since they depend on other certificates
+/// and on limits.
 fn joined(stored: Option<Vec<Verdict>>, fresh: Option<Vec<Verdict>>) -> Vec<Verdict> {
     match (stored, fresh) {
         (Some(stored), Some(fresh)) => stored
@@ -637,7 +649,8 @@ fn is_change_of(connection: &Connection, number: i64, id: i64) -> rusqlite::Resu
         .exists((number, id))
 }
 
-/// Writes certificates for as long as a transaction may take. Returns how many, with those that were `overtaken`.
+/// Writes certificates for as long as a transaction may take. Returns how many, with those that
+/// were `overtaken`.
 fn write_wrong(
     connection: &Connection,
     wrong: &[Wrong],
@@ -697,8 +710,8 @@ fn write_wrong(
     Ok(count)
 }
 
-/// Inserts and deletes index rows that differ, as the certificates are now, for as long as a transaction may take. Returns how
-/// many rows it looked at.
+/// Inserts and deletes index rows that differ, as the certificates are now, for as long as a
+/// transaction may take. Returns how many rows it looked at.
 fn settle(
     connection: &Connection,
     rows: &[Difference],
@@ -735,9 +748,9 @@ fn settle(
     Ok(settled)
 }
 
-/// Adds the next certificates to a full-text index that is being filled, for as long as a transaction may take. When it has
-/// all, it takes the name of the old one. Returns the number of certificates that were added, `None` if the index is not being
-/// filled (any more).
+/// Adds the next certificates to a full-text index that is being filled, for as long as a
+/// transaction may take. When it has all, it takes the name of the old one. Returns the number of
+/// certificates that were added, `None` if the index is not being filled (any more).
 fn fill(connection: &Connection, index: TextIndex) -> rusqlite::Result<Option<u64>> {
     let Some(after) = index.filled_until(connection)? else { return Ok(None) };
     // The new index has no text that the old one lacks.

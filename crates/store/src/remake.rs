@@ -34,8 +34,8 @@ const MEMORY_BYTES: usize = 256 << 20;
 pub(crate) enum Verdicts {
     /// All signatures are verified again.
     Computed,
-    /// Stored verdicts, made by the verifier of this version. Signatures that this verifier may judge
-    /// differently are verified again.
+    /// Stored verdicts, made by the verifier of this version. Signatures that this verifier may
+    /// judge differently are verified again.
     Stored(u8),
 }
 
@@ -48,15 +48,16 @@ pub(crate) struct Remade {
     pub(crate) good_signatures: u64,
 }
 
-/// Rebuilds all derived tables within a transaction of the caller. The tables of the web of trust are left
-/// empty. Temporary files go to `folder`.
+/// Rebuilds all derived tables within a transaction of the caller. The tables of the web of trust
+/// are left empty. Temporary files go to `folder`.
 ///
-/// Calls `damaged` for each certificate whose bytes are not those that were written last, as far as its checksum, its row, the
-/// change log or its stored digest can tell, or that cannot be read. Its bytes stay as they are, without a new checksum. It keeps its
-/// old row, so that it can be found and repaired.
+/// Calls `damaged` for each certificate whose bytes are not those that were written last, as far as
+/// its checksum, its row, the change log or its stored digest can tell, or that cannot be read. Its
+/// bytes stay as they are, without a new checksum. It keeps its old row, so that it can be found
+/// and repaired.
 ///
-/// A certificate whose verdicts changed gets a row in the change log. One that was deleted, as the change log says, and of which the
-/// disk has kept a part is deleted.
+/// A certificate whose verdicts changed gets a row in the change log. One that was deleted, as the
+/// change log says, and of which the disk has kept a part is deleted.
 pub(crate) fn remake(
     connection: &Connection,
     now: u32,
@@ -162,7 +163,8 @@ pub(crate) fn remake(
                 "INSERT OR IGNORE INTO {table} SELECT {columns} FROM {table}_before
                      WHERE cert IN (SELECT cert FROM temp.kept)"
             ));
-            // The rows that cannot be read are lost. Those certificates are still found by their fingerprints.
+            // The rows that cannot be read are lost. Those certificates are still found by their
+            // fingerprints.
             if !blob::is_unreadable(&kept) {
                 kept?;
             }
@@ -177,7 +179,8 @@ pub(crate) fn remake(
     Ok(remade)
 }
 
-/// Fills the index of key IDs anew, from the certificates. A certificate that cannot be read is there by the keys in its row.
+/// Fills the index of key IDs anew, from the certificates. A certificate that cannot be read is
+/// there by the keys in its row.
 pub(crate) fn remake_keys(connection: &Connection, folder: &Path) -> Result<(), Failure> {
     let mut derived = Derived::new(folder, MEMORY_BYTES);
     let keys = |blob: &Blob| blob.decode().map(|(cert, verdicts)| key_handles(&cert, &verdicts));
@@ -207,7 +210,8 @@ pub(crate) fn make_keygrips(connection: &Connection, folder: &Path) -> Result<()
     derived.fill(connection)
 }
 
-/// Computes the handles of all certificates on all cores, and calls `each` with the number of each certificate, in their order.
+/// Computes the handles of all certificates on all cores, and calls `each` with the number of each
+/// certificate, in their order.
 fn for_each_batch(
     connection: &Connection,
     handles: impl Fn(&Blob) -> Option<Vec<Handle>> + Sync,
@@ -231,8 +235,8 @@ fn row(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Option
         .optional()
 }
 
-/// Records the change again that the row of a damaged certificate names, if the log has lost it. If its number was given to
-/// another change since, it gets a new one.
+/// Records the change again that the row of a damaged certificate names, if the log has lost it. If
+/// its number was given to another change since, it gets a new one.
 fn log_again(
     connection: &Connection,
     id: i64,
@@ -250,8 +254,9 @@ fn log_again(
     Ok(change::append(connection, number, now, id, ChangeKind::Updated)?)
 }
 
-/// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns whether it had a row that can
-/// be read. If the log has a later change, the row names it, so that readers notice that the certificate is an old one.
+/// Keeps the row that a damaged certificate had; its index rows are kept at the end. Returns
+/// whether it had a row that can be read. If the log has a later change, the row names it, so that
+/// readers notice that the certificate is an old one.
 fn keep_row(connection: &Connection, id: i64, derived: &mut Derived) -> Result<bool, Failure> {
     let Some(row) = row(connection, "cert_before", id)? else { return Ok(false) };
     let Some(summary) = row.summary() else { return Ok(false) };
@@ -280,7 +285,8 @@ fn prepare(
     let parsed: Vec<(Blob, Result<Cert, Reason>)> = blobs
         .into_par_iter()
         .map(|blob| {
-            // A rebuild repairs the form of readable certificates. A migration keeps damaged data as they are.
+            // A rebuild repairs the form of readable certificates. A migration keeps damaged data
+            // as they are.
             let cert = match source {
                 Verdicts::Computed => Cert::parse(&blob.bytes),
                 Verdicts::Stored(_) => Cert::from_canonical(blob.bytes.clone()),

@@ -1,9 +1,9 @@
-//! Designated revokers in a store. When the certificate of a revoker is added or removed, the certificates
-//! that name the revoker are evaluated again, in the same transaction.
+//! Designated revokers in a store. When the certificate of a revoker is added or removed, the
+//! certificates that name the revoker are evaluated again, in the same transaction.
 //!
-//! A designated revocation depends on the certificate that it is in and on the primary key of the revoker,
-//! which the fingerprint determines. Other changes of the revoker's certificate have no effect. The table
-//! `revoker` maps a revoker to the certificates that name it.
+//! A designated revocation depends on the certificate that it is in and on the primary key of the
+//! revoker, which the fingerprint determines. Other changes of the revoker's certificate have no
+//! effect. The table `revoker` maps a revoker to the certificates that name it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -33,8 +33,9 @@ pub(crate) fn designated(
     Ok(found)
 }
 
-/// Applies the designated revocations by revokers in the store to the `summary` of `cert` at `now`, in seconds
-/// since 1970. Returns whether all of them are known; only a ledger with a limit lacks some.
+/// Applies the designated revocations by revokers in the store to the `summary` of `cert` at `now`,
+/// in seconds since 1970. Returns whether all of them are known; only a ledger with a limit lacks
+/// some.
 pub(crate) fn ask(
     connection: &Connection,
     cert: &Cert,
@@ -71,9 +72,10 @@ fn ask_with(
     failure.map_or(Ok(is_complete), Err)
 }
 
-/// Does what [`ask`] and [`follow`] will do when `planned` certificates are written, without writing, and keeps the
-/// verdicts in `ledger`. Certificates without a number are new. Applies the revocations to the summaries, and returns the
-/// certificates in the store that name a new one as their revoker: if the ledger has a limit, the first of them.
+/// Does what [`ask`] and [`follow`] will do when `planned` certificates are written, without
+/// writing, and keeps the verdicts in `ledger`. Certificates without a number are new. Applies the
+/// revocations to the summaries, and returns the certificates in the store that name a new one as
+/// their revoker: if the ledger has a limit, the first of them.
 pub(crate) fn rehearse(
     connection: &Connection,
     planned: &mut [(Option<i64>, &Cert, Summary)],
@@ -93,16 +95,16 @@ pub(crate) fn rehearse(
         ask_with(summary, now, look_up, |by, body| ledger.keep_designated(cert, by, body))?;
     }
     let mut followers = Vec::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     for id in naming(connection, new.keys().copied())? {
-        if ledger.is_limited() && (followers.len() == PIECE || octets >= PIECE_OCTETS) {
+        if ledger.is_limited() && (followers.len() == PIECE || bytes >= PIECE_BYTES) {
             break;
         }
         let Some((cert, verdicts)) = blob::intact(connection, id)?.and_then(|blob| blob.decode())
         else {
             continue;
         };
-        octets += cert.as_bytes().len();
+        bytes += cert.as_bytes().len();
         let mut summary = Summary::evaluate(&cert, &verdicts, now);
         ask_with(&mut summary, now, look_up, |by, body| ledger.keep_designated(&cert, by, body))?;
         followers.push((id, cert, summary));
@@ -142,12 +144,13 @@ pub(crate) fn naming(
     Ok(found)
 }
 
-/// Certificates that are evaluated again in one transaction while others wait for it, and their octets.
+/// Certificates that are evaluated again in one transaction while others wait for it, and their
+/// bytes.
 const PIECE: usize = 50;
-const PIECE_OCTETS: usize = 2 << 20;
+const PIECE_BYTES: usize = 2 << 20;
 
-/// Evaluates certificates again and stores their summaries. Returns those whose primary key changed between
-/// revoked and not revoked.
+/// Evaluates certificates again and stores their summaries. Returns those whose primary key changed
+/// between revoked and not revoked.
 pub(crate) fn renew(
     connection: &Connection,
     certs: impl IntoIterator<Item = i64>,
@@ -167,7 +170,7 @@ pub(crate) fn renew(
 enum Renewed {
     Done {
         is_turned: bool,
-        octets: usize,
+        bytes: usize,
     },
     /// The ledger does not have what it takes.
     Unknown,
@@ -181,8 +184,8 @@ fn renew_one(
 ) -> rusqlite::Result<Renewed> {
     let row = row::get(connection, id)?;
     let blob = blob::intact(connection, id)?;
-    let octets = blob.as_ref().map_or(0, |blob| blob.bytes.len());
-    let unchanged = Renewed::Done { is_turned: false, octets };
+    let bytes = blob.as_ref().map_or(0, |blob| blob.bytes.len());
+    let unchanged = Renewed::Done { is_turned: false, bytes };
     // A check reports certificates that cannot be read.
     let (Some(row), Some((cert, verdicts))) = (row, blob.and_then(|blob| blob.decode())) else {
         return Ok(unchanged);
@@ -198,7 +201,7 @@ fn renew_one(
     let renewed = RawRow::new(id, cert.fingerprint(), row.change, &summary);
     RawRow { verifier: row.verifier, former: row.former, ..renewed }.write(connection)?;
     let is_turned = before.is_none_or(|before| before.primary.revoked != summary.primary.revoked);
-    Ok(Renewed::Done { is_turned, octets })
+    Ok(Renewed::Done { is_turned, bytes })
 }
 
 /// The certificates that name a revoker.
@@ -214,12 +217,12 @@ pub(crate) fn renew_all(connection: &Connection, now: u32) -> rusqlite::Result<(
     renew(connection, all_naming(connection)?, now, &Ledger::default()).map(drop)
 }
 
-/// Evaluates certificates again after their revokers were added or removed. Returns those that changed between
-/// revoked and not revoked, and adds them to the change log. Certificates in `written` already have a log
-/// entry. `last` is the number of the last change.
+/// Evaluates certificates again after their revokers were added or removed. Returns those that
+/// changed between revoked and not revoked, and adds them to the change log. Certificates in
+/// `written` already have a log entry. `last` is the number of the last change.
 ///
-/// With a limit, only the first are evaluated now, and [`follow_later`] does the rest: strangers can make any number of
-/// certificates that name somebody as their revoker.
+/// With a limit, only the first are evaluated now, and [`follow_later`] does the rest: strangers
+/// can make any number of certificates that name somebody as their revoker.
 pub(crate) fn follow(
     connection: &Connection,
     revokers: impl IntoIterator<Item = Fingerprint>,
@@ -247,8 +250,8 @@ pub(crate) fn follow(
     Ok(turned)
 }
 
-/// Evaluates the next certificates that [`follow`] has left for later. Returns those that changed between revoked and not revoked,
-/// or `None` if nothing is left.
+/// Evaluates the next certificates that [`follow`] has left for later. Returns those that changed
+/// between revoked and not revoked, or `None` if nothing is left.
 pub(crate) fn follow_later(
     connection: &Connection,
     last: &mut i64,
@@ -262,7 +265,8 @@ pub(crate) fn follow_later(
     Ok(Some(turned))
 }
 
-/// The entries of `meta` with the revokers whose followers are evaluated again, by handle, and the last one that was.
+/// The entries of `meta` with the revokers whose followers are evaluated again, by handle, and the
+/// last one that was.
 const FOLLOWED: &str = "followed:";
 
 /// Whether [`follow`] has left any certificates for later.
@@ -270,7 +274,8 @@ pub(crate) fn are_followers_left(connection: &Connection) -> rusqlite::Result<bo
     meta::first_name(connection, FOLLOWED).map(|entry| entry.is_some())
 }
 
-/// Leaves all certificates that name a revoker for [`follow_later`]. Returns the entry that says so.
+/// Leaves all certificates that name a revoker for [`follow_later`]. Returns the entry that says
+/// so.
 pub(crate) fn leave_for_later(
     connection: &Connection,
     revoker: Fingerprint,
@@ -300,17 +305,17 @@ fn next_piece(
         .query_map((handle.cast_signed(), done), |row| row.get(0))?
         .take(PIECE)
         .collect::<rusqlite::Result<_>>()?;
-    let (mut turned, mut octets_left) = (Vec::new(), PIECE_OCTETS);
+    let (mut turned, mut bytes_left) = (Vec::new(), PIECE_BYTES);
     let mut is_whole = ids.len() < PIECE;
     for id in ids {
-        let Renewed::Done { is_turned, octets } = renew_one(connection, id, now, ledger)? else {
+        let Renewed::Done { is_turned, bytes } = renew_one(connection, id, now, ledger)? else {
             is_whole = false;
             break;
         };
         done = id;
         turned.extend(is_turned.then_some(id));
-        octets_left = octets_left.saturating_sub(octets);
-        if octets_left == 0 {
+        bytes_left = bytes_left.saturating_sub(bytes);
+        if bytes_left == 0 {
             is_whole = false;
             break;
         }

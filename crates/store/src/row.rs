@@ -1,4 +1,5 @@
-//! Rows of table `cert`: what listings need of a certificate, under a checksum. No other module writes this table.
+//! Rows of table `cert`: what listings need of a certificate, under a checksum. No other module
+//! writes this table.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use talaria_cert::{Fingerprint, Summary, VERIFIER};

@@ -112,7 +112,8 @@ const KEYGRIP: &str = "
 CREATE TABLE keygrip (handle INTEGER, cert INTEGER, PRIMARY KEY (handle, cert)) WITHOUT ROWID;
 ";
 
-/// The tables of postings, by name, in the order of [`lists`]. A store may be without that of keygrips ([`keeps`]).
+/// The tables of postings, by name, in the order of [`lists`]. A store may be without that of
+/// keygrips ([`keeps`]).
 pub(crate) const POSTINGS: [&str; 5] = ["fingerprint", "key", "keygrip", "address", "revoker"];
 
 /// The terms that go into [`POSTINGS`].
@@ -177,8 +178,9 @@ impl TextIndex {
         }
     }
 
-    /// Creates the index table. Only postings are stored (`detail=none`): a match is a candidate, to be compared
-    /// with the user IDs in the summary. The tokenizers change no character of a folded text.
+    /// Creates the index table. Only postings are stored (`detail=none`): a match is a candidate,
+    /// to be compared with the user IDs in the summary. The tokenizers change no character of a
+    /// folded text.
     pub(crate) fn create(self, connection: &Connection) -> rusqlite::Result<()> {
         self.create_as(connection, self.table())
     }
@@ -198,7 +200,8 @@ impl TextIndex {
     /// The text in the index table for the folded user IDs of a certificate.
     pub(crate) fn content(self, folded: &str) -> Cow<'_, str> {
         match self {
-            // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it finds the same words.
+            // To the tokenizer, every character that is not ASCII is a letter. In ASCII text it
+            // finds the same words.
             Self::Words if !folded.is_ascii() => {
                 let words: Vec<&str> = user_id::words_of_folded(folded).collect();
                 user_id::shared_form(&words.join(" ")).into()
@@ -240,8 +243,8 @@ impl TextIndex {
         }
     }
 
-    /// The number of the last certificate in the index that is being filled. Writers change the texts of certificates up to
-    /// this one in that index, too. `None` if none is being filled.
+    /// The number of the last certificate in the index that is being filled. Writers change the
+    /// texts of certificates up to this one in that index, too. `None` if none is being filled.
     pub(crate) fn filled_until(self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
         Ok(meta::get(connection, self.filled_entry())?.good())
     }
@@ -320,12 +323,12 @@ impl TextIndex {
     }
 }
 
-/// Segments of one level of a full-text index that are merged while certificates are added, a piece with each commit. With
-/// the 4 of SQLite, each word is rewritten twice as often.
+/// Segments of one level of a full-text index that are merged while certificates are added, a piece
+/// with each commit. With the 4 of SQLite, each word is rewritten twice as often.
 const AUTOMERGE: i64 = 16;
 
-/// Segments of one level above which a commit merges all of them. With the 16 of SQLite, one of a hundred uploads to a store
-/// of 200,000 certificates waited for a quarter of a second.
+/// Segments of one level above which a commit merges all of them. With the 16 of SQLite, one of a
+/// hundred uploads to a store of 200,000 certificates waited for a quarter of a second.
 const CRISISMERGE: i64 = 64;
 
 /// Segments of one level that are merged when nothing is added ([`crate::Operator::tidy`]).
@@ -398,8 +401,8 @@ pub(crate) fn widen(connection: &Connection, from: i64) -> rusqlite::Result<()> 
     )
 }
 
-/// Renames the derived tables, except the full-text indexes and those of the web of trust: their names get the suffix
-/// `_before`. Returns their former names.
+/// Renames the derived tables, except the full-text indexes and those of the web of trust: their
+/// names get the suffix `_before`. Returns their former names.
 pub(crate) fn set_derived_aside(connection: &Connection) -> rusqlite::Result<Vec<&'static str>> {
     let mut found = Vec::new();
     for table in ["cert", "digest"].into_iter().chain(POSTINGS) {
@@ -460,19 +463,22 @@ pub(crate) fn make_older(connection: &Connection, format: i64) -> rusqlite::Resu
     Ok(())
 }
 
-/// The views for which a store keeps digests, among them those that are being added. SKS is always among them.
+/// The views for which a store keeps digests, among them those that are being added. SKS is always
+/// among them.
 pub(crate) fn views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let names: String = meta::get(connection, "views")?.good().unwrap_or_default();
     let named = |view: &View| *view == View::Sks || names.split(' ').any(|n| n == view.name());
     Ok(View::ALL.into_iter().filter(named).collect())
 }
 
-/// The entry of `meta` with the last certificate whose digest of a view that is being added is there.
+/// The entry of `meta` with the last certificate whose digest of a view that is being added is
+/// there.
 fn added_entry(view: View) -> String {
     format!("view:{}", view.name())
 }
 
-/// The number of the last certificate whose digest is there, of a view that is being added. `None` if it is not.
+/// The number of the last certificate whose digest is there, of a view that is being added. `None`
+/// if it is not.
 pub(crate) fn added_until(connection: &Connection, view: View) -> rusqlite::Result<Option<i64>> {
     Ok(meta::get(connection, &added_entry(view))?.good())
 }
@@ -489,7 +495,8 @@ pub(crate) fn set_added_until(
     }
 }
 
-/// The views that are being added. Writers keep their digests; those of other certificates may be missing.
+/// The views that are being added. Writers keep their digests; those of other certificates may be
+/// missing.
 pub(crate) fn incomplete_views(connection: &Connection) -> rusqlite::Result<Vec<View>> {
     let mut incomplete = Vec::new();
     for view in View::ALL {
@@ -516,9 +523,9 @@ pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<()> {
     meta::set_first(connection, "store", random_digits(connection, 16)?)
 }
 
-/// So many random octets, in hexadecimal digits.
-pub(crate) fn random_digits(connection: &Connection, octets: u8) -> rusqlite::Result<String> {
-    connection.query_row("SELECT lower(hex(randomblob(?1)))", [octets], |row| row.get(0))
+/// So many random bytes, in hexadecimal digits.
+pub(crate) fn random_digits(connection: &Connection, bytes: u8) -> rusqlite::Result<String> {
+    connection.query_row("SELECT lower(hex(randomblob(?1)))", [bytes], |row| row.get(0))
 }
 
 #[cfg(test)]

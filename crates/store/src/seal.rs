@@ -22,10 +22,10 @@ struct Read {
     digest: BytesDigest,
 }
 
-/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller: those that are missing, and
-/// those of the rows in `cert`, with which the rows in `blob` are bound to them. A certificate whose stored digest does not
-/// confirm its bytes gets none, and counts as damaged from then on. A summary that does not follow from its certificate is made anew at
-/// `now`.
+/// Writes checksums for the next certificates after an upgrade, within a transaction of the caller:
+/// those that are missing, and those of the rows in `cert`, with which the rows in `blob` are bound
+/// to them. A certificate whose stored digest does not confirm its bytes gets none, and counts as
+/// damaged from then on. A summary that does not follow from its certificate is made anew at `now`.
 pub(crate) fn next(connection: &Connection, now: u32) -> rusqlite::Result<()> {
     let Some(after) = blob::sealed_until(connection)? else { return Ok(()) };
     let blobs = blob::batch(connection, after, (COUNT, BYTES), Part::ALL)?;

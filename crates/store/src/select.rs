@@ -1,7 +1,7 @@
 //! Finding certificates, by search or by walking through all of them.
 //!
-//! Indexes select candidates, and every candidate is compared with its summary. A collision of handles
-//! therefore costs one comparison and never gives a wrong result.
+//! Indexes select candidates, and every candidate is compared with its summary. A collision of
+//! handles therefore costs one comparison and never gives a wrong result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,15 +32,17 @@ const PAGE_ROWS: i64 = 1000;
 /// candidates that further terms would cost more than they save.
 const TERMS_MAX: usize = 6;
 
-/// Certificates that are read at a time if there is no index, and their size, above which none is added.
+/// Certificates that are read at a time if there is no index, and their size, above which none is
+/// added.
 const SCAN_CERTS: usize = 2000;
 const SCAN_BYTES: usize = 16 << 20;
 
 /// Number of certificates that are read to estimate how rare a term is.
 const SAMPLE_ROWS: i64 = 24;
 
-/// Number of certificates with a key ID that are looked at to find those whose primary key has it. The index has these first, so
-/// the bound only concerns keys of version 3 and stores of an older format.
+/// Number of certificates with a key ID that are looked at to find those whose primary key has it.
+/// The index has these first, so the bound only concerns keys of version 3 and stores of an older
+/// format.
 const KEY_ID_LOOKS: i64 = 1000;
 
 /// Certificates that are compared to name a signer, if the owner of its key is not here.
@@ -49,13 +51,13 @@ const HOLDER_LOOKS: usize = 50;
 /// Maximum number of certificates with the same primary key ID that are returned.
 const PRIMARY_KEYS_MAX: i64 = 8;
 
-/// Maximum number of certificates that have a key as a subkey without a back signature. Anybody can make such a
-/// certificate.
+/// Maximum number of certificates that have a key as a subkey without a back signature. Anybody can
+/// make such a certificate.
 pub const HOLDERS_MAX: usize = 8;
 
-/// The certificates whose primary key has a key ID, of which the two handles are given. The stored fingerprint ends with the key
-/// ID up to version 4, and has it behind the version from 5 on. Those of version 3 come last: anybody can make one with any
-/// key ID.
+/// The certificates whose primary key has a key ID, of which the two handles are given. The stored
+/// fingerprint ends with the key ID up to version 4, and has it behind the version from 5 on. Those
+/// of version 3 come last: anybody can make one with any key ID.
 const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
     (SELECT cert FROM key WHERE handle BETWEEN ?1 AND ?2 ORDER BY handle, cert LIMIT ?3) AS named \
     JOIN cert ON cert.id = named.cert \
@@ -67,27 +69,29 @@ const PRIMARY_KEYS: &str = "SELECT cert.id FROM \
 const SHORT_ROW: &str =
     concat!("SELECT ", columns!(), " FROM cert WHERE id = ?1 AND length(summary) <= ?2");
 
-/// Octets of the rows that a search with a bound reads, and so returns. Owners can have thousands of user IDs.
+/// Bytes of the rows that a search with a bound reads, and so returns. Owners can have thousands of
+/// user IDs.
 const ROWS_BYTES_MAX: usize = 16 << 20;
 
-/// The rest of the candidates that a search may look at, and of the octets of their rows.
+/// The rest of the candidates that a search may look at, and of the bytes of their rows.
 struct Budget {
     looks: usize,
-    octets: usize,
+    bytes: usize,
     /// Whether there were more candidates.
     is_exceeded: bool,
 }
 
 impl Budget {
-    /// The budget of a search that may look at so many candidates, and at any number of octets if at any number of these.
+    /// The budget of a search that may look at so many candidates, and at any number of bytes if at
+    /// any number of these.
     fn of(looks: usize) -> Self {
-        let octets = if looks == usize::MAX { usize::MAX } else { ROWS_BYTES_MAX };
-        Self { looks, octets, is_exceeded: false }
+        let bytes = if looks == usize::MAX { usize::MAX } else { ROWS_BYTES_MAX };
+        Self { looks, bytes, is_exceeded: false }
     }
 
     /// Takes one look, if the budget is not used up.
     fn look(&mut self) -> ControlFlow<()> {
-        if self.looks == 0 || self.octets == 0 {
+        if self.looks == 0 || self.bytes == 0 {
             self.is_exceeded = true;
             return ControlFlow::Break(());
         }
@@ -95,13 +99,13 @@ impl Budget {
         ControlFlow::Continue(())
     }
 
-    /// Takes the octets of a row that was read.
+    /// Takes the bytes of a row that was read.
     fn read(&mut self, row: &Row) {
-        self.octets = self.octets.saturating_sub(memory_of(&row.summary));
+        self.bytes = self.bytes.saturating_sub(memory_of(&row.summary));
     }
 }
 
-/// The octets that a summary takes in memory.
+/// The bytes that a summary takes in memory.
 fn memory_of(summary: &Summary) -> usize {
     let texts = summary.user_ids.iter().map(|user_id| match &user_id.content {
         UserIdContent::Text(text) => text.len(),
@@ -136,8 +140,8 @@ pub struct Sole {
     pub id: CertId,
     /// The certificate, with its verdicts.
     pub stored: Stored,
-    /// The digest of its octets ([`talaria_cert::merge::bytes_digest`]). `None` if it has no checksum yet, since the store was
-    /// upgraded.
+    /// The digest of its bytes ([`talaria_cert::merge::bytes_digest`]). `None` if it has no
+    /// checksum yet, since the store was upgraded.
     pub digest: Option<[u8; 16]>,
 }
 
@@ -160,7 +164,8 @@ pub enum Order {
 pub enum Cursor {
     /// After the certificate with this number.
     Insertion(CertId),
-    /// After this handle of a fingerprint; among equal handles, after the certificate with this number.
+    /// After this handle of a fingerprint; among equal handles, after the certificate with this
+    /// number.
     Key(i64, CertId),
     /// After this change.
     Change(ChangeNumber),
@@ -256,9 +261,9 @@ impl Store {
         self.select_within(query, limit, usize::MAX)
     }
 
-    /// The certificates that match `query`, at most `limit`. At most `looks` candidates from an index
-    /// are compared, and at most some 16 MiB of their rows are read, which bounds the cost of searches by strangers. If that
-    /// was not enough, [`Selection::more`] is set.
+    /// The certificates that match `query`, at most `limit`. At most `looks` candidates from an
+    /// index are compared, and at most some 16 MiB of their rows are read, which bounds the cost of
+    /// searches by strangers. If that was not enough, [`Selection::more`] is set.
     ///
     /// # Errors
     ///
@@ -282,8 +287,9 @@ impl Store {
         Ok(Selection { rows, more: more || exhausted })
     }
 
-    /// The certificate with a fingerprint, key ID or address, if the index has only one and that has at most `bytes_max`
-    /// octets. Its row is not read. `None` if there is more to look at, or nothing: [`Self::owners`] says which.
+    /// The certificate with a fingerprint, key ID or address, if the index has only one and that
+    /// has at most `bytes_max` bytes. Its row is not read. `None` if there is more to look at, or
+    /// nothing: [`Self::owners`] says which.
     ///
     /// # Errors
     ///
@@ -310,7 +316,8 @@ impl Store {
         Ok(Some(sole).filter(|sole| query.names(&sole.stored.cert)))
     }
 
-    /// Decodes a certificate whose row in `cert` was not read, if it is the last version. That row is read once for each version.
+    /// Decodes a certificate whose row in `cert` was not read, if it is the last version. That row
+    /// is read once for each version.
     fn decode_newest(&self, mut blob: Blob) -> Result<Stored, StoreError> {
         if !(self.has_followed.get() && self.snapshots.get() > 0) {
             self.run(|connection| self.compared.follow(connection))?;
@@ -329,10 +336,11 @@ impl Store {
         self.decode_blob(blob)
     }
 
-    /// The certificates with a key: first those whose primary key it is, then those that have it as a subkey that has
-    /// signed the primary key, at most `limit` of each. If it is no primary key here, then the first
-    /// [`HOLDERS_MAX`] others follow, those that have bound it first: anybody can have somebody else's key as a subkey for
-    /// encryption. The index has them in this order ([`Holding`]), so no number of others hides the owner.
+    /// The certificates with a key: first those whose primary key it is, then those that have it as
+    /// a subkey that has signed the primary key, at most `limit` of each. If it is no primary key
+    /// here, then the first [`HOLDERS_MAX`] others follow, those that have bound it first: anybody
+    /// can have somebody else's key as a subkey for encryption. The index has them in this order
+    /// ([`Holding`]), so no number of others hides the owner.
     ///
     /// `query` is a fingerprint or key ID. At most `looks` certificates are looked at.
     ///
@@ -364,7 +372,7 @@ impl Store {
         let mut found = self.holders(key, looks.saturating_add(1))?;
         let is_cut = found.len() > looks;
         found.truncate(looks);
-        let (mut rows, mut more, mut octets_left) = (Vec::new(), false, ROWS_BYTES_MAX);
+        let (mut rows, mut more, mut bytes_left) = (Vec::new(), false, ROWS_BYTES_MAX);
         let (mut owners, mut signed_back, mut others) = (0, 0, 0);
         for (id, holding) in found {
             let (count, room) = match holding {
@@ -374,13 +382,13 @@ impl Store {
                 Holding::Bound | Holding::Unbound if owners > 0 => break,
                 Holding::Bound | Holding::Unbound => (&mut others, HOLDERS_MAX),
             };
-            if *count == room || octets_left == 0 {
+            if *count == room || bytes_left == 0 {
                 more = true;
                 continue;
             }
             let row = self.row_by_id(CertId::new(id))?;
-            octets_left =
-                octets_left.saturating_sub(row.as_ref().map_or(0, |row| memory_of(&row.summary)));
+            bytes_left =
+                bytes_left.saturating_sub(row.as_ref().map_or(0, |row| memory_of(&row.summary)));
             let row = row.filter(|row| names_key(query, row));
             *count += usize::from(row.is_some());
             rows.extend(row);
@@ -390,8 +398,8 @@ impl Store {
         Ok(Selection { rows, more })
     }
 
-    /// The numbers of the first certificates that have a key with a key ID, and how they hold it, the firmest way first. A store
-    /// of an older format only knows which are primary keys.
+    /// The numbers of the first certificates that have a key with a key ID, and how they hold it,
+    /// the firmest way first. A store of an older format only knows which are primary keys.
     fn holders(&self, id: KeyId, most: usize) -> Result<Vec<(i64, Holding)>, StoreError> {
         if self.run(format::of)? < format::HOLDINGS_FORMAT {
             let owners = self.primary_keys(id)?;
@@ -425,8 +433,8 @@ impl Store {
         raw.iter().map(|raw| self.decode(raw)).collect()
     }
 
-    /// The numbers of the certificates whose primary key has a key ID, at most 8, however many have it as a subkey. Those of
-    /// version 3 are among the first 1,000 certificates with it.
+    /// The numbers of the certificates whose primary key has a key ID, at most 8, however many have
+    /// it as a subkey. Those of version 3 are among the first 1,000 certificates with it.
     pub(crate) fn primary_keys(&self, id: KeyId) -> Result<Vec<i64>, StoreError> {
         let (first, last) = handles(id);
         let arguments = (first, last, KEY_ID_LOOKS, id.0.to_be_bytes(), PRIMARY_KEYS_MAX);
@@ -452,8 +460,8 @@ impl Store {
     }
 
     /// Calls `found` with each certificate that matches `query`, and compares at most `looks`
-    /// candidates and, if there is such a bound, some 16 MiB of their rows. Returns whether there were more candidates than
-    /// that.
+    /// candidates and, if there is such a bound, some 16 MiB of their rows. Returns whether there
+    /// were more candidates than that.
     fn visit(
         &self,
         query: &Query,
@@ -495,7 +503,7 @@ impl Store {
             }
             Query::Keygrip(_) if !self.has_keygrips()? => each(self.with_key_by_bytes(query)?),
             Query::Keygrip(grip) => {
-                let handle = Handle::first_octets(grip).0;
+                let handle = Handle::first_bytes(grip).0;
                 each(self.postings("keygrip", handle, handle)?)
             }
             Query::Email(email) => {
@@ -581,13 +589,13 @@ impl Store {
 
     /// The version 3 certificates with this fingerprint, from which the key ID cannot be derived.
     fn version_3(&self, fingerprint: &[u8]) -> Result<Vec<i64>, StoreError> {
-        let Ok(octets) = fingerprint.try_into() else { return Ok(Vec::new()) };
-        let handle = Handle::of_fingerprint(Fingerprint::V3(octets, KeyId(0))).0;
+        let Ok(bytes) = fingerprint.try_into() else { return Ok(Vec::new()) };
+        let handle = Handle::of_fingerprint(Fingerprint::V3(bytes, KeyId(0))).0;
         self.postings("fingerprint", handle, handle)
     }
 
-    /// The trigrams for finding user IDs that contain `part`. `None` if the store has no trigram index
-    /// or `part` is too short.
+    /// The trigrams for finding user IDs that contain `part`. `None` if the store has no trigram
+    /// index or `part` is too short.
     fn trigrams(&self, part: &str) -> Result<Option<Vec<String>>, StoreError> {
         let characters: Vec<char> = part.chars().collect();
         if characters.len() < 3 || !self.has_index(TextIndex::Trigrams)? {
@@ -615,8 +623,9 @@ impl Store {
         self.text_candidates(TextIndex::Words, &terms, words, candidate)
     }
 
-    /// The certificates that match a search for words, if they are at most `count`, and the row of none has more than
-    /// `bytes_max` octets. `None` if there is more to look at, if it is another search, or if there is no index of words.
+    /// The certificates that match a search for words, if they are at most `count`, and the row of
+    /// none has more than `bytes_max` bytes. `None` if there is more to look at, if it is another
+    /// search, or if there is no index of words.
     ///
     /// # Errors
     ///
@@ -658,8 +667,8 @@ impl Store {
         Ok(Some(rows))
     }
 
-    /// The number of certificates that the index of words has under a word, in any spelling; `max` if there are more. `None` if it is
-    /// not one folded word, or if there is no such index.
+    /// The number of certificates that the index of words has under a word, in any spelling; `max`
+    /// if there are more. `None` if it is not one folded word, or if there is no such index.
     ///
     /// # Errors
     ///
@@ -678,13 +687,13 @@ impl Store {
         })
     }
 
-    /// The [`TERMS_MAX`] rarest of `terms`, if there are more. The comparison of candidates checks the
-    /// other terms. The cost of the intersection does not depend on the order of the terms: it skips
-    /// from each list to the next certificate of the others, so it costs about as much as the shortest
-    /// list.
+    /// The [`TERMS_MAX`] rarest of `terms`, if there are more. The comparison of candidates checks
+    /// the other terms. The cost of the intersection does not depend on the order of the terms: it
+    /// skips from each list to the next certificate of the others, so it costs about as much as the
+    /// shortest list.
     ///
-    /// Certificate numbers do not depend on names. The number of the [`SAMPLE_ROWS`]th certificate with
-    /// a term therefore shows how rare the term is, without counting all of its certificates.
+    /// Certificate numbers do not depend on names. The number of the [`SAMPLE_ROWS`]th certificate
+    /// with a term therefore shows how rare the term is, without counting all of its certificates.
     fn rarest(&self, index: TextIndex, terms: Vec<String>) -> Result<Vec<String>, StoreError> {
         if terms.len() <= TERMS_MAX {
             return Ok(terms);
@@ -708,8 +717,8 @@ impl Store {
         Ok(sampled.into_iter().rev().take(TERMS_MAX).map(|(_, term)| term).collect())
     }
 
-    /// The certificates that an index has under all of `terms`, and those that are not in it yet and have one of each of `texts` in
-    /// their folded user IDs.
+    /// The certificates that an index has under all of `terms`, and those that are not in it yet
+    /// and have one of each of `texts` in their folded user IDs.
     fn text_candidates(
         &self,
         index: TextIndex,
@@ -769,11 +778,11 @@ impl Store {
         })
     }
 
-    /// Walks from `cursor` to the end, or until `visit` breaks. `cursor` is then after the last visited
-    /// certificate.
+    /// Walks from `cursor` to the end, or until `visit` breaks. `cursor` is then after the last
+    /// visited certificate.
     ///
-    /// A walk reads pages of a thousand rows, each as a snapshot. A certificate that changes during a
-    /// walk is visited once, except in order of changes. A walk blocks no writer.
+    /// A walk reads pages of a thousand rows, each as a snapshot. A certificate that changes during
+    /// a walk is visited once, except in order of changes. A walk blocks no writer.
     ///
     /// # Errors
     ///
@@ -833,8 +842,8 @@ impl Store {
         }
     }
 
-    /// The certificate whose primary key or subkey has the key ID `id`, for naming the signer. If there are several, the owner's
-    /// comes first, as in [`Self::owners`].
+    /// The certificate whose primary key or subkey has the key ID `id`, for naming the signer. If
+    /// there are several, the owner's comes first, as in [`Self::owners`].
     ///
     /// # Errors
     ///
@@ -881,12 +890,12 @@ fn is_word(text: &str) -> bool {
 
 /// The key ID derived from a fingerprint. `None` in version 3.
 fn key_id(fingerprint: &[u8]) -> Option<KeyId> {
-    let octets = match fingerprint.len() {
+    let bytes = match fingerprint.len() {
         20 => &fingerprint[12..],
         32 => &fingerprint[..8],
         _ => return None,
     };
-    Some(KeyId(octets.iter().fold(0, |id, &octet| id << 8 | u64::from(octet))))
+    Some(KeyId(bytes.iter().fold(0, |id, &byte| id << 8 | u64::from(byte))))
 }
 
 #[cfg(test)]
@@ -901,7 +910,8 @@ mod tests {
     use crate::blob;
     use crate::row::ROW;
 
-    /// A certificate that has the primary key of somebody else as a subkey, as anybody can make one.
+    /// A certificate that has the primary key of somebody else as a subkey, as anybody can make
+    /// one.
     fn adopter(key: &[u8], number: u32) -> Cert {
         let mut primary = vec![4, 0x30, 0, 0, 0, 1, 4, 0, 0xc0];
         primary.extend([0x55; 123]);
@@ -944,7 +954,8 @@ mod tests {
         assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
     }
 
-    /// The statements of look-ups are planned once, whatever values they are asked for, and read each row once.
+    /// The statements of look-ups are planned once, whatever values they are asked for, and read
+    /// each row once.
     #[test]
     fn look_ups_plan_nothing_again_and_read_each_row_once() {
         let mut store = Store::in_memory(Path::new("memory")).unwrap();

@@ -6,11 +6,12 @@ use std::ops::Deref;
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// A store at one moment: all reads through a snapshot see the same state, and cost less. The snapshot ends when this value
-/// is dropped.
+/// A store at one moment: all reads through a snapshot see the same state, and cost less. The
+/// snapshot ends when this value is dropped.
 ///
-/// A snapshot blocks no writer. It should be short, because the write-ahead log cannot be emptied meanwhile. `S` is a
-/// borrowed store ([`Store::snapshot`]) or an owned one ([`Store::into_snapshot`]).
+/// A snapshot blocks no writer. It should be short, because the write-ahead log cannot be emptied
+/// meanwhile. `S` is a borrowed store ([`Store::snapshot`]) or an owned one
+/// ([`Store::into_snapshot`]).
 #[derive(Debug)]
 pub struct Snapshot<S: Borrow<Store>> {
     /// There until the snapshot ends.
@@ -18,7 +19,8 @@ pub struct Snapshot<S: Borrow<Store>> {
 }
 
 impl Store {
-    /// Starts a snapshot. Within another snapshot or a transaction of the same store, it is a part of that one.
+    /// Starts a snapshot. Within another snapshot or a transaction of the same store, it is a part
+    /// of that one.
     ///
     /// # Errors
     ///
@@ -48,8 +50,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a snapshot, and the transaction with the last one. A transaction for writing cannot begin or end while a
-    /// snapshot is open, since it borrows the store mutably.
+    /// Ends a snapshot, and the transaction with the last one. A transaction for writing cannot
+    /// begin or end while a snapshot is open, since it borrows the store mutably.
     fn end_snapshot(&self) -> Result<(), StoreError> {
         let open = self.snapshots.get() - 1;
         self.snapshots.set(open);

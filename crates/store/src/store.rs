@@ -29,21 +29,23 @@ use crate::texts::LateTexts;
 use crate::{find, format, revoker};
 use talaria_disk::{FileStep, take};
 
-/// The pauses between attempts to get a lock, in milliseconds; the last one is repeated. SQLite uses the same.
+/// The pauses between attempts to get a lock, in milliseconds; the last one is repeated. SQLite
+/// uses the same.
 const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
-/// The level of syncing before a commit returns. With a log, EXTRA is the same as FULL. Without one, after a change of the page
-/// size has failed, EXTRA also syncs the removal of the journal: a power cut would otherwise undo the commit.
+/// The level of syncing before a commit returns. With a log, EXTRA is the same as FULL. Without
+/// one, after a change of the page size has failed, EXTRA also syncs the removal of the journal: a
+/// power cut would otherwise undo the commit.
 pub(crate) const SYNCHRONOUS: &str = "EXTRA";
 
-/// Octets of the write-ahead log from which on it is copied into the database. A page that changed in many commits is
-/// copied once.
+/// Bytes of the write-ahead log from which on it is copied into the database. A page that changed
+/// in many commits is copied once.
 pub const LOG_BYTES: u64 = 64 << 20;
 
 /// A set of certificates on disk, with indexes and a change log.
 ///
-/// Several processes may read and write one store at once. A writer waits for other writers. Readers see the last
-/// committed state and do not wait.
+/// Several processes may read and write one store at once. A writer waits for other writers.
+/// Readers see the last committed state and do not wait.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -59,7 +61,8 @@ pub struct Store {
     pub(crate) is_in_transaction: bool,
     /// This connection has changed the store.
     has_changed: bool,
-    /// Everything up to this version of the data is on the disk, apart from commits of this connection.
+    /// Everything up to this version of the data is on the disk, apart from commits of this
+    /// connection.
     synced_version: Cell<Option<i64>>,
     /// Number of open snapshots.
     pub(crate) snapshots: Cell<usize>,
@@ -77,27 +80,30 @@ pub struct Row {
     pub id: CertId,
     /// The number of the last change of the certificate.
     pub change: ChangeNumber,
-    /// The summary of the certificate. It may no longer be true at the current time, see [`Store::current`].
+    /// The summary of the certificate. It may no longer be true at the current time, see
+    /// [`Store::current`].
     pub summary: Summary,
 }
 
 impl Row {
-    /// A text that changes whenever the certificate changes, and differs between the certificates of a store: for caches.
+    /// A text that changes whenever the certificate changes, and differs between the certificates
+    /// of a store: for caches.
     #[must_use]
     pub fn tag(&self) -> String {
         format!("{:x}-{:x}", self.id.get(), self.change.get())
     }
 }
 
-/// The time used for a migration, in seconds since 1970. It need not be the caller's time: results are stored with
-/// the span of time for which they are true, and are recomputed outside of it.
+/// The time used for a migration, in seconds since 1970. It need not be the caller's time: results
+/// are stored with the span of time for which they are true, and are recomputed outside of it.
 pub(crate) fn clock() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 impl Store {
-    /// A store on a connection to its database, before anything is asked of it. A store in memory has no files.
+    /// A store on a connection to its database, before anything is asked of it. A store in memory
+    /// has no files.
     pub(crate) fn on(
         connection: Connection,
         path: &Path,
@@ -124,21 +130,23 @@ impl Store {
         }
     }
 
-    /// The format that the store had before it was upgraded by being opened for writing. `None` if it was not upgraded.
+    /// The format that the store had before it was upgraded by being opened for writing. `None` if
+    /// it was not upgraded.
     #[must_use]
     pub fn upgraded_from(&self) -> Option<i64> {
         self.upgraded_from
     }
 
-    /// The kind of network file system that the store is on, for example "NFS"; `None` on a local one. On a network file
-    /// system, a store is only safe while all programs that use it run on one computer.
+    /// The kind of network file system that the store is on, for example "NFS"; `None` on a local
+    /// one. On a network file system, a store is only safe while all programs that use it run on
+    /// one computer.
     #[must_use]
     pub fn network_file_system(&self) -> Option<&'static str> {
         network_file_system(&self.path)
     }
 
-    /// How the database has a second name, if it has one. A program that opens it by another name uses another log, so this one
-    /// may miss its changes. Such a store is not opened for writing.
+    /// How the database has a second name, if it has one. A program that opens it by another name
+    /// uses another log, so this one may miss its changes. Such a store is not opened for writing.
     #[must_use]
     pub fn second_name(&self) -> Option<SecondName> {
         self.files.as_ref().and_then(OpenFiles::second_name)
@@ -149,8 +157,8 @@ impl Store {
         self.compared = compared.clone();
     }
 
-    /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock that is not free is
-    /// [`StoreError::Busy`]. A wait notices it within 0.1 s.
+    /// Waits for locks of other processes only as long as `stop` is not set. After that, a lock
+    /// that is not free is [`StoreError::Busy`]. A wait notices it within 0.1 s.
     ///
     /// # Errors
     ///
@@ -342,8 +350,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`StoreError::DamagedCert`], also if its row is there and its octets are not; [`StoreError::Damaged`] or
-    /// [`StoreError::Engine`].
+    /// [`StoreError::DamagedCert`], also if its row is there and its bytes are not;
+    /// [`StoreError::Damaged`] or [`StoreError::Engine`].
     pub fn stored(&self, id: CertId) -> Result<Option<Stored>, StoreError> {
         match self.run(|connection| blob::get(connection, id.get()))? {
             Some(blob) => self.decode_blob(blob).map(Some),
@@ -381,8 +389,8 @@ impl Store {
         }
     }
 
-    /// The name of the store, generated randomly when the store was created. Change numbers of different stores
-    /// are not comparable.
+    /// The name of the store, generated randomly when the store was created. Change numbers of
+    /// different stores are not comparable.
     ///
     /// # Errors
     ///
@@ -408,7 +416,8 @@ impl Store {
         })
     }
 
-    /// Runs `work` as one transaction, or as a part of one. `work` gets the number of the last change before it.
+    /// Runs `work` as one transaction, or as a part of one. `work` gets the number of the last
+    /// change before it.
     pub(crate) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
@@ -427,7 +436,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Errors of `work`; [`StoreError::ReadOnly`] or any error of a write. The store stays unchanged.
+    /// Errors of `work`; [`StoreError::ReadOnly`] or any error of a write. The store stays
+    /// unchanged.
     pub fn atomically<T, E: From<StoreError>>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -448,8 +458,9 @@ impl Store {
         Ok(result)
     }
 
-    /// Makes sure that everything that this connection has read survives a power loss: other processes commit before they
-    /// sync. An operation that finds nothing to change ends with this. It costs nothing if nobody else has written.
+    /// Makes sure that everything that this connection has read survives a power loss: other
+    /// processes commit before they sync. An operation that finds nothing to change ends with this.
+    /// It costs nothing if nobody else has written.
     ///
     /// # Errors
     ///
@@ -473,9 +484,10 @@ impl Store {
         })
     }
 
-    /// The first change of a connection, which is the only one of many commands. The commit writes the log without a sync, and
-    /// copying the log into the database makes the change durable: that syncs the log first. On closing, nothing is left to
-    /// copy, so a command has four syncs instead of five.
+    /// The first change of a connection, which is the only one of many commands. The commit writes
+    /// the log without a sync, and copying the log into the database makes the change durable: that
+    /// syncs the log first. On closing, nothing is left to copy, so a command has four syncs
+    /// instead of five.
     fn first_change<T, E: From<StoreError>>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -496,8 +508,8 @@ impl Store {
         Ok(result)
     }
 
-    /// Runs `work`, which changes the store at most once, without a sync at its commit: others see the change at once, and
-    /// it survives a power loss after the next [`LogToSync::sync`].
+    /// Runs `work`, which changes the store at most once, without a sync at its commit: others see
+    /// the change at once, and it survives a power loss after the next [`LogToSync::sync`].
     pub(crate) fn ahead_of_sync<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
@@ -512,8 +524,9 @@ impl Store {
         result
     }
 
-    /// Lets `copies` decide, after each commit behind which the write-ahead log is longer than [`LOG_BYTES`], whether this
-    /// commit copies it into the database. `copies` gets its length in octets. Without it, every such commit does.
+    /// Lets `copies` decide, after each commit behind which the write-ahead log is longer than
+    /// [`LOG_BYTES`], whether this commit copies it into the database. `copies` gets its length in
+    /// bytes. Without it, every such commit does.
     ///
     /// # Errors
     ///
@@ -536,8 +549,9 @@ impl Store {
         set.map_err(|source| StoreError::engine(&self.path, source))
     }
 
-    /// Copies the write-ahead log into the database, as far as no snapshot needs the old pages. Returns whether that was all of
-    /// it: then the next change begins the log anew. Other connections may read and write meanwhile.
+    /// Copies the write-ahead log into the database, as far as no snapshot needs the old pages.
+    /// Returns whether that was all of it: then the next change begins the log anew. Other
+    /// connections may read and write meanwhile.
     ///
     /// # Errors
     ///
@@ -587,8 +601,8 @@ impl Store {
         Ok(result)
     }
 
-    /// Checks under the write lock that this is the store that was opened, in the format that this version writes: another
-    /// program may have replaced or upgraded it.
+    /// Checks under the write lock that this is the store that was opened, in the format that this
+    /// version writes: another program may have replaced or upgraded it.
     pub(crate) fn check_unchanged(&self) -> Result<(), StoreError> {
         self.check_files()?;
         let found: i64 = self.run(|connection| {
@@ -600,8 +614,8 @@ impl Store {
         Err(StoreError::Format { path: self.path.clone(), found, known: format::FORMAT })
     }
 
-    /// The files that are open, for noticing from any thread that they were moved or replaced; `None` for a store in
-    /// memory.
+    /// The files that are open, for noticing from any thread that they were moved or replaced;
+    /// `None` for a store in memory.
     #[must_use]
     pub fn open_files(&self) -> Option<OpenFiles> {
         self.files.clone()
@@ -612,7 +626,8 @@ impl Store {
     }
 }
 
-/// The write-ahead log of a store, whose commits may wait for a sync by another thread ([`Store::write_ahead`]).
+/// The write-ahead log of a store, whose commits may wait for a sync by another thread
+/// ([`Store::write_ahead`]).
 #[derive(Clone, Debug)]
 pub struct LogToSync {
     /// `None` for a store in memory.
@@ -624,8 +639,8 @@ impl LogToSync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]. Then nobody knows which of the commits since the last sync are on the disk, and a later sync does
-    /// not tell: whoever writes must close the store.
+    /// [`StoreError::Io`]. Then nobody knows which of the commits since the last sync are on the
+    /// disk, and a later sync does not tell: whoever writes must close the store.
     pub fn sync(&self) -> Result<(), StoreError> {
         let Some(path) = &self.path else { return Ok(()) };
         let sync = || File::open(path)?.sync_data();

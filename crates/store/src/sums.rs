@@ -1,9 +1,9 @@
 //! Checksums for rows that cannot be verified in another way.
 
-/// A 32-bit checksum over `parts`, stored beside them: the first octets of their SHA-256.
+/// A 32-bit checksum over `parts`, stored beside them: the first bytes of their SHA-256.
 ///
 /// It detects flipped bits, not deliberate changes.
-#[expect(clippy::cast_possible_truncation, reason = "a handle of octets has 32 bits")]
+#[expect(clippy::cast_possible_truncation, reason = "a handle of bytes has 32 bits")]
 pub(crate) fn of(parts: &[&[u8]]) -> i64 {
     let handle = talaria_cert::Handle::of_bytes(parts);
     i64::from((handle.0 as u32).cast_signed())
@@ -24,7 +24,8 @@ pub(crate) fn of_redaction(fingerprint: &[u8], user_id: &[u8]) -> i64 {
     of(&[fingerprint, user_id])
 }
 
-/// The checksum of a row of table `cert`: a CRC-32 and not a SHA-256, since listings compute it for every row.
+/// The checksum of a row of table `cert`: a CRC-32 and not a SHA-256, since listings compute it for
+/// every row.
 pub(crate) fn of_row(parts: &[&[u8]]) -> i64 {
     let mut crc = crc32fast::Hasher::new();
     parts.iter().for_each(|part| crc.update(part));

@@ -1,8 +1,9 @@
 //! The full-text indexes while certificates are added.
 //!
-//! An addition to an index writes three pages for a few words, and leaves a segment of its own that searches read and that has
-//! to be merged. So the texts of new certificates are added together. Until then, a search compares their texts
-//! themselves, unless one is large. Entry `indexed` of table `meta` has the highest number of a certificate whose text is in the indexes; if it is
+//! An addition to an index writes three pages for a few words, and leaves a segment of its own that
+//! searches read and that has to be merged. So the texts of new certificates are added together.
+//! Until then, a search compares their texts themselves, unless one is large. Entry `indexed` of
+//! table `meta` has the highest number of a certificate whose text is in the indexes; if it is
 //! missing, all are.
 
 use rusqlite::Connection;
@@ -17,11 +18,12 @@ use crate::schema::{self, TextIndex};
 /// Numbers of certificates that an index may be behind, after each transaction.
 const LATE_MAX: i64 = 64;
 
-/// Octets of the row of a certificate that may wait. Nearly all have some hundred; strangers can make rows of megabytes.
+/// Bytes of the row of a certificate that may wait. Nearly all have some hundred; strangers can
+/// make rows of megabytes.
 const LATE_BYTES_MAX: usize = 4096;
 
-/// The folded texts of the certificates that are not in the indexes yet, as one connection has read them. They seldom change from
-/// one search to the next.
+/// The folded texts of the certificates that are not in the indexes yet, as one connection has read
+/// them. They seldom change from one search to the next.
 #[derive(Debug, Default)]
 pub(crate) struct LateTexts(Vec<LateText>);
 
@@ -29,7 +31,8 @@ pub(crate) struct LateTexts(Vec<LateText>);
 struct LateText {
     id: i64,
     change: i64,
-    /// `None` if the row cannot be read, or if the text is too long to be kept: some characters become eighteen when they are folded.
+    /// `None` if the row cannot be read, or if the text is too long to be kept: some characters
+    /// become eighteen when they are folded.
     text: Option<String>,
 }
 
@@ -87,7 +90,7 @@ impl Texts {
         self.new = Some((first, id));
     }
 
-    /// Notes the octets of the row of a certificate.
+    /// Notes the bytes of the row of a certificate.
     pub(crate) fn note_size(&mut self, bytes: usize) {
         self.is_large |= bytes > LATE_BYTES_MAX;
     }
@@ -100,7 +103,8 @@ impl Texts {
         self.add.push((id, text));
     }
 
-    /// Writes the texts of certificates that are in the indexes. Those of new ones are added when they are enough.
+    /// Writes the texts of certificates that are in the indexes. Those of new ones are added when
+    /// they are enough.
     pub(crate) fn write(self, connection: &Connection) -> rusqlite::Result<()> {
         let mut until = indexed_until(connection)?;
         if let (Some((first, _)), i64::MAX) = (self.new, until) {
@@ -200,9 +204,9 @@ pub(crate) fn add_late(connection: &Connection) -> rusqlite::Result<usize> {
 /// Fills an empty full-text index from the summaries.
 pub(crate) fn fill_text(connection: &Connection, index: TextIndex) -> Result<(), Failure> {
     let table = index.table();
-    // Segments are merged once at the end instead of repeatedly. The engine keeps its default of one
-    // megabyte of postings in memory: more no longer fit into the processor's caches, which doubles
-    // the time.
+    // Segments are merged once at the end instead of repeatedly. The engine keeps its default of
+    // one megabyte of postings in memory: more no longer fit into the processor's caches, which
+    // doubles the time.
     let command = format!("INSERT INTO {table} ({table}, rank) VALUES ('automerge', 0)");
     connection.execute(&command, [])?;
     {
@@ -309,7 +313,7 @@ mod tests {
         let made = talaria_corpus::Generate { count: 2, ..talaria_corpus::Generate::default() };
         let certs = talaria_corpus::certs(&made);
         let mut store = Store::in_memory(Path::new("memory")).unwrap();
-        // One character of three octets, and eighteen characters when it is folded.
+        // One character of three bytes, and eighteen characters when it is folded.
         let name = format!("Grown {}", "\u{fdfa} ".repeat(400));
         let mut raw = certs[0].as_bytes().to_vec();
         let length = u16::try_from(name.len() - 192).unwrap() + 0xc000;

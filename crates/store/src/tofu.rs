@@ -27,7 +27,8 @@ pub struct Binding {
     pub time: i64,
     /// The user's decision.
     pub policy: Policy,
-    /// The effective policy in the database from which the binding was imported; `None` if it must be computed.
+    /// The effective policy in the database from which the binding was imported; `None` if it must
+    /// be computed.
     pub effective: Option<Policy>,
     /// A certificate with a known conflict, in the database from which the binding was imported.
     pub conflict: Option<Fingerprint>,
@@ -45,7 +46,8 @@ pub struct Observation {
 /// An event that concerns a binding.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// A signature was verified. A signature counts only once, even if it is verified several times.
+    /// A signature was verified. A signature counts only once, even if it is verified several
+    /// times.
     Verified {
         /// The digest that was signed, in base64.
         digest: String,
@@ -106,7 +108,8 @@ impl BindingRow {
         sums::of_binding((email, fingerprint, user_id), *time, (policy, *effective), conflict)
     }
 
-    /// The binding. If the row is damaged, nobody knows the user's decision, and the binding counts as bad.
+    /// The binding. If the row is damaged, nobody knows the user's decision, and the binding counts
+    /// as bad.
     fn binding(&self) -> Option<Binding> {
         let whole = |stored: &[u8]| {
             Fingerprint::from_stored(stored)
@@ -177,8 +180,8 @@ impl<S: Borrow<Store>> Tofu<S> {
         self.read_bindings(&sql, [fingerprint.to_stored()])
     }
 
-    /// The recorded bindings that the user has decided about, by address. Damaged ones are among them, since nobody knows what the
-    /// user has decided about them.
+    /// The recorded bindings that the user has decided about, by address. Damaged ones are among
+    /// them, since nobody knows what the user has decided about them.
     ///
     /// # Errors
     ///
@@ -216,8 +219,8 @@ impl<S: Borrow<Store>> Tofu<S> {
             .collect()
     }
 
-    /// The observed events of a binding: signatures in the order of their verification, then the times of
-    /// encryptions.
+    /// The observed events of a binding: signatures in the order of their verification, then the
+    /// times of encryptions.
     ///
     /// # Errors
     ///
@@ -277,8 +280,8 @@ impl<S: Borrow<Store>> Tofu<S> {
 }
 
 impl Tofu<&mut Store> {
-    /// Records bindings and replaces existing ones, all or none. The user's decision holds for every spelling of
-    /// the address that is recorded with the certificate.
+    /// Records bindings and replaces existing ones, all or none. The user's decision holds for
+    /// every spelling of the address that is recorded with the certificate.
     ///
     /// # Errors
     ///
@@ -300,8 +303,8 @@ impl Tofu<&mut Store> {
         })
     }
 
-    /// Merges the bindings of another database, all or none. The user's decisions in this store stay, and events
-    /// that both databases have count once.
+    /// Merges the bindings of another database, all or none. The user's decisions in this store
+    /// stay, and events that both databases have count once.
     ///
     /// # Errors
     ///
@@ -403,8 +406,8 @@ fn put(connection: &Connection, binding: &Binding, replaces: bool) -> rusqlite::
     inventory::add(connection, "binding", 8, row)
 }
 
-/// Merges the decisions about different spellings of one address, which format 4 treats as equal: the strictest
-/// decision then holds for all of them. Rows that fail their checksum stay unchanged.
+/// Merges the decisions about different spellings of one address, which format 4 treats as equal:
+/// the strictest decision then holds for all of them. Rows that fail their checksum stay unchanged.
 pub(crate) fn join_decisions(connection: &Connection) -> rusqlite::Result<()> {
     let mut rows: BTreeMap<(Vec<u8>, Addressee), Vec<BindingRow>> = BTreeMap::new();
     let mut statement = connection.prepare(BINDINGS)?;
@@ -460,8 +463,9 @@ impl CertIssuer {
         })
     }
 
-    /// Whether the issuer certified the first user ID of `cert` with the identity `addressee`. Revoked
-    /// certifications count too: `GnuPG` requires no more, and does not even verify the signature.
+    /// Whether the issuer certified the first user ID of `cert` with the identity `addressee`.
+    /// Revoked certifications count too: `GnuPG` requires no more, and does not even verify the
+    /// signature.
     #[must_use]
     pub fn has_certified(&self, cert: &Cert, addressee: &Addressee) -> bool {
         let Some(Ok(key)) = self.cert.packets().next().map(Key::parse) else { return false };

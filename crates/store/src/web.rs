@@ -39,7 +39,8 @@ impl<S: Borrow<Store>> Web<S> {
         self.0.borrow()
     }
 
-    /// The rules of the web of trust. `None` if the store has no web because no key is ultimately trusted.
+    /// The rules of the web of trust. `None` if the store has no web because no key is ultimately
+    /// trusted.
     ///
     /// # Errors
     ///
@@ -57,8 +58,8 @@ impl<S: Borrow<Store>> Web<S> {
         self.store().run(|connection| view(connection, now.seconds()))
     }
 
-    /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4 marginal, 5 full,
-    /// 6 ultimate; plus 128 if disabled).
+    /// The owner trust of a certificate, in GnuPG's numbers (0 unknown, 2 undefined, 3 never, 4
+    /// marginal, 5 full, 6 ultimate; plus 128 if disabled).
     ///
     /// # Errors
     ///
@@ -78,7 +79,8 @@ impl<S: Borrow<Store>> Web<S> {
         rows.iter().map(|row| Ok((row.fingerprint().ok_or_else(damaged)?, row.value))).collect()
     }
 
-    /// Computes the signatures that the web of trust needs after planned changes, before the store is locked.
+    /// Computes the signatures that the web of trust needs after planned changes, before the store
+    /// is locked.
     pub(crate) fn rehearse(&self, planned: Planned<'_>, now: u32) -> Result<Ledger, StoreError> {
         let (store, mut ledger) = (self.store(), Ledger::default());
         // Within a transaction, the store is locked already.
@@ -128,8 +130,8 @@ impl Web<&mut Store> {
         self.0.transaction(|connection, _| trust::update(connection, anew, now, &ledger))
     }
 
-    /// Records the owner trust of certificates, in GnuPG's numbers, all or none, and updates the web of trust.
-    /// The certificates need not be in the store.
+    /// Records the owner trust of certificates, in GnuPG's numbers, all or none, and updates the
+    /// web of trust. The certificates need not be in the store.
     ///
     /// # Errors
     ///

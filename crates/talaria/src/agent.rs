@@ -1,9 +1,9 @@
 //! Keys in gpg-agent, which may have them on disk or on a card.
 //!
-//! The secret key stays in the agent. The agent signs digests and unwraps session keys, and asks for
-//! passphrases and PINs itself unless some were given. Sequoia's own crate for gpg-agent needs a Cap'n Proto
-//! compiler to build and an asynchronous runtime to run. This module implements only the small part of the
-//! protocol that talaria needs.
+//! The secret key stays in the agent. The agent signs digests and unwraps session keys, and asks
+//! for passphrases and PINs itself unless some were given. Sequoia's own crate for gpg-agent needs
+//! a Cap'n Proto compiler to build and an asynchronous runtime to run. This module implements only
+//! the small part of the protocol that talaria needs.
 
 mod assuan;
 pub(crate) mod error;
@@ -136,8 +136,8 @@ impl Agent {
         Ok(keygrips)
     }
 
-    /// The certificates in `stores` whose secret keys the agent has, and the number of the agent's secret
-    /// keys that belong to none of these certificates.
+    /// The certificates in `stores` whose secret keys the agent has, and the number of the agent's
+    /// secret keys that belong to none of these certificates.
     ///
     /// # Errors
     ///
@@ -174,13 +174,13 @@ impl Agent {
         Ok((held, unknown))
     }
 
-    /// The newest signing key of `cert` that is valid at `now`, in seconds since 1970, and that the agent
-    /// has.
+    /// The newest signing key of `cert` that is valid at `now`, in seconds since 1970, and that the
+    /// agent has.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if the certificate may not sign; [`Error::NoSecret`] if the agent has none of its
-    /// signing keys; [`Error::Agent`].
+    /// [`Error::Message`] if the certificate may not sign; [`Error::NoSecret`] if the agent has
+    /// none of its signing keys; [`Error::Agent`].
     pub fn signing_key(
         &self,
         cert: &openpgp::Cert,
@@ -201,13 +201,13 @@ impl Agent {
         Err(Error::NoSecret { name: cert.fingerprint().to_hex() })
     }
 
-    /// The primary key of `cert`, if the key may certify at `now`, in seconds since 1970, and the agent has
-    /// it.
+    /// The primary key of `cert`, if the key may certify at `now`, in seconds since 1970, and the
+    /// agent has it.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if the key may not certify; [`Error::NoSecret`] if the agent does not have it;
-    /// [`Error::Agent`].
+    /// [`Error::Message`] if the key may not certify; [`Error::NoSecret`] if the agent does not
+    /// have it; [`Error::Agent`].
     pub fn certifier(
         &self,
         cert: &openpgp::Cert,
@@ -278,9 +278,9 @@ impl Agent {
         Ok(connection)
     }
 
-    /// Calls `work` with each passphrase until one succeeds, or once if the agent asks for it itself. After a
-    /// wrong PIN no other is tried on a card: a card allows three wrong PINs and then accepts none, not even
-    /// the right one.
+    /// Calls `work` with each passphrase until one succeeds, or once if the agent asks for it
+    /// itself. After a wrong PIN no other is tried on a card: a card allows three wrong PINs and
+    /// then accepts none, not even the right one.
     fn each_password<T>(
         &self,
         mut work: impl FnMut(Option<&Password>) -> Result<T, AgentError>,
@@ -308,7 +308,7 @@ impl Signer for AgentKey {
     }
 
     fn sign(&mut self, hash: HashAlgorithm, digest: &[u8]) -> openpgp::Result<mpi::Signature> {
-        let digits: String = digest.iter().map(|octet| format!("{octet:02X}")).collect();
+        let digits: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
         let answer = self.agent.each_password(|password| {
             let mut connection = self.agent.session("SIGKEY", &self.public)?;
             connection.command(&format!("SETHASH {} {digits}", u8::from(hash)))?;
@@ -317,8 +317,8 @@ impl Signer for AgentKey {
         let answer = answer.map_err(Passed)?;
         let answer = Expression::parse(&answer)?;
         let number = |name: &str| {
-            let octets = answer.value(name);
-            octets.ok_or(AgentError::Malformed("a signature that lacks a number"))
+            let bytes = answer.value(name);
+            bytes.ok_or(AgentError::Malformed("a signature that lacks a number"))
         };
         Ok(match self.public.mpis() {
             mpi::PublicKey::RSA { .. } => mpi::Signature::RSA { s: MPI::new(number("s")?) },
@@ -385,12 +385,13 @@ impl Decryptor for AgentKey {
 /// The prefix that GnuPG puts before a point of which a card has returned the x-coordinate only.
 const ABSCISSA_ONLY: u8 = 0x41;
 
-/// The content of a PKCS #1 block (RFC 8017, section 7.2), which follows `0 2`, nonzero octets, and a 0.
+/// The content of a PKCS #1 block (RFC 8017, section 7.2), which follows `0 2`, nonzero bytes, and
+/// a 0.
 fn unpadded(block: &[u8]) -> Result<&[u8], AgentError> {
     let block = block.strip_prefix(&[0]).unwrap_or(block);
     let rest = block.strip_prefix(&[2]);
     let content = rest.and_then(|rest| {
-        let end = rest.iter().position(|&octet| octet == 0)?;
+        let end = rest.iter().position(|&byte| byte == 0)?;
         Some(&rest[end + 1..])
     });
     content.ok_or(AgentError::Malformed("a session key that is not padded"))

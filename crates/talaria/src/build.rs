@@ -1,5 +1,5 @@
-//! Bulk build of a store from dumps. One thread reads, parses and checks certificates while another appends
-//! them to the store.
+//! Bulk build of a store from dumps. One thread reads, parses and checks certificates while another
+//! appends them to the store.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom};
@@ -30,7 +30,8 @@ const REJECTED_MAX: usize = 1000;
 pub struct BuildReport {
     /// The number of certificates in the store, and of those that occurred more than once.
     pub built: Built,
-    /// The position at which an interrupted build was resumed, in bytes of the inputs; 0 for a new build.
+    /// The position at which an interrupted build was resumed, in bytes of the inputs; 0 for a new
+    /// build.
     pub resumed: u64,
     /// The first thousand rejected certificates: the input and the reason.
     pub rejected: Vec<(Input, Rejected)>,
@@ -49,9 +50,9 @@ struct Parcel {
 ///
 /// # Errors
 ///
-/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::NoCertificates`] if the inputs have
-/// no certificate, and then no store is left behind; [`Error::Interrupted`]. The same call resumes an
-/// interrupted build.
+/// [`Error::Io`] if `target` exists or an input cannot be read; [`Error::NoCertificates`] if the
+/// inputs have no certificate, and then no store is left behind; [`Error::Interrupted`]. The same
+/// call resumes an interrupted build.
 pub fn build(
     target: &Path,
     inputs: &[Input],
@@ -256,7 +257,8 @@ fn expand(inputs: &[Input]) -> Result<Vec<Input>, Error> {
     Ok(all)
 }
 
-/// A description of the inputs by name, size and time, so that a build is resumed only with the same inputs.
+/// A description of the inputs by name, size and time, so that a build is resumed only with the
+/// same inputs.
 fn describe(inputs: &[Input]) -> Result<String, Error> {
     let mut text = String::new();
     for input in inputs {

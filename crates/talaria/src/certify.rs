@@ -1,9 +1,10 @@
 //! Certifying user IDs: confirming that user IDs belong to the holders of certificates.
 //!
-//! Everybody who trusts the certifier believes a certification. So talaria certifies only the user IDs that
-//! the user has named exactly. A fingerprint stands for all user IDs of a certificate; an address or a user
-//! ID stands for the user IDs that match exactly. A key ID, the fingerprint of a subkey and a part of a name
-//! are not accepted here: other people can obtain or generate keys with them.
+//! Everybody who trusts the certifier believes a certification. So talaria certifies only the user
+//! IDs that the user has named exactly. A fingerprint stands for all user IDs of a certificate; an
+//! address or a user ID stands for the user IDs that match exactly. A key ID, the fingerprint of a
+//! subkey and a part of a name are not accepted here: other people can obtain or generate keys with
+//! them.
 
 use std::ops::ControlFlow;
 use std::time::SystemTime;
@@ -96,14 +97,15 @@ impl Text {
 }
 
 impl Stores {
-    /// The user IDs to certify of the certificate `name`: those in `user_ids`. If `user_ids` is empty, all
-    /// valid user IDs if `name` is the fingerprint, otherwise the valid user IDs that match `name`.
+    /// The user IDs to certify of the certificate `name`: those in `user_ids`. If `user_ids` is
+    /// empty, all valid user IDs if `name` is the fingerprint, otherwise the valid user IDs that
+    /// match `name`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] for a partial match; [`Error::Ambiguous`]; [`Error::Message`]
-    /// if the certificate is revoked or has expired; [`Error::NoUserId`] if the certificate has no matching
-    /// valid user ID; errors of reading the stores.
+    /// [`Error::NotFound`]; [`Error::Inexact`] for a partial match; [`Error::Ambiguous`];
+    /// [`Error::Message`] if the certificate is revoked or has expired; [`Error::NoUserId`] if the
+    /// certificate has no matching valid user ID; errors of reading the stores.
     pub fn certifiable(
         &self,
         name: &str,
@@ -148,8 +150,9 @@ impl Stores {
         Ok(Certifiable { cert, user_ids: chosen, left_out })
     }
 
-    /// Certifies user IDs with the primary key of `by`, which `signer` unlocks, and writes the certifications
-    /// to the store. A certification by `by` with the same content that is still valid is not repeated.
+    /// Certifies user IDs with the primary key of `by`, which `signer` unlocks, and writes the
+    /// certifications to the store. A certification by `by` with the same content that is still
+    /// valid is not repeated.
     ///
     /// # Errors
     ///
@@ -224,8 +227,8 @@ impl Stores {
         Err(Error::Inexact { query: query.to_string(), candidates: self.described(&rows)? })
     }
 
-    /// The certificate whose primary key has this fingerprint. A subkey does not count: anybody can add other
-    /// people's subkeys to a certificate.
+    /// The certificate whose primary key has this fingerprint. A subkey does not count: anybody can
+    /// add other people's subkeys to a certificate.
     fn with_fingerprint(&self, bytes: &[u8], now: u32) -> Result<Row, Error> {
         let query = Query::Fingerprint(bytes.to_vec());
         let mut rows = self.rows(&query, now)?;

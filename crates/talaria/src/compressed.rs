@@ -1,8 +1,8 @@
 //! Compressed inputs: detection of the format by the first bytes, and decompression as a stream.
 //!
-//! Content is decompressed while it is read, so memory use depends only on the window size of the file, which has a
-//! limit (see [`window`]). The formats cannot be mistaken for OpenPGP data: their first bytes are those of text, or longer than any
-//! packet header.
+//! Content is decompressed while it is read, so memory use depends only on the window size of the
+//! file, which has a limit (see [`window`]). The formats cannot be mistaken for OpenPGP data: their
+//! first bytes are those of text, or longer than any packet header.
 
 mod window;
 
@@ -22,7 +22,8 @@ use window::ZstdHeader;
 pub(crate) const MAGIC_BYTES: usize = 10;
 /// The number of bytes decoded at a time: 64 KiB.
 const STEP_BYTES: usize = 64 << 10;
-/// The largest window in bytes for which a zstd decoder is used again: 8 MiB. More is given back after the frame.
+/// The largest window in bytes for which a zstd decoder is used again: 8 MiB. More is given back
+/// after the frame.
 const REUSED_BYTES_MAX: u64 = 8 << 20;
 
 /// A format of compressed files.
@@ -54,8 +55,8 @@ impl Compression {
         }
     }
 
-    /// The content of `input`, which begins with the first byte of the file. Concatenated compressed files
-    /// are read as one, as the programs of these formats do.
+    /// The content of `input`, which begins with the first byte of the file. Concatenated
+    /// compressed files are read as one, as the programs of these formats do.
     pub(crate) fn content<'r>(self, input: impl Read + 'r) -> Box<dyn Read + 'r> {
         match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(input)),
@@ -218,8 +219,8 @@ mod tests {
 
     /// A file of `XZ` that asks for a dictionary by this code.
     fn xz_with_dictionary(code: u8) -> Vec<u8> {
-        let octet = |at: usize| u8::from_str_radix(&XZ[at..at + 2], 16).unwrap();
-        let mut file: Vec<u8> = (0..XZ.len()).step_by(2).map(octet).collect();
+        let byte = |at: usize| u8::from_str_radix(&XZ[at..at + 2], 16).unwrap();
+        let mut file: Vec<u8> = (0..XZ.len()).step_by(2).map(byte).collect();
         file[16] = code;
         let mut crc = flate2::Crc::new();
         crc.update(&file[12..20]);

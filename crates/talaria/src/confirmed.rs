@@ -1,10 +1,11 @@
 //! Whose word counts: what the user has said about the owners of certificates.
 //!
-//! Anybody can make a certificate with any address. So an address names a signer, an author or an owner only if the
-//! certificate is confirmed: by a certification of the user's own keys, or of people whom the user trusts to certify.
-//! Everything that does not need the user's knowledge counts for nothing here: the only certificate for an address,
-//! a default policy, the trust model that accepts every certificate. [`Stores::signers`] and [`Stores::signer`] decide this,
-//! and nothing else does.
+//! Anybody can make a certificate with any address. So an address names a signer, an author or an
+//! owner only if the certificate is confirmed: by a certification of the user's own keys, or of
+//! people whom the user trusts to certify. Everything that does not need the user's knowledge
+//! counts for nothing here: the only certificate for an address, a default policy, the trust model
+//! that accepts every certificate. [`Stores::signers`] and [`Stores::signer`] decide this, and
+//! nothing else does.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -22,7 +23,8 @@ use crate::parsed::described;
 use crate::stores::{Opened, Stores};
 use crate::tofu::bindings_of;
 
-/// The maximum number of certificates of one [`Confirmation`] that are looked at, unless it is the best one.
+/// The maximum number of certificates of one [`Confirmation`] that are looked at, unless it is the
+/// best one.
 const CLAIMANTS_MAX: usize = 50;
 /// The number of certificates of a listing that are looked up one by one.
 const LOOKUPS: u32 = 32;
@@ -67,8 +69,8 @@ impl Claimant {
     }
 }
 
-/// Answers questions about confirmations at one time: from the decisions in the first store, and from the results of the web of
-/// trust that it keeps up to date.
+/// Answers questions about confirmations at one time: from the decisions in the first store, and
+/// from the results of the web of trust that it keeps up to date.
 pub struct Confirmations<'s> {
     first: &'s Store,
     /// `None` if the store has no trust root.
@@ -101,8 +103,8 @@ impl<'s> Confirmations<'s> {
         })
     }
 
-    /// The confirmation of each user ID of a certificate. Those of an expired or revoked certificate are missing. This costs one
-    /// look-up by number, and no verification.
+    /// The confirmation of each user ID of a certificate. Those of an expired or revoked
+    /// certificate are missing. This costs one look-up by number, and no verification.
     ///
     /// # Errors
     ///
@@ -134,7 +136,8 @@ impl<'s> Confirmations<'s> {
         Ok(summary.user_ids.iter().enumerate().map(of).collect())
     }
 
-    /// Whether a certificate in a listing may have a fully valid user ID. After a few look-ups, one pass finds all of them.
+    /// Whether a certificate in a listing may have a fully valid user ID. After a few look-ups, one
+    /// pass finds all of them.
     fn is_candidate(&self, row: &Row) -> Result<bool, StoreError> {
         let Some(web) = &self.web else { return Ok(false) };
         let asked = self.asked.get();
@@ -172,7 +175,8 @@ impl<'s> Confirmations<'s> {
         Ok(if decided == Policy::Good { Confirmation::Good } else { Confirmation::Missing })
     }
 
-    /// Whether the user's keys, or people whom the user trusts to certify, have certified one of the user IDs.
+    /// Whether the user's keys, or people whom the user trusts to certify, have certified one of
+    /// the user IDs.
     fn is_certified(
         &self,
         opened: &Opened,
@@ -191,8 +195,9 @@ impl<'s> Confirmations<'s> {
         if levels.iter().enumerate().any(|(at, level)| *level >= Level::Full && counts(at)) {
             return Ok(true);
         }
-        // The web of trust has no result for an expired or revoked certificate. If a key of the user's certified it, it still
-        // is the one with the name, and no stranger's takes its place.
+        // The web of trust has no result for an expired or revoked certificate. If a key of the
+        // user's certified it, it still is the one with the name, and no stranger's takes its
+        // place.
         if !matches!(row.summary.validity(self.now), Validity::Expired | Validity::Revoked) {
             return Ok(false);
         }
@@ -208,9 +213,9 @@ impl<'s> Confirmations<'s> {
 /// The user IDs that a question is about, by their texts; `None` for the whole certificate.
 type Meant<'m> = Option<&'m dyn Fn(&[u8]) -> bool>;
 
-/// The user's decision about the user IDs of a certificate that are meant: good, bad, or [`Policy::Auto`]. A certificate as a whole
-/// is bad if the user has called one of its addresses bad and none good. Its owner cannot change that with further or revoked
-/// user IDs.
+/// The user's decision about the user IDs of a certificate that are meant: good, bad, or
+/// [`Policy::Auto`]. A certificate as a whole is bad if the user has called one of its addresses
+/// bad and none good. Its owner cannot change that with further or revoked user IDs.
 fn decided(recorded: &[Binding], row: &Row, meant: Meant<'_>, now: u32) -> Policy {
     if recorded.iter().all(|binding| binding.policy == Policy::Auto) {
         return Policy::Auto;
@@ -241,14 +246,16 @@ fn policy_of(recorded: &[Binding], addressee: &Addressee) -> Policy {
 }
 
 impl Stores {
-    /// The certificates whose word counts as that of `query`, a key or the whole address or text of a user ID. A key names
-    /// its certificate. Of the certificates with an address or user ID, those that are [`Confirmation::Certified`] count, and
-    /// nothing else makes an address somebody's.
+    /// The certificates whose word counts as that of `query`, a key or the whole address or text of
+    /// a user ID. A key names its certificate. Of the certificates with an address or user ID,
+    /// those that are [`Confirmation::Certified`] count, and nothing else makes an address
+    /// somebody's.
     ///
     /// # Errors
     ///
-    /// [`Error::Unconfirmed`] if no certificate with the address is confirmed; [`Error::NotFound`]; [`Error::Inexact`] for a
-    /// partial match; [`Error::Ambiguous`] for a key ID of several certificates; errors of reading the stores.
+    /// [`Error::Unconfirmed`] if no certificate with the address is confirmed; [`Error::NotFound`];
+    /// [`Error::Inexact`] for a partial match; [`Error::Ambiguous`] for a key ID of several
+    /// certificates; errors of reading the stores.
     pub fn signers(&self, query: &Query, now: u32) -> Result<Vec<openpgp::Fingerprint>, Error> {
         Ok(self.whose_word(query, now)?.iter().map(|one| one.cert.fingerprint()).collect())
     }
@@ -257,7 +264,8 @@ impl Stores {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::signers`]; [`Error::Ambiguous`] if several are confirmed; [`Error::Distrusted`].
+    /// The errors of [`Self::signers`]; [`Error::Ambiguous`] if several are confirmed;
+    /// [`Error::Distrusted`].
     pub fn signer(&self, query: &Query, now: u32) -> Result<openpgp::Cert, Error> {
         let mut found = self.whose_word(query, now)?;
         match (found.pop(), found.len()) {
@@ -303,8 +311,8 @@ impl Stores {
         Ok(claimants)
     }
 
-    /// The certificates that `query` names exactly: by key, or by the whole address or text of a user ID that
-    /// is bound by its owner and not revoked.
+    /// The certificates that `query` names exactly: by key, or by the whole address or text of a
+    /// user ID that is bound by its owner and not revoked.
     pub(crate) fn claimants(&self, query: &Query, now: u32) -> Result<Vec<Claimant>, Error> {
         let (Some(exact), Some(first)) = (query.exact(), self.iter().next()) else {
             return Ok(Vec::new());
@@ -367,14 +375,14 @@ impl Stores {
     pub(crate) fn is_bad_certificate(&self, fingerprint: &str) -> Result<bool, Error> {
         let query: Query = fingerprint.parse()?;
         let Some(first) = self.iter().next() else { return Ok(false) };
-        let Query::Fingerprint(octets) = query else { return Ok(false) };
+        let Query::Fingerprint(bytes) = query else { return Ok(false) };
         let recorded = first.store.tofu().decisions()?;
-        let of_it = recorded.into_iter().filter(|one| one.fingerprint.as_bytes() == octets);
+        let of_it = recorded.into_iter().filter(|one| one.fingerprint.as_bytes() == bytes);
         Ok(as_a_whole(&of_it.collect::<Vec<_>>()) == Policy::Bad)
     }
 
-    /// Whether the user has called a certificate bad: for `addressee`, or as a whole. The decision holds in every
-    /// trust model.
+    /// Whether the user has called a certificate bad: for `addressee`, or as a whole. The decision
+    /// holds in every trust model.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! Dumps: folders of keyring files in the layout of SKS, with the whole store or its changes since an earlier
-//! dump.
+//! Dumps: folders of keyring files in the layout of SKS, with the whole store or its changes since
+//! an earlier dump.
 //!
-//! All files of a dump are written under temporary names first and then renamed, so a folder holds complete
-//! files only. `talaria-dump.txt` records the position in the change log where the dump ends; it is written
-//! last.
+//! All files of a dump are written under temporary names first and then renamed, so a folder holds
+//! complete files only. `talaria-dump.txt` records the position in the change log where the dump
+//! ends; it is written last.
 
 use std::fs;
 use std::io::{self, BufWriter, Write as _};
@@ -58,7 +58,8 @@ pub struct DumpOptions {
     pub per_file: usize,
     /// The signatures to include.
     pub signatures: Signatures,
-    /// The end of the dump if a certificate is damaged. The next increment has a skipped one if it was repaired by then.
+    /// The end of the dump if a certificate is damaged. The next increment has a skipped one if it
+    /// was repaired by then.
     pub on_damage: OnDamage,
     /// The host name in the metadata.
     pub hostname: String,
@@ -67,8 +68,8 @@ pub struct DumpOptions {
 }
 
 impl DumpOptions {
-    /// A whole dump to `folder` with all exportable signatures, of the host `localhost`. `now` is the current time, in seconds
-    /// since 1970.
+    /// A whole dump to `folder` with all exportable signatures, of the host `localhost`. `now` is
+    /// the current time, in seconds since 1970.
     #[must_use]
     pub fn new(folder: PathBuf, now: u32) -> Self {
         Self {
@@ -100,14 +101,14 @@ pub struct Dumped {
     pub token: Token,
 }
 
-/// Writes a dump. It does not block writers to the store. Changes made after the start may be in the dump,
-/// and are in the next increment in any case.
+/// Writes a dump. It does not block writers to the store. Changes made after the start may be in
+/// the dump, and are in the next increment in any case.
 ///
 /// # Errors
 ///
 /// [`Error::Dump`] if there is no earlier dump to continue, or another dump is being written;
-/// [`Error::Token`]; errors of reading and writing. On an error the folder is unchanged, except for errors of
-/// the very last step, renaming: then no [`Extent::Increment`] can continue it.
+/// [`Error::Token`]; errors of reading and writing. On an error the folder is unchanged, except for
+/// errors of the very last step, renaming: then no [`Extent::Increment`] can continue it.
 pub fn dump(
     stores: &Stores,
     options: &DumpOptions,
@@ -164,7 +165,8 @@ pub fn dump(
     let seconds = u32::try_from(started.elapsed().as_secs()).unwrap_or(0);
     let times = (options.now, options.now.saturating_add(seconds));
     let files = folder.publish(std::mem::take(&mut writer.done), since.is_none())?;
-    // After a power cut, a list of files must not name one that is missing, and the position must not be beyond the files.
+    // After a power cut, a list of files must not name one that is missing, and the position must
+    // not be beyond the files.
     folder.sync()?;
     folder.put(DELETED, (!gone.is_empty()).then(|| gone.join("\n") + "\n"))?;
     folder.put(METADATA, Some(metadata.text(&options.hostname, times)))?;
@@ -270,7 +272,8 @@ impl Folder {
         Ok(Metadata::parse(&self.text(METADATA)?))
     }
 
-    /// Renames the written files to their final names. With `replace`, removes the other files of dumps.
+    /// Renames the written files to their final names. With `replace`, removes the other files of
+    /// dumps.
     fn publish(&self, written: Vec<Written>, replace: bool) -> Result<Vec<PathBuf>, Error> {
         if replace {
             // A mix of two dumps must not look like a dump.
@@ -381,7 +384,8 @@ impl DumpWriter<'_> {
 /// The SKS metadata of a dump.
 #[derive(Debug, Default)]
 struct Metadata {
-    /// The number of certificates in all files; a certificate in several files counts several times.
+    /// The number of certificates in all files; a certificate in several files counts several
+    /// times.
     certs: u64,
     /// The MD5 digest and the name of each file.
     files: Vec<(String, String)>,

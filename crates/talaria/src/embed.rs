@@ -1,8 +1,9 @@
-//! The base of the language bindings: encrypting, decrypting, signing and verifying data in memory, with keys
-//! and certificates that are given as bytes, armored or not.
+//! The base of the language bindings: encrypting, decrypting, signing and verifying data in memory,
+//! with keys and certificates that are given as bytes, armored or not.
 //!
-//! Unlike the library below it, this module reads the clock, does its own locking, and notices changes of a
-//! store. So every value can be kept while the program runs, and all threads of the program can use it.
+//! Unlike the library below it, this module reads the clock, does its own locking, and notices
+//! changes of a store. So every value can be kept while the program runs, and all threads of the
+//! program can use it.
 
 mod call;
 mod certificates;

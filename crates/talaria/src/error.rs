@@ -7,8 +7,8 @@ use talaria_cert::ErrorKind;
 use talaria_gnupg::GnupgError;
 use talaria_log::{LogError, WitnessError};
 use talaria_log_net::{KeyError, NetError};
-use talaria_message::{KeyFault, MessageError};
 use talaria_message::make::MakeError;
+use talaria_message::{KeyFault, MessageError};
 use talaria_store::{QueryError, StoreError};
 
 use crate::agent::error::AgentError;
@@ -166,7 +166,8 @@ pub enum Error {
         /// The matching certificates: fingerprints and names.
         candidates: Vec<String>,
     },
-    /// Certificates have the address or user ID, and nothing confirms that one of them belongs to it.
+    /// Certificates have the address or user ID, and nothing confirms that one of them belongs to
+    /// it.
     #[error("no certificate is confirmed to belong to {query}")]
     Unconfirmed {
         /// The address or user ID.

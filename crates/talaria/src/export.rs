@@ -77,7 +77,8 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// All certificates with all exportable signatures. `now` is the current time, in seconds since 1970.
+    /// All certificates with all exportable signatures. `now` is the current time, in seconds
+    /// since 1970.
     #[must_use]
     pub fn new(format: Format, now: u32) -> Self {
         Self {
@@ -178,8 +179,8 @@ pub(crate) fn each(
             if many {
                 let (cert, failed) = stores.joined(row.summary.fingerprint());
                 failed.into_iter().try_for_each(|error| one(Err(error)))?;
-                // The cached verdicts are those of one store and do not fit a certificate merged from
-                // several.
+                // The cached verdicts are those of one store and do not fit a certificate merged
+                // from several.
                 one(Ok(cert.map(|cert| {
                     let verdicts = talaria_cert::verdicts(&[&cert], Verification::Full).remove(0);
                     Stored { cert, verdicts }

@@ -6,11 +6,11 @@ use lzma_rust2::XzReader;
 
 use crate::compressed::{Compression, MAGIC_BYTES, WindowTooLarge, XzGuard};
 
-/// The number of decompressed octets that are looked at: 1 MiB.
+/// The number of decompressed bytes that are looked at: 1 MiB.
 const LOOKED_AT_BYTES: u64 = 1 << 20;
 
-/// Reads any octets as an import does. The guard of xz must refuse no file that the decompressor reads, unless
-/// the window is too large, and must not depend on the sizes of its reads.
+/// Reads any bytes as an import does. The guard of xz must refuse no file that the decompressor
+/// reads, unless the window is too large, and must not depend on the sizes of its reads.
 ///
 /// # Panics
 ///
@@ -38,7 +38,7 @@ fn looked_at(content: impl Read) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Passes the whole file through the guard, in reads of at most `most` octets.
+/// Passes the whole file through the guard, in reads of at most `most` bytes.
 fn guarded(bytes: &[u8], most: usize) -> io::Result<()> {
     let mut guard = XzGuard::new(bytes);
     let mut buffer = vec![0; bytes.len().clamp(1, most)];
@@ -50,8 +50,8 @@ fn is_window(error: &io::Error) -> bool {
     error.get_ref().and_then(|inner| inner.downcast_ref::<WindowTooLarge>()).is_some()
 }
 
-/// An xz file with the right checksums in the headers of its stream and of its first block, without which the
-/// decompressor would read no further.
+/// An xz file with the right checksums in the headers of its stream and of its first block, without
+/// which the decompressor would read no further.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let mut mend = |from: usize, to: usize| {
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_changed_header_is_read_again() {
-        // `hello`, as `xz -0` writes it, then with another dictionary and without the right checksums.
+        // `hello`, as `xz -0` writes it, then with another dictionary and without the right
+        // checksums.
         let hello = "fd377a585a000004e6d6b446020021010c0000008f98419c01000468656c6c6f00000000b137b9dbe5da1e9b\
                      00011d05b82d80af1fb6f37d010000000004595a";
         let mut file: Vec<u8> = (0..hello.len())

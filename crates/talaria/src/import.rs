@@ -12,13 +12,15 @@ use crate::error::{Error, describe};
 use crate::progress::{Monitor, Progress};
 use crate::source::{self, Input, InputKind, Piece, Place};
 
-/// The number of bytes of certificates in one transaction: 64 MiB, enough for the keyring of a distribution.
+/// The number of bytes of certificates in one transaction: 64 MiB, enough for the keyring of a
+/// distribution.
 const TRANSACTION_BYTES: usize = 64 << 20;
 
 /// The maximum number of rejected certificates listed in a report; further ones are only counted.
 const REJECTED_MAX: usize = 1000;
 
-/// The maximum number of certificates with the key ID in a revocation on which the revocation is tried.
+/// The maximum number of certificates with the key ID in a revocation on which the revocation is
+/// tried.
 const REVOKED_MAX: usize = 16;
 
 /// Options for an import. Programs set the fields of [`Self::new`].
@@ -50,7 +52,8 @@ pub struct FileReport {
     pub read: u64,
     /// The number of secret keys among them, of which only the certificates were imported.
     pub secret_keys: u64,
-    /// The number of secret keys in a GnuPG home directory that were not imported: gpg-agent keeps them.
+    /// The number of secret keys in a GnuPG home directory that were not imported: gpg-agent keeps
+    /// them.
     pub secret_keys_left: u64,
     /// The number of certificates that are new in the store.
     pub new: u64,
@@ -124,7 +127,8 @@ impl FileReport {
 ///
 /// # Errors
 ///
-/// An error of writing the store, or [`Error::Interrupted`]. Earlier transactions stay in the store.
+/// An error of writing the store, or [`Error::Interrupted`]. Earlier transactions stay in the
+/// store.
 pub fn import(
     store: &mut Store,
     inputs: &[Input],
@@ -243,8 +247,8 @@ impl Import<'_> {
         revocations.into_iter().try_for_each(|(place, body)| self.revoke(&place, &body))
     }
 
-    /// Merges a stand-alone revocation into the certificate that issued it, or into the one that names the
-    /// issuer as its designated revoker.
+    /// Merges a stand-alone revocation into the certificate that issued it, or into the one that
+    /// names the issuer as its designated revoker.
     fn revoke(&mut self, place: &Place, body: &[u8]) -> Result<(), Error> {
         let ImportOptions { now, .. } = self.options;
         let at = self.reports.len() - 1;
@@ -283,8 +287,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Merges a revocation by a designated revoker into a certificate that names the revoker, if the
-    /// signature is good.
+    /// Merges a revocation by a designated revoker into a certificate that names the revoker, if
+    /// the signature is good.
     fn revoke_by(&mut self, revoker: Fingerprint, body: &[u8]) -> Result<bool, Error> {
         let ImportOptions { now, .. } = self.options;
         let at = self.reports.len() - 1;

@@ -1,18 +1,20 @@
 //! The key store: secret keys in a private folder, one file per certificate.
 //!
-//! `docs/formats/keys.md` describes the layout. A file is a binary transferable secret key (RFC 9580, section
-//! 10.2), named by the fingerprint of its certificate: `FINGERPRINT.pgp`. Its secrets are encrypted with a
-//! passphrase by the means of OpenPGP, unless the user has chosen no passphrase. talaria refuses the folder
-//! and its files if other users may access them. To change a file, talaria writes a complete new one to disk
-//! and renames it. A writer holds a lock on the folder, and removes the temporary files of writers that were killed.
+//! `docs/formats/keys.md` describes the layout. A file is a binary transferable secret key (RFC
+//! 9580, section 10.2), named by the fingerprint of its certificate: `FINGERPRINT.pgp`. Its secrets
+//! are encrypted with a passphrase by the means of OpenPGP, unless the user has chosen no
+//! passphrase. talaria refuses the folder and its files if other users may access them. To change a
+//! file, talaria writes a complete new one to disk and renames it. A writer holds a lock on the
+//! folder, and removes the temporary files of writers that were killed.
 //!
-//! Unlocked keys are never written to disk and end with the process. Sequoia keeps them encrypted in memory
-//! between uses and overwrites them on drop. An Ed25519 key that is ready to sign is in memory a second time,
-//! not encrypted ([`talaria_message::SigningKey`]). The program itself must prevent that the system writes
-//! pages of memory to disk: [`talaria_message::keep_secrets_in_memory`].
+//! Unlocked keys are never written to disk and end with the process. Sequoia keeps them encrypted
+//! in memory between uses and overwrites them on drop. An Ed25519 key that is ready to sign is in
+//! memory a second time, not encrypted ([`talaria_message::SigningKey`]). The program itself must
+//! prevent that the system writes pages of memory to disk:
+//! [`talaria_message::keep_secrets_in_memory`].
 //!
-//! The certificates of other people are not in the key store but in the certificate store, which also has the
-//! public parts of these keys.
+//! The certificates of other people are not in the key store but in the certificate store, which
+//! also has the public parts of these keys.
 
 mod change;
 mod generate;

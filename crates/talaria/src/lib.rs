@@ -1,9 +1,10 @@
 //! talaria as a library: the operations that need more than the store.
 //!
-//! The command line is built on this crate, and other programs can embed it. The crate prints nothing.
+//! The command line is built on this crate, and other programs can embed it. The crate prints
+//! nothing.
 //!
-//! Reading a message and checking it with the certificates of a store. Long content that must wait for its
-//! signatures goes to temporary files, encrypted:
+//! Reading a message and checking it with the certificates of a store. Long content that must wait
+//! for its signatures goes to temporary files, encrypted:
 //!
 //! ```
 //! # use talaria::message::Encryptor;

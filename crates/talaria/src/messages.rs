@@ -22,14 +22,15 @@ use crate::stores::Stores;
 const CERTIFICATES_BYTES_MAX: usize = 256 << 20;
 
 impl Stores {
-    /// The certificate that matches `query` exactly; of several, the only one with a valid encryption key and the best
-    /// [`Confirmation`]. A certificate that the user has called bad is never chosen, nor is a partial match: `alice` is
-    /// in `malice@evil.example`, too.
+    /// The certificate that matches `query` exactly; of several, the only one with a valid
+    /// encryption key and the best [`Confirmation`]. A certificate that the user has called bad is
+    /// never chosen, nor is a partial match: `alice` is in `malice@evil.example`, too.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`]; [`Error::Distrusted`];
-    /// [`Error::Message`] with the reason if the certificate has no valid encryption key.
+    /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`];
+    /// [`Error::Distrusted`]; [`Error::Message`] with the reason if the certificate has no valid
+    /// encryption key.
     pub fn recipient(
         &self,
         query: &Query,
@@ -38,14 +39,15 @@ impl Stores {
     ) -> Result<openpgp::Cert, Error> {
         let claimants = self.claimants(query, now)?;
         if claimants.is_empty() {
-            // Signatures by a key of an unsupported type cannot be verified, so none of its user IDs is
-            // valid.
+            // Signatures by a key of an unsupported type cannot be verified, so none of its user
+            // IDs is valid.
             return Err(match query.exact().map(|exact| self.unsupported(&exact, now)) {
                 Some(named @ Error::Message(_)) => named,
                 _ => self.inexact(query, now),
             });
         }
-        // A certificate about which nothing is known never takes the place of one that the user chose.
+        // A certificate about which nothing is known never takes the place of one that the user
+        // chose.
         let best = claimants.iter().map(|claimant| claimant.confirmation).max();
         let mut usable = Vec::new();
         let mut refused = None;
@@ -61,7 +63,8 @@ impl Stores {
             let mut alone = Recipients::default();
             match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
                 Ok(()) => usable.push(cert),
-                // The error shows the name from the query, because users know it better than the fingerprint.
+                // The error shows the name from the query, because users know it better than the
+                // fingerprint.
                 Err(MessageError::Key { why, .. }) => {
                     refused = Some(MessageError::Key { name: described(&cert), why }.into());
                 }
@@ -123,8 +126,8 @@ impl Stores {
     }
 }
 
-/// A function that finds the certificates of issuers, for a [`talaria_message::Verifier`]: those in `given`, completed with what
-/// the stores know of them, and those in the stores.
+/// A function that finds the certificates of issuers, for a [`talaria_message::Verifier`]: those in
+/// `given`, completed with what the stores know of them, and those in the stores.
 #[must_use]
 pub fn lookup(stores: Option<Stores>, given: Vec<Cert>, now: u32) -> Lookup<'static> {
     Box::new(move |issuer: &Issuer| {
@@ -175,8 +178,8 @@ pub fn certificates_in(path: &Path) -> Result<Vec<Cert>, Error> {
     Ok(certs)
 }
 
-/// A reader of messages as of `now`, in seconds since 1970, with temporary files for long content that must
-/// wait.
+/// A reader of messages as of `now`, in seconds since 1970, with temporary files for long content
+/// that must wait.
 #[must_use]
 pub fn decryptor<'a>(now: u32) -> Decryptor<'a> {
     Decryptor::new(now).spool(|| Ok(Box::new(tempfile::tempfile()?)))

@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::progress::{Monitor, Progress};
 use crate::source::{self, Input, Piece};
 
-/// Maximum number of copies of one certificate that are kept for its repair. An equal copy always counts.
+/// Maximum number of copies of one certificate that are kept for its repair. An equal copy always
+/// counts.
 const COPIES_MAX: usize = 8;
 
 /// Options of the repair of a store. Programs set the fields of [`Self::new`].
@@ -29,7 +30,8 @@ pub struct RepairOptions {
 }
 
 impl RepairOptions {
-    /// No places of copies, so that nothing is repaired. `now` is the current time, in seconds since 1970.
+    /// No places of copies, so that nothing is repaired. `now` is the current time, in seconds
+    /// since 1970.
     #[must_use]
     pub fn new(now: u32) -> Self {
         Self { inputs: Vec::new(), keyserver: None, salvage: Salvage::WithCopy, now }
@@ -66,7 +68,8 @@ fn name<S: serde::Serializer>(repair: &Repair, serializer: S) -> Result<S::Ok, S
 ///
 /// # Errors
 ///
-/// An error of the store or of an input, or [`Error::Interrupted`]. What was repaired before stays repaired.
+/// An error of the store or of an input, or [`Error::Interrupted`]. What was repaired before stays
+/// repaired.
 pub fn repair(
     store: &mut Store,
     options: &RepairOptions,

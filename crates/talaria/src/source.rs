@@ -1,7 +1,7 @@
 //! Sources of certificates: any file, folder, stream or server. The content decides the format.
 //!
-//! A source passes its data to a sink in batches, so that memory use is bounded whatever the size of the
-//! input.
+//! A source passes its data to a sink in batches, so that memory use is bounded whatever the size
+//! of the input.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use talaria_store::{Access, Cursor, FileKind, Order, Store, file_kind};
 use crate::compressed::{Compression, MAGIC_BYTES};
 use crate::error::Error;
 
-/// The maximum length of inputs that are held in memory as a whole (a server's answer, a trust database, a
-/// list of owner trust): 64 MiB.
+/// The maximum length of inputs that are held in memory as a whole (a server's answer, a trust
+/// database, a list of owner trust): 64 MiB.
 const WHOLE_BYTES_MAX: u64 = 64 << 20;
 
 /// An input for an import.
@@ -76,7 +76,8 @@ impl Input {
     /// [`Error::Address`] if `address` is no mail address.
     pub fn wkd(address: &str) -> Result<[Self; 2], Error> {
         let error = || Error::Address { address: address.to_owned() };
-        // A domain that still contains non-ASCII characters could be mapped to another domain on its way.
+        // A domain that still contains non-ASCII characters could be mapped to another domain on
+        // its way.
         let read: Address = address.parse().map_err(|_| error())?;
         let domain = std::str::from_utf8(read.domain()).ok().filter(|domain| domain.is_ascii());
         let domain = domain.ok_or_else(error)?;

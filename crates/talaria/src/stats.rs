@@ -37,8 +37,8 @@ pub struct Statistics {
     pub by_version: BTreeMap<u8, u64>,
     /// Primary keys by the year of their creation.
     pub by_year: BTreeMap<i32, u64>,
-    /// Certificates by the year in which their primary key expires or has expired, without those that never
-    /// expire.
+    /// Certificates by the year in which their primary key expires or has expired, without those
+    /// that never expire.
     pub by_expiry_year: BTreeMap<i32, u64>,
     /// Certificates by size: each key is a power of two of bytes, an exclusive upper bound.
     pub by_bytes: BTreeMap<u64, u64>,

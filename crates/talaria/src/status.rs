@@ -1,5 +1,5 @@
-//! Status lines like those of GnuPG's `--status-fd` (its doc/DETAILS), for scripts that parse GnuPG's output.
-//! Each line starts with `[GNUPG:] `.
+//! Status lines like those of GnuPG's `--status-fd` (its doc/DETAILS), for scripts that parse
+//! GnuPG's output. Each line starts with `[GNUPG:] `.
 
 mod field;
 mod head;
@@ -87,9 +87,9 @@ fn signature_lines(report: &SignatureReport) -> Vec<String> {
     lines
 }
 
-/// The status lines about a decrypted message, with those about its signatures and the validity of their
-/// signers. `start` is the first 64 KiB or less of the message; `certificate` contains the key that decrypted
-/// it.
+/// The status lines about a decrypted message, with those about its signatures and the validity of
+/// their signers. `start` is the first 64 KiB or less of the message; `certificate` contains the
+/// key that decrypted it.
 #[must_use]
 pub fn decrypted(
     decrypted: &Decrypted,
@@ -213,8 +213,8 @@ pub fn invalid_signer(why: Unfit, name: &str) -> Vec<String> {
     with_prefix(vec![format!("INV_SGNR {} {}", why as u8, escaped(name))])
 }
 
-/// The status lines about a message that could not be decrypted. `start` is the first 64 KiB or less of the
-/// message, or `None` for text without armor.
+/// The status lines about a message that could not be decrypted. `start` is the first 64 KiB or
+/// less of the message, or `None` for text without armor.
 #[must_use]
 pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
     let Some(start) = start else { return no_data(None) };
@@ -244,7 +244,8 @@ pub fn failed(error: &MessageError, start: Option<&[u8]>) -> Vec<String> {
     with_prefix(lines)
 }
 
-/// The status lines about unexpected input. `start` is its first octets; `None` for text without armor.
+/// The status lines about unexpected input. `start` is its first bytes; `None` for text without
+/// armor.
 #[must_use]
 pub fn no_data(start: Option<&[u8]>) -> Vec<String> {
     let lines = match start {

@@ -1,7 +1,8 @@
-//! Several stores that act as one: writes go to the first, reads search all of them in the given order.
+//! Several stores that act as one: writes go to the first, reads search all of them in the given
+//! order.
 //!
-//! A plain keyring file can be a store, too. It is read into memory on opening, like any import, and never
-//! written.
+//! A plain keyring file can be a store, too. It is read into memory on opening, like any import,
+//! and never written.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -38,8 +39,8 @@ impl Opened {
 
 /// A bookmark: a position in a visit of stores, from which another process can continue later.
 ///
-/// The text form of a bookmark is `STORE/NAME/QUERY/CURSOR`: the index and the name of a store, the index of
-/// a query, both counted from 0, and a [`Cursor`] in that store.
+/// The text form of a bookmark is `STORE/NAME/QUERY/CURSOR`: the index and the name of a store, the
+/// index of a query, both counted from 0, and a [`Cursor`] in that store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Bookmark {
     store: usize,
@@ -79,7 +80,8 @@ impl FromStr for Bookmark {
 pub struct Stores(Vec<Opened>);
 
 impl Stores {
-    /// Opens the stores in `paths`. `access` applies to the first; the others are opened for reading.
+    /// Opens the stores in `paths`. `access` applies to the first; the others are opened for
+    /// reading.
     ///
     /// # Errors
     ///
@@ -111,13 +113,14 @@ impl Stores {
         Ok(&mut first.store)
     }
 
-    /// Visits the certificates that match any of `queries`, or all certificates if there is no query. Each
-    /// certificate is visited once, in the first store that has it. Summaries are as of `now`.
+    /// Visits the certificates that match any of `queries`, or all certificates if there is no
+    /// query. Each certificate is visited once, in the first store that has it. Summaries are as of
+    /// `now`.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for a query without a match, after all queries were tried; errors of reading the
-    /// stores.
+    /// [`Error::NotFound`] for a query without a match, after all queries were tried; errors of
+    /// reading the stores.
     pub fn visit(
         &self,
         queries: &[Query],
@@ -138,14 +141,14 @@ impl Stores {
         self.visit_rows(None, queries, order, visit).map(drop)
     }
 
-    /// Like [`Self::visit`], from the position `after` on, which an earlier visit with the same queries has
-    /// returned. The order is that of the earlier visit. If `visit` breaks off, the function returns the
-    /// position before the certificate where it stopped.
+    /// Like [`Self::visit`], from the position `after` on, which an earlier visit with the same
+    /// queries has returned. The order is that of the earlier visit. If `visit` breaks off, the
+    /// function returns the position before the certificate where it stopped.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::visit`]; [`Error::Bookmark`] if `after` is no position in these stores and
-    /// queries.
+    /// The errors of [`Self::visit`]; [`Error::Bookmark`] if `after` is no position in these stores
+    /// and queries.
     pub fn visit_after(
         &self,
         after: Option<&Bookmark>,

@@ -9,8 +9,8 @@ use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
 use talaria_trust::Level;
 use talaria_trust::tofu::Policy;
 
-/// The bindings of a certificate: one for each address in its user IDs that are not revoked. `now` is in
-/// seconds since 1970.
+/// The bindings of a certificate: one for each address in its user IDs that are not revoked. `now`
+/// is in seconds since 1970.
 #[must_use]
 pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
     let mut bindings: Vec<Binding> = Vec::new();
@@ -34,7 +34,8 @@ pub fn bindings_of(row: &Row, now: u32) -> Vec<Binding> {
     bindings
 }
 
-/// The event that a signature was verified at `time`: the signed digest, and the claimed creation time.
+/// The event that a signature was verified at `time`: the signed digest, and the claimed creation
+/// time.
 #[must_use]
 pub fn verified(digest: &[u8], signed: i64, time: i64) -> Event {
     Event::Verified { digest: STANDARD.encode(digest), origin: "unknown".to_owned(), signed, time }
@@ -51,8 +52,8 @@ pub struct Sight {
     pub event: Event,
 }
 
-/// Records observations about certificates in one transaction. Certificates that are not in the store, and
-/// addresses that they do not have, are skipped.
+/// Records observations about certificates in one transaction. Certificates that are not in the
+/// store, and addresses that they do not have, are skipped.
 ///
 /// # Errors
 ///

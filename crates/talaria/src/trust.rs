@@ -1,4 +1,5 @@
-//! The validity of certificates: whether they belong to the addresses they name, by the chosen trust model.
+//! The validity of certificates: whether they belong to the addresses they name, by the chosen
+//! trust model.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -97,8 +98,8 @@ pub struct JudgedId {
     pub level: Level,
     /// The TOFU decision, in a model that uses TOFU.
     pub tofu: Option<Decision>,
-    /// Whether the computation ended early because the certifications are too many. The level may be too low then, and is never
-    /// too high.
+    /// Whether the computation ended early because the certifications are too many. The level may
+    /// be too low then, and is never too high.
     pub cut_off: bool,
 }
 
@@ -109,7 +110,8 @@ pub enum ValidityReason {
     Own,
     /// The owner trust, in a model that uses nothing else.
     Owner(Level),
-    /// An introducer has certified the user ID, and the certification was needed. There may be more of them.
+    /// An introducer has certified the user ID, and the certification was needed. There may be more
+    /// of them.
     Certified {
         /// The certificate of the introducer.
         by: Fingerprint,
@@ -137,14 +139,16 @@ pub enum ValidityReason {
     Conflict(Fingerprint),
     /// This number of further certificates have the same address.
     MoreConflicts(usize),
-    /// The computation ended early because the certifications are too many: there may be more trust.
+    /// The computation ended early because the certifications are too many: there may be more
+    /// trust.
     CutOff,
 }
 
-/// The maximum number of pairs of certificates that one judge looks at for mutual certifications. Others count as not mutual,
-/// which makes a conflict.
+/// The maximum number of pairs of certificates that one judge looks at for mutual certifications.
+/// Others count as not mutual, which makes a conflict.
 const MUTUAL_MAX: usize = 2000;
-/// The maximum number of conflicts that are reasons for the validity of one user ID. The others are counted.
+/// The maximum number of conflicts that are reasons for the validity of one user ID. The others are
+/// counted.
 const CONFLICTS_MAX: usize = 10;
 
 /// Computes the validity of certificates in a store at a given time, without writing to the store.
@@ -268,7 +272,8 @@ impl<'s> Judge<'s> {
         self.model
     }
 
-    /// The validity of a certificate of the store. Its summary must be of the same time as the judge.
+    /// The validity of a certificate of the store. Its summary must be of the same time as the
+    /// judge.
     ///
     /// # Errors
     ///
@@ -432,9 +437,9 @@ impl<'s> Judge<'s> {
         Ok(judged)
     }
 
-    /// The paths over which trust flows to a user ID of a certificate; `user_id` is its index in the summary.
-    /// Trust roots are certificates with owner trust: ultimate and full ones for the whole amount, marginal
-    /// ones for a third.
+    /// The paths over which trust flows to a user ID of a certificate; `user_id` is its index in
+    /// the summary. Trust roots are certificates with owner trust: ultimate and full ones for the
+    /// whole amount, marginal ones for a third.
     ///
     /// # Errors
     ///
@@ -479,8 +484,8 @@ impl<'s> Judge<'s> {
         failed.map_or(Ok(decision), Err)
     }
 
-    /// The certificates for an address, `cert` among them: those in the store, and those of recorded bindings. All decisions
-    /// about the address share the list.
+    /// The certificates for an address, `cert` among them: those in the store, and those of
+    /// recorded bindings. All decisions about the address share the list.
     fn rivals(&self, cert: Fingerprint, addressee: &Addressee) -> Result<Arc<Rivals>, StoreError> {
         if let Some(rivals) = self.rivals.borrow().get(addressee)
             && rivals.place(cert).is_some()
@@ -508,8 +513,9 @@ impl<'s> Judge<'s> {
         Ok(rivals)
     }
 
-    /// The pairs of certificates that have certified each other for an address, and whether some were not looked at because they
-    /// are too many. Only pairs whose signatures name each other are looked at, so the cost is that of the signatures.
+    /// The pairs of certificates that have certified each other for an address, and whether some
+    /// were not looked at because they are too many. Only pairs whose signatures name each other
+    /// are looked at, so the cost is that of the signatures.
     fn mutual(
         &self,
         rivals: &Rivals,
@@ -548,8 +554,9 @@ impl<'s> Judge<'s> {
         Ok((mutual, false))
     }
 
-    /// The fingerprint of a certificate with a user ID that names `addressee`, as a rival of others. A revoked user ID does
-    /// not count. An expired user ID counts only while its certificate is valid.
+    /// The fingerprint of a certificate with a user ID that names `addressee`, as a rival of
+    /// others. A revoked user ID does not count. An expired user ID counts only while its
+    /// certificate is valid.
     fn rival(
         &self,
         id: CertId,
@@ -652,7 +659,8 @@ pub fn doubts(judged: &JudgedId) -> Vec<ValidityReason> {
     }
 }
 
-/// The issuers of the certifications on the first user ID with the identity `addressee`, as they claim.
+/// The issuers of the certifications on the first user ID with the identity `addressee`, as they
+/// claim.
 fn claimed_issuers<'c>(
     cert: &'c Cert,
     addressee: &'c Addressee,

@@ -78,7 +78,7 @@ fn corpus(count: u64) -> Vec<Cert> {
     certs(&Generate { seed: 3, first: 0, count, profile: CorpusProfile::ed25519() })
 }
 
-/// A packet with a length of five octets.
+/// A packet with a length of five bytes.
 fn packet(tag: Tag, body: &[u8]) -> Vec<u8> {
     let mut out = header(tag, u32::try_from(body.len()).unwrap());
     out.extend_from_slice(body);

@@ -1,21 +1,23 @@
-//! The web of trust as a flow network, in which trust flows from trust roots to a user ID. The semantics are those
-//! of Sequoia's web of trust, draft 1.
+//! The web of trust as a flow network, in which trust flows from trust roots to a user ID. The
+//! semantics are those of Sequoia's web of trust, draft 1.
 //!
-//! A certification carries a trust amount of up to 120. A trust signature also delegates, within its scope and for
-//! as many steps as its depth. Each path uses up the trust amount that it carries. The sum over all paths decides
-//! the level of the user ID. A certification without a trust signature delegates nothing: unlike in
-//! [`crate::evaluate`], a valid certificate is not an introducer for that reason alone. An introducer is an
-//! authority on its own user IDs, too: a delegation to a certificate covers all statements of that certificate
-//! about itself.
+//! A certification carries a trust amount of up to 120. A trust signature also delegates, within
+//! its scope and for as many steps as its depth. Each path uses up the trust amount that it
+//! carries. The sum over all paths decides the level of the user ID. A certification without a
+//! trust signature delegates nothing: unlike in [`crate::evaluate`], a valid certificate is not an
+//! introducer for that reason alone. An introducer is an authority on its own user IDs, too: a
+//! delegation to a certificate covers all statements of that certificate about itself.
 //!
-//! Paths are found one by one. Each certificate is reached in as few steps as possible, and among equally short
-//! ways by the one that carries most. The path of the root from which most arrives is taken. Paths on which an
-//! introducer vouches for its own user ID come first.
+//! Paths are found one by one. Each certificate is reached in as few steps as possible, and among
+//! equally short ways by the one that carries most. The path of the root from which most arrives is
+//! taken. Paths on which an introducer vouches for its own user ID come first.
 //!
-//! A [`Flow`] answers for many user IDs. What it learns of the network holds for all of them: the certifications, whether they
-//! were made, and which certificates no root can reach. So a ring of strangers who certify each other costs what its
-//! certifications cost, once. A search within reach of the roots has a budget. Without it, a ring in which each certification
-//! carries little would cost the number of its paths. A search that ends early has found too little trust, never too much.
+//! A [`Flow`] answers for many user IDs. What it learns of the network holds for all of them: the
+//! certifications, whether they were made, and which certificates no root can reach. So a ring of
+//! strangers who certify each other costs what its certifications cost, once. A search within reach
+//! of the roots has a budget. Without it, a ring in which each certification carries little would
+//! cost the number of its paths. A search that ends early has found too little trust, never too
+//! much.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -55,13 +57,14 @@ pub struct Edge<C> {
 
 /// Source of certifications.
 pub trait Network {
-    /// The name of a certificate, for example its number in a store. Their order decides between equally good paths.
+    /// The name of a certificate, for example its number in a store. Their order decides between
+    /// equally good paths.
     type Cert: Copy + Eq + Hash + Ord;
     /// Error of reading certifications.
     type Error;
 
-    /// The certifications on a certificate, not yet verified. If one certificate has several on one user ID, only
-    /// the newest that [`Self::is_made`] accepts counts.
+    /// The certifications on a certificate, not yet verified. If one certificate has several on one
+    /// user ID, only the newest that [`Self::is_made`] accepts counts.
     ///
     /// # Errors
     ///
@@ -75,8 +78,8 @@ pub trait Network {
     /// Errors of reading the store.
     fn is_own(&mut self, cert: Self::Cert, user_id: usize) -> Result<bool, Self::Error>;
 
-    /// Whether the issuer made the certification, was able to certify at that time, and has not revoked the
-    /// certification.
+    /// Whether the issuer made the certification, was able to certify at that time, and has not
+    /// revoked the certification.
     ///
     /// # Errors
     ///
@@ -87,8 +90,9 @@ pub trait Network {
 /// A path from a trust root to the user ID, with its trust amount.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Path<C> {
-    /// The certifications of the path, starting at the root. Empty if the user ID belongs to a root. The last
-    /// certification is on the user ID, or it delegates to the certificate, which vouches for its own user ID.
+    /// The certifications of the path, starting at the root. Empty if the user ID belongs to a
+    /// root. The last certification is on the user ID, or it delegates to the certificate, which
+    /// vouches for its own user ID.
     pub edges: Vec<Edge<C>>,
     /// The trust amount that the path carries.
     pub amount: u8,
@@ -119,7 +123,8 @@ const VERIFICATION_STEPS: u64 = 100;
 pub struct Found<C> {
     /// The paths.
     pub paths: Vec<Path<C>>,
-    /// Whether the search ended early, because the network is too large. There may be more paths then.
+    /// Whether the search ended early, because the network is too large. There may be more paths
+    /// then.
     pub cut_off: bool,
 }
 
@@ -139,14 +144,15 @@ pub struct Flow<N: Network> {
     caps: HashMap<N::Cert, u8>,
     edges: HashMap<N::Cert, Groups<N::Cert>>,
     made: HashMap<(N::Cert, N::Cert, usize), bool>,
-    /// Whether delegations lead from a root to the certificate, whatever their depths, scopes and amounts.
+    /// Whether delegations lead from a root to the certificate, whatever their depths, scopes and
+    /// amounts.
     anchored: HashMap<N::Cert, bool>,
     steps_left: u64,
 }
 
 impl<N: Network> Flow<N> {
-    /// A network with trust roots, each with the maximum trust amount of its certifications. Among equally good
-    /// paths, the later root has priority.
+    /// A network with trust roots, each with the maximum trust amount of its certifications. Among
+    /// equally good paths, the later root has priority.
     #[must_use]
     pub fn new(network: N, roots: Vec<(N::Cert, u8)>) -> Self {
         Self {
@@ -221,8 +227,8 @@ impl<N: Network> Flow<N> {
         Ok(made)
     }
 
-    /// Whether delegations lead from a root to `cert`. Each certificate of the network is looked at once, in whatever
-    /// order the questions come.
+    /// Whether delegations lead from a root to `cert`. Each certificate of the network is looked at
+    /// once, in whatever order the questions come.
     fn is_anchored(&mut self, cert: N::Cert) -> Result<bool, N::Error> {
         if let Some(&known) = self.anchored.get(&cert) {
             return Ok(known);
@@ -311,8 +317,8 @@ impl<N: Network> Search<'_, N> {
         target: &Target<'_, N::Cert>,
         speaker: Speaker,
     ) -> Result<Option<Path<N::Cert>>, N::Error> {
-        // Only certifications on the paths of roots are verified. A refuted certification is left out of the next
-        // search, since it may have displaced a good one.
+        // Only certifications on the paths of roots are verified. A refuted certification is left
+        // out of the next search, since it may have displaced a good one.
         'again: loop {
             let paths = self.likely(target, speaker)?;
             if self.steps_left.is_none() {
@@ -438,8 +444,9 @@ impl<N: Network> Search<'_, N> {
             .saturating_sub(self.given.get(&root).copied().unwrap_or(0))
     }
 
-    /// The certifications of a group that count: the newest good one, and those with the same creation time. A
-    /// certification that is alone in its group is assumed to be good until a path uses it.
+    /// The certifications of a group that count: the newest good one, and those with the same
+    /// creation time. A certification that is alone in its group is assumed to be good until a path
+    /// uses it.
     fn current<'g>(&mut self, group: &'g Group<N::Cert>) -> Result<Current<'g, N::Cert>, N::Error> {
         if let [edge] = &group[..] {
             return Ok(if self.refuted.contains(&name(edge)) { &[] } else { group });
@@ -564,7 +571,8 @@ mod tests {
         pairs.filter(|(from, to)| from != to).map(|(a, b)| edge(a, b, amount, 255)).collect()
     }
 
-    /// The steps that the searches for all user IDs of a ring took, and the paths that were cut off.
+    /// The steps that the searches for all user IDs of a ring took, and the paths that were cut
+    /// off.
     fn cost(edges: Vec<Edge<i64>>, targets: std::ops::Range<i64>) -> (u64, usize) {
         let mut flow = Flow::new(Drawn(edges), vec![(1, FULL)]);
         let mut cut_off = 0;
@@ -578,7 +586,8 @@ mod tests {
     #[test]
     fn a_ring_of_strangers_costs_a_step_for_each_certification() {
         let (steps, cut_off) = cost(ring(10, 60, FULL), 10..70);
-        // A certification is looked at for its own certificate, by its issuers and by the subject itself.
+        // A certification is looked at for its own certificate, by its issuers and by the subject
+        // itself.
         assert!(steps <= 2 * 60 * 59, "{steps}");
         assert_eq!(cut_off, 0);
     }

@@ -67,8 +67,8 @@ impl Level {
         }
     }
 
-    /// Combines the levels of TOFU and the web of trust: never takes precedence over expired, and expired
-    /// over all other levels. Otherwise the higher level counts.
+    /// Combines the levels of TOFU and the web of trust: never takes precedence over expired, and
+    /// expired over all other levels. Otherwise the higher level counts.
     #[must_use]
     pub fn combine(self, other: Self) -> Self {
         for verdict in [Self::Never, Self::Expired] {

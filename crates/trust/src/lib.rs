@@ -1,7 +1,7 @@
 //! Trust models: they decide whether a certificate belongs to the address in its user ID.
 //!
-//! The input is facts and a time; the output is decisions and their reasons. This crate opens no file and reads
-//! no clock. [`evaluate`] computes `GnuPG`'s web of trust.
+//! The input is facts and a time; the output is decisions and their reasons. This crate opens no
+//! file and reads no clock. [`evaluate`] computes `GnuPG`'s web of trust.
 //!
 //! ```
 //! use talaria_cert::{

@@ -1,11 +1,13 @@
-//! The web of trust of PGP and `GnuPG` (`validate_keys` in GnuPG's `trustdb.c`, with the same behaviour).
+//! The web of trust of PGP and `GnuPG` (`validate_keys` in GnuPG's `trustdb.c`, with the same
+//! behaviour).
 //!
-//! Own keys are introducers at depth 0. Certifications by introducers of one depth make user IDs valid: by
-//! default one certification by a fully trusted introducer is enough, or three by marginally trusted ones,
-//! including those of lower depths. A certificate that becomes fully valid is an introducer at the next
-//! depth. The standing of a certificate therefore depends only on its certifications and on the role of its
-//! issuers as introducers. It can be recomputed for one certificate alone. Only if the certificate's role as
-//! an introducer changes, other certificates change too.
+//! Own keys are introducers at depth 0. Certifications by introducers of one depth make user IDs
+//! valid: by default one certification by a fully trusted introducer is enough, or three by
+//! marginally trusted ones, including those of lower depths. A certificate that becomes fully valid
+//! is an introducer at the next depth. The standing of a certificate therefore depends only on its
+//! certifications and on the role of its issuers as introducers. It can be recomputed for one
+//! certificate alone. Only if the certificate's role as an introducer changes, other certificates
+//! change too.
 
 use talaria_cert::{Gnupg, KeyId, Span, Tag};
 
@@ -13,7 +15,8 @@ use crate::level::Level;
 use crate::scope::Scope;
 use crate::subject::{Certification, Subject, SubjectId};
 
-/// The number of certifications that make a user ID valid. Programs set the fields of the default rules.
+/// The number of certifications that make a user ID valid. Programs set the fields of the default
+/// rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Rules {
@@ -89,9 +92,10 @@ struct Tally {
     level: Level,
 }
 
-/// Computes the standing of `subject` at `now`, in seconds since 1970. `owner` is the owner trust that the
-/// user has set; `issuers` returns the introducers with a key ID; `certified` verifies whether an introducer
-/// made a signature. It is called only for signatures that can change the result.
+/// Computes the standing of `subject` at `now`, in seconds since 1970. `owner` is the owner trust
+/// that the user has set; `issuers` returns the introducers with a key ID; `certified` verifies
+/// whether an introducer made a signature. It is called only for signatures that can change the
+/// result.
 pub fn evaluate<'s, 'a>(
     subject: &'s Subject<'a>,
     owner: Level,
@@ -156,8 +160,8 @@ pub fn evaluate<'s, 'a>(
     standing
 }
 
-/// The certifications of `subject` that are valid at `now`: user ID, introducer and signature, the most
-/// trusted introducers first. The other arguments are those of [`evaluate`].
+/// The certifications of `subject` that are valid at `now`: user ID, introducer and signature, the
+/// most trusted introducers first. The other arguments are those of [`evaluate`].
 pub fn certifiers<'s, 'a>(
     subject: &'s Subject<'a>,
     now: u32,
@@ -195,7 +199,8 @@ fn voices<'v, 'a>(
         }
     }
     for voice in &mut voices {
-        // An irrevocable certification stays until it expires; otherwise the newest signature counts.
+        // An irrevocable certification stays until it expires; otherwise the newest signature
+        // counts.
         voice.signatures.sort_by_key(|signature| {
             let stays = signature.irrevocable && !signature.is_over(now);
             std::cmp::Reverse((stays, signature.created))
@@ -212,8 +217,8 @@ impl Certification<'_> {
 }
 
 impl<'s, 'a> Voice<'s, 'a> {
-    /// The certification that counts: the first signature that the issuer really made. `None` if there is
-    /// none, or if it is a revocation or has expired.
+    /// The certification that counts: the first signature that the issuer really made. `None` if
+    /// there is none, or if it is a revocation or has expired.
     fn hear(
         &mut self,
         id: &SubjectId<'a>,
@@ -229,8 +234,8 @@ impl<'s, 'a> Voice<'s, 'a> {
 }
 
 impl Tally {
-    /// Counts certifications, those of the most trusted introducers first, as long as they can change the
-    /// result.
+    /// Counts certifications, those of the most trusted introducers first, as long as they can
+    /// change the result.
     fn count<'v, 's: 'v, 'a: 's + 'v>(
         &mut self,
         voices: impl Iterator<Item = &'v mut Voice<'s, 'a>>,
@@ -264,8 +269,8 @@ impl Tally {
 }
 
 impl Introducer {
-    /// Applies a trust signature of `issuer`, if `signature` is one and `issuer` may delegate. The last trust
-    /// signature counts. `owner` is the owner trust that the user has set.
+    /// Applies a trust signature of `issuer`, if `signature` is one and `issuer` may delegate. The
+    /// last trust signature counts. `owner` is the owner trust that the user has set.
     fn delegate(&mut self, signature: &Certification<'_>, issuer: &Self, owner: Level) {
         /// The minimum amounts for full and marginal trust (RFC 9580, section 5.2.3.21).
         const FULL: u8 = 120;

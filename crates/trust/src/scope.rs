@@ -10,8 +10,8 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// The user IDs that an introducer may certify.
 ///
 /// [`Self::has`] follows `GnuPG`, which supports only the common forms: an expression in the form
-/// `<[^>]+[@.]example\.com>$`, or a plain text to search for; operators other than the dot are taken literally.
-/// [`Self::covers`] follows the standard.
+/// `<[^>]+[@.]example\.com>$`, or a plain text to search for; operators other than the dot are
+/// taken literally. [`Self::covers`] follows the standard.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     text: Vec<u8>,
@@ -40,8 +40,8 @@ impl Scope {
         &self.text
     }
 
-    /// Whether a user ID is within the scope, by `GnuPG`'s rules. An expression that is not understood covers
-    /// no user ID.
+    /// Whether a user ID is within the scope, by `GnuPG`'s rules. An expression that is not
+    /// understood covers no user ID.
     #[must_use]
     pub fn has(&self, user_id: &[u8]) -> bool {
         let compiled = self.compiled.get_or_init(|| {
@@ -56,8 +56,9 @@ impl Scope {
         compiled.as_ref().is_some_and(|regex| regex.is_match(user_id))
     }
 
-    /// Whether a user ID is within the scope, with all operators of RFC 9580, section 8. An invalid expression
-    /// covers no user ID. User IDs that are not UTF-8, or have control characters, are not covered either.
+    /// Whether a user ID is within the scope, with all operators of RFC 9580, section 8. An invalid
+    /// expression covers no user ID. User IDs that are not UTF-8, or have control characters, are
+    /// not covered either.
     #[must_use]
     pub fn covers(&self, user_id: &[u8]) -> bool {
         let clean = std::str::from_utf8(user_id).is_ok_and(|text| !text.contains(char::is_control));
@@ -69,8 +70,8 @@ impl Scope {
     }
 }
 
-/// Converts an expression of RFC 9580, section 8, to the syntax of the `regex` crate, which has more operators
-/// and other rules for brackets. `None` if the expression is invalid.
+/// Converts an expression of RFC 9580, section 8, to the syntax of the `regex` crate, which has
+/// more operators and other rules for brackets. `None` if the expression is invalid.
 fn standard(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut characters = text.chars().peekable();
@@ -145,16 +146,16 @@ fn pattern(text: &[u8]) -> String {
     if framed.is_some() {
         pattern.push_str("<[^>]+[@.]");
     }
-    let mut octets = framed.unwrap_or(text).iter();
-    while let Some(&octet) = octets.next() {
-        match octet {
+    let mut bytes = framed.unwrap_or(text).iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
             b'.' => pattern.push_str("(?s-u:.)"),
-            b'\\' => match octets.next() {
+            b'\\' => match bytes.next() {
                 Some(&escaped) => literal(&mut pattern, escaped),
                 // An expression that ends with an escape matches no text.
                 None => return "[^\\x00-\\xff]".to_owned(),
             },
-            octet => literal(&mut pattern, octet),
+            byte => literal(&mut pattern, byte),
         }
     }
     if framed.is_some() {
@@ -163,11 +164,11 @@ fn pattern(text: &[u8]) -> String {
     pattern
 }
 
-fn literal(pattern: &mut String, octet: u8) {
-    if octet.is_ascii_alphanumeric() {
-        pattern.push(char::from(octet));
+fn literal(pattern: &mut String, byte: u8) {
+    if byte.is_ascii_alphanumeric() {
+        pattern.push(char::from(byte));
     } else {
-        pattern.push_str(&format!("\\x{octet:02x}"));
+        pattern.push_str(&format!("\\x{byte:02x}"));
     }
 }
 

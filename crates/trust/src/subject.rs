@@ -5,8 +5,8 @@ use talaria_cert::{
     kind,
 };
 
-/// From this time on (2019-01-19), `GnuPG` 2.2 ignores certifications with SHA-1, since collisions can be
-/// chosen. `GnuPG` 2.4 ignores all of them.
+/// From this time on (2019-01-19), `GnuPG` 2.2 ignores certifications with SHA-1, since collisions
+/// can be chosen. `GnuPG` 2.4 ignores all of them.
 const SHA1_ENDS: u32 = 1_547_856_000;
 
 /// A certificate at a given time.
@@ -55,8 +55,8 @@ pub struct Certification<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The state of `cert` at `now`, in seconds since 1970. `summary` must be the summary at that time.
-    /// `gnupg` selects the rules for certifications.
+    /// The state of `cert` at `now`, in seconds since 1970. `summary` must be the summary at that
+    /// time. `gnupg` selects the rules for certifications.
     #[must_use]
     pub fn of(cert: &'a Cert, summary: &Summary, gnupg: Gnupg, now: u32) -> Self {
         let mut holds = summary.holds;
@@ -99,8 +99,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The issuers of certifications on user IDs of `cert`, and of their revocations, without duplicates. No
-/// signature is verified.
+/// The issuers of certifications on user IDs of `cert`, and of their revocations, without
+/// duplicates. No signature is verified.
 #[must_use]
 pub fn issuers(cert: &Cert) -> Vec<KeyId> {
     let own = cert.fingerprint().key_id();
@@ -124,9 +124,9 @@ pub fn issuers(cert: &Cert) -> Vec<KeyId> {
 }
 
 impl<'a> Certification<'a> {
-    /// Reads a signature. `None` if it is not a certification, or one that cannot count: with an unknown
-    /// critical subpacket, with a forgeable digest, or "without any verification" (type 0x11), as with
-    /// `GnuPG`'s `min-cert-level`.
+    /// Reads a signature. `None` if it is not a certification, or one that cannot count: with an
+    /// unknown critical subpacket, with a forgeable digest, or "without any verification" (type
+    /// 0x11), as with `GnuPG`'s `min-cert-level`.
     fn read(body: &'a [u8], gnupg: Gnupg) -> Option<Self> {
         const UNVERIFIED: u8 = 0x11;
         const MD5: u8 = 1;

@@ -1,8 +1,8 @@
 //! Trust on first use, as in `GnuPG` (its `tofu.c`, with the same behaviour).
 //!
-//! A binding consists of an address and a certificate. The first certificate seen for an address gets basic
-//! trust. If there is a second certificate for the address, and no evidence that both belong together, the user
-//! must decide about each of them.
+//! A binding consists of an address and a certificate. The first certificate seen for an address
+//! gets basic trust. If there is a second certificate for the address, and no evidence that both
+//! belong together, the user must decide about each of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,9 +63,9 @@ impl Policy {
     }
 }
 
-/// The effective decision about a binding that is recorded under several spellings of one address, such as the
-/// two spellings of an internationalized domain: the user's strictest decision. [`Policy::Auto`] if there is
-/// none.
+/// The effective decision about a binding that is recorded under several spellings of one address,
+/// such as the two spellings of an internationalized domain: the user's strictest decision.
+/// [`Policy::Auto`] if there is none.
 pub fn strictest(policies: impl IntoIterator<Item = Policy>) -> Policy {
     let strictness = |policy: &Policy| match policy {
         Policy::Auto => 0,
@@ -80,9 +80,11 @@ pub fn strictest(policies: impl IntoIterator<Item = Policy>) -> Policy {
 /// The certificates for one address. The decisions about all of them share one list.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Rivals {
-    /// The certificates in the order of their fingerprints, each with whether it is a rival of the others.
+    /// The certificates in the order of their fingerprints, each with whether it is a rival of the
+    /// others.
     certs: Vec<(Fingerprint, bool)>,
-    /// Places in `certs` of two certificates that have certified each other: sorted, each pair in both orders.
+    /// Places in `certs` of two certificates that have certified each other: sorted, each pair in
+    /// both orders.
     mutual: Vec<(usize, usize)>,
     /// Whether mutual certifications may be missing, because there were too many to look at.
     pub cut_off: bool,
@@ -126,8 +128,9 @@ impl Rivals {
         pairs.map(|(_, other)| *other).filter(|other| self.certs[*other].1)
     }
 
-    /// The places of the rivals that belong to the owner of the certificate at a place: those that certified each other with it.
-    /// In the order of fingerprints, this extends to those that certified each other with one of them.
+    /// The places of the rivals that belong to the owner of the certificate at a place: those that
+    /// certified each other with it. In the order of fingerprints, this extends to those that
+    /// certified each other with one of them.
     fn of_owner(&self, place: usize) -> BTreeSet<usize> {
         let mut ours: BTreeSet<usize> = self.partners(place).collect();
         let mut next = ours.first().copied();
@@ -171,8 +174,8 @@ impl Conflicts {
         self.ours.is_empty()
     }
 
-    /// Whether mutual certifications may be missing, because there were too many to look at. Some of the conflicts may be none
-    /// then.
+    /// Whether mutual certifications may be missing, because there were too many to look at. Some
+    /// of the conflicts may be none then.
     #[must_use]
     pub fn cut_off(&self) -> bool {
         self.rivals.cut_off
@@ -211,8 +214,8 @@ pub struct Evidence {
     pub certified: bool,
 }
 
-/// Decides about a binding of the certificate `cert`. `rivals` gives the certificates for the address; it is asked only if the
-/// decision depends on them.
+/// Decides about a binding of the certificate `cert`. `rivals` gives the certificates for the
+/// address; it is asked only if the decision depends on them.
 pub fn decide(
     recorded: Policy,
     known: Evidence,
@@ -235,8 +238,8 @@ pub fn decide(
     Decision { policy, conflicts, own }
 }
 
-/// The validity of a certificate, given the levels of its bindings in the order of its user IDs. `None` stands
-/// for an expired user ID.
+/// The validity of a certificate, given the levels of its bindings in the order of its user IDs.
+/// `None` stands for an expired user ID.
 #[must_use]
 pub fn best(levels: impl IntoIterator<Item = Option<Level>>) -> Level {
     let mut best = None;
@@ -281,7 +284,8 @@ impl History {
     }
 }
 
-/// The amount of observations, in `GnuPG`'s numbers: 1 none, 2 too few, 3 enough for basic trust, 4 many.
+/// The amount of observations, in `GnuPG`'s numbers: 1 none, 2 too few, 3 enough for basic trust, 4
+/// many.
 #[must_use]
 pub fn amount(signatures: History, encryptions: History) -> u8 {
     const BASIC: u64 = 2 * 4;

@@ -24,7 +24,7 @@ pub struct Checked {
     pub packs: u64,
     /// Packs that were read to their end.
     pub packs_read: u64,
-    /// Octets of these packs.
+    /// Bytes of these packs.
     pub bytes_read: u64,
     /// Packs that no index names: left by a run that was interrupted.
     pub unindexed: u64,

@@ -68,7 +68,7 @@ impl Repository {
                     bad.insert(pack.hash);
                 }
                 Some(bytes) if bytes != pack.bytes => {
-                    let why = format!("it has {bytes} octets, and an index says {}", pack.bytes);
+                    let why = format!("it has {bytes} bytes, and an index says {}", pack.bytes);
                     checked.add(pack_name(&pack.hash), why);
                     bad.insert(pack.hash);
                 }

@@ -48,8 +48,8 @@ struct Beats {
 }
 
 impl Alive {
-    /// Takes a lease. The leases of an earlier run of this machine, which has ended, are deleted: the caller has the lock
-    /// of the run.
+    /// Takes a lease. The leases of an earlier run of this machine, which has ended, are deleted:
+    /// the caller has the lock of the run.
     pub(crate) fn begin(
         repository: &Repository,
         keys: &Keys,
@@ -87,7 +87,8 @@ impl Alive {
                 let mut number = 0;
                 while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                     number += 1;
-                    // A prune that sees no beat no longer waits, and the end of the run notices its deletions.
+                    // A prune that sees no beat no longer waits, and the end of the run notices its
+                    // deletions.
                     let _ = beats.beat(number);
                 }
             })

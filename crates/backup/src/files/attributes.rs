@@ -10,10 +10,11 @@ use rustix::io::Errno;
 /// Names and values, sorted by name.
 pub(super) type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// All attributes of a file have at most this many octets: its entry has to fit in a line.
+/// All attributes of a file have at most this many bytes: its entry has to fit in a line.
 const ATTRIBUTES_BYTES_MAX: usize = 2 << 20;
 
-/// The path by which the kernel reaches a name in an open folder. Linux before 6.13 has no call for attributes that takes both.
+/// The path by which the kernel reaches a name in an open folder. Linux before 6.13 has no call for
+/// attributes that takes both.
 fn path_of(folder: impl AsFd, name: &CStr) -> CString {
     let mut path = format!("/proc/self/fd/{}/", folder.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name.to_bytes());
@@ -29,7 +30,7 @@ pub(super) fn read(folder: impl AsFd, name: &CStr) -> io::Result<Attributes> {
     };
     let mut attributes = Vec::new();
     let mut bytes = 0;
-    for name in list.split_inclusive(|octet| *octet == 0) {
+    for name in list.split_inclusive(|byte| *byte == 0) {
         let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
         match grown(|buffer| lgetxattr(&path, name, buffer)) {
             Ok(value) => {

@@ -1,8 +1,9 @@
 //! The cache of a run: the findings of the last run, so that unchanged files are not read again.
 //!
-//! One sequential file has a record for each entry, in the order of the tree, so the walk and the file are merged and no record
-//! is ever looked up. The file is a line `talaria backup cache 1 REPOSITORY`, then blocks: length (4 octets, little-endian),
-//! BLAKE3 hash, records. Whatever is damaged, of another version or of another repository counts as absent, and files are read.
+//! One sequential file has a record for each entry, in the order of the tree, so the walk and the
+//! file are merged and no record is ever looked up. The file is a line `talaria backup cache 1
+//! REPOSITORY`, then blocks: length (4 bytes, little-endian), BLAKE3 hash, records. Whatever is
+//! damaged, of another version or of another repository counts as absent, and files are read.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
@@ -16,15 +17,16 @@ use crate::entry::{Entry, Node, Part, Time};
 use crate::id::{Id, RepositoryId};
 use crate::tree::path_order;
 
-/// A block is written when it has this many octets.
+/// A block is written when it has this many bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 /// A longer block counts as damaged. The longest record has to fit.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
-/// Files with more parts are not in the cache, to bound the memory. 2^20 parts of 1 MiB are a file of 1 TiB.
+/// Files with more parts are not in the cache, to bound the memory. 2^20 parts of 1 MiB are a file
+/// of 1 TiB.
 const PARTS_MAX: usize = 1 << 20;
 
-/// The fields of a record after the path, where nothing but the path is known: inode 0, which no file has, two times, size,
-/// no attributes, no parts.
+/// The fields of a record after the path, where nothing but the path is known: inode 0, which no
+/// file has, two times, size, no attributes, no parts.
 const UNKNOWN: [u8; 22] = [0; 22];
 
 /// The cached facts about an item.
@@ -101,8 +103,9 @@ impl Cache {
 
     /// The cached entry of an item. Items have to come in the order of the tree.
     ///
-    /// A file is unchanged if its path, inode, size, and the times of the last change of its inode and of its content are the same.
-    /// Its content counts only if `is_present` says of each chunk that the repository still has it.
+    /// A file is unchanged if its path, inode, size, and the times of the last change of its inode
+    /// and of its content are the same. Its content counts only if `is_present` says of each chunk
+    /// that the repository still has it.
     pub fn find(&mut self, item: &mut WalkItem, is_present: impl Fn(&Id) -> bool) -> Cached {
         self.change = FileChange::New;
         let path = &item.entry.path;
@@ -176,7 +179,7 @@ impl Source {
     }
 }
 
-/// Reads the fields of records from octets. The octets are hashed, so bounds only guard against bugs.
+/// Reads the fields of records from bytes. The bytes are hashed, so bounds only guard against bugs.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -189,9 +192,9 @@ impl<'a> Fields<'a> {
     fn number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
-            let octet = self.take(1)?[0];
-            number |= u64::from(octet & 0x7f).checked_shl(shift)?;
-            if octet < 0x80 {
+            let byte = self.take(1)?[0];
+            number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte < 0x80 {
                 return Some(number);
             }
         }
@@ -202,7 +205,7 @@ impl<'a> Fields<'a> {
         usize::try_from(self.number()?).ok()
     }
 
-    fn octets(&mut self) -> Option<Vec<u8>> {
+    fn bytes(&mut self) -> Option<Vec<u8>> {
         let length = self.length()?;
         Some(self.take(length)?.to_vec())
     }
@@ -214,7 +217,7 @@ impl<'a> Fields<'a> {
 
     fn part(&mut self) -> Option<Part> {
         Some(match self.take(1)?[0] {
-            0 => Part::Inline(self.octets()?),
+            0 => Part::Inline(self.bytes()?),
             1 => Part::Data {
                 id: Id(*self.take(32)?.first_chunk()?),
                 offset: self.number()?,
@@ -237,7 +240,7 @@ impl<'a> Fields<'a> {
         let (inode, ctime, mtime) = (self.number()?, self.time()?, self.time()?);
         let size = self.number()?;
         let count = self.number()?;
-        let pair = |_| Some((self.octets()?, self.octets()?));
+        let pair = |_| Some((self.bytes()?, self.bytes()?));
         let attributes = (0..count).map(pair).collect::<Option<_>>()?;
         let count = self.number()?;
         let parts = (0..count).map(|_| self.part()).collect::<Option<_>>()?;
@@ -264,8 +267,9 @@ impl CacheWriter {
         Ok(Self { file, block: Vec::new(), last: Vec::new() })
     }
 
-    /// Appends an entry with its attributes and, for a file, its parts with all lists resolved. Entries come in the order of the
-    /// tree. Of an entry whose stamp is not settled only the path is noted: a later change could go unnoticed.
+    /// Appends an entry with its attributes and, for a file, its parts with all lists resolved.
+    /// Entries come in the order of the tree. Of an entry whose stamp is not settled only the path
+    /// is noted: a later change could go unnoticed.
     ///
     /// # Errors
     ///
@@ -280,7 +284,7 @@ impl CacheWriter {
         let block = &mut self.block;
         let shared = self.last.iter().zip(&entry.path).take_while(|(a, b)| a == b).count();
         push_number(block, shared as u64);
-        push_octets(block, &entry.path[shared..]);
+        push_bytes(block, &entry.path[shared..]);
         self.last.clone_from(&entry.path);
         if !is_known {
             block.extend_from_slice(&UNKNOWN);
@@ -294,15 +298,15 @@ impl CacheWriter {
         push_number(block, size_of(entry));
         push_number(block, meta.attributes.len() as u64);
         for (name, value) in &meta.attributes {
-            push_octets(block, name);
-            push_octets(block, value);
+            push_bytes(block, name);
+            push_bytes(block, value);
         }
         push_number(block, parts.len() as u64);
         for part in parts {
             match part {
                 Part::Inline(content) => {
                     block.push(0);
-                    push_octets(block, content);
+                    push_bytes(block, content);
                 }
                 Part::Data { id, offset, length } => {
                     block.push(1);
@@ -353,9 +357,9 @@ fn push_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(u8::try_from(number).expect("7 bits"));
 }
 
-fn push_octets(out: &mut Vec<u8>, octets: &[u8]) {
-    push_number(out, octets.len() as u64);
-    out.extend_from_slice(octets);
+fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
 }
 
 #[cfg(test)]
@@ -399,7 +403,8 @@ mod tests {
         writer.finish().unwrap();
     }
 
-    /// The names of the items beneath `top` of which the cache knows all, and those of which it knows the attributes.
+    /// The names of the items beneath `top` of which the cache knows all, and those of which it
+    /// knows the attributes.
     fn known(
         path: &Path,
         top: &Path,
@@ -501,7 +506,7 @@ mod tests {
             fs::write(&path, &bad).unwrap();
             // A cached entry that is left is right: `known` compares it.
             let left = known(&path, &top, |_| true).0.len();
-            assert!(left < count, "octet {at}");
+            assert!(left < count, "byte {at}");
             fewest = fewest.min(left);
             fs::write(&path, &good[..at]).unwrap();
             assert!(known(&path, &top, |_| true).0.len() < count, "cut at {at}");

@@ -1,4 +1,5 @@
-//! Copies of documents on this machine, so that a repository behind a network is not read again and again.
+//! Copies of documents on this machine, so that a repository behind a network is not read again and
+//! again.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,11 +13,13 @@ use talaria_disk::{NewFile, Readers, make_folder, remove, remove_if_there};
 use crate::backend::{Backend, Object};
 use crate::error::Result;
 
-/// The folders of a repository that are copied. Their objects are named by their content and never change.
+/// The folders of a repository that are copied. Their objects are named by their content and never
+/// change.
 const FOLDERS: [&str; 6] = ["indexes", "snapshots", "forgotten", "verified", "attested", "drills"];
-/// The maximum number of octets of the objects of a folder that are copied. The indexes of a hundred million chunks take less.
+/// The maximum number of bytes of the objects of a folder that are copied. The indexes of a hundred
+/// million chunks take less.
 const FOLDER_BYTES_MAX: u64 = 16 << 30;
-/// The maximum length of an object that is copied ahead, in octets.
+/// The maximum length of an object that is copied ahead, in bytes.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 /// Objects that are fetched at the same time.
 const THREADS: usize = 8;
@@ -25,9 +28,9 @@ const HASH_BYTES: usize = 32;
 
 /// A storage whose indexes and snapshots are copied to a folder of this machine.
 ///
-/// A copy counts only while the storage lists the object. When a folder is listed, objects without a copy are fetched, several
-/// at a time, and copies of deleted objects go. Copies are not synced: a damaged one is fetched again, also one that was damaged
-/// on its way from the storage.
+/// A copy counts only while the storage lists the object. When a folder is listed, objects without
+/// a copy are fetched, several at a time, and copies of deleted objects go. Copies are not synced:
+/// a damaged one is fetched again, also one that was damaged on its way from the storage.
 pub struct LocalCopies {
     backend: Arc<dyn Backend>,
     root: PathBuf,
@@ -36,7 +39,8 @@ pub struct LocalCopies {
 }
 
 impl LocalCopies {
-    /// Copies the objects that are read from `backend` to the folder `root`, which is made when it is needed.
+    /// Copies the objects that are read from `backend` to the folder `root`, which is made when it
+    /// is needed.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, root: impl Into<PathBuf>) -> Self {
         Self { backend, root: root.into(), listed: RwLock::default() }
@@ -45,7 +49,7 @@ impl LocalCopies {
     /// Where the copy of an object is, if it is one of those that are copied.
     fn path(&self, name: &str) -> Option<PathBuf> {
         let (folder, rest) = name.split_once('/')?;
-        let is_id = rest.len() == 64 && rest.bytes().all(|octet| octet.is_ascii_hexdigit());
+        let is_id = rest.len() == 64 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
         (FOLDERS.contains(&folder) && is_id).then(|| self.root.join(folder).join(rest))
     }
 
@@ -57,14 +61,15 @@ impl LocalCopies {
 
     /// The copy of an object of this length, if it is undamaged.
     fn copy(path: &Path, length: u64) -> Option<Vec<u8>> {
-        let mut octets = fs::read(path).ok()?;
-        let content = octets.get(HASH_BYTES..)?;
+        let mut bytes = fs::read(path).ok()?;
+        let content = bytes.get(HASH_BYTES..)?;
         let is_right = content.len() as u64 == length
-            && blake3::hash(content).as_bytes()[..] == octets[..HASH_BYTES];
-        is_right.then(|| octets.split_off(HASH_BYTES))
+            && blake3::hash(content).as_bytes()[..] == bytes[..HASH_BYTES];
+        is_right.then(|| bytes.split_off(HASH_BYTES))
     }
 
-    /// Keeps a copy. Without one the next command asks the storage again, which is slower and not wrong.
+    /// Keeps a copy. Without one the next command asks the storage again, which is slower and not
+    /// wrong.
     fn keep(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let folder = path.parent().expect("a copy is in a folder");
         make_folder(folder, 0o700)?;
@@ -277,9 +282,9 @@ mod tests {
 
         // A damaged, a short and a lost copy are fetched again when they are read.
         let copy = |number| root.join(index(number));
-        let mut octets = fs::read(copy(1)).unwrap();
-        *octets.last_mut().unwrap() ^= 1;
-        fs::write(copy(1), octets).unwrap();
+        let mut bytes = fs::read(copy(1)).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(copy(1), bytes).unwrap();
         fs::write(copy(2), "short").unwrap();
         fs::remove_file(copy(3)).unwrap();
         read_all(&open());
@@ -290,7 +295,8 @@ mod tests {
         // Objects that this machine writes are not fetched.
         copies.put(&index(20), &[b"index u"]).unwrap();
         read_all(&open());
-        // If others delete an object, its copy is deleted as well; an object that was not listed is requested.
+        // If others delete an object, its copy is deleted as well; an object that was not listed is
+        // requested.
         storage.delete(&index(4)).unwrap();
         storage.taken();
         let copies = open();

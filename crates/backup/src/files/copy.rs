@@ -1,7 +1,8 @@
 //! Copying snapshots from one repository to another.
 //!
-//! The two have other keys, so identifiers differ, and every chunk is read, checked and written anew. The person who copies
-//! signs as a client of the new repository; the snapshot says of which one it is a copy.
+//! The two have other keys, so identifiers differ, and every chunk is read, checked and written
+//! anew. The person who copies signs as a client of the new repository; the snapshot says of which
+//! one it is a copy.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,13 +28,14 @@ use crate::sink::{Sink, Store, lock};
 use crate::snapshot::{Original, Root, Snapshot};
 use crate::tree::{ContentParts, ContentWriter, Tree, TreeWriter};
 
-/// Chunks whose new identifiers are remembered, 64 octets each. Others are read again, and not stored again.
+/// Chunks whose new identifiers are remembered, 64 bytes each. Others are read again, and not
+/// stored again.
 const KNOWN_MAX: usize = 1 << 20;
 /// Chunks that are copied at once, by all threads.
 const CHUNKS_MAX: usize = 64;
 /// Entries that wait for their chunks.
 const WAITING_MAX: usize = 1024;
-/// Snapshots and octets that are copied under one lease. A prune waits for its end.
+/// Snapshots and bytes that are copied under one lease. A prune waits for its end.
 const GROUP_SNAPSHOTS: usize = 64;
 const GROUP_BYTES: u64 = 4 << 30;
 
@@ -68,13 +70,15 @@ pub struct CopyReport {
 }
 
 impl Repository {
-    /// Copies snapshots to this repository, as the client `client`; `None` for unsigned snapshots. A snapshot of which this
-    /// repository has a copy by this client is not copied again, and neither is a chunk, so a copy that was interrupted
-    /// continues. `now` is in seconds since 1970.
+    /// Copies snapshots to this repository, as the client `client`; `None` for unsigned snapshots.
+    /// A snapshot of which this repository has a copy by this client is not copied again, and
+    /// neither is a chunk, so a copy that was interrupted continues. `now` is in seconds
+    /// since 1970.
     ///
     /// # Errors
     ///
-    /// The errors of [`Repository::create`] and of reading the source. Snapshots copied before the error stay.
+    /// The errors of [`Repository::create`] and of reading the source. Snapshots copied before the
+    /// error stay.
     pub fn copy(
         &self,
         keys: &Keys,
@@ -152,7 +156,8 @@ struct Wanted<'a> {
     original: Original,
 }
 
-/// Snapshots that are copied under one lease, so that the indexes of the repository are read once for all of them.
+/// Snapshots that are copied under one lease, so that the indexes of the repository are read once
+/// for all of them.
 struct Group<'a> {
     writer: &'a Writer<'a>,
     reader: &'a Reader,
@@ -160,8 +165,9 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// Copies the trees of the first of these snapshots and everything that their files need. All of it is durable afterwards.
-    /// Returns the new snapshots, and for each of the first wanted ones whether it could be read.
+    /// Copies the trees of the first of these snapshots and everything that their files need. All
+    /// of it is durable afterwards. Returns the new snapshots, and for each of the first wanted
+    /// ones whether it could be read.
     fn copy(
         self,
         wanted: &VecDeque<Wanted<'_>>,

@@ -1,5 +1,5 @@
-//! Writing large objects past the page cache. The kernel does not copy them, and they do not push out the pages of other
-//! programs.
+//! Writing large objects past the page cache. The kernel does not copy them, and they do not push
+//! out the pages of other programs.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -8,19 +8,19 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::pages::PAGE;
 
-/// The length in octets from which on this pays.
+/// The length in bytes from which on this pays.
 const BYTES_MIN: usize = 1 << 20;
 
-/// Writes the start of `octets` to an empty file past the page cache, if they are large and at the start of a page. Returns
-/// how many octets are written: 0 where the file system cannot do it, and never more than the full pages. The caller writes
-/// the rest, and syncs.
+/// Writes the start of `bytes` to an empty file past the page cache, if they are large and at the
+/// start of a page. Returns how many bytes are written: 0 where the file system cannot do it, and
+/// never more than the full pages. The caller writes the rest, and syncs.
 ///
 /// # Errors
 ///
 /// Errors of writing.
-pub(super) fn write_start<F: AsFd + Write>(file: &mut F, octets: &[u8]) -> io::Result<usize> {
-    let pages = octets.len() - octets.len() % PAGE;
-    if octets.len() < BYTES_MIN || octets.as_ptr().align_offset(PAGE) != 0 {
+pub(super) fn write_start<F: AsFd + Write>(file: &mut F, bytes: &[u8]) -> io::Result<usize> {
+    let pages = bytes.len() - bytes.len() % PAGE;
+    if bytes.len() < BYTES_MIN || bytes.as_ptr().align_offset(PAGE) != 0 {
         return Ok(0);
     }
     let flags = fcntl_getfl(&*file)?;
@@ -33,7 +33,7 @@ pub(super) fn write_start<F: AsFd + Write>(file: &mut F, octets: &[u8]) -> io::R
         if written == pages || !written.is_multiple_of(PAGE) {
             break Ok(written);
         }
-        match file.write(&octets[written..pages]) {
+        match file.write(&bytes[written..pages]) {
             Ok(0) => break Ok(written),
             Ok(n) => written += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -65,7 +65,7 @@ mod tests {
                 assert!(written <= bytes && written.is_multiple_of(PAGE), "{written} of {bytes}");
                 file.write_all(&content[written..]).unwrap();
                 assert_eq!(std::fs::read(file.path()).unwrap(), noise);
-                // Octets that are at no start of a page go the usual way.
+                // Bytes that are at no start of a page go the usual way.
                 if bytes > 0 {
                     let mut other = tempfile::tempfile_in(&place).unwrap();
                     assert_eq!(write_start(&mut other, &content[1..]).unwrap(), 0);

@@ -56,9 +56,16 @@ impl Folder {
         }
     }
 
-    /// Makes the folder of an object, with a private mode, and notes the folders that got a new name.
+    /// Makes the folder of an object, with a private mode, and notes the folders that got a new
+    /// name.
     fn make_folders(&self, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {
+            // A run that was killed can have made it, and its name may not be durable yet.
+            if folder != self.root
+                && let Some(above) = folder.parent()
+            {
+                self.note(above);
+            }
             return Ok(());
         }
         if let Some(above) = folder.parent() {
@@ -138,7 +145,7 @@ impl Backend for Folder {
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes).map_err(self.failed(name))?;
         if bytes.len() as u64 > limit {
-            return Err(BackupError::damaged(name, format!("it has more than {limit} octets")));
+            return Err(BackupError::damaged(name, format!("it has more than {limit} bytes")));
         }
         Ok(bytes)
     }

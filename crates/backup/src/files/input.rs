@@ -15,9 +15,10 @@ use crate::reading::{ChunkInput, Piece};
 pub(crate) struct PathInput {
     item: WalkItem,
     file: Option<File>,
-    /// The place of the next octets in the file.
+    /// The place of the next bytes in the file.
     at: u64,
-    /// Octets up to here are stored in the file; all of them for a file that is too small to look for holes.
+    /// Bytes up to here are stored in the file; all of them for a file that is too small to look
+    /// for holes.
     stored_until: u64,
     has_attributes: bool,
     remark: Option<Remark>,
@@ -99,8 +100,8 @@ impl Reading for PathInput {
     }
 }
 
-/// The next octets from `at` on that the file stores: where they start, and where the next hole is. At the end of
-/// the file, both are the end. The file is at the start of them afterwards.
+/// The next bytes from `at` on that the file stores: where they start, and where the next hole is.
+/// At the end of the file, both are the end. The file is at the start of them afterwards.
 fn next_stored(file: &mut File, at: u64) -> io::Result<(u64, u64)> {
     let seek = |to| rustix::fs::seek(&*file, to);
     // Before the search: a file that grows meanwhile does not seem to have a hole.
@@ -190,22 +191,22 @@ mod tests {
             let path = String::from_utf8(entry.path).unwrap();
             let Node::File { content, .. } = entry.node else { continue };
             assert!(path.starts_with(&start));
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             for part in ContentParts::new(&source, content) {
                 match part.unwrap() {
-                    Part::Inline(data) => octets.extend(data),
-                    Part::Hole(bytes) => {
-                        octets.resize(octets.len() + usize::try_from(bytes).unwrap(), 0);
+                    Part::Inline(data) => bytes.extend(data),
+                    Part::Hole(length) => {
+                        bytes.resize(bytes.len() + usize::try_from(length).unwrap(), 0);
                     }
                     Part::Data { id, offset, length } => {
                         let chunk = source.read(Kind::Data, &id).unwrap();
-                        let at = |octet: u64| usize::try_from(octet).unwrap();
-                        octets.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
+                        let at = |byte: u64| usize::try_from(byte).unwrap();
+                        bytes.extend_from_slice(&chunk[at(offset)..at(offset + length)]);
                     }
                     Part::List { .. } => unreachable!("lists are resolved"),
                 }
             }
-            assert!(octets == fs::read(format!("/{path}")).unwrap(), "{path}");
+            assert!(bytes == fs::read(format!("/{path}")).unwrap(), "{path}");
             files += 1;
         }
         files

@@ -34,7 +34,8 @@ type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 /// A snapshot in a mounted file system.
 #[derive(Clone, Debug)]
 pub struct Mounted {
-    /// The name of its folder. The only snapshot of a file system may have none: its files are at the top then.
+    /// The name of its folder. The only snapshot of a file system may have none: its files are at
+    /// the top then.
     pub name: String,
     /// Its tree.
     pub root: Root,
@@ -51,8 +52,8 @@ pub struct Mount {
 pub type Tell = Box<dyn Fn(&[u8], &BackupError) + Send + Sync>;
 
 impl Mount {
-    /// Mounts snapshots on the folder `target`, for the user of this process only. Set-user-ID bits and devices have no
-    /// effect there, and attributes other than `user.*` are not shown.
+    /// Mounts snapshots on the folder `target`, for the user of this process only. Set-user-ID bits
+    /// and devices have no effect there, and attributes other than `user.*` are not shown.
     ///
     /// # Errors
     ///
@@ -119,7 +120,8 @@ struct Files {
     chunks: Shared,
     snapshots: Vec<Mounted>,
     tell: Tell,
-    /// The key for the numbers of files. Without one, a snapshot could have two paths with one number.
+    /// The key for the numbers of files. Without one, a snapshot could have two paths with one
+    /// number.
     key: [u8; 32],
     /// Paths that the kernel knows, by number, and how often it was told of each.
     known: Mutex<HashMap<u64, (Vec<u8>, u64)>>,
@@ -161,7 +163,7 @@ impl Files {
         {
             return Some((only, path));
         }
-        let end = path.iter().position(|octet| *octet == b'/').unwrap_or(path.len());
+        let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let snapshot = self.snapshots.iter().find(|one| one.name.as_bytes() == &path[..end])?;
         Some((snapshot, path.get(end + 1..).unwrap_or_default()))
     }
@@ -295,7 +297,7 @@ impl Files {
         let view = self.view(snapshot);
         for entry in view.children(inside, listed.last.as_deref()) {
             let entry = entry.map_err(|error| self.failed(&path, &error))?;
-            let slash = entry.path.iter().rposition(|octet| *octet == b'/');
+            let slash = entry.path.iter().rposition(|byte| *byte == b'/');
             let name = &entry.path[slash.map_or(0, |at| at + 1)..];
             if listed.count >= from {
                 let mut path = path.clone();
@@ -361,7 +363,8 @@ impl Files {
 
 fn kind(node: &Node) -> FileType {
     match node {
-        // A further hard link has the kind of the first, which is a file nearly always. Only a hint in listings depends on it.
+        // A further hard link has the kind of the first, which is a file nearly always. Only a hint
+        // in listings depends on it.
         Node::File { .. } | Node::HardLink { .. } => FileType::RegularFile,
         Node::Directory(_) => FileType::Directory,
         Node::Symlink { .. } => FileType::Symlink,
@@ -451,7 +454,7 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         match self.read_file(number, handle, offset, size) {
-            Ok(octets) => reply.data(&octets),
+            Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
         }
     }

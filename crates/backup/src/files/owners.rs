@@ -32,8 +32,8 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// The numbers that the names in the snapshot have on this machine. An owner whose name is not known here, or not in the snapshot,
-    /// keeps its number.
+    /// The numbers that the names in the snapshot have on this machine. An owner whose name is not
+    /// known here, or not in the snapshot, keeps its number.
     #[must_use]
     pub fn by_name(snapshot: &Snapshot) -> Self {
         let user = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());

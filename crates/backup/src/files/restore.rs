@@ -1,8 +1,9 @@
 //! Restoring: the entries of a snapshot, written beneath a folder.
 //!
-//! Everything is reached from the descriptor of the target, one component after the other, and never through a symbolic link, so
-//! no tree can write outside of the target. The first pass makes folders and files. The second pass makes symbolic links, further
-//! hard links, FIFOs and devices, and sets the modes and times of folders.
+//! Everything is reached from the descriptor of the target, one component after the other, and
+//! never through a symbolic link, so no tree can write outside of the target. The first pass makes
+//! folders and files. The second pass makes symbolic links, further hard links, FIFOs and devices,
+//! and sets the modes and times of folders.
 
 mod apply;
 mod beneath;
@@ -61,7 +62,7 @@ const TEMPORARY_TRIES: usize = 1000;
 pub struct RestoreReport {
     /// Files with their content.
     pub files: u64,
-    /// Octets of these files.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Folders.
     pub folders: u64,
@@ -95,13 +96,14 @@ impl std::ops::AddAssign for RestoreReport {
 
 /// Restores a tree to the folder `target`, which is made if it is not there.
 ///
-/// `tell` gets the path of each event in the snapshot; the path is empty for a part of the tree that cannot be read, since the
-/// paths in it are not known. It is called by several threads.
+/// `tell` gets the path of each event in the snapshot; the path is empty for a part of the tree
+/// that cannot be read, since the paths in it are not known. It is called by several threads.
 ///
 /// # Errors
 ///
-/// [`Damaged`](BackupError::Damaged) if the tree breaks a rule of the format; [`Cancelled`](BackupError::Cancelled);
-/// [`Refused`](BackupError::Refused) if the snapshot does not have the subfolder; errors of the target folder itself.
+/// [`Damaged`](BackupError::Damaged) if the tree breaks a rule of the format;
+/// [`Cancelled`](BackupError::Cancelled); [`Refused`](BackupError::Refused) if the snapshot does
+/// not have the subfolder; errors of the target folder itself.
 pub fn restore(
     tree: &Tree<'_>,
     target: &Path,
@@ -138,13 +140,14 @@ pub struct Mapping {
     pub to: PathBuf,
 }
 
-/// The places for [`restore`] and [`verify`] of several folders of a tree: a target and options for each. The targets are
-/// made, so that nothing in the snapshot can lead the way to one of them elsewhere.
+/// The places for [`restore`] and [`verify`] of several folders of a tree: a target and options for
+/// each. The targets are made, so that nothing in the snapshot can lead the way to one of them
+/// elsewhere.
 ///
 /// # Errors
 ///
-/// [`Refused`](BackupError::Refused) if the snapshot does not have a folder, or if a mapping leads out of `target`; errors of
-/// the tree and of the file system.
+/// [`Refused`](BackupError::Refused) if the snapshot does not have a folder, or if a mapping leads
+/// out of `target`; errors of the tree and of the file system.
 pub fn map_folders(
     tree: &Tree<'_>,
     target: &Path,
@@ -299,7 +302,8 @@ impl Restoration<'_> {
         Folders::new(Arc::clone(&self.target), self.base, obstacle)
     }
 
-    /// The first pass: folders and files. Gives the folders that were there and are to be left as they are.
+    /// The first pass: folders and files. Gives the folders that were there and are to be left as
+    /// they are.
     fn make_files(&self) -> Result<HashSet<Vec<u8>>> {
         let threads = threads_of(self.options).min(THREADS_MAX);
         thread::scope(|scope| {
@@ -366,7 +370,8 @@ impl Restoration<'_> {
                         self.hand_out_parts(job, &send);
                     }
                 }
-                // The second pass makes it. Its folder is made now, to know whether that was there before.
+                // The second pass makes it. Its folder is made now, to know whether that was there
+                // before.
                 _ => {
                     let _ = folders.parent_of(&entry.path);
                 }
@@ -446,9 +451,9 @@ impl Restoration<'_> {
     }
 
     fn write_part(&self, open: &Open, offset: u64, part: Part) -> Result<()> {
-        let write = |octets: &[u8]| {
-            open.end.fetch_max(offset + octets.len() as u64, Ordering::Relaxed);
-            open.file.write_all_at(octets, offset).map_err(|source| BackupError::File {
+        let write = |bytes: &[u8]| {
+            open.end.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+            open.file.write_all_at(bytes, offset).map_err(|source| BackupError::File {
                 path: escaped(&open.path, Place::Last),
                 source,
             })
@@ -554,7 +559,8 @@ impl Restoration<'_> {
         CString::new(name).expect("there is no NUL")
     }
 
-    /// Removes something in the place of an entry that may be replaced. `false`: the place is taken, and that was told.
+    /// Removes something in the place of an entry that may be replaced. `false`: the place is
+    /// taken, and that was told.
     fn makes_room(
         &self,
         path: &[u8],
@@ -576,7 +582,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Decides what happens to something in the place of an entry. `None`: it stays, and that was told.
+    /// Decides what happens to something in the place of an entry. `None`: it stays, and that was
+    /// told.
     fn judge_existing(
         &self,
         path: &[u8],
@@ -759,7 +766,8 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Makes a further name of a file. If the first name is not restored, or is something else now, the file is restored here.
+    /// Makes a further name of a file. If the first name is not restored, or is something else now,
+    /// the file is restored here.
     fn make_link(
         &self,
         path: &[u8],
@@ -864,7 +872,8 @@ fn time_of(found: &Stat) -> Time {
     Time { seconds: found.st_mtime, nanoseconds }
 }
 
-/// Whether something is the restored form of a node, as far as a glance shows: kind, size, time, target, device.
+/// Whether something is the restored form of a node, as far as a glance shows: kind, size, time,
+/// target, device.
 fn is_same_node(found: &Stat, node: &Node, folder: &OwnedFd, name: &CStr) -> bool {
     let kind = FileType::from_raw_mode(found.st_mode);
     let time = time_of(found);

@@ -62,13 +62,14 @@ pub struct BackupRun {
 pub struct Seen {
     /// The entries of the snapshot.
     pub entries: u64,
-    /// The octets of its files.
+    /// The bytes of its files.
     pub bytes: u64,
     /// Paths that could not be read, the number of them.
     pub unread_count: u64,
     /// Paths that could not be read, with the reason: the first thousand.
     pub unread: Vec<(Vec<u8>, io::Error)>,
-    /// Files that changed while they were read. The snapshot may have a mixture of old and new content.
+    /// Files that changed while they were read. The snapshot may have a mixture of old and new
+    /// content.
     pub changed: Vec<Vec<u8>>,
     /// Paths whose extended attributes could not be read and are missing, with the reason.
     pub without_attributes: Vec<(Vec<u8>, io::Error)>,
@@ -87,21 +88,23 @@ pub struct Seen {
 pub struct FileCounts {
     /// The last run did not have these paths.
     pub new: u64,
-    /// Inode, size or times are others, or were too new at the last run to tell. They are read again.
+    /// Inode, size or times are others, or were too new at the last run to tell. They are read
+    /// again.
     pub changed: u64,
     /// The others.
     pub unchanged: u64,
 }
 
 impl Repository {
-    /// Backs up files as the client whose certificate is `client`, signed by `signer`; both are `None` for an
-    /// unsigned snapshot. `now` is in seconds since 1970.
+    /// Backs up files as the client whose certificate is `client`, signed by `signer`; both are
+    /// `None` for an unsigned snapshot. `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the client may not create snapshots here, or if the configuration is signed by a
-    /// revoked key; [`BackupError::File`] if none of the paths exists, because a snapshot of nothing would be the newest;
-    /// [`BackupError::Cancelled`]; errors of the storage. A single path that cannot be read is no error: it is in the result.
+    /// [`BackupError::Refused`] if the client may not create snapshots here, or if the
+    /// configuration is signed by a revoked key; [`BackupError::File`] if none of the paths exists,
+    /// because a snapshot of nothing would be the newest; [`BackupError::Cancelled`]; errors of the
+    /// storage. A single path that cannot be read is no error: it is in the result.
     pub fn create(
         &self,
         keys: &Keys,
@@ -126,8 +129,9 @@ impl Repository {
         Ok(BackupRun { id, snapshot, seen })
     }
 
-    /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache. Everything else is real: files
-    /// that are not known as unchanged are read, and `progress` counts the octets that would be stored.
+    /// Works as [`Self::create`], and writes nothing: no lease, no pack, no snapshot, no cache.
+    /// Everything else is real: files that are not known as unchanged are read, and `progress`
+    /// counts the bytes that would be stored.
     ///
     /// # Errors
     ///
@@ -149,13 +153,16 @@ impl Repository {
         Ok(seen)
     }
 
-    /// Backs up a stream as the only file of a snapshot. Of `options`, host, tags and threads count.
+    /// Backs up a stream as the only file of a snapshot. Of `options`, host, tags and threads
+    /// count.
     ///
-    /// The stream can be read once only. If a prune deletes packs of this run, it fails, and its snapshot does not stay.
+    /// The stream can be read once only. If a prune deletes packs of this run, it fails, and its
+    /// snapshot does not stay.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then there is no snapshot.
+    /// The errors of [`Self::create`]; [`BackupError::File`] if the stream cannot be read: then
+    /// there is no snapshot.
     pub fn create_from(
         &self,
         keys: &Keys,

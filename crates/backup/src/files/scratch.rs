@@ -39,12 +39,12 @@ struct Unnamed {
 }
 
 impl ScratchFile for Unnamed {
-    fn append(&mut self, octets: &[u8]) -> Result<()> {
-        self.file.write_all(octets).map_err(self.folder.failed())
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(self.folder.failed())
     }
 
-    fn read_at(&self, offset: u64, octets: &mut [u8]) -> Result<()> {
-        self.file.file().read_exact_at(octets, offset).map_err(self.folder.failed())
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.file.file().read_exact_at(bytes, offset).map_err(self.folder.failed())
     }
 }
 
@@ -57,15 +57,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut file = ScratchFolder::new(folder.path()).create().unwrap();
         file.append(b"first").unwrap();
-        let mut octets = [0; 3];
-        file.read_at(2, &mut octets).unwrap();
-        assert_eq!(octets, *b"rst");
+        let mut bytes = [0; 3];
+        file.read_at(2, &mut bytes).unwrap();
+        assert_eq!(bytes, *b"rst");
         file.append(b" second").unwrap();
-        let mut octets = [0; 8];
-        file.read_at(4, &mut octets).unwrap();
-        assert_eq!(octets, *b"t second");
+        let mut bytes = [0; 8];
+        file.read_at(4, &mut bytes).unwrap();
+        assert_eq!(bytes, *b"t second");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let past_end = file.read_at(5, &mut octets).unwrap_err().to_string();
+        let past_end = file.read_at(5, &mut bytes).unwrap_err().to_string();
         assert!(past_end.contains(&folder.path().display().to_string()), "{past_end}");
         let missing = ScratchFolder::new(folder.path().join("none")).create();
         assert!(missing.is_err_and(|error| error.to_string().contains("/none")));

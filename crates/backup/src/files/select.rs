@@ -10,9 +10,10 @@ use crate::error::{BackupError, Result};
 
 /// The selected paths.
 ///
-/// A pattern is a glob: `*` and `?` do not match `/`, `**` does, and `[a-z]` and `{a,b}` are there too. With a leading `/` it
-/// matches the whole path, else the end of a path: `*.o` and `target/debug` match anywhere. With a trailing `/` it matches folders
-/// only. A folder that matches counts with everything beneath it.
+/// A pattern is a glob: `*` and `?` do not match `/`, `**` does, and `[a-z]` and `{a,b}` are there
+/// too. With a leading `/` it matches the whole path, else the end of a path: `*.o` and
+/// `target/debug` match anywhere. With a trailing `/` it matches folders only. A folder that
+/// matches counts with everything beneath it.
 #[derive(Clone, Debug, Default)]
 pub struct PathSelection {
     include: Option<Patterns>,
@@ -72,8 +73,8 @@ impl Patterns {
 }
 
 impl PathSelection {
-    /// The paths that a pattern of `include` matches, or all if it is empty, without those that a pattern of `exclude`
-    /// matches.
+    /// The paths that a pattern of `include` matches, or all if it is empty, without those that a
+    /// pattern of `exclude` matches.
     ///
     /// # Errors
     ///
@@ -82,7 +83,8 @@ impl PathSelection {
         Ok(Self { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
 
-    /// The patterns of a file: one on each line. Empty lines and lines that start with `#` do not count.
+    /// The patterns of a file: one on each line. Empty lines and lines that start with `#` do not
+    /// count.
     #[must_use]
     pub fn patterns(text: &str) -> Vec<String> {
         let lines = text.lines().map(str::trim_end);
@@ -103,7 +105,8 @@ impl PathSelection {
         self.judge(path, is_folder, wanted) == Verdict::Wanted
     }
 
-    /// The verdict for a path in a folder that is not unwanted itself. `wanted`: that folder or one above it is included.
+    /// The verdict for a path in a folder that is not unwanted itself. `wanted`: that folder or one
+    /// above it is included.
     pub(super) fn judge(&self, path: &[u8], is_folder: bool, wanted: bool) -> Verdict {
         if self.exclude.as_ref().is_some_and(|exclude| exclude.is_match(path, is_folder)) {
             return Verdict::Unwanted;

@@ -33,8 +33,8 @@ pub struct State {
 
 /// A lock that only one process has.
 ///
-/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that another thread is just
-/// starting has a copy of it for a moment.
+/// Dropping it gives the lock up. Closing the file alone would not do that at once: a program that
+/// another thread is just starting has a copy of it for a moment.
 #[derive(Debug)]
 pub struct RunLock(File);
 
@@ -46,7 +46,8 @@ impl Drop for RunLock {
 }
 
 impl State {
-    /// Reads the state of a repository below `folder`. A repository that was never seen has an empty one.
+    /// Reads the state of a repository below `folder`. A repository that was never seen has an
+    /// empty one.
     ///
     /// # Errors
     ///
@@ -61,8 +62,8 @@ impl State {
         Ok(state)
     }
 
-    /// Refuses another repository in a place than the one that [`Self::remember_place`] noted: whoever replaces a
-    /// repository gives it another id, for which nothing is remembered.
+    /// Refuses another repository in a place than the one that [`Self::remember_place`] noted:
+    /// whoever replaces a repository gives it another id, for which nothing is remembered.
     ///
     /// # Errors
     ///
@@ -230,10 +231,9 @@ mod tests {
     #[test]
     fn another_repository_in_a_known_place_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let id = |octet| RepositoryId([octet; 16]);
-        let check = |place, octet| State::check_place(folder.path(), place, id(octet));
-        let remember =
-            |place, octet| State::remember_place(folder.path(), place, id(octet)).unwrap();
+        let id = |byte| RepositoryId([byte; 16]);
+        let check = |place, byte| State::check_place(folder.path(), place, id(byte));
+        let remember = |place, byte| State::remember_place(folder.path(), place, id(byte)).unwrap();
         check("/mnt/a", 1).unwrap();
         // To look is not to remember.
         check("/mnt/a", 2).unwrap();

@@ -14,7 +14,8 @@ use crate::sink::Sink;
 use crate::text::{Place, escaped};
 use crate::tree::{check_path, parents};
 
-/// Only the owner may read a file whose content came from a stream, until its snapshot is restored and says more.
+/// Only the owner may read a file whose content came from a stream, until its snapshot is restored
+/// and says more.
 const FILE_MODE: u16 = 0o600;
 const FOLDER_MODE: u16 = 0o755;
 

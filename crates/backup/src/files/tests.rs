@@ -22,7 +22,8 @@ fn inside(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes()[1..].to_vec()
 }
 
-/// The paths of a walk beneath `top`, with `!` after paths that cannot be read and `=` after sockets.
+/// The paths of a walk beneath `top`, with `!` after paths that cannot be read and `=` after
+/// sockets.
 fn walked(top: &Path, roots: &[PathBuf], options: WalkOptions) -> Vec<String> {
     let mut last = Vec::new();
     let mut found = Vec::new();
@@ -263,7 +264,7 @@ fn a_file_is_opened_only_while_it_is_the_one_that_the_walk_saw() {
     write(&top.join("replaced"), b"other");
     File::options().append(true).open(top.join("changed")).unwrap().write_all(b"more").unwrap();
     for item in &items {
-        let name = item.entry.path.rsplit(|octet| *octet == b'/').next().unwrap();
+        let name = item.entry.path.rsplit(|byte| *byte == b'/').next().unwrap();
         let opened = item.open();
         match name {
             b"good" | b"changed" => {
@@ -297,7 +298,7 @@ fn attributes_are_read_sorted_and_those_of_links_are_their_own() {
         let attributes = item.entry.node.meta().unwrap().attributes.clone();
         let own: Vec<_> =
             attributes.into_iter().filter(|(name, _)| name.starts_with(b"user.")).collect();
-        match item.entry.path.rsplit(|octet| *octet == b'/').next().unwrap() {
+        match item.entry.path.rsplit(|byte| *byte == b'/').next().unwrap() {
             b"file" => assert_eq!(
                 own,
                 [(b"user.a".to_vec(), large.clone()), (b"user.b".to_vec(), b"\0\xff".to_vec())]

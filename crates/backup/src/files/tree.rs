@@ -24,12 +24,13 @@ pub(crate) trait Report {
     fn no_cache(&mut self, error: &io::Error);
 }
 
-/// Writes the entries that the walk finds. The content of files that `cache` knows as unchanged is not read. Returns the cache for
-/// the next run, to be finished after the snapshot was written.
+/// Writes the entries that the walk finds. The content of files that `cache` knows as unchanged is
+/// not read. Returns the cache for the next run, to be finished after the snapshot was written.
 ///
 /// # Errors
 ///
-/// [`Cancelled`](crate::BackupError::Cancelled); errors of the storage. Paths that cannot be read are reported.
+/// [`Cancelled`](crate::BackupError::Cancelled); errors of the storage. Paths that cannot be read
+/// are reported.
 pub(crate) fn create_tree(
     walk: Walk,
     cache: &mut Cache,

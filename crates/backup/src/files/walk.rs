@@ -1,7 +1,7 @@
 //! Walking: the entries of a snapshot, read from the file system in the order of the tree.
 //!
-//! Everything is read relative to descriptors of folders, so a folder that is replaced by a symbolic link during the walk leads
-//! nowhere else.
+//! Everything is read relative to descriptors of folders, so a folder that is replaced by a
+//! symbolic link during the walk leads nowhere else.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{CStr, CString, OsStr};
@@ -23,7 +23,8 @@ use super::select::{PathSelection, Verdict};
 use crate::entry::{Entry, Meta, Node, Time};
 use crate::tree::rules::PATH_BYTES_MAX;
 
-/// The time stamps of a file system are those of the kernel's last tick, at most 10 ms ago, later on a machine that is paused.
+/// The time stamps of a file system are those of the kernel's last tick, at most 10 ms ago, later
+/// on a machine that is paused.
 const TICK_NS: i128 = 50_000_000;
 /// The time stamps of an old file system may be this much apart. Such stamps have no nanoseconds.
 const COARSE_NS: i128 = 2_000_000_000;
@@ -42,7 +43,7 @@ pub struct WalkOptions {
     pub exclude_caches: bool,
     /// Leave out the content of folders that have a file with one of these names.
     pub exclude_if_present: Vec<Vec<u8>>,
-    /// Leave out files with more octets.
+    /// Leave out files with more bytes.
     pub file_bytes_max: Option<u64>,
     /// Leave out the content of folders on another file system than their root.
     pub one_file_system: bool,
@@ -53,7 +54,8 @@ pub struct WalkOptions {
 pub enum Walked {
     /// An entry for the snapshot.
     Item(WalkItem),
-    /// A path that cannot be read. It is missing in the snapshot; a directory is there without its content.
+    /// A path that cannot be read. It is missing in the snapshot; a directory is there without its
+    /// content.
     Unread {
         /// The path, without a leading slash.
         path: Vec<u8>,
@@ -67,10 +69,12 @@ pub enum Walked {
     },
 }
 
-/// An entry with its file. It keeps the folder open, so that at most some hundred items should exist at the same time.
+/// An entry with its file. It keeps the folder open, so that at most some hundred items should
+/// exist at the same time.
 #[derive(Debug)]
 pub struct WalkItem {
-    /// The entry: a file without content, and without extended attributes until [`WalkItem::read_attributes`].
+    /// The entry: a file without content, and without extended attributes until
+    /// [`WalkItem::read_attributes`].
     pub entry: Entry,
     /// The metadata that the cache compares.
     pub stamp: Stamp,
@@ -86,7 +90,8 @@ pub struct Stamp {
     pub inode: u64,
     /// The time of the last change of the inode.
     pub ctime: Time,
-    /// A later change has a later time. `false` if the last change is so new that the next one could have the same time.
+    /// A later change has a later time. `false` if the last change is so new that the next one
+    /// could have the same time.
     pub is_settled: bool,
 }
 
@@ -95,7 +100,8 @@ impl WalkItem {
     ///
     /// # Errors
     ///
-    /// Errors of the file system; [`io::ErrorKind::NotFound`] if the path is now another file or no regular file.
+    /// Errors of the file system; [`io::ErrorKind::NotFound`] if the path is now another file or no
+    /// regular file.
     pub fn open(&self) -> io::Result<File> {
         let base =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -127,7 +133,8 @@ impl WalkItem {
     ///
     /// # Errors
     ///
-    /// Errors of the file system, also if the attributes have more than 2 MiB. The entry then has no attributes.
+    /// Errors of the file system, also if the attributes have more than 2 MiB. The entry then has
+    /// no attributes.
     pub fn read_attributes(&mut self) -> io::Result<()> {
         if let Some(meta) = self.entry.node.meta_mut() {
             meta.attributes = attributes::read(&self.folder, &self.name)?;
@@ -196,9 +203,11 @@ impl Plan {
     }
 }
 
-/// A walk over some roots and everything beneath them, in the order of the tree. Parents of the roots are entries too.
+/// A walk over some roots and everything beneath them, in the order of the tree. Parents of the
+/// roots are entries too.
 ///
-/// Memory: the names of the folders on the way, and one path for each file with several hard links that were not all seen.
+/// Memory: the names of the folders on the way, and one path for each file with several hard links
+/// that were not all seen.
 pub struct Walk {
     options: WalkOptions,
     frames: Vec<Frame>,
@@ -290,8 +299,9 @@ impl Names {
 }
 
 impl Walk {
-    /// A walk over `roots`. Symbolic links on the way to a root are followed; the root itself is not, unless its path ends in `/`,
-    /// `.` or `..`. A root that does not exist is [`Unread`](Walked::Unread).
+    /// A walk over `roots`. Symbolic links on the way to a root are followed; the root itself is
+    /// not, unless its path ends in `/`, `.` or `..`. A root that does not exist is
+    /// [`Unread`](Walked::Unread).
     ///
     /// # Errors
     ///
@@ -397,7 +407,8 @@ impl Walk {
             }
             Err(error) => error.into(),
         };
-        // The rest of the folder cannot be reached. If it was moved, neither can closed folders above it.
+        // The rest of the folder cannot be reached. If it was moved, neither can closed folders
+        // above it.
         let path = self.path[..frame.path_bytes].to_vec();
         frame.names = Names::default();
         frame.folder = Some(below);
@@ -616,11 +627,12 @@ fn resolve(root: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The paths of a list of roots: one on each line, or, if there is a NUL, each with a NUL at its end.
+/// The paths of a list of roots: one on each line, or, if there is a NUL, each with a NUL at its
+/// end.
 #[must_use]
 pub fn parse_path_list(list: &[u8]) -> Vec<PathBuf> {
     let end = if list.contains(&0) { 0 } else { b'\n' };
-    let paths = list.split(|octet| *octet == end).filter(|path| !path.is_empty());
+    let paths = list.split(|byte| *byte == end).filter(|path| !path.is_empty());
     paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 

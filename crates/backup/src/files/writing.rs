@@ -1,5 +1,5 @@
-//! The start and the end of every run of a client: its place in the chain of snapshots, its lease, and a last look whether its
-//! packs are still there.
+//! The start and the end of every run of a client: its place in the chain of snapshots, its lease,
+//! and a last look whether its packs are still there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -65,8 +65,8 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     ///
-    /// [`BackupError::Refused`] if the client may not create snapshots here, or if the configuration is signed by a
-    /// revoked key.
+    /// [`BackupError::Refused`] if the client may not create snapshots here, or if the
+    /// configuration is signed by a revoked key.
     pub(super) fn new(
         repository: &'a Repository,
         keys: &'a Keys,
@@ -124,7 +124,8 @@ impl<'a> Writer<'a> {
         Ok(Chunks { sink, store, present, unreadable })
     }
 
-    /// The client's place in the chain of snapshots. Nobody else on this machine writes until it is dropped.
+    /// The client's place in the chain of snapshots. Nobody else on this machine writes until it is
+    /// dropped.
     pub(super) fn begin(&self, state: &State) -> Result<Chain> {
         let run_lock = state.lock_run()?;
         let (listed, forgotten, unreadable) = self.repository.survey(self.keys, self.now)?;
@@ -145,7 +146,8 @@ impl<'a> Writer<'a> {
         Ok(Chain { own, heads: others.collect(), listed, _lock: run_lock })
     }
 
-    /// A snapshot of this client with this tree and nothing else. [`Self::write`] gives it its place in the chain.
+    /// A snapshot of this client with this tree and nothing else. [`Self::write`] gives it its
+    /// place in the chain.
     pub(super) fn snapshot(&self, root: Root) -> Snapshot {
         Snapshot {
             client: self.name.clone(),
@@ -182,8 +184,9 @@ impl<'a> Writer<'a> {
         Ok((id, snapshot, rest))
     }
 
-    /// Writes the snapshots that `attempt` makes, under one lease. It is called again if prunes have deleted packs that they need.
-    /// The snapshots are the newest of the chain afterwards, and remembered.
+    /// Writes the snapshots that `attempt` makes, under one lease. It is called again if prunes
+    /// have deleted packs that they need. The snapshots are the newest of the chain afterwards, and
+    /// remembered.
     ///
     /// # Errors
     ///
@@ -210,7 +213,8 @@ impl<'a> Writer<'a> {
             });
             // Otherwise the chunks of the same trees are all there again.
             if !is_same {
-                // These snapshots lack the lost chunks. If one cannot be deleted, a check names it, and its number stays used.
+                // These snapshots lack the lost chunks. If one cannot be deleted, a check names it,
+                // and its number stays used.
                 chain.own = before;
                 for (id, old) in written.drain(..) {
                     if repository.backend().delete(&Snapshot::name(&id)).is_err() {

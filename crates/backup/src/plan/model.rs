@@ -1,8 +1,10 @@
-//! A model of writers and prunes on one storage. Every step is one request, and all interleavings are tried, with every
-//! actor dying or standing still for ever at any step, and every lease running out at any time.
+//! A model of writers and prunes on one storage. Every step is one request, and all interleavings
+//! are tried, with every actor dying or standing still for ever at any step, and every lease
+//! running out at any time.
 //!
-//! There is one chunk. Pack 0 has it at first; each writer and prune can write one further pack of it. The rules are
-//! the functions that the real code calls. Each rule can be turned off, to see that the model notices.
+//! There is one chunk. Pack 0 has it at first; each writer and prune can write one further pack of
+//! it. The rules are the functions that the real code calls. Each rule can be turned off, to see
+//! that the model notices.
 
 use std::collections::HashSet;
 
@@ -208,7 +210,8 @@ impl World {
             }
             3 => prune.waiting = storage.leases,
             4 => {
-                // Whether a run has ended or is too slow: its lease is gone, or the prune deletes it.
+                // Whether a run has ended or is too slow: its lease is gone, or the prune deletes
+                // it.
                 for run in members(prune.waiting) {
                     let mut world = *self;
                     world.storage.leases &= !(1 << run);
@@ -358,7 +361,8 @@ fn the_model_notices_every_broken_rule() {
         let lost = [false, true].map(|old| explore(World::new(writers, prunes, old), rules));
         assert!(lost.contains(&Err(())), "{writers} {prunes}");
     }
-    // Where there are two guards, one is enough: heeding plans saves work, since the end of the run notices, too.
+    // Where there are two guards, one is enough: heeding plans saves work, since the end of the run
+    // notices, too.
     for rules in [
         Rules { writer_ignores_plans: true, ..good },
         Rules { prune_trusts_planned_copies: true, ..good },

@@ -14,8 +14,8 @@ const CUT_PARTS_MIN: usize = 64;
 /// A list is cut before it has more parts, whatever the identifiers say.
 const CUT_PARTS_MAX: usize = 2048;
 
-/// Cuts the parts of a long file into lists. The cuts depend on the identifiers of the parts, so a change in a file changes few
-/// lists.
+/// Cuts the parts of a long file into lists. The cuts depend on the identifiers of the parts, so a
+/// change in a file changes few lists.
 #[derive(Default)]
 pub struct ContentWriter {
     levels: Vec<List>,
@@ -39,7 +39,8 @@ impl ContentWriter {
     ///
     /// # Errors
     ///
-    /// [`Refused`](BackupError::Refused) if the part breaks a rule of the format. Errors of `chunks`.
+    /// [`Refused`](BackupError::Refused) if the part breaks a rule of the format. Errors of
+    /// `chunks`.
     pub fn push(&mut self, part: Part, chunks: &mut dyn WriteChunks) -> Result<()> {
         check_part(&part).map_err(|rule| BackupError::Refused(rule.into()))?;
         self.append(0, part, chunks)
@@ -74,7 +75,7 @@ impl ContentWriter {
             Part::Data { id, .. } | Part::List { id, .. } => id.0[0] == 0,
             Part::Inline(_) | Part::Hole(_) => false,
         };
-        let too_long = || BackupError::Refused("a file has more than 64 bits of octets".into());
+        let too_long = || BackupError::Refused("a file has more than 64 bits of bytes".into());
         open.length = open.length.checked_add(part.length()).ok_or_else(too_long)?;
         open.parts.push(part);
         if ends && open.parts.len() >= CUT_PARTS_MIN || open.parts.len() == CUT_PARTS_MAX {
@@ -112,7 +113,7 @@ struct OpenList {
     id: Id,
     text: String,
     at: usize,
-    /// The octets that the rest of the list has to stand for.
+    /// The bytes that the rest of the list has to stand for.
     rest: u64,
 }
 
@@ -166,12 +167,12 @@ impl OpenList {
         let Some((line, _)) = self.text[self.at..].split_once('\n') else {
             return match self.rest {
                 0 => Ok(None),
-                _ => Err(damaged(self.id, "it stands for fewer octets than its reference says")),
+                _ => Err(damaged(self.id, "it stands for fewer bytes than its reference says")),
             };
         };
         let part = parse_part(line).map_err(|rule| damaged(self.id, rule))?;
         self.at += line.len() + 1;
-        let more = "it stands for more octets than its reference says";
+        let more = "it stands for more bytes than its reference says";
         self.rest = self.rest.checked_sub(part.length()).ok_or_else(|| damaged(self.id, more))?;
         Ok(Some(part))
     }

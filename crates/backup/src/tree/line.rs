@@ -10,9 +10,9 @@ use crate::entry::{Entry, Meta, Node, Part, Time};
 use crate::id::{Id, from_hex};
 use crate::text::{Place, push_escaped, unescaped};
 
-/// The longest name of an extended attribute. Octets.
+/// The longest name of an extended attribute. Bytes.
 const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
-/// The longest value of an extended attribute. Octets.
+/// The longest value of an extended attribute. Bytes.
 const ATTRIBUTE_BYTES_MAX: usize = 65_536;
 
 /// Appends the line of an entry, with its end.
@@ -285,9 +285,9 @@ pub(crate) fn parse_part(text: &str) -> Result<Part, Rule> {
 /// Checks the rules for a content reference.
 pub(crate) fn check_part(part: &Part) -> Result<(), Rule> {
     match part {
-        _ if part.length() == 0 => Err("a content reference stands for no octet"),
+        _ if part.length() == 0 => Err("a content reference stands for no byte"),
         Part::Inline(content) if content.len() > INLINE_BYTES_MAX => {
-            Err("a content reference holds more than 512 octets itself")
+            Err("a content reference holds more than 512 bytes itself")
         }
         Part::Data { offset, length, .. }
             if offset.checked_add(*length).is_none_or(|end| end > CHUNK_BYTES_MAX as u64) =>
@@ -346,7 +346,7 @@ fn check_meta(meta: &Meta) -> Result<(), Rule> {
             return Err("the name of an attribute is empty, too long or contains NUL");
         }
         if value.len() > ATTRIBUTE_BYTES_MAX {
-            return Err("an attribute has more than 65,536 octets");
+            return Err("an attribute has more than 65,536 bytes");
         }
     }
     if !meta.attributes.is_sorted_by(|(a, _), (b, _)| a < b) {

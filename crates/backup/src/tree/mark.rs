@@ -10,12 +10,14 @@ use crate::located::Present;
 use crate::progress::BackupProgress;
 use crate::snapshot::Root;
 
-/// Adds all chunks of a tree to `used`. Chunks that are in it already are not read again, with everything below them.
+/// Adds all chunks of a tree to `used`. Chunks that are in it already are not read again, with
+/// everything below them.
 ///
 /// # Errors
 ///
-/// Errors of reading a chunk of the tree or of a list, since the chunks below it are not known then;
-/// [`Cancelled`](BackupError::Cancelled). `used` may then lack chunks below one that it has, and is of no use.
+/// Errors of reading a chunk of the tree or of a list, since the chunks below it are not known
+/// then; [`Cancelled`](BackupError::Cancelled). `used` may then lack chunks below one that it has,
+/// and is of no use.
 pub(crate) fn mark(
     chunks: &dyn ReadChunks,
     root: Root,

@@ -4,18 +4,19 @@ use std::cmp::Ordering;
 
 use super::rules::{COMPONENT_BYTES_MAX, PATH_BYTES_MAX, Rule};
 
-/// Compares two paths component by component, as octets. This is the order of a tree.
+/// Compares two paths component by component, as bytes. This is the order of a tree.
 #[must_use]
 pub fn path_order(a: &[u8], b: &[u8]) -> Ordering {
-    // A separator sorts before all octets of a component. None of those is 0.
-    let rank = |octet: u8| if octet == b'/' { 0 } else { octet };
+    // A separator sorts before all bytes of a component. None of those is 0.
+    let rank = |byte: u8| if byte == b'/' { 0 } else { byte };
     match a.iter().zip(b).position(|(a, b)| a != b) {
         Some(at) => rank(a[at]).cmp(&rank(b[at])),
         None => a.len().cmp(&b.len()),
     }
 }
 
-/// Whether `path` is beneath `folder`, at any depth. Every path is beneath the empty one; none is beneath itself.
+/// Whether `path` is beneath `folder`, at any depth. Every path is beneath the empty one; none is
+/// beneath itself.
 #[must_use]
 pub fn is_beneath(path: &[u8], folder: &[u8]) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.first() == Some(&b'/'))
@@ -23,20 +24,20 @@ pub fn is_beneath(path: &[u8], folder: &[u8]) -> bool {
 
 /// The path without its last component; empty if it has only one.
 pub(crate) fn parent(path: &[u8]) -> &[u8] {
-    path.iter().rposition(|octet| *octet == b'/').map_or(&[], |at| &path[..at])
+    path.iter().rposition(|byte| *byte == b'/').map_or(&[], |at| &path[..at])
 }
 
 /// Checks the rules for one path.
 pub(crate) fn check_path(path: &[u8]) -> Result<(), Rule> {
     if path.len() > PATH_BYTES_MAX {
-        return Err("the path has more than 16,384 octets");
+        return Err("the path has more than 16,384 bytes");
     }
-    for component in path.split(|octet| *octet == b'/') {
+    for component in path.split(|byte| *byte == b'/') {
         match component {
             b"" => return Err("a component of the path is empty"),
             b"." | b".." => return Err("a component of the path is \".\" or \"..\""),
             _ if component.len() > COMPONENT_BYTES_MAX => {
-                return Err("a component of the path has more than 255 octets");
+                return Err("a component of the path has more than 255 bytes");
             }
             _ if component.contains(&0) => return Err("the path contains NUL"),
             _ => {}
@@ -96,6 +97,6 @@ impl Order {
 
 /// The proper parents of a path, outermost first.
 pub(crate) fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let separators = path.iter().enumerate().filter(|(_, octet)| **octet == b'/');
+    let separators = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     separators.map(|(at, _)| &path[..at])
 }

@@ -35,7 +35,8 @@ impl<'a> Tree<'a> {
         self.entries_from(&[])
     }
 
-    /// The entries from `path` on, `path` included. Chunks before it are not read, except to look up parents and first hard links.
+    /// The entries from `path` on, `path` included. Chunks before it are not read, except to look
+    /// up parents and first hard links.
     #[must_use]
     pub fn entries_from(&self, path: &[u8]) -> Entries<'a> {
         Entries {
@@ -218,8 +219,9 @@ enum Gap {
 
 /// The entries of a tree in order.
 ///
-/// An error is either a chunk that cannot be read ([`Missing`](BackupError::Missing) for example): the iterator goes on with the
-/// entries after it, and takes their parents for directories. Or a rule of the format is broken: the iterator ends.
+/// An error is either a chunk that cannot be read ([`Missing`](BackupError::Missing) for example):
+/// the iterator goes on with the entries after it, and takes their parents for directories. Or a
+/// rule of the format is broken: the iterator ends.
 pub struct Entries<'a> {
     chunks: &'a dyn ReadChunks,
     finder: Finder<'a>,
@@ -315,7 +317,8 @@ impl Entries<'_> {
                     let rule = "its first link is not there";
                     return Err(BackupError::damaged(name(&entry.path), rule));
                 }
-                // The first link is lost, and was reported. The further one is as good as it can be.
+                // The first link is lost, and was reported. The further one is as good as it can
+                // be.
                 Err(_) => {}
             }
         }

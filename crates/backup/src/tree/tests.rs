@@ -135,8 +135,8 @@ fn each_broken_rule_is_refused_by_name() {
         (format!("{folders}{}", file("a/../../x")), "\".\" or \"..\""),
         (format!("{folders}{}", file("a/.")), "\".\" or \"..\""),
         (file("a\\x00b"), "contains NUL"),
-        (file(&long), "more than 255 octets"),
-        (file(&deep), "more than 16,384 octets"),
+        (file(&long), "more than 255 bytes"),
+        (file(&deep), "more than 16,384 bytes"),
         (file("a\\x2fb"), "only form"),
         (file("a\\x41"), "only form"),
         (file("a\rb"), "only form"),
@@ -171,9 +171,9 @@ fn each_broken_rule_is_refused_by_name() {
         (with(&format!("{id}:18446744073709551615:2"), 1), "after 8 MiB"),
         (with("hole:18446744073709551615,hole:2", 1), "more than 64 bits"),
         (with("hole:18446744073709551615", u64::MAX), "more than 63 bits"),
-        (with("hole:0", 0), "no octet"),
-        (with("=", 0), "no octet"),
-        (with(&format!("={}", "AAAA".repeat(171)), 513), "more than 512 octets"),
+        (with("hole:0", 0), "no byte"),
+        (with("=", 0), "no byte"),
+        (with(&format!("={}", "AAAA".repeat(171)), 513), "more than 512 bytes"),
         (with("=aGl=", 2), "not in a form"),
         (with("=aGk", 2), "not in a form"),
         (with("=aGk=,", 2), "not in a form"),
@@ -339,7 +339,7 @@ fn entries_after_a_lost_chunk_are_still_read() {
     let (good, bad): (Vec<_>, Vec<_>) = Tree::new(&chunks, root).entries().partition(Result::is_ok);
     assert_eq!(bad.len(), 1);
     assert!(matches!(bad[0], Err(BackupError::Missing { .. })));
-    let lines = text.split(|octet| *octet == b'\n').count() - 1;
+    let lines = text.split(|byte| *byte == b'\n').count() - 1;
     assert_eq!(good.len(), entries.len() - lines);
     assert!(good.iter().any(|entry| entry.as_ref().unwrap().path.starts_with(b"home/20/")));
 }
@@ -402,13 +402,13 @@ fn hostile_lists_are_refused() {
         nested = list(&format!("*{nested}:1\n"));
     }
     let cases = [
-        (one, 2, "fewer octets"),
-        (list("=QQ==\n=QQ==\n"), 1, "more octets"),
-        (list("hole:18446744073709551615\nhole:5\n"), 4, "more octets"),
+        (one, 2, "fewer bytes"),
+        (list("=QQ==\n=QQ==\n"), 1, "more bytes"),
+        (list("hole:18446744073709551615\nhole:5\n"), 4, "more bytes"),
         (nested, 1, "more than 4 levels"),
         (list("=QQ=="), 1, "no end"),
         (list(""), 1, "no end"),
-        (list("=\n=QQ==\n"), 1, "no octet"),
+        (list("=\n=QQ==\n"), 1, "no byte"),
         (list("=QQ==\n\n"), 1, "not in a form"),
         (list("d 0755 0 0 0.000000000 - - - a\n"), 1, "not in a form"),
     ];
@@ -464,8 +464,8 @@ fn leaf() -> impl Strategy<Value = Node> {
 }
 
 fn component() -> impl Strategy<Value = Vec<u8>> {
-    let octet = prop_oneof![Just(b'a'), Just(b'b'), Just(b'.'), Just(b' '), any::<u8>()];
-    proptest::collection::vec(octet, 1..6).prop_filter("a component", |name| {
+    let byte = prop_oneof![Just(b'a'), Just(b'b'), Just(b'.'), Just(b' '), any::<u8>()];
+    proptest::collection::vec(byte, 1..6).prop_filter("a component", |name| {
         !name.contains(&b'/') && !name.contains(&0) && name != b"." && name != b".."
     })
 }

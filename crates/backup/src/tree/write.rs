@@ -10,18 +10,20 @@ use crate::id::{Identifiers, Kind};
 use crate::snapshot::Root;
 use crate::text::{Place, escaped};
 
-/// A chunk is not cut before it has this many octets.
+/// A chunk is not cut before it has this many bytes.
 const CUT_BYTES_MIN: usize = 16 << 10;
-/// A chunk is cut before it has more octets, whatever the hash says.
+/// A chunk is cut before it has more bytes, whatever the hash says.
 const CUT_BYTES_MAX: usize = 1 << 20;
 /// One entry in 2^8 ends a chunk.
 const LEAF_BITS: u32 = 8;
 /// One reference in 2^6 ends a chunk.
 const BRANCH_BITS: u32 = 6;
-/// A chunk of references is not cut before it has this many: with fewer, long paths could lead to too many levels.
+/// A chunk of references is not cut before it has this many: with fewer, long paths could lead to
+/// too many levels.
 const BRANCH_CHILDREN_MIN: usize = 16;
 
-/// Cuts entries into chunks. The cuts depend on a keyed hash of paths, so a change changes few chunks.
+/// Cuts entries into chunks. The cuts depend on a keyed hash of paths, so a change changes few
+/// chunks.
 pub struct TreeWriter {
     identifiers: Identifiers,
     order: Order,
@@ -49,8 +51,8 @@ impl TreeWriter {
     ///
     /// # Errors
     ///
-    /// [`Refused`](BackupError::Refused) if the entry breaks a rule of the format: it is not after the last entry for example.
-    /// Errors of `chunks`.
+    /// [`Refused`](BackupError::Refused) if the entry breaks a rule of the format: it is not after
+    /// the last entry for example. Errors of `chunks`.
     pub fn push(&mut self, entry: &Entry, chunks: &mut dyn WriteChunks) -> Result<()> {
         self.line.clear();
         let refused = |rule| {
@@ -79,7 +81,8 @@ impl TreeWriter {
         Ok(Root { level: u8::try_from(level).expect("at most LEVEL_MAX"), id })
     }
 
-    /// Appends `self.line`, whose path is `path`, to a level, and cuts before it if the hash of the path says so.
+    /// Appends `self.line`, whose path is `path`, to a level, and cuts before it if the hash of the
+    /// path says so.
     fn append(&mut self, level: usize, path: &[u8], chunks: &mut dyn WriteChunks) -> Result<()> {
         let line = std::mem::take(&mut self.line);
         if self.cuts(level, path, line.len()) {

@@ -15,8 +15,8 @@ use crate::create::{back_up, content, files, listing, noise};
 use crate::people::{NOW, Place, name, person, signer};
 use crate::prune::{AT_ONCE, Hook, Hooked, forget, history, objects, open, prune, sound};
 
-/// Copies snapshots of one place to another, as the owner of the other, through a storage. The second figure is the number of new
-/// octets.
+/// Copies snapshots of one place to another, as the owner of the other, through a storage. The
+/// second figure is the number of new bytes.
 fn copy_through(
     from: &Place,
     to: &Place,
@@ -183,10 +183,10 @@ fn a_damaged_snapshot_is_named_and_the_others_are_copied() {
     }
     for pack in packs[1].difference(&packs[0]) {
         let path = from.path(pack);
-        let mut octets = fs::read(&path).unwrap();
-        let middle = octets.len() / 2;
-        octets[middle] ^= 1;
-        fs::write(path, octets).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
     }
     let to = Place::new(EpochProfile::Rfc9580);
     let (copies, _) = copy(&from, &to, &ids).unwrap();

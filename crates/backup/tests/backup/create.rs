@@ -17,10 +17,11 @@ use talaria_message::openpgp::Cert;
 use crate::people::{NOW, Place, name, person, signer};
 use crate::prune::{AT_ONCE, Hook, Hooked, forget, open, prune};
 
-/// More than the tree of the test's files has. The folders above them change at any time, and the tree with them.
+/// More than the tree of the test's files has. The folders above them change at any time, and the
+/// tree with them.
 const TREE_BYTES: u64 = 10_000;
 
-/// Octets that do not compress, the same for the same seed.
+/// Bytes that do not compress, the same for the same seed.
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -91,7 +92,7 @@ pub(crate) fn content(
     let mut out = Vec::new();
     for part in ContentParts::new(&reader, content) {
         match part.unwrap() {
-            Part::Inline(octets) => out.extend(octets),
+            Part::Inline(bytes) => out.extend(bytes),
             Part::Hole(length) => out.resize(out.len() + usize::try_from(length).unwrap(), 0),
             Part::Data { id, offset, length } => {
                 let chunk = reader.read(Kind::Data, &id).unwrap();
@@ -232,7 +233,7 @@ fn a_flipped_bit_in_any_object_is_found_and_named() {
             fs::write(&path, &bad).unwrap();
             let checked = check(&repository, &keys);
             let named = checked.problems.iter().any(|problem| problem.object == object.name);
-            assert!(named, "{} octet {at}: {checked:?}", object.name);
+            assert!(named, "{} byte {at}: {checked:?}", object.name);
         }
         fs::write(&path, &good[..good.len() / 2]).unwrap();
         assert!(!check(&repository, &keys).problems.is_empty(), "{} truncated", object.name);
@@ -499,7 +500,7 @@ fn a_stream_becomes_the_only_file_of_a_snapshot() {
         )?;
         Ok::<_, BackupError>((run, progress.new_bytes.load(Ordering::Relaxed)))
     };
-    let cursor = |octets: &[u8]| Box::new(std::io::Cursor::new(octets.to_vec()));
+    let cursor = |bytes: &[u8]| Box::new(std::io::Cursor::new(bytes.to_vec()));
     let dump = noise(5, 6_000_000);
     let (run, _) = stream("/dumps/db.sql", cursor(&dump), NOW + 1).unwrap();
     assert_eq!((run.seen.entries, run.snapshot.bytes), (2, 6_000_000));

@@ -61,14 +61,14 @@ fn a_drill_reads_everything_and_names_what_is_damaged() {
     // The pack with the content of the new file, or with the tree.
     for pack in objects(&place, "packs").difference(&before) {
         let path = place.path(pack);
-        let octets = fs::read(&path).unwrap();
-        let mut changed = octets.clone();
-        changed[octets.len() / 2] ^= 1;
+        let bytes = fs::read(&path).unwrap();
+        let mut changed = bytes.clone();
+        changed[bytes.len() / 2] ^= 1;
         fs::write(&path, changed).unwrap();
         let (bad, failed) = drill(&place, 100);
         assert!(bad.read.failed > 0 && bad.read.files < 7, "{:?}", bad.read);
         assert!(failed.iter().all(|path| path.is_empty() || path.ends_with("later")), "{failed:?}");
-        fs::write(&path, octets).unwrap();
+        fs::write(&path, bytes).unwrap();
     }
 }
 
@@ -104,10 +104,10 @@ fn only_the_record_of_a_reader_counts() {
     // A damaged record is named, and hides no other.
     let names = objects(&place, "drills");
     let path = place.path(names.first().unwrap());
-    let mut octets = fs::read(&path).unwrap();
-    let middle = octets.len() / 2;
-    octets[middle] ^= 1;
-    fs::write(path, octets).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
     let (_, unreadable) = repository.drills(&keys, NOW + 20).unwrap();
     assert_eq!(unreadable.len(), 1);
     // The record of a former reader does not count.

@@ -1,6 +1,7 @@
 //! A storage that fails, forgets and is behind, and runs on it.
 //!
-//! One seed decides every fault; a failure prints it. `TALARIA_BACKUP_SEEDS` sets the number of seeds.
+//! One seed decides every fault; a failure prints it. `TALARIA_BACKUP_SEEDS` sets the number of
+//! seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -142,15 +143,15 @@ impl Backend for Faulty {
         inner.begin(name)?;
         let object = inner.objects.get(name);
         let object = object.ok_or_else(|| BackupError::Missing { name: name.into() })?;
-        let at = |octet: u64| usize::try_from(octet).unwrap_or(usize::MAX).min(object.len());
-        let mut octets = object[at(offset)..at(offset.saturating_add(length))].to_vec();
+        let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(object.len());
+        let mut bytes = object[at(offset)..at(offset.saturating_add(length))].to_vec();
         let flipped = inner.rates.flipped;
         if inner.happens(flipped)
-            && let Some(octet) = octets.last_mut()
+            && let Some(byte) = bytes.last_mut()
         {
-            *octet ^= 1;
+            *byte ^= 1;
         }
-        Ok(octets)
+        Ok(bytes)
     }
 
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<(), BackupError> {
@@ -322,7 +323,8 @@ fn is_fault(error: &BackupError) -> bool {
     matches!(error, BackupError::Storage { .. })
 }
 
-/// Whatever fails, a snapshot that was reported as made is there, whole, and nothing else counts as damage.
+/// Whatever fails, a snapshot that was reported as made is there, whole, and nothing else counts as
+/// damage.
 #[test]
 fn a_finished_snapshot_survives_every_fault() {
     let alice = person("alice");
@@ -385,7 +387,8 @@ fn a_finished_snapshot_survives_every_fault() {
     assert!(finished_runs > 10 && failed_runs > 10 && faults > 100);
 }
 
-/// Whatever fails, a prune deletes nothing that the remaining snapshot needs, and the next one finishes.
+/// Whatever fails, a prune deletes nothing that the remaining snapshot needs, and the next one
+/// finishes.
 #[test]
 fn a_prune_on_a_failing_storage_loses_nothing() {
     let alice = person("alice");
@@ -458,8 +461,8 @@ fn a_copy_that_was_damaged_on_its_way_is_not_kept() {
     assert!(damaged.is_empty(), "{damaged:?}");
 }
 
-/// Where lists are late, a prune could delete what it does not see anybody need. It refuses such a storage, and one that does not
-/// say so is found out by its own plan.
+/// Where lists are late, a prune could delete what it does not see anybody need. It refuses such a
+/// storage, and one that does not say so is found out by its own plan.
 #[test]
 fn a_prune_refuses_a_storage_whose_lists_are_late() {
     let alice = person("alice");
@@ -514,7 +517,8 @@ fn outdated_lists_of_a_storage_lose_nothing() {
     }
 }
 
-/// A repository that could not be finished is refused until its rest is deleted; a finished one works.
+/// A repository that could not be finished is refused until its rest is deleted; a finished one
+/// works.
 #[test]
 fn an_interrupted_init_is_no_repository() {
     let alice = person("alice");

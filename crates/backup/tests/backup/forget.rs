@@ -173,7 +173,7 @@ fn a_changed_or_foreign_tombstone_has_no_effect() {
         let mut bad = good.clone();
         bad[at] ^= 4;
         fs::write(&path, &bad).unwrap();
-        assert_eq!(seen(&repository, &keys, &Heads::new()), (vec![snapshot.id], 1), "octet {at}");
+        assert_eq!(seen(&repository, &keys, &Heads::new()), (vec![snapshot.id], 1), "byte {at}");
     }
     // From another repository with the same people; under the name of another document.
     let (theirs, their_keys) = other.open_as(&other.alice);

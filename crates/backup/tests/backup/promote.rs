@@ -44,7 +44,7 @@ fn promote(
     repository.check_and_promote(keys, by, ReadData::No, &Heads::new(), &progress, NOW)
 }
 
-/// Octets that a client stores for the files, with a state of its own.
+/// Bytes that a client stores for the files, with a state of its own.
 fn new_bytes(place: &Place, client: &Cert, turn: &str) -> u64 {
     let (repository, keys) = place.open_as(client);
     let state = place.path(&format!("../state {turn}"));
@@ -191,7 +191,8 @@ fn an_index_that_contradicts_a_verified_pack_is_not_relied_on() {
     set_roles(&place, &bob, [Role::Prune].into());
     let (repository, keys) = place.open_as(&bob);
     promote(&repository, &keys, (&bob, &bob)).unwrap();
-    // Content that Alice will have next week. The thief of Carol's machine can compute the identifiers of its chunks.
+    // Content that Alice will have next week. The thief of Carol's machine can compute the
+    // identifiers of its chunks.
     let before = place.backend().list("indexes").unwrap();
     fs::write(root.join("next"), crate::create::noise(77, 3_000_000)).unwrap();
     new_bytes(&place, &carol, "of carol, next");

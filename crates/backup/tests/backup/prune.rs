@@ -157,7 +157,8 @@ fn a_prune_deletes_what_only_forgotten_snapshots_needed() {
         assert_eq!(objects(&place, "snapshots").len(), 3, "nothing was changed");
         let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
         assert_eq!((pruned.deleted_packs, pruned.snapshots), (dry.deleted_packs, 2));
-        // Two of three versions are gone; of the first pack, the part that did not change was copied.
+        // Two of three versions are gone; of the first pack, the part that did not change was
+        // copied.
         assert!(pruned.deleted_bytes > 2_200_000, "{profile}: {pruned:?}");
         assert!((400_000..500_000).contains(&pruned.copied_bytes), "{profile}: {pruned:?}");
         sound(&place);
@@ -208,8 +209,8 @@ fn a_prune_needs_the_role_and_the_keys_of_a_reader() {
     sound(&place);
 }
 
-/// Every change of the storage is the last one before a crash. The next prune finishes, and nothing is lost at any
-/// moment.
+/// Every change of the storage is the last one before a crash. The next prune finishes, and nothing
+/// is lost at any moment.
 #[test]
 fn a_prune_that_dies_anywhere_harms_nothing_and_the_next_one_continues() {
     let place = Place::new(EpochProfile::Rfc4880);
@@ -261,7 +262,8 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// At the worst moment: the run has decided what it need not store, and a prune that does not wait deletes that.
+/// At the worst moment: the run has decided what it need not store, and a prune that does not wait
+/// deletes that.
 #[test]
 fn a_run_whose_packs_are_pruned_stores_them_again() {
     for moment in ["indexes/", "snapshots/"] {

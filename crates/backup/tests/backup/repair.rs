@@ -113,7 +113,7 @@ fn sound(place: &Place) {
     assert!(checked.problems.is_empty(), "{checked:?}");
 }
 
-/// Changes an octet in the middle of an object.
+/// Changes a byte in the middle of an object.
 fn flip(place: &Place, name: &str) {
     let path = place.path(name);
     let mut bytes = fs::read(&path).unwrap();

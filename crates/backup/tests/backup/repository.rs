@@ -70,7 +70,7 @@ fn a_changed_configuration_is_refused() {
         if let Ok(repository) = place.open() {
             let text = |repository: &Repository| format!("{:?}", repository.config());
             fs::write(&path, &good).unwrap();
-            assert_eq!(text(&repository), text(&place.open().unwrap()), "octet {at}");
+            assert_eq!(text(&repository), text(&place.open().unwrap()), "byte {at}");
         }
     }
 }
@@ -244,7 +244,8 @@ fn a_revoked_signer_is_reported_and_prevents_no_listing() {
     assert!(refused.to_string().contains("revoked"), "{refused}");
 }
 
-/// A stolen client's key is revoked. Its snapshots count as far as the owner says so, and no further.
+/// A stolen client's key is revoked. Its snapshots count as far as the owner says so, and no
+/// further.
 #[test]
 fn snapshots_of_a_compromised_key_count_only_if_the_owner_attested_them_or_a_later_one() {
     let place = Place::new(EpochProfile::Rfc9580);

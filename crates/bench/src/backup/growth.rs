@@ -1,5 +1,5 @@
-//! Memory of large repositories. A repository is filled with indexes of chunks that nobody stored, and with packs that
-//! have a length and no content; then a file is backed up and restored.
+//! Memory of large repositories. A repository is filled with indexes of chunks that nobody stored,
+//! and with packs that have a length and no content; then a file is backed up and restored.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,11 +21,12 @@ use crate::table::{Cell, Table};
 /// Chunks in a pack, and packs in an index: what a backup of large files writes.
 const PACK_CHUNKS: u64 = 16;
 const INDEX_PACKS: u64 = 256;
-/// Octets of a chunk on average, and of the file that is backed up.
+/// Bytes of a chunk on average, and of the file that is backed up.
 const CHUNK_BYTES: u32 = 1 << 20;
 const FILE_BYTES: u64 = 100_000_000;
 
-/// The limit of the memory that a process may write to, in octets: with its stacks, and with what it never touches.
+/// The limit of the memory that a process may write to, in bytes: with its stacks, and with what it
+/// never touches.
 const LIMIT: u64 = 256 << 20;
 
 pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, BenchError> {
@@ -42,7 +43,7 @@ pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, Bench
     ];
     let mut table = Table::new("Memory of a backup by the size of the repository", &columns);
     table.note(format!(
-        "A file of {FILE_BYTES} octets is backed up to and restored from a repository with so many chunks of {CHUNK_BYTES} octets; then the \
+        "A file of {FILE_BYTES} bytes is backed up to and restored from a repository with so many chunks of {CHUNK_BYTES} bytes; then the \
          repository is checked without reading packs. Peak of anonymous memory; every process runs with a limit of {} MiB of memory that \
          it can write to (`prlimit --data`).",
         LIMIT >> 20
@@ -115,10 +116,10 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
     let repository = Repository::init(Arc::new(Folder::new(&root)), &init, &mut signer, now);
     let repository = repository.map_err(|error| failed("a repository")(&error))?;
     let mut noise = Noise(chunks | 1);
-    let mut octets = || {
-        let mut octets = [0; 32];
-        noise.fill(&mut octets);
-        octets
+    let mut bytes = || {
+        let mut bytes = [0; 32];
+        noise.fill(&mut bytes);
+        bytes
     };
     let bytes = PACK_CHUNKS * u64::from(CHUNK_BYTES + 512) + 8192;
     let mut left = chunks;
@@ -131,7 +132,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
                     count += 1;
                     PackedChunk {
                         kind: Kind::Data,
-                        id: Id(octets()),
+                        id: Id(bytes()),
                         offset: 512 + (count - 1) * u64::from(CHUNK_BYTES + 512),
                         stored: CHUNK_BYTES,
                         plain: CHUNK_BYTES,
@@ -141,7 +142,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
             });
             let chunks: Vec<PackedChunk> = chunks.collect();
             left -= chunks.len() as u64;
-            let hash = ObjectHash(octets());
+            let hash = ObjectHash(bytes());
             let name = hash.to_string();
             let path = root.join("packs").join(&name[..2]);
             fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;

@@ -8,9 +8,9 @@ use crate::measure::own_program;
 /// Options of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackupOptions {
-    /// The number of files with one octet each; 0 leaves this measurement out.
+    /// The number of files with one byte each; 0 leaves this measurement out.
     pub files: usize,
-    /// The length of the large file in octets; 0 leaves this measurement out.
+    /// The length of the large file in bytes; 0 leaves this measurement out.
     pub bytes: u64,
     /// A folder with a source tree, if it is to be measured.
     pub tree: Option<PathBuf>,
@@ -22,7 +22,8 @@ pub struct BackupOptions {
     pub scratch: PathBuf,
     /// Runs of which the median is taken. The programs take turns.
     pub runs: usize,
-    /// Runs of each profile, in turns, from which the cost of encryption is computed; 0 leaves it out.
+    /// Runs of each profile, in turns, from which the cost of encryption is computed; 0 leaves it
+    /// out.
     pub profile_runs: usize,
     /// The folder for tables and plots, if any.
     pub results: Option<PathBuf>,

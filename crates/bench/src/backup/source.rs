@@ -11,7 +11,7 @@ use crate::error::BenchError;
 /// Files in a folder of the many files.
 const FILES_PER_FOLDER: usize = 256;
 
-/// Random octets, fast and not for secrets.
+/// Random bytes, fast and not for secrets.
 pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
@@ -24,8 +24,8 @@ impl Noise {
 
     pub(super) fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
-            let octets = self.next().to_le_bytes();
-            chunk.copy_from_slice(&octets[..chunk.len()]);
+            let bytes = self.next().to_le_bytes();
+            chunk.copy_from_slice(&bytes[..chunk.len()]);
         }
     }
 }
@@ -56,36 +56,37 @@ pub(super) fn one_file(folder: &Path, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The octets of all files in a folder.
-pub(super) fn octets(folder: &Path) -> io::Result<u64> {
+/// The bytes of all files in a folder.
+pub(super) fn bytes(folder: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let meta = entry.metadata()?;
-        sum += if meta.is_dir() { octets(&entry.path())? } else { meta.len() };
+        sum += if meta.is_dir() { bytes(&entry.path())? } else { meta.len() };
     }
     Ok(sum)
 }
 
-/// The number of files in a folder, and their octets.
+/// The number of files in a folder, and their bytes.
 pub(super) fn counts(folder: &Path) -> io::Result<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        let (more, octets) = if kind.is_dir() {
+        let (more, size) = if kind.is_dir() {
             counts(&entry.path())?
         } else if kind.is_file() {
             (1, entry.metadata()?.len())
         } else {
             (0, 0)
         };
-        (files, bytes) = (files + more, bytes + octets);
+        (files, bytes) = (files + more, bytes + size);
     }
     Ok((files, bytes))
 }
 
-/// Refuses a restore that is not what was backed up. Some programs restore the whole path below the target.
+/// Refuses a restore that is not what was backed up. Some programs restore the whole path below the
+/// target.
 pub(super) fn check_restored(
     source: &Path,
     target: &Path,

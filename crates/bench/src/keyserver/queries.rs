@@ -21,7 +21,8 @@ use crate::table::{Cell, Table};
 /// Certificates that are asked for, in turn.
 const WANTED: u64 = 20_000;
 
-/// Connections that ask at the same time: a few, and enough that the server rarely waits for a request.
+/// Connections that ask at the same time: a few, and enough that the server rarely waits for a
+/// request.
 const FEW: u64 = 8;
 const MANY: u64 = 64;
 

@@ -53,8 +53,8 @@ impl Sks {
             fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;
         }
         let (hkp_port, recon_port) = (free_port(address)?, free_port(address)?);
-        // It gossips about as often as it may: every six seconds. A page size here would win over the
-        // one on the command line.
+        // It gossips about as often as it may: every six seconds. A page size here would win over
+        // the one on the command line.
         let text = format!(
             "hostname: localhost\nnodename: bench\nhkp_address: {address}\nhkp_port: {hkp_port}\n\
              recon_address: {address}\nrecon_port: {recon_port}\nptree_pagesize: 16\n\

@@ -1,4 +1,5 @@
-//! Uploads: one certificate per request, each answer looked at, each certificate looked up afterwards.
+//! Uploads: one certificate per request, each answer looked at, each certificate looked up
+//! afterwards.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -45,7 +45,7 @@ pub(super) fn growth(
             "get\nus",
             "history of\nan object, us",
             "peak memory\nMiB",
-            "octets of it\nper entry",
+            "bytes of it\nper entry",
             "on disk\nMiB",
         ],
     );
@@ -61,7 +61,7 @@ pub(super) fn growth(
         let place = folder.join("batch");
         let (log, batch) = grown(&place, author, count, Signing::Together)?;
         let (entries, disk) =
-            (log.read(talaria_log::Log::len).map_err(BenchError::Log)?, log.octets());
+            (log.read(talaria_log::Log::len).map_err(BenchError::Log)?, log.bytes());
         log.write_index().map_err(BenchError::Log)?;
         drop(log);
         let path = place.join("second");
@@ -119,7 +119,8 @@ pub(super) fn growth(
     Ok(table)
 }
 
-/// A second node that takes `count` updates of a first one: its log, the cost, and the number of entries.
+/// A second node that takes `count` updates of a first one: its log, the cost, and the number of
+/// entries.
 fn grown(
     place: &Path,
     author: &mut Author,

@@ -37,24 +37,24 @@ static double seconds(clockid_t clock) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static void put(unsigned char *at, uint64_t number, int octets) {
-    for (int i = 0; i < octets; i++)
-        at[i] = (unsigned char)(number >> (8 * (octets - 1 - i)));
+static void put(unsigned char *at, uint64_t number, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        at[i] = (unsigned char)(number >> (8 * (bytes - 1 - i)));
 }
 
-static uint64_t get(const unsigned char *at, int octets) {
+static uint64_t get(const unsigned char *at, int bytes) {
     uint64_t number = 0;
-    for (int i = 0; i < octets; i++)
+    for (int i = 0; i < bytes; i++)
         number = number << 8 | at[i];
     return number;
 }
 
-static void append(int file, const unsigned char *octets, size_t length, int sync) {
+static void append(int file, const unsigned char *bytes, size_t length, int sync) {
     while (length > 0) {
-        ssize_t written = write(file, octets, length);
+        ssize_t written = write(file, bytes, length);
         if (written < 0)
             fail("write");
-        octets += written;
+        bytes += written;
         length -= (size_t)written;
     }
     if (sync) {
@@ -100,14 +100,14 @@ static void verify(const char *path, const char *copy, uint64_t count, int each,
     if (file < 0 || out < 0 || fstat(file, &status) != 0)
         fail(path);
     size_t length = (size_t)status.st_size;
-    unsigned char *octets = malloc(length), before[32] = {0};
-    if (octets == NULL || read(file, octets, length) != (ssize_t)length)
+    unsigned char *bytes = malloc(length), before[32] = {0};
+    if (bytes == NULL || read(file, bytes, length) != (ssize_t)length)
         fail(path);
     size_t at = 0;
     for (uint64_t number = 0; number < count; number++) {
         if (length - at < HEAD)
             fail("a record is cut off");
-        unsigned char *record = octets + at;
+        unsigned char *record = bytes + at;
         size_t text = get(record + 48, 4);
         if (text >= TEXT || length - at < HEAD + text + crypto_sign_BYTES)
             fail("a record is cut off");
@@ -139,7 +139,7 @@ static void verify(const char *path, const char *copy, uint64_t count, int each,
     }
     close(file);
     close(out);
-    free(octets);
+    free(bytes);
 }
 
 int main(int argc, char **argv) {

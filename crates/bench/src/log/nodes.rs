@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use talaria_log::{
-    CatchUp, Certificate, Content, Edit, EntryId, Genesis, LogError, LogFolder, Maker,
-    PIECE_OCTETS, Signing, Update, Value, read_record, to_records,
+    CatchUp, Certificate, Content, Edit, EntryId, Genesis, LogError, LogFolder, Maker, PIECE_BYTES,
+    Signing, Update, Value, read_record, to_records,
 };
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::Cert;
@@ -96,7 +96,7 @@ pub(super) fn send(from: &LogFolder, heads: &[EntryId]) -> Result<Vec<Vec<u8>>, 
 
 /// The next records of these, as many as a node sends together. None at the end.
 pub(super) fn piece(from: &LogFolder, place: &mut CatchUp) -> Result<Vec<Vec<u8>>, BenchError> {
-    let entries = from.next_lacking(place, PIECE_OCTETS).map_err(BenchError::Log)?;
+    let entries = from.next_lacking(place, PIECE_BYTES).map_err(BenchError::Log)?;
     let mut records = Vec::new();
     to_records(&entries, &mut records);
     Ok(records)

@@ -15,7 +15,8 @@ pub struct LogOptions {
     pub growth: Vec<usize>,
     /// The gpg to compare with.
     pub gpg: PathBuf,
-    /// The command `talaria`, or a program that knows `--version` and `log --log FOLDER get OBJECT FIELD`.
+    /// The command `talaria`, or a program that knows `--version` and `log --log FOLDER get OBJECT
+    /// FIELD`.
     pub program: PathBuf,
     /// A folder on the disk to measure.
     pub scratch: PathBuf,

@@ -35,8 +35,8 @@ const HEIGHT: f64 = 230.0;
 /// Size of letters.
 const SIZE: f64 = 12.5;
 
-/// The lowest and the highest value of an axis (for a logarithmic one their logarithms), and what is
-/// written at it.
+/// The lowest and the highest value of an axis (for a logarithmic one their logarithms), and what
+/// is written at it.
 struct Range {
     from: f64,
     to: f64,

@@ -17,8 +17,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A figure with its unit. `of` is the sum of which a share is taken, or the largest figure beside
-    /// this one, which decides between seconds and their parts.
+    /// A figure with its unit. `of` is the sum of which a share is taken, or the largest figure
+    /// beside this one, which decides between seconds and their parts.
     pub(super) fn write(self, figure: f64, of: f64) -> String {
         match self {
             Self::None => number(figure),

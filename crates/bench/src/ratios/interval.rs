@@ -1,9 +1,10 @@
 //! The median of a few figures, and how far it can be trusted.
 
-/// The median of a sample, with an interval that has the median of the population in at least 95 of 100 samples.
+/// The median of a sample, with an interval that has the median of the population in at least 95 of
+/// 100 samples.
 ///
-/// The bounds are two figures of the sample itself, chosen by the binomial distribution. So single runs that something
-/// else has disturbed count as one figure each, however far away they are.
+/// The bounds are two figures of the sample itself, chosen by the binomial distribution. So single
+/// runs that something else has disturbed count as one figure each, however far away they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     pub(super) low: f64,
@@ -26,7 +27,8 @@ impl Interval {
 
 /// How many of the smallest and of the largest of `count` figures are outside of the interval.
 ///
-/// The median is below the figure at place `k` (from 0) if at most `k` of `count` throws of a coin are heads.
+/// The median is below the figure at place `k` (from 0) if at most `k` of `count` throws of a coin
+/// are heads.
 fn left_out(count: usize) -> usize {
     let (mut outside, mut term) = (0.0, 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX)));
     for place in 0..count / 2 {
@@ -45,7 +47,8 @@ fn left_out(count: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The table for the sign test in textbooks: 6 to 8 figures leave none out, 9 one, 12 two, 15 three, 20 five.
+    /// The table for the sign test in textbooks: 6 to 8 figures leave none out, 9 one, 12 two, 15
+    /// three, 20 five.
     #[test]
     fn the_interval_has_the_ranks_of_the_binomial_distribution() {
         for (count, outside) in [(6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (15, 3), (20, 5)] {

@@ -1,4 +1,5 @@
-//! The tasks that talaria and a peer do in turns, each in a tenth of a minute, and the commands whose memory is looked at.
+//! The tasks that talaria and a peer do in turns, each in a tenth of a minute, and the commands
+//! whose memory is looked at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::measure::{Cost, ProgramRun, version};
 use crate::{keydb, lookups};
 use talaria_corpus::{Generate, generate_files};
 
-/// Octets of the messages.
+/// Bytes of the messages.
 const MESSAGE: usize = 64 << 20;
 
 /// Certificates that are imported: gpg takes a minute for those of Debian.

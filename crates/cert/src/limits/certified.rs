@@ -22,7 +22,7 @@ const CERTIFIED: TimeLeft = TimeLeft {
 impl Cert {
     /// The verdicts, with [`Verdict::Certified`] for those signatures of other keys, on components
     /// that the owner has signed, that one of the `issuers` made, as was verified. One that has
-    /// this verdict already, and names its issuer in the octets that are signed, keeps it if there
+    /// this verdict already, and names its issuer in the bytes that are signed, keeps it if there
     /// is such a key. If there are more signatures of other keys than `unranked` admits, as
     /// [`Limits`] count, those of keys that the owner has certified get [`Verdict::Mutual`].
     ///

@@ -150,7 +150,7 @@ impl Cert {
     }
 }
 
-/// The hashed part of a signature from version 4 on, or the octets that variants of a version 3
+/// The hashed part of a signature from version 4 on, or the bytes that variants of a version 3
 /// signature share. Empty if the packet is too short.
 fn hashed_part(body: &[u8]) -> &[u8] {
     let end = match *body {

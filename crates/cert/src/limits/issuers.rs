@@ -14,8 +14,8 @@ pub trait Issuers {
     /// The bodies of the primary key packets with a key ID.
     fn keys(&mut self, id: KeyId) -> Vec<Vec<u8>>;
 
-    /// The length of the certificate with a fingerprint, in octets.
-    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64>;
+    /// The length of the certificate with a fingerprint, in bytes.
+    fn bytes(&mut self, fingerprint: Fingerprint) -> Option<u64>;
 
     /// What [`Cert::claims_of`] says of the certificate with the fingerprint `certified`, and the
     /// key of `owner`.
@@ -33,7 +33,7 @@ impl Issuers for Vec<(Cert, Vec<Verdict>)> {
         named.filter_map(|(known, _)| Some(known.packets().next()?.body.to_vec())).collect()
     }
 
-    fn octets(&mut self, fingerprint: Fingerprint) -> Option<u64> {
+    fn bytes(&mut self, fingerprint: Fingerprint) -> Option<u64> {
         let (known, _) = self.iter().find(|(known, _)| known.fingerprint() == fingerprint)?;
         Some(known.as_bytes().len() as u64)
     }

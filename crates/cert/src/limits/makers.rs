@@ -61,8 +61,8 @@ const LOOK_UP_NS: u64 = 10_000;
 
 const FOUND_NS: u64 = 40_000;
 
-/// To read a certificate takes as much for each octet.
-const OCTET_NS: u64 = 2;
+/// To read a certificate takes as much for each byte.
+const BYTE_NS: u64 = 2;
 
 /// A known issuer, prepared for verification.
 struct PreparedIssuer {
@@ -191,12 +191,12 @@ impl Cert {
         }
         let mut sorted: Vec<_> = made_by
             .into_iter()
-            .map(|(by, places)| (issuers.octets(by).unwrap_or(0), by, places))
+            .map(|(by, places)| (issuers.bytes(by).unwrap_or(0), by, places))
             .collect();
         sorted.sort_unstable();
         let mut claims: Vec<(Claims, &[(usize, usize)])> = Vec::new();
-        for (octets, fingerprint, places) in &sorted {
-            let cost_ns = LOOK_UP_NS + FOUND_NS + OCTET_NS * octets;
+        for (bytes, fingerprint, places) in &sorted {
+            let cost_ns = LOOK_UP_NS + FOUND_NS + BYTE_NS * bytes;
             if !left.take(|left| &mut left.ranking_ns, cost_ns) {
                 break;
             }

@@ -125,7 +125,7 @@ pub(crate) fn naming(revoker: [u8; 20]) -> Vec<u8> {
     body
 }
 
-/// A signature whose issuers are only in octets that anybody can change.
+/// A signature whose issuers are only in bytes that anybody can change.
 pub(crate) fn hinted(kind: u8, text: &[u8], issuers: &[u64]) -> Vec<u8> {
     let own = cert(&[]).fingerprint().key_id().0;
     let hints = issuers.iter().flat_map(|&issuer| {
@@ -153,7 +153,7 @@ fn any_signature() -> impl Strategy<Value = Vec<u8>> {
         3 => Just(vec![]),
         2 => prop::collection::vec(0u8..2, 1..3).prop_map(|text| [&[3, 100][..], &text, &[0, 0]].concat()[..4].to_vec()),
         // Longer than a signature of the first size class.
-        1 => (0u8..2).prop_map(|octet| [&[255, 0, 0, 4, 1, 100][..], &[octet; 1024]].concat()),
+        1 => (0u8..2).prop_map(|byte| [&[255, 0, 0, 4, 1, 100][..], &[byte; 1024]].concat()),
     ];
     prop_oneof![
         9 => (kinds, 0u32..5, 0u64..3, text, unhashed)

@@ -80,7 +80,7 @@ impl Cert {
                 let own = candidate.verdict == Verdict::Good;
                 let is_foreign = candidate.verdict.is_by_others();
                 let is_revocation = is_foreign && candidate.designated(revokers).next().is_some();
-                let octets = hints.digest_octets(part.packet, &signature);
+                let bytes = hints.digest_bytes(part.packet, &signature);
                 let mut sorted = Vec::with_capacity(candidate.variants.0.len());
                 for &variant in &candidate.variants.0 {
                     let back = if own { hints.back_signature(part.packet, &variant) } else { None };
@@ -97,7 +97,7 @@ impl Cert {
                     let key = (
                         Reverse(back.map_or(0, |(created, _)| u64::from(created) + 1)),
                         !names_right,
-                        fields.map(|s| s.digest_prefix) != octets,
+                        fields.map(|s| s.digest_prefix) != bytes,
                         // Attestations name what their signer has written.
                         !fields.is_some_and(|s| s.has_exact_value()),
                         variant.body.len(),

@@ -2,8 +2,8 @@
 //! `docs/formats/views.md` step by step.
 //!
 //! Our verdicts are used where Hockeypuck's arithmetic is the same as ours. Where it differs, this
-//! module verifies signatures itself: signatures that Hockeypuck takes for the owner's and we do not,
-//! digests whose first bits are wrong, and signing subkeys that must sign their primary key.
+//! module verifies signatures itself: signatures that Hockeypuck takes for the owner's and we do
+//! not, digests whose first bits are wrong, and signing subkeys that must sign their primary key.
 
 use crate::arithmetic;
 use crate::cert::Cert;
@@ -40,12 +40,13 @@ const PACKET_BYTES_MAX: usize = 8192;
 /// Maximum bytes of a certificate, counting packet bodies only. Larger certificates are refused.
 const CERT_BYTES_MAX: usize = 1 << 20;
 
-/// The kept packets, as one `bool` per packet of the certificate. `None` if the certificate is left out.
+/// The kept packets, as one `bool` per packet of the certificate. `None` if the certificate is left
+/// out.
 pub(super) fn kept(cert: &Cert, verdicts: &[Verdict], release: Release) -> Option<Vec<bool>> {
     let primary = cert.packets().next()?;
     let public = PublicKey::read(primary, release)?;
     // In version 3, Hockeypuck starts the digest with a length that is 2 too small, so no signature
-    // verifies. A key with octets after its fields has another fingerprint in Hockeypuck.
+    // verifies. A key with bytes after its fields has another fingerprint in Hockeypuck.
     if public.version < 4 || public.bytes != primary.body.len() {
         return None;
     }
@@ -80,9 +81,9 @@ pub(super) fn kept(cert: &Cert, verdicts: &[Verdict], release: Release) -> Optio
     (selection.bound && bytes <= CERT_BYTES_MAX).then_some(selection.keep)
 }
 
-/// The packets that Hockeypuck 2.1 keeps: all of SKS, less packets that are too large and RSA keys whose exponent Go does
-/// not read, each with the signatures on it. `None` if the primary key is one of these, or of version 6, of which it keeps parts
-/// only.
+/// The packets that Hockeypuck 2.1 keeps: all of SKS, less packets that are too large and RSA keys
+/// whose exponent Go does not read, each with the signatures on it. `None` if the primary key is
+/// one of these, or of version 6, of which it keeps parts only.
 pub(super) fn kept_by_2_1(cert: &Cert) -> Option<Vec<bool>> {
     if cert.fingerprint().version() == 6 {
         return None;
@@ -121,7 +122,7 @@ fn has_long_exponent(packet: PacketRef<'_>) -> bool {
     exponent.is_some_and(|exponent| exponent.len() > EXPONENT_BYTES_MAX)
 }
 
-/// Octets of an exponent of RSA that Go reads.
+/// Bytes of an exponent of RSA that Go reads.
 const EXPONENT_BYTES_MAX: usize = 3;
 
 /// The selection of packets of one certificate.
@@ -260,7 +261,8 @@ impl<'a> Selection<'a> {
         if !in_place || !self.primary.can_sign || self.primary.algorithm != signature.algorithm {
             return false;
         }
-        // Hockeypuck reads the numbers of this packet and, except in version 4, the first bits of the digest.
+        // Hockeypuck reads the numbers of this packet and, except in version 4, the first bits of
+        // the digest.
         let as_good = component.as_stored && signature.version == 4 && signature.has_exact_value();
         let right =
             (verdict == Verdict::Good && as_good) || self.verifies(component, signature, None);
@@ -304,7 +306,7 @@ struct PublicKey {
     version: u8,
     algorithm: u8,
     can_sign: bool,
-    /// Number of bytes that Hockeypuck reads. Octets after that are kept, but not hashed.
+    /// Number of bytes that Hockeypuck reads. Bytes after that are kept, but not hashed.
     bytes: usize,
 }
 
@@ -394,8 +396,8 @@ fn on_curve(fields: &mut Fields<'_>, version: u8, algorithm: u8) -> Option<()> {
 struct Read<'a> {
     release: Release,
     signature: Signature<'a>,
-    /// The last issuer that is named, by key ID or fingerprint. The unhashed area comes after the hashed
-    /// one.
+    /// The last issuer that is named, by key ID or fingerprint. The unhashed area comes after the
+    /// hashed one.
     issuer: u64,
     issuer_fingerprint: Option<&'a [u8]>,
     /// Whether the key flags have the signing flag.

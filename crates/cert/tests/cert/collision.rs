@@ -1,7 +1,8 @@
 //! A certification with SHA-1 that was copied from one certificate to another.
 //!
-//! The two certificates are those of Gaëtan Leurent and Thomas Peyrin, "SHA-1 is a Shambles" (2020, sha-mbles.github.io): a CA
-//! has certified a user attribute of Bob, and its signature has the same digest on the user ID of Alice.
+//! The two certificates are those of Gaëtan Leurent and Thomas Peyrin, "SHA-1 is a Shambles" (2020,
+//! sha-mbles.github.io): a CA has certified a user attribute of Bob, and its signature has the same
+//! digest on the user ID of Alice.
 
 use talaria_cert::{
     Armor, Cert, CertificationVerifier, Earlier, Key, KeySetup, PacketRef, Signature, Tag, Verdict,

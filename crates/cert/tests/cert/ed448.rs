@@ -22,7 +22,7 @@ fn an_ed448_certificate_is_read_as_gnupg_lists_it() {
     assert!(fields("sig", 1).all(|judged| judged == "!"));
     let judged = verdicts(&[&cert], Verification::Full).remove(0);
     assert_eq!(judged, vec![Verdict::Good; fields("sig", 1).count()]);
-    // All of it is served, octet by octet.
+    // All of it is served, byte by byte.
     let serving =
         Serving { third_party: ThirdParty::All, foreign_signatures: 100, attributes: false };
     assert_eq!(cert.served(&judged, serving), None);

@@ -5,7 +5,7 @@ use openssl::rsa::Rsa;
 use openssl::sha::sha256;
 use talaria_cert::{Cert, Earlier, Verdict, Verification, renewed, verdicts};
 
-/// A packet with a length of four octets.
+/// A packet with a length of four bytes.
 fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&[0xc0 | tag, 255][..], &len, body].concat()
@@ -30,7 +30,8 @@ fn cert(n: &BigNumRef, e: &BigNumRef, sign: impl Fn(&[u8]) -> BigNum) -> Cert {
     Cert::parse(&[unsigned, packet(2, &body)].concat()).unwrap()
 }
 
-/// AWS-LC computes with exponents of up to 33 bits, and OpenSSL with those of up to 64 for a modulus above 3,072 bits.
+/// AWS-LC computes with exponents of up to 33 bits, and OpenSSL with those of up to 64 for a
+/// modulus above 3,072 bits.
 #[test]
 fn rsa_signatures_with_exponents_of_any_length_are_verified() {
     let prefix =
@@ -50,8 +51,8 @@ fn rsa_signatures_with_exponents_of_any_length_are_verified() {
             }
             assert!((length..length + 2).contains(&e.num_bits()));
             let sign = |digest: &[u8]| {
-                let octets = usize::try_from(bits / 8).unwrap() - 3 - 19 - 32;
-                let padded = [&[0, 1][..], &vec![0xff; octets], &[0], &prefix, digest].concat();
+                let bytes = usize::try_from(bits / 8).unwrap() - 3 - 19 - 32;
+                let padded = [&[0, 1][..], &vec![0xff; bytes], &[0], &prefix, digest].concat();
                 let (mut signed, mut cx) = (BigNum::new().unwrap(), BigNumContext::new().unwrap());
                 let number = BigNum::from_slice(&padded).unwrap();
                 signed.mod_exp(&number, &d, key.n(), &mut cx).unwrap();

@@ -1,4 +1,5 @@
-//! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner named.
+//! The law for limits with real signatures: by keys that are known, and by a revoker whom the owner
+//! named.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -38,9 +39,9 @@ fn body(signature: &Signature) -> Vec<u8> {
 }
 
 /// The signature with another number, which does not verify.
-fn forged(body: &[u8], octet: u8) -> Vec<u8> {
+fn forged(body: &[u8], byte: u8) -> Vec<u8> {
     let (last, rest) = body.split_last().unwrap();
-    [rest, &[last ^ octet]].concat()
+    [rest, &[last ^ byte]].concat()
 }
 
 /// The signature with a hint more.
@@ -217,8 +218,8 @@ fn finding_out_whom_the_owner_certified_is_a_part_of_the_cost() {
     // Beside what reading the certificates takes.
     let verifying = |claims| {
         let issuers = issuers(claims);
-        let octets: usize = issuers.iter().map(|(cert, _)| cert.as_bytes().len()).sum();
-        needed(Duration::MAX, issuers) - 2 * octets as u128
+        let bytes: usize = issuers.iter().map(|(cert, _)| cert.as_bytes().len()).sum();
+        needed(Duration::MAX, issuers) - 2 * bytes as u128
     };
     let [none, one, four, many] = [0, 1, 4, 30].map(verifying);
     assert!(one > none);

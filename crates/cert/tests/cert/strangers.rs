@@ -1,5 +1,5 @@
-//! What strangers with keys of their own really sign on a certificate, and in whose name; and what an owner signs with a wrong
-//! clock.
+//! What strangers with keys of their own really sign on a certificate, and in whose name; and what
+//! an owner signs with a wrong clock.
 
 use sequoia_openpgp as openpgp;
 
@@ -40,7 +40,8 @@ fn with(of: &openpgp::Cert, signatures: impl IntoIterator<Item = Signature>) -> 
     Cert::parse(&cert.to_vec().unwrap()).unwrap()
 }
 
-/// The certificate as clients get it from a server that has others, with at most so many signatures of other keys.
+/// The certificate as clients get it from a server that has others, with at most so many signatures
+/// of other keys.
 fn served(cert: &Cert, others: &[&openpgp::Cert], foreign_signatures: usize) -> Cert {
     let mut known: Vec<_> = others.iter().map(|other| judged(with(other, []))).collect();
     served_by(cert, &mut known, foreign_signatures)
@@ -76,7 +77,8 @@ fn a_strangers_revocations_in_the_name_of_a_revoker_displace_no_genuine_one() {
     let kind = SignatureType::KeyRevocation;
     for second in 0..8 {
         let genuine = revoke(&revoker, in_the_name_of(kind, &[&revoker], 100 + second));
-        // Without an issuer in the hashed area, and with the own one, beside which a hint names the revoker.
+        // Without an issuer in the hashed area, and with the own one, beside which a hint names the
+        // revoker.
         let hinted = (0..16).map(|n| {
             revoke(&stranger, in_the_name_of(kind, &[&stranger, &revoker], second * 20 + n))
         });

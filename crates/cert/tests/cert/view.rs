@@ -219,7 +219,8 @@ fn hockeypuck_2_1_loses_large_packets_and_keys_that_go_cannot_read() {
     assert_eq!(seen(&cert(&long, &usual, 100)), None);
 }
 
-/// Four of the certificates that differed between SKS and Hockeypuck 2.1.2 are in Debian's keyring of 2022.
+/// Four of the certificates that differed between SKS and Hockeypuck 2.1.2 are in Debian's keyring
+/// of 2022.
 #[test]
 fn hockeypuck_2_1_sees_nearly_all_real_certificates_as_sks_does() {
     let Ok(ring) = std::fs::read("/usr/share/keyrings/debian-keyring.gpg") else {
@@ -234,14 +235,14 @@ fn hockeypuck_2_1_sees_nearly_all_real_certificates_as_sks_does() {
 }
 
 /// A certificate of version 6 with a subkey of this algorithm, bound by its primary key.
-fn with_subkey(profile: Profile, algorithm: u8, octets: usize) -> Cert {
+fn with_subkey(profile: Profile, algorithm: u8, bytes: usize) -> Cert {
     let cert = if profile == Profile::RFC9580 {
         let builder = CertBuilder::new().set_profile(profile).unwrap();
         builder.set_creation_time(at(MADE)).add_userid("Alice").generate().unwrap().0
     } else {
         key("Alice")
     };
-    let public = mpi::PublicKey::Unknown { mpis: [].into(), rest: vec![9; octets].into() };
+    let public = mpi::PublicKey::Unknown { mpis: [].into(), rest: vec![9; bytes].into() };
     let algorithm = PublicKeyAlgorithm::from(algorithm);
     let subkey: packet::Key<PublicParts, SubordinateRole> = match profile {
         Profile::RFC9580 => packet::key::Key6::new(at(MADE), algorithm, public).unwrap().into(),
@@ -263,7 +264,7 @@ fn builder_of_binding() -> SignatureBuilder {
 #[test]
 fn hockeypuck_2_4_keeps_the_post_quantum_subkeys_that_it_reads() {
     let (old, new) = (View::Hockeypuck23, View::Hockeypuck24);
-    for (profile, algorithm, octets, is_kept) in [
+    for (profile, algorithm, bytes, is_kept) in [
         (Profile::RFC4880, 35, 32 + 1184, true),
         (Profile::RFC9580, 35, 32 + 1184, true),
         (Profile::RFC9580, 36, 56 + 1568, true),
@@ -272,12 +273,12 @@ fn hockeypuck_2_4_keeps_the_post_quantum_subkeys_that_it_reads() {
         (Profile::RFC4880, 36, 56 + 1568, false),
         (Profile::RFC9580, 37, 1216, false),
     ] {
-        let (cert, verdicts) = judged_cert(with_subkey(profile, algorithm, octets));
+        let (cert, verdicts) = judged_cert(with_subkey(profile, algorithm, bytes));
         let subkeys = |view: View| {
             let seen = view.cert(&cert, &verdicts).unwrap();
             seen.packets().filter(|packet| packet.tag == Tag::PUBLIC_SUBKEY).count()
         };
-        let case = format!("{profile:?} {algorithm} {octets}");
+        let case = format!("{profile:?} {algorithm} {bytes}");
         assert_eq!((subkeys(old), subkeys(new)), (0, usize::from(is_kept)), "{case}");
         assert_eq!(new.digest(&cert, &verdicts), new.digest(&cert, &[]), "{case}");
     }
@@ -298,7 +299,7 @@ fn hockeypuck_2_4_keeps_what_2_3_keeps_and_longer_signatures() {
         assert_eq!(old != new, has_long, "{}", cert.fingerprint());
         long += usize::from(has_long);
     }
-    assert_eq!(long, 1, "the fixture has one of 8,271 octets");
+    assert_eq!(long, 1, "the fixture has one of 8,271 bytes");
 }
 
 /// Hockeypuck 2.1 keeps them without user IDs and subkeys.

@@ -25,7 +25,8 @@ enum What {
     Measurement(Measurement),
     /// Generate valid certificates for tests
     ///
-    /// The same seed gives the same bytes. Writes to standard output, or with --files to PREFIX-NNNN.pgp.
+    /// The same seed gives the same bytes. Writes to standard output, or with --files to
+    /// PREFIX-NNNN.pgp.
     #[command(mut_arg("output", |arg| arg.help("Write to this file, or with --files to files with this prefix")))]
     Generate {
         /// Number of certificates

@@ -15,9 +15,9 @@ use crate::stderr::complain;
 
 /// Build a new store from keyserver dumps
 ///
-/// The fastest way to load many certificates. The store must not exist; it appears when it is complete. An
-/// interrupted build resumes when it is started again with the same files. Compressed files (gzip, zstd, xz,
-/// bzip2) are decompressed.
+/// The fastest way to load many certificates. The store must not exist; it appears when it is
+/// complete. An interrupted build resumes when it is started again with the same files. Compressed
+/// files (gzip, zstd, xz, bzip2) are decompressed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Keyrings, SKS or Hockeypuck dump files, folders of these, or - for standard input

@@ -23,12 +23,12 @@ use crate::render::printable;
 
 /// Certify that a certificate belongs to its user IDs
 ///
-/// Signs user IDs of a certificate with your key, like `gpg --sign-key`. Compare the fingerprint with the
-/// certificate's owner first, in person or by phone. The certification is saved in the store, and the web of
-/// trust is updated at once.
+/// Signs user IDs of a certificate with your key, like `gpg --sign-key`. Compare the fingerprint
+/// with the certificate's owner first, in person or by phone. The certification is saved in the
+/// store, and the web of trust is updated at once.
 ///
-/// If CERT is a fingerprint, all valid user IDs are certified; if it is a whole address or user ID, only the
-/// user IDs that match it exactly. On a terminal, talaria asks before it certifies.
+/// If CERT is a fingerprint, all valid user IDs are certified; if it is a whole address or user ID,
+/// only the user IDs that match it exactly. On a terminal, talaria asks before it certifies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificate: its fingerprint, or a whole address or user ID
@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Make a local certification, which is not exported (like gpg --lsign-key)
     #[arg(long)]
     local: bool,
-    /// Also trust the owner to certify others (trust signature): 1 for the owner only, 2 for one more step
+    /// Also trust the owner to certify others (trust signature): 1 for the owner only, 2 for one
+    /// more step
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     depth: Option<u8>,
     /// Trust amount: 120 is full, 60 is partial trust [default: 120]
@@ -190,7 +191,8 @@ fn text(user_id: &UserID) -> String {
     String::from_utf8_lossy(user_id.value()).into_owned()
 }
 
-/// The validity of a certificate's user IDs in the web of trust of the first store, in canonical order.
+/// The validity of a certificate's user IDs in the web of trust of the first store, in canonical
+/// order.
 fn levels(stores: &Stores, row: &Row, now: u32) -> Result<Vec<Level>, CliError> {
     let Some(first) = stores.iter().next() else { return Ok(Vec::new()) };
     let judge = Judge::new(&first.store, TrustModel::Pgp, Policy::Auto, false, now)?;
@@ -207,7 +209,8 @@ fn level_of(row: &Row, levels: &[Level], wanted: &UserID) -> Level {
     found.map(|(_, level)| *level).unwrap_or_default()
 }
 
-/// Whether the certifying key lacks full validity, for example because its user has not marked it as his own.
+/// Whether the certifying key lacks full validity, for example because its user has not marked it
+/// as his own.
 fn is_untrusted(stores: &Stores, by: &str, now: u32) -> Result<bool, CliError> {
     let name = by.parse().map_err(talaria::Error::from)?;
     match one_certificate(stores, &name, now) {

@@ -13,9 +13,9 @@ use crate::render::printable;
 
 /// List changes since a token
 ///
-/// Without --since, prints the current token. With it, prints the certificates that were added, changed or
-/// deleted since that token, and the next token. The cost depends on the number of changes, not on the size of
-/// the store.
+/// Without --since, prints the current token. With it, prints the certificates that were added,
+/// changed or deleted since that token, and the next token. The cost depends on the number of
+/// changes, not on the size of the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Token printed by an earlier call

@@ -15,13 +15,14 @@ use crate::render::counted;
 
 /// Verify the integrity of the store
 ///
-/// Reads every certificate, compares it with its checksum, verifies its self-signatures, and compares digests and all
-/// index entries. Lists all damage; if there is any, the exit status is 4.
+/// Reads every certificate, compares it with its checksum, verifies its self-signatures, and
+/// compares digests and all index entries. Lists all damage; if there is any, the exit status is 4.
 ///
-/// With --rebuild, damaged indexes are rebuilt from the certificates. A damaged certificate needs a copy: --repair-from
-/// takes it from a file, a backup or another store, --keyserver from a keyserver. If the copy equals the certificate as it
-/// was written, the copy restores it. Any other copy replaces it, together with the parts of the damaged certificate that good
-/// self-signatures still prove; the damaged bytes are set aside in the store (`talaria admin set-aside`).
+/// With --rebuild, damaged indexes are rebuilt from the certificates. A damaged certificate needs a
+/// copy: --repair-from takes it from a file, a backup or another store, --keyserver from a
+/// keyserver. If the copy equals the certificate as it was written, the copy restores it. Any other
+/// copy replaces it, together with the parts of the damaged certificate that good self-signatures
+/// still prove; the damaged bytes are set aside in the store (`talaria admin set-aside`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rebuild all indexes from the certificates
@@ -45,8 +46,9 @@ pub(crate) struct Args {
     /// Repair damaged certificates with copies from this keyserver (hkps://… or hkp://…)
     #[arg(long, value_name = "URL", conflicts_with_all = ["verify", "subset"])]
     keyserver: Option<String>,
-    /// Without a copy, keep what there is: of a damaged certificate the parts that its self-signatures still prove (if there are none,
-    /// it is removed), of decisions those that the disk has not lost
+    /// Without a copy, keep what there is: of a damaged certificate the parts that its
+    /// self-signatures still prove (if there are none, it is removed), of decisions those that the
+    /// disk has not lost
     #[arg(long, conflicts_with_all = ["verify", "subset"])]
     salvage: bool,
 }

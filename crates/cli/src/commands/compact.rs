@@ -12,11 +12,11 @@ use crate::progress::size;
 
 /// Return free space to the file system and defragment the store
 ///
-/// Removes replaced entries of the change log, merges the full-text indexes and rewrites the file. Needs free
-/// space for a second copy of the store. Other programs can read meanwhile.
+/// Removes replaced entries of the change log, merges the full-text indexes and rewrites the file.
+/// Needs free space for a second copy of the store. Other programs can read meanwhile.
 ///
-/// Then the command waits up to a minute for programs that read an older state. If one is left, deleted and redacted data can still
-/// be in the file and in its log; the command says so.
+/// Then the command waits up to a minute for programs that read an older state. If one is left,
+/// deleted and redacted data can still be in the file and in its log; the command says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -25,9 +25,10 @@ use crate::trust::{Belief, SignerBeliefs, TrustArgs};
 ///
 /// Decrypts FILE (or standard input) with your keys, the keys in --key-file, or a passphrase.
 ///
-/// Signatures are verified with the certificates in the store. If a signature is bad, the exit status is 1 and
-/// no output file is left. The same holds for a signature by a certificate that you called bad. With --signer or
-/// --signer-file, nothing is written unless those signers have good signatures. A message that is signed but not encrypted is verified as by `talaria verify`.
+/// Signatures are verified with the certificates in the store. If a signature is bad, the exit
+/// status is 1 and no output file is left. The same holds for a signature by a certificate that you
+/// called bad. With --signer or --signer-file, nothing is written unless those signers have good
+/// signatures. A message that is signed but not encrypted is verified as by `talaria verify`.
 ///
 /// Modified or truncated messages are refused; with --output, no file is left of them.
 #[derive(Debug, clap::Args)]
@@ -45,14 +46,15 @@ pub(crate) struct Args {
     status: StatusArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Write the content of RFC 4880 messages before their integrity is verified; check the exit status
-    /// before you use it
+    /// Write the content of RFC 4880 messages before their integrity is verified; check the exit
+    /// status before you use it
     #[arg(long)]
     stream_unverified: bool,
     /// Largest accepted ratio of content size to message size
     #[arg(long, value_name = "N", default_value_t = ReadLimits::default().expansion)]
     max_expansion: u64,
-    /// Largest accepted cost of Argon2 passphrases: MiB of memory times passes, summed over all attempts
+    /// Largest accepted cost of Argon2 passphrases: MiB of memory times passes, summed over all
+    /// attempts
     #[arg(long, value_name = "MIB", default_value_t = ReadLimits::default().argon2_mib)]
     max_argon2: u64,
     #[command(flatten)]

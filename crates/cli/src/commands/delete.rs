@@ -15,9 +15,9 @@ use crate::render::printable;
 
 /// Delete certificates from the store
 ///
-/// Each CERT must match one certificate, unless --all-matches is given. On a terminal, talaria shows what it will
-/// delete and asks. The change log keeps the fingerprints of deleted certificates for programs that follow it.
-/// Secret keys are not touched: see `talaria key delete`.
+/// Each CERT must match one certificate, unless --all-matches is given. On a terminal, talaria
+/// shows what it will delete and asks. The change log keeps the fingerprints of deleted
+/// certificates for programs that follow it. Secret keys are not touched: see `talaria key delete`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to delete

@@ -15,12 +15,12 @@ use crate::render::counted;
 
 /// Write a keyserver dump
 ///
-/// Writes sks-dump-NNNN.pgp and metadata-sks-dump.txt, which `talaria build`, SKS and Hockeypuck load. With
-/// --incremental, changes since the dump in the folder go to further files, and deleted.txt lists certificates of
-/// older files that were deleted since.
+/// Writes sks-dump-NNNN.pgp and metadata-sks-dump.txt, which `talaria build`, SKS and Hockeypuck
+/// load. With --incremental, changes since the dump in the folder go to further files, and
+/// deleted.txt lists certificates of older files that were deleted since.
 ///
-/// A server keeps running meanwhile. The folder always holds complete files, even after an interruption; run the
-/// command again to finish the dump. Replacing a dump needs space for both.
+/// A server keeps running meanwhile. The folder always holds complete files, even after an
+/// interruption; run the command again to finish the dump. Replacing a dump needs space for both.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder to write to

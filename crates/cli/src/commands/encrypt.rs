@@ -19,12 +19,12 @@ use crate::signatures::{StatusArgs, fingerprints, signers};
 
 /// Encrypt a file
 ///
-/// Encrypts FILE (or standard input) to certificates in the store, to a passphrase, or both, and signs it if
-/// --sign-with is given.
+/// Encrypts FILE (or standard input) to certificates in the store, to a passphrase, or both, and
+/// signs it if --sign-with is given.
 ///
-/// The message format follows what the recipients' certificates announce: RFC 9580, the AEAD packet of GnuPG,
-/// or RFC 4880. Messages for a passphrase alone use RFC 9580 with Argon2, which talaria, sq 1.0 and rsop read
-/// and GnuPG does not: choose --profile compatible for GnuPG.
+/// The message format follows what the recipients' certificates announce: RFC 9580, the AEAD packet
+/// of GnuPG, or RFC 4880. Messages for a passphrase alone use RFC 9580 with Argon2, which talaria,
+/// sq 1.0 and rsop read and GnuPG does not: choose --profile compatible for GnuPG.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File to encrypt [default: standard input]
@@ -93,8 +93,8 @@ pub(crate) enum AeadArg {
 /// Options of compression.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompressArgs {
-    /// Compress with zip, zlib or bzip2 at a level from 1 to 9; `auto` compresses if a sample shrinks
-    /// [default: no compression]
+    /// Compress with zip, zlib or bzip2 at a level from 1 to 9; `auto` compresses if a sample
+    /// shrinks [default: no compression]
     #[arg(long, value_names = ["ALGORITHM", "LEVEL"], num_args = 1..=2)]
     compress: Vec<String>,
 }

@@ -17,8 +17,9 @@ use crate::render::counted;
 
 /// Export certificates from the store
 ///
-/// Writes to standard output, a file, a GnuPG home directory or a certificate directory. Certificates of
-/// several stores are merged. `talaria dump` writes keyserver dumps; `talaria key export` exports secret keys.
+/// Writes to standard output, a file, a GnuPG home directory or a certificate directory.
+/// Certificates of several stores are merged. `talaria dump` writes keyserver dumps; `talaria key
+/// export` exports secret keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificates to export [default: all]
@@ -37,7 +38,8 @@ pub(crate) struct Args {
     /// Export only what was added or changed since TOKEN (see `talaria changes`)
     #[arg(long, value_name = "TOKEN", conflicts_with = "queries")]
     changed_since: Option<Token>,
-    /// Merge into pubring.kbx of the GnuPG home directory DIR, and write the owner trust to DIR/otrust.txt
+    /// Merge into pubring.kbx of the GnuPG home directory DIR, and write the owner trust to
+    /// DIR/otrust.txt
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["output", "armor"])]
     to_gnupg: Option<PathBuf>,
     /// Merge into the certificate directory (pgp.cert.d) DIR

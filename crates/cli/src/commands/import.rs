@@ -18,15 +18,17 @@ use crate::stderr::{complain, say};
 
 /// Add certificates to the store
 ///
-/// The file format is detected: keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx, pubring.gpg,
-/// pubring.db and exported owner trust, GnuPG home directories, certificate directories (pgp.cert.d), other
-/// stores, and single revocations; each also compressed with gzip, zstd, xz or bzip2.
+/// The file format is detected: keyrings (binary or armored), SKS dumps, GnuPG's pubring.kbx,
+/// pubring.gpg, pubring.db and exported owner trust, GnuPG home directories, certificate
+/// directories (pgp.cert.d), other stores, and single revocations; each also compressed with gzip,
+/// zstd, xz or bzip2.
 ///
-/// Certificates that are in the store already are merged, never replaced. A bad certificate is reported and
-/// does not stop the import.
+/// Certificates that are in the store already are merged, never replaced. A bad certificate is
+/// reported and does not stop the import.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: fingerprints, key IDs or addresses
+    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: fingerprints,
+    /// key IDs or addresses
     #[arg(value_name = "FILE", required_unless_present_any = ["keyserver", "wkd"])]
     files: Vec<String>,
     /// Fetch the certificates named by FILE from a keyserver (hkps://… or hkp://…)

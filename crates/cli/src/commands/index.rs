@@ -11,9 +11,10 @@ use crate::error::CliError;
 
 /// Add or remove an optional index
 ///
-/// The word index speeds up +word searches, the trigram index searches for any part of a user ID. Without them,
-/// these searches read the summary of every certificate. The index of keygrips speeds up &KEYGRIP searches, and commands that use
-/// the keys of gpg-agent. Without it, these read every certificate.
+/// The word index speeds up +word searches, the trigram index searches for any part of a user ID.
+/// Without them, these searches read the summary of every certificate. The index of keygrips speeds
+/// up &KEYGRIP searches, and commands that use the keys of gpg-agent. Without it, these read every
+/// certificate.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Action [default: list the indexes]

@@ -20,8 +20,8 @@ use crate::terminal::Paint;
 
 /// Show recipients, encryption and signatures of a message
 ///
-/// Needs no key: shows the recipients, the encryption, and who claims to have signed. Names are those of
-/// certificates in the store. Nothing is decrypted or verified.
+/// Needs no key: shows the recipients, the encryption, and who claims to have signed. Names are
+/// those of certificates in the store. Nothing is decrypted or verified.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Message to inspect [default: standard input]
@@ -157,7 +157,8 @@ fn words(packet: &PacketInfo, stores: Option<&Stores>, now: u32) -> Option<(&'st
     })
 }
 
-/// A key with the name of its owner, if the store has its certificate. `kind` describes a key that is not known.
+/// A key with the name of its owner, if the store has its certificate. `kind` describes a key that
+/// is not known.
 pub(super) fn key_in_words(id: &str, kind: &str, stores: Option<&Stores>, now: u32) -> String {
     match stores.and_then(|stores| holder(id, stores, now)) {
         Some((name, key, what)) => {

@@ -19,9 +19,10 @@ use crate::trust::TrustArgs;
 
 /// List certificates
 ///
-/// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: state, date of
-/// creation, algorithm, user ID, and the number of further user IDs. The state is `confirmed` (✓) if you, or people whom you
-/// trust, have certified the user ID, and `usable` (○) if nobody has: anybody can make such a certificate. Files and pipes get the long form, as with
+/// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: state,
+/// date of creation, algorithm, user ID, and the number of further user IDs. The state is
+/// `confirmed` (✓) if you, or people whom you trust, have certified the user ID, and `usable` (○)
+/// if nobody has: anybody can make such a certificate. Files and pipes get the long form, as with
 /// --long. Output starts at once, however large the store is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +44,8 @@ pub(crate) struct Args {
     /// Print gpg's colon format (GnuPG, doc/DETAILS)
     #[arg(long, conflicts_with = "json")]
     with_colons: bool,
-    /// GnuPG release to follow in the colon format: since 2.4, subkeys expire with their primary key
+    /// GnuPG release to follow in the colon format: since 2.4, subkeys expire with their primary
+    /// key
     #[arg(long, value_enum, value_name = "RELEASE", default_value_t, requires = "with_colons")]
     gnupg: Release,
     /// Also print keygrips
@@ -52,7 +54,8 @@ pub(crate) struct Args {
     /// Also print signatures with the names of their issuers
     #[arg(long, alias = "list-sigs")]
     with_sigs: bool,
-    /// Also print the validity of each user ID and the reason, certificates with TOFU conflicts first
+    /// Also print the validity of each user ID and the reason, certificates with TOFU conflicts
+    /// first
     #[arg(long)]
     with_trust: bool,
     /// Also print TOFU statistics in the colon format, for the trust models tofu and tofu+pgp
@@ -91,7 +94,8 @@ enum Format {
     Colons,
 }
 
-/// The buffer size in bytes: output is written when the buffer is full, and after the first certificate.
+/// The buffer size in bytes: output is written when the buffer is full, and after the first
+/// certificate.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// The width of a short line that is not written to a terminal, in columns.

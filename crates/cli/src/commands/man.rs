@@ -15,8 +15,8 @@ use crate::terminal::{Form, Output};
 
 /// Print or write the manual pages
 ///
-/// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …). Pages of an earlier version in
-/// that folder are replaced, and no other files.
+/// Prints one page, or with --dir writes one file per command (talaria.1, talaria-import.1, …).
+/// Pages of an earlier version in that folder are replaced, and no other files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Command whose page to print, such as `key generate` [default: talaria itself]

@@ -42,7 +42,8 @@ use talaria_programs::Program;
 use crate::context::Context;
 use crate::error::CliError;
 
-/// Makes the enum of the commands, each of which is named as its file is. `talaria-services` runs the second part.
+/// Makes the enum of the commands, each of which is named as its file is. `talaria-services` runs
+/// the second part.
 macro_rules! commands {
     (front { $($front:ident => $front_file:ident,)* } services { $($there:ident => $there_file:ident,)* }) => {
         commands! { @all $($front => $front_file,)* $($there => $there_file,)* }
@@ -62,7 +63,8 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// The definitions of all commands, or of one alone: those of all take more time and memory than a look-up.
+            /// The definitions of all commands, or of one alone: those of all take more time and
+            /// memory than a look-up.
             pub(crate) fn definitions(only: Option<&str>) -> Vec<clap::Command> {
                 /// A table, so that the code of the other commands is not even near.
                 const ALL: &[(&str, fn(clap::Command) -> clap::Command)] =

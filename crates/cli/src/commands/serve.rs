@@ -15,8 +15,9 @@ use crate::terminal::{Form, Output};
 
 /// Run a keyserver on the store
 ///
-/// Serves HKP, HKP version 2 and web pages; no configuration file is needed. SIGHUP reloads the configuration,
-/// SIGTERM stops the server after open requests are answered. Other commands can use the store meanwhile.
+/// Serves HKP, HKP version 2 and web pages; no configuration file is needed. SIGHUP reloads the
+/// configuration, SIGTERM stops the server after open requests are answered. Other commands can use
+/// the store meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on (can be repeated) [default: 127.0.0.1:11371]
@@ -25,7 +26,8 @@ pub(crate) struct Args {
     /// Address to listen on for gossip with other keyservers (can be repeated) [default: no gossip]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     gossip: Vec<SocketAddr>,
-    /// Third-party signatures to serve: "verified" by a key in the store, or "all" [default: verified]
+    /// Third-party signatures to serve: "verified" by a key in the store, or "all" [default:
+    /// verified]
     #[arg(long, value_name = "WHICH")]
     third_party: Option<ThirdParty>,
     /// Configuration file (TOML); command line options override it

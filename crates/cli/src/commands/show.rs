@@ -15,8 +15,8 @@ use crate::terminal::PagerArgs;
 
 /// Show one certificate in detail
 ///
-/// Shows keys with keygrips, user IDs, and the signatures of each with date and whether they are good. Signatures by
-/// others are counted; --with-sigs lists them.
+/// Shows keys with keygrips, user IDs, and the signatures of each with date and whether they are
+/// good. Signatures by others are counted; --with-sigs lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificate to show

@@ -22,7 +22,8 @@ use crate::signatures::{StatusArgs, fingerprints, signers, unfit};
 
 /// Sign a file
 ///
-/// Signs FILE (or standard input). The signature is detached unless --inline or --cleartext is given.
+/// Signs FILE (or standard input). The signature is detached unless --inline or --cleartext is
+/// given.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File to sign [default: standard input]

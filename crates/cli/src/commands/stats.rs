@@ -19,8 +19,8 @@ use crate::terminal::Paint;
 
 /// Show statistics of the store
 ///
-/// Counts certificates by validity, algorithm, version, year and size. --svg draws them as one picture; --html makes a page
-/// with the drawings and all numbers.
+/// Counts certificates by validity, algorithm, version, year and size. --svg draws them as one
+/// picture; --html makes a page with the drawings and all numbers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also draw the statistics as an SVG picture in FILE

@@ -18,8 +18,8 @@ use crate::error::{CliError, failed};
 
 /// Find the best page size for your store
 ///
-/// Builds a sample of your certificates at each page size from 4 to 64 KiB, measures builds, commits, lookups and
-/// scans, and recommends a page size for the kind of use.
+/// Builds a sample of your certificates at each page size from 4 to 64 KiB, measures builds,
+/// commits, lookups and scans, and recommends a page size for the kind of use.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Main use of the store
@@ -165,7 +165,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder for the measured stores beside the user's store. It is locked while it is in use, and removed when dropped.
+/// The folder for the measured stores beside the user's store. It is locked while it is in use, and
+/// removed when dropped.
 struct Scratch {
     path: PathBuf,
     lock: File,
@@ -213,7 +214,8 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // The measurements have removed their folders.
         let _ = fs::remove_dir(&self.path);
-        // A program that another thread is just starting has a copy of the file for a moment, which keeps the lock.
+        // A program that another thread is just starting has a copy of the file for a moment, which
+        // keeps the lock.
         let _ = self.lock.unlock();
     }
 }

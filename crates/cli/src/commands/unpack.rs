@@ -12,8 +12,8 @@ use crate::output::OutputArgs;
 
 /// Write the content of a message that is not encrypted
 ///
-/// Unpacks the output of `talaria pack` or `gpg --store`, or the content of a signed message. Signatures are not
-/// verified: use `talaria verify --output` for that.
+/// Unpacks the output of `talaria pack` or `gpg --store`, or the content of a signed message.
+/// Signatures are not verified: use `talaria verify --output` for that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Message to unpack [default: standard input]

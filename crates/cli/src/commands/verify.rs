@@ -20,20 +20,22 @@ use crate::trust::{SignerBeliefs, TrustArgs};
 
 /// Verify signatures
 ///
-/// `talaria verify SIGNATURE FILE` verifies a detached signature, as gpg does. If SIGNATURE is named like the
-/// file (`x.sig` or `x.asc` for `x`), FILE can be left out. A signed message or a cleartext-signed text is
-/// one file; --output writes its content if the signatures are accepted. If such a file is named like a signature of
-/// another file, both must have the same content.
+/// `talaria verify SIGNATURE FILE` verifies a detached signature, as gpg does. If SIGNATURE is
+/// named like the file (`x.sig` or `x.asc` for `x`), FILE can be left out. A signed message or a
+/// cleartext-signed text is one file; --output writes its content if the signatures are accepted.
+/// If such a file is named like a signature of another file, both must have the same content.
 ///
-/// Signers' certificates are looked up in the store, and in the files of --signer-file. The exit status is 0 if at least one
-/// signature is good and none is bad, or with --signer or --signer-file, if those signers have good signatures. Otherwise it is
+/// Signers' certificates are looked up in the store, and in the files of --signer-file. The exit
+/// status is 0 if at least one signature is good and none is bad, or with --signer or
+/// --signer-file, if those signers have good signatures. Otherwise it is
 /// 1. Signatures by a certificate that you called bad are refused.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("output", |arg| {
     arg.help("Write the signed content to FILE if its signatures are accepted").conflicts_with("signature")
 }))]
 pub(crate) struct Args {
-    /// Detached signature, signed message, or (with --signature) the signed file [default: standard input]
+    /// Detached signature, signed message, or (with --signature) the signed file [default: standard
+    /// input]
     #[arg(value_name = "SIGNATURE")]
     input: Option<PathBuf>,
     /// File that the detached signature is for
@@ -75,11 +77,12 @@ impl Args {
 struct Checked {
     signatures: Vec<SignatureReport>,
     decision: Result<Facts, NotAccepted>,
-    /// The number of octets of text around a message.
+    /// The number of bytes of text around a message.
     apart: u64,
     /// The metadata of the written content.
     literal: Option<Literal>,
-    /// A sentence on the file that belongs to a signature by its name, when the arguments do not name the file.
+    /// A sentence on the file that belongs to a signature by its name, when the arguments do not
+    /// name the file.
     assumed: Option<String>,
 }
 

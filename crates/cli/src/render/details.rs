@@ -74,7 +74,8 @@ fn is_third_party(signature: &SignatureJson) -> bool {
 }
 
 impl Lines<'_> {
-    /// The details of one certificate. Certifications by others are only counted unless `all` is set.
+    /// The details of one certificate. Certifications by others are only counted unless `all` is
+    /// set.
     pub(crate) fn details(
         &mut self,
         out: &mut Vec<u8>,

@@ -20,7 +20,8 @@ pub(crate) struct CertJson {
     version: u8,
     key_id: String,
     validity: &'static str,
-    /// Whether the user has confirmed whose it is. False is left out: most certificates in a store are a stranger's.
+    /// Whether the user has confirmed whose it is. False is left out: most certificates in a store
+    /// are a stranger's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     confirmed: bool,
     checked: bool,
@@ -45,8 +46,8 @@ pub(crate) struct CertJson {
 #[derive(Serialize)]
 struct RevokerJson {
     fingerprint: String,
-    /// Whether the revoker has revoked the certificate: `unknown` if the revoker's certificate is not in the
-    /// store.
+    /// Whether the revoker has revoked the certificate: `unknown` if the revoker's certificate is
+    /// not in the store.
     state: &'static str,
 }
 
@@ -125,7 +126,8 @@ impl CertJson {
     }
 }
 
-/// The maximum number of conflicts of a user ID in JSON. One address may have thousands, each with all the others.
+/// The maximum number of conflicts of a user ID in JSON. One address may have thousands, each with
+/// all the others.
 const CONFLICTS_MAX: usize = 100;
 
 /// The conflicts of a binding, and the number of those that are left out.

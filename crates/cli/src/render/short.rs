@@ -17,8 +17,8 @@ const KEY_ID_FROM: usize = 100;
 /// The width of the algorithm in columns.
 const ALGORITHM: usize = 10;
 
-/// The state of a certificate in one word and one sign. Each sign is a different character, so that colour is not needed to
-/// tell them apart.
+/// The state of a certificate in one word and one sign. Each sign is a different character, so that
+/// colour is not needed to tell them apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mark {
     /// It is confirmed that the user ID in the line belongs to its owner.

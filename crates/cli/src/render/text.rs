@@ -13,7 +13,8 @@ use super::validity::{painted_level, sentence};
 use super::{letters, printable, state};
 use crate::terminal::{Paint, Painted};
 
-/// Appends a certificate in the form for people, with its validity and the reasons, if they are given.
+/// Appends a certificate in the form for people, with its validity and the reasons, if they are
+/// given.
 pub(crate) fn write_cert(
     out: &mut Vec<u8>,
     summary: &Summary,
@@ -36,7 +37,8 @@ pub(crate) fn write_cert(
         let confirmation = confirmations.get(at).copied().unwrap_or(Confirmation::Missing);
         let is_valid = write_user_id(out, user_id, summary, (level, confirmation), now, paint);
         match reasons.get(at) {
-            // An expired or revoked certificate or user ID has no validity, so its reasons are not shown.
+            // An expired or revoked certificate or user ID has no validity, so its reasons are not
+            // shown.
             Some(_) if !is_valid => {}
             Some(reasons) => {
                 for reason in reasons {
@@ -155,7 +157,8 @@ pub(super) fn write_key(
 }
 
 impl Lines<'_> {
-    /// A certificate as text for people, optionally with one line per signature below its component.
+    /// A certificate as text for people, optionally with one line per signature below its
+    /// component.
     pub(crate) fn text(
         &mut self,
         out: &mut Vec<u8>,

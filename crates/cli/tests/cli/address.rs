@@ -168,7 +168,7 @@ fn lookalike_characters_make_another_address_as_in_gpg() {
     );
 }
 
-/// gpg compares octets here and sees two addresses; talaria is stricter.
+/// gpg compares bytes here and sees two addresses; talaria is stricter.
 #[test]
 fn unicode_and_punycode_domains_are_one_address_and_conflict() {
     let program = Program::new();
@@ -310,7 +310,8 @@ fn encryption_to_a_revoked_address_is_refused() {
     program.ok(&["encrypt", "--to", "alice@bank.example", "-o", out, text]);
 }
 
-/// Mallory's own address is valid, and Alice's address in the same certificate is not. The message is for Alice.
+/// Mallory's own address is valid, and Alice's address in the same certificate is not. The message
+/// is for Alice.
 #[test]
 fn the_validity_of_a_recipient_is_that_of_the_named_address() {
     let program = Program::new();

@@ -35,7 +35,8 @@ fn the_table_of_crates_agrees_with_the_manifests() {
     assert_eq!(documented, actual);
 }
 
-/// The file that the map calls `store/open.rs`, which stands for `crates/store/src/open.rs`, or by its path.
+/// The file that the map calls `store/open.rs`, which stands for `crates/store/src/open.rs`, or by
+/// its path.
 fn file_of(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let in_crate = name.split_once('/').map(|(first, rest)| format!("crates/{first}/src/{rest}"));
@@ -297,8 +298,8 @@ fn pages_are_rendered_without_the_engine() {
 /// The lines of a drawing, each with the modules that stand in it.
 type Drawing = Vec<BTreeSet<String>>;
 
-/// The drawings in the documentation of the server. The first is of files and folders, the others of the files in each of the
-/// folders. A line that begins with a space explains the one above it.
+/// The drawings in the documentation of the server. The first is of files and folders, the others
+/// of the files in each of the folders. A line that begins with a space explains the one above it.
 fn drawings(source: &str) -> Vec<Drawing> {
     let doc = source.lines().filter_map(|line| line.strip_prefix("//! "));
     let doc: String = doc.map(|line| format!("{line}\n")).collect();

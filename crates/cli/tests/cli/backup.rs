@@ -81,14 +81,14 @@ pub(crate) fn folder(program: &Program, name: &str, count: usize) -> std::path::
     fs::create_dir_all(root.join("deep/er")).unwrap();
     for number in 0..count {
         let mut state = number as u64 + 1;
-        let octets = (0..number * number * 37 % 300_000).map(|_| {
+        let bytes = (0..number * number * 37 % 300_000).map(|_| {
             // Such content does not compress.
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
             state.to_le_bytes()[3]
         });
-        let content: Vec<u8> = octets.collect();
+        let content: Vec<u8> = bytes.collect();
         fs::write(root.join(format!("deep/file {number}")), content).unwrap();
     }
     symlink("../outside", root.join("deep/er/link")).unwrap();
@@ -284,10 +284,10 @@ fn drills_are_recorded_and_their_age_and_metrics_are_listed() {
     // A drill that fails is told, and counts as none.
     for (path, _) in packs.iter().filter(|(_, (_, _, _, content))| !content.is_empty()) {
         let path = backups.0.path("repository/packs").join(path);
-        let octets = fs::read(&path).unwrap();
+        let bytes = fs::read(&path).unwrap();
         fs::write(
             &path,
-            [&octets[..octets.len() / 2], &[0; 64], &octets[octets.len() / 2 + 64..]].concat(),
+            [&bytes[..bytes.len() / 2], &[0; 64], &bytes[bytes.len() / 2 + 64..]].concat(),
         )
         .unwrap();
     }
@@ -400,10 +400,10 @@ fn the_parts_of_a_check_are_the_whole() {
     // The content of files, which other parts do not read, is in the middle of the longest.
     let pack = packs.iter().max_by_key(|(_, (_, _, _, content))| content.len()).unwrap().0;
     let path = backups.0.path("repository/packs").join(pack);
-    let mut octets = fs::read(&path).unwrap();
-    let middle = octets.len() / 2;
-    octets[middle] ^= 1;
-    fs::write(&path, octets).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
     let found = (1..=4).filter(|part| {
         let output =
             backups.command(&["check", "--subset", &format!("{part}/4")]).output().unwrap();
@@ -497,13 +497,13 @@ fn sizes_of_a_repository_are_those_of_its_files_and_objects() {
     assert_eq!(stats["files_bytes"], 2 * files);
     assert_eq!((&stats["snapshots"], &stats["unindexed"]), (&2.into(), &0.into()));
     let plain = usize::try_from(stats["plain_bytes"].as_u64().unwrap()).unwrap();
-    // The files at least once, but for the tiny ones, which are in trees. The second run reads files again that had just changed,
-    // and what is small then has other neighbours in its chunk.
+    // The files at least once, but for the tiny ones, which are in trees. The second run reads
+    // files again that had just changed, and what is small then has other neighbours in its chunk.
     assert!((files - 30_000..2 * files + 30_000).contains(&plain), "{files} {stats}");
     let packs = contents(&backups.0.path("repository/packs"));
-    let octets: usize = packs.values().map(|(_, _, _, content)| content.len()).sum();
+    let bytes: usize = packs.values().map(|(_, _, _, content)| content.len()).sum();
     let in_folders = packs.values().filter(|(mode, ..)| mode & 0o170_000 == 0o040_000).count();
-    assert_eq!(stats["pack_bytes"], octets);
+    assert_eq!(stats["pack_bytes"], bytes);
     assert_eq!(stats["packs"], packs.len() - in_folders);
     let (said, _) = backups.ok(&["stats"]);
     assert!(said.contains("Files to storage"), "{said}");

@@ -80,13 +80,15 @@ impl User {
     }
 }
 
-/// Builds the libraries for C and Python, and returns their folder, that of the program under test. The whole workspace
-/// is built, because a part of it would get other features, and almost all dependencies be compiled once more.
+/// Builds the libraries for C and Python, and returns their folder, that of the program under test.
+/// The whole workspace is built, because a part of it would get other features, and almost all
+/// dependencies be compiled once more.
 fn libraries() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut build = Command::new(cargo);
-    // Cargo describes the package of a test in the test's environment. The build script of `ring` reads the same names for its own
-    // package: it would run again, and all crates that depend on `ring` would be compiled again.
+    // Cargo describes the package of a test in the test's environment. The build script of `ring`
+    // reads the same names for its own package: it would run again, and all crates that depend on
+    // `ring` would be compiled again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::program::{Program, corpus};
 
-/// Opens a copy of the page in a window of this width with a light or dark scheme, and returns what `script` returns.
-/// `None` if there is no browser.
+/// Opens a copy of the page in a window of this width with a light or dark scheme, and returns what
+/// `script` returns. `None` if there is no browser.
 fn seen(page: &Path, width: u32, scheme: &str, script: &str) -> Option<serde_json::Value> {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("page.html");

@@ -1,8 +1,9 @@
-//! Keys on an OpenPGP card, used through gpg-agent. These tests run only if the environment names a card.
+//! Keys on an OpenPGP card, used through gpg-agent. These tests run only if the environment names a
+//! card.
 //!
-//! `TALARIA_TEST_CARD` is the GnuPG home for an inserted card, with a certificate whose keys for signing
-//! and decryption are on the card; `TALARIA_TEST_CARD_PIN` is its PIN. The tests use up one of the three tries, and
-//! the right PIN restores it.
+//! `TALARIA_TEST_CARD` is the GnuPG home for an inserted card, with a certificate whose keys for
+//! signing and decryption are on the card; `TALARIA_TEST_CARD_PIN` is its PIN. The tests use up one
+//! of the three tries, and the right PIN restores it.
 
 use std::fs;
 use std::process::{Command, Output};

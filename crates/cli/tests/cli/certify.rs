@@ -384,7 +384,8 @@ fn version_6_keys_certify_and_are_certified() {
     alice.ok_at(THEN + DAY, "encrypt plain --to bob@example.org -o m --overwrite --trusted-only");
 }
 
-/// The records of `--with-colons` that both programs print equally: keys, user IDs and fingerprints.
+/// The records of `--with-colons` that both programs print equally: keys, user IDs and
+/// fingerprints.
 fn records(listing: &str) -> Vec<String> {
     let wanted = ["pub:", "sub:", "uid:", "fpr:"];
     let mut records: Vec<String> = listing
@@ -392,7 +393,8 @@ fn records(listing: &str) -> Vec<String> {
         .filter(|line| wanted.iter().any(|kind| line.starts_with(kind)))
         .map(|line| {
             let mut fields: Vec<&str> = line.split(':').collect();
-            // Validity and owner trust depend on the trust settings of each program; only bad validity is compared.
+            // Validity and owner trust depend on the trust settings of each program; only bad
+            // validity is compared.
             if !matches!(fields[1], "r" | "e") {
                 fields[1] = "";
             }

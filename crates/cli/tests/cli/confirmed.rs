@@ -1,4 +1,5 @@
-//! Whose word counts: an address names a signer, an author or an owner only if the user has confirmed the certificate.
+//! Whose word counts: an address names a signer, an author or an owner only if the user has
+//! confirmed the certificate.
 
 use std::fs;
 
@@ -39,7 +40,8 @@ impl Site {
         json["fingerprint"].as_str().unwrap().to_owned()
     }
 
-    /// The exit status of a verification of a person's signature with more options, and the messages.
+    /// The exit status of a verification of a person's signature with more options, and the
+    /// messages.
     fn verify(&self, who: &str, options: &[&str]) -> (i32, String) {
         let (signature, doc) = (self.at(&format!("{who}.sig")), self.at("doc"));
         let output = self.user.run(&[&["verify", &signature, &doc], options].concat());

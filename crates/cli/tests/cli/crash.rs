@@ -72,9 +72,9 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Kills commands until `wanted` were killed. `next` returns the command and the content of the store
-/// after it, and may change the store first. After a kill, the store must have its earlier content
-/// or the new one. If the command reported its result, the store must have the new content.
+/// Kills commands until `wanted` were killed. `next` returns the command and the content of the
+/// store after it, and may change the store first. After a kill, the store must have its earlier
+/// content or the new one. If the command reported its result, the store must have the new content.
 fn storm(
     wanted: u32,
     program: &Program,
@@ -208,8 +208,9 @@ fn a_killed_compact_changes_nothing() {
     });
 }
 
-/// The store is rewritten only if another page size is better, so most of these kills and signals hit a measurement, which copies
-/// certificates. The rewriting itself is simulated with power cuts at every step.
+/// The store is rewritten only if another page size is better, so most of these kills and signals
+/// hit a measurement, which copies certificates. The rewriting itself is simulated with power cuts
+/// at every step.
 #[test]
 fn a_killed_or_interrupted_tune_changes_nothing_and_leaves_no_copies() {
     let program = Program::new();

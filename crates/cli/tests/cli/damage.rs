@@ -189,7 +189,7 @@ fn a_failed_rebuild_names_the_backup() {
         1 => 1 << 16,
         bytes => usize::from(bytes),
     };
-    bytes[page_bytes..].iter_mut().for_each(|octet| *octet ^= 0x55);
+    bytes[page_bytes..].iter_mut().for_each(|byte| *byte ^= 0x55);
     std::fs::write(program.store(), &bytes).unwrap();
     let copy = program.path("copy.db");
     let copy = copy.to_str().unwrap();

@@ -1,5 +1,5 @@
-//! A shell runs the examples in the help of every command unchanged, each in a fresh copy of a folder with
-//! the files and keys that they use.
+//! A shell runs the examples in the help of every command unchanged, each in a fresh copy of a
+//! folder with the files and keys that they use.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -44,7 +44,8 @@ fn serve_log(home: &Home) -> (std::process::Child, String) {
     (child, address.unwrap())
 }
 
-/// Makes the log that the examples use, what Bob wrote to it on another node, and the identity of his grant.
+/// Makes the log that the examples use, what Bob wrote to it on another node, and the identity of
+/// his grant.
 fn log(home: &Home) -> String {
     for witness in ["witness", "witness-2"] {
         home.sh(&format!("talaria -q log witness init {witness} {witness}.example.net"));
@@ -128,7 +129,8 @@ pub(crate) fn can_mount() -> bool {
 /// What the examples need beside the folder in which they run.
 struct Ground {
     root: tempfile::TempDir,
-    /// Folders to copy: with files and keys, the same with a backup repository, and the same with a log.
+    /// Folders to copy: with files and keys, the same with a backup repository, and the same with a
+    /// log.
     alice: Home,
     with_backups: Home,
     with_log: Home,

@@ -1,5 +1,5 @@
-//! Texts of others on standard output and standard error: names, values and answers that try to write on the terminal. They stay readable
-//! and have no effect.
+//! Texts of others on standard output and standard error: names, values and answers that try to
+//! write on the terminal. They stay readable and have no effect.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,8 +15,9 @@ use talaria::cert::user_id::hidden_characters;
 
 use crate::program::Program;
 
-/// What a text of others may try: to clear the screen, to set its title, to paint a result as talaria does, to overwrite the line, to
-/// begin another one, to turn the direction of text, and to hide letters.
+/// What a text of others may try: to clear the screen, to set its title, to paint a result as
+/// talaria does, to overwrite the line, to begin another one, to turn the direction of text, and to
+/// hide letters.
 const HOSTILE: [&str; 4] = [
     "a\u{1b}[2J\u{1b}[1;1HNo problem found.",
     "b\u{1b}]0;title\u{7}\u{9b}31m\u{1b}[32mGood signature\u{1b}[0m\u{7f}",
@@ -38,7 +39,7 @@ const OWN: [&str; 10] = [
     "\u{1b}[36m",
 ];
 
-/// Looks at the raw octets of both streams.
+/// Looks at the raw bytes of both streams.
 fn assert_harmless(what: &str, output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
         let text = std::str::from_utf8(stream).expect(what);
@@ -105,7 +106,7 @@ pub(crate) fn server_with(
     address
 }
 
-/// An OpenPGP packet with a body of up to 65,535 octets.
+/// An OpenPGP packet with a body of up to 65,535 bytes.
 fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u16::try_from(body.len()).unwrap().to_be_bytes();
     [&[0x81 | tag << 2][..], &length, body].concat()
@@ -356,7 +357,7 @@ fn few_files_write_to_standard_output_and_error() {
 
 /// A name that is not UTF-8.
 #[test]
-fn octets_that_are_no_text_are_replaced() {
+fn bytes_that_are_no_text_are_replaced() {
     let program = Program::new();
     let name = std::ffi::OsStr::from_bytes(b"a\xff\x1b[2J");
     let output = program.command(&["decrypt"]).arg(name).output().unwrap();

@@ -61,8 +61,8 @@ fn records(listing: &str) -> Vec<String> {
     records
 }
 
-/// gpg drops older binding signatures of subkeys during an import. So the test compares gpg's listing of our export
-/// with gpg's listing of the original.
+/// gpg drops older binding signatures of subkeys during an import. So the test compares gpg's
+/// listing of our export with gpg's listing of the original.
 #[test]
 fn gpg_imports_an_export_like_the_original() {
     let program = Program::new();

@@ -102,7 +102,8 @@ fn interrupt(mut child: Child, signal: Signal) -> String {
     said
 }
 
-/// Whether the tests ignore hangups, for example under nohup; their child processes then ignore them, too.
+/// Whether the tests ignore hangups, for example under nohup; their child processes then ignore
+/// them, too.
 fn ignores_hangup() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
@@ -237,7 +238,8 @@ fn commands_that_write_no_file_can_be_interrupted() {
     }
 }
 
-/// Runs a command on its own terminal, and types `keys` at its prompt. Returns the output and the exit status.
+/// Runs a command on its own terminal, and types `keys` at its prompt. Returns the output and the
+/// exit status.
 fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i32>) {
     let talaria = env!("CARGO_BIN_EXE_talaria");
     let mut command = Command::new("script");
@@ -247,9 +249,9 @@ fn on_terminal(program: &Program, args: &str, keys: &[u8]) -> (String, Option<i3
     command.env("NO_COLOR", "1");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut shown, mut stdout) = (Vec::new(), child.stdout.take().unwrap());
-    let mut octet = [0];
-    while !shown.ends_with(b": ") && stdout.read(&mut octet).unwrap() == 1 {
-        shown.push(octet[0]);
+    let mut byte = [0];
+    while !shown.ends_with(b": ") && stdout.read(&mut byte).unwrap() == 1 {
+        shown.push(byte[0]);
     }
     // Long enough for progress to appear over the prompt.
     thread::sleep(Duration::from_millis(600));

@@ -9,11 +9,12 @@ use crate::program::{Program, Serving, corpus, prepared};
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Commands without JSON of their own, and those that do not end or need another node: their tests are with the other backups
-/// and logs.
+/// Commands without JSON of their own, and those that do not end or need another node: their tests
+/// are with the other backups and logs.
 const TEXT: [&str; 6] = ["serve", "bench", "backup mount", "log serve", "log sync", "log watch"];
 
-/// Command lines for every command, in an order in which they work. KEYSERVER and GOSSIP are addresses of a server.
+/// Command lines for every command, in an order in which they work. KEYSERVER and GOSSIP are
+/// addresses of a server.
 const LINES: &str = "\
     stats
     list
@@ -210,7 +211,8 @@ fn undocumented(name: &str, json: &Value) -> Vec<String> {
         if !described.contains(&format!("`{field}`")) {
             missing.push(format!("{name}: {field}"));
         }
-        // Objects in objects have a row for their field. Counts by value and packets have fields of any name.
+        // Objects in objects have a row for their field. Counts by value and packets have fields of
+        // any name.
         let inner = match value {
             Value::Array(values) => values.iter().find(|value| value.is_object()),
             Value::Object(_) if !field.starts_with("by_") && field != "fields" => Some(value),

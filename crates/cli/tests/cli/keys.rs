@@ -123,8 +123,8 @@ pub(crate) fn has_gpg() -> bool {
     talaria_needs::found(talaria_needs::peer("gpg"), "gpg").is_some()
 }
 
-/// The parts of new keys: files of keys, certificates in the store, their trust, and revocation certificates. Other files are
-/// an error.
+/// The parts of new keys: files of keys, certificates in the store, their trust, and revocation
+/// certificates. Other files are an error.
 fn parts(user: &User) -> [usize; 4] {
     let listed = user.run("--json key list");
     assert!(listed.status.success(), "{listed:?}");

@@ -157,8 +157,8 @@ fn acknowledged_uploads_survive_a_killed_server() {
     server.wait().unwrap();
 }
 
-/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can miss some, so
-/// the longest of several lists counts.
+/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can
+/// miss some, so the longest of several lists counts.
 fn locks(path: &std::path::Path) -> usize {
     let inode = format!(":{} ", std::fs::metadata(path).unwrap().ino());
     let listed = || std::fs::read_to_string("/proc/locks").unwrap();
@@ -166,8 +166,9 @@ fn locks(path: &std::path::Path) -> usize {
     (0..50).map(|_| count()).max().unwrap()
 }
 
-/// The pages of the server: those without a link, and all that can be reached from them by links. Of the pages about single
-/// certificates and of the results of searches, there is one of each kind.
+/// The pages of the server: those without a link, and all that can be reached from them by links.
+/// Of the pages about single certificates and of the results of searches, there is one of each
+/// kind.
 struct Pages {
     waiting: Vec<String>,
     kinds: BTreeSet<String>,
@@ -227,9 +228,10 @@ impl Pages {
     }
 }
 
-/// Debian's SQLite, which is older than that of the server, reads, checkpoints, vacuums and closes the store after every page, and tries
-/// to leave the mode with a log. If the server had lost its locks by answering the page, this would remove the log under the running
-/// server, and all that is acknowledged later would go with the server.
+/// Debian's SQLite, which is older than that of the server, reads, checkpoints, vacuums and closes
+/// the store after every page, and tries to leave the mode with a log. If the server had lost its
+/// locks by answering the page, this would remove the log under the running server, and all that is
+/// acknowledged later would go with the server.
 #[test]
 fn another_sqlite_program_costs_no_acknowledged_upload() {
     let program = Program::new();
@@ -283,7 +285,8 @@ fn another_sqlite_program_costs_no_acknowledged_upload() {
     program.assert_clean();
 }
 
-/// A server whose store gets another file under its name acknowledges nothing that would be gone with the process, and ends.
+/// A server whose store gets another file under its name acknowledges nothing that would be gone
+/// with the process, and ends.
 #[test]
 fn a_server_whose_store_is_replaced_ends() {
     let program = Program::new();

@@ -1,4 +1,5 @@
-//! A keyserver in trouble: its log cannot be written, its disk is full, its store is locked or gone.
+//! A keyserver in trouble: its log cannot be written, its disk is full, its store is locked or
+//! gone.
 
 use std::fs::{self, File};
 use std::io::{PipeReader, Read as _};
@@ -16,7 +17,8 @@ use crate::program::{Disk, Program, Serving, corpus};
 /// The longest time from SIGTERM to the end of the process.
 const END: Duration = Duration::from_secs(5);
 
-/// Requests with a long path. Their lines in the log are more than a pipe and the server's queue hold.
+/// Requests with a long path. Their lines in the log are more than a pipe and the server's queue
+/// hold.
 const FLOOD: usize = 400;
 const PATH_CHARS: usize = 8000;
 

@@ -1,4 +1,5 @@
-//! The signed log through the program: nodes that exchange files, attacks, other programs, and `kill -9`.
+//! The signed log through the program: nodes that exchange files, attacks, other programs, and
+//! `kill -9`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -34,7 +35,8 @@ impl Site {
         self.0.path().join(name)
     }
 
-    /// A node with a new key, which has the certificates of all nodes so far and has confirmed them.
+    /// A node with a new key, which has the certificates of all nodes so far and has confirmed
+    /// them.
     fn node(&self, name: &'static str) -> Node<'_> {
         let node = Node(self, name);
         node.ok(&format!("key generate --no-passphrase {name}@example.org"));
@@ -180,13 +182,13 @@ fn objects(text: &[u8]) -> Vec<Json> {
 
 /// Writes an export with these entries.
 fn write(path: &Path, entries: &[Signed]) {
-    let mut octets = EXPORT_MAGIC.to_vec();
+    let mut bytes = EXPORT_MAGIC.to_vec();
     for entry in entries {
         let record = entry.to_record();
-        octets.extend(u32::try_from(record.len()).unwrap().to_be_bytes());
-        octets.extend(record);
+        bytes.extend(u32::try_from(record.len()).unwrap().to_be_bytes());
+        bytes.extend(record);
     }
-    fs::write(path, octets).unwrap();
+    fs::write(path, bytes).unwrap();
 }
 
 /// The entries of an export.
@@ -360,8 +362,8 @@ fn attacks_are_refused_by_their_kind() {
     alice.refuses(&signed(ungranted, &bobs), "not-granted");
     alice.refuses(&signed(no_grant, &bobs), "stranger");
     // A document's signature, offered as that of an entry.
-    let octets = good.to_octets();
-    fs::write(site.at("document"), &octets).unwrap();
+    let bytes = good.to_bytes();
+    fs::write(site.at("document"), &bytes).unwrap();
     bob.ok("sign document -o document.sig");
     let packet = fs::read(site.at("document.sig")).unwrap();
     let signature = StoredSignature::of_packet(&packet, bob_chain.subkey, id).unwrap();
@@ -465,10 +467,10 @@ fn other_programs_verify_what_is_exported_for_them() {
         sq.args(["verify", "--signer-cert", "certs.pgp", "--detached", &signature, data]);
         let output = sq.current_dir(&proof).output().unwrap();
         assert!(output.status.success(), "{signature}: {output:?}");
-        // They look at the octets.
-        let mut octets = fs::read(proof.join(data)).unwrap();
-        octets[100] ^= 1;
-        fs::write(proof.join("changed"), octets).unwrap();
+        // They look at the bytes.
+        let mut bytes = fs::read(proof.join(data)).unwrap();
+        bytes[100] ^= 1;
+        fs::write(proof.join("changed"), bytes).unwrap();
         let (good, said) = gpg(&["--verify", &signature, "changed"]);
         assert!(!good && said.contains("BADSIG"), "{signature}: {said}");
     }
@@ -527,7 +529,8 @@ fn updates_of_a_file_are_stored_together_or_not_at_all() {
     }
 }
 
-/// What is before the damage is taken, and whoever gets a copy by it learns that nobody vouches for it.
+/// What is before the damage is taken, and whoever gets a copy by it learns that nobody vouches for
+/// it.
 #[test]
 fn a_damaged_export_says_what_was_taken() {
     let site = Site::new();
@@ -743,10 +746,10 @@ fn a_snapshot_shows_the_log_to_others() {
     // Another log, and a file that somebody has changed.
     let other = format!("{}{}", &id[1..], &id[..1]);
     dave.fails(&format!("log snapshot check log.snapshot --expect {other}"), 3);
-    let mut octets = fs::read(site.at("log.snapshot")).unwrap();
-    let at = octets.windows(3).rposition(|part| part == b"red").unwrap();
-    octets[at] = b'R';
-    fs::write(site.at("changed.snapshot"), octets).unwrap();
+    let mut bytes = fs::read(site.at("log.snapshot")).unwrap();
+    let at = bytes.windows(3).rposition(|part| part == b"red").unwrap();
+    bytes[at] = b'R';
+    fs::write(site.at("changed.snapshot"), bytes).unwrap();
     let (_, why) = dave.fails(&format!("log snapshot check changed.snapshot --expect {id}"), 4);
     assert!(why.contains("not those that the owners have signed"), "{why}");
     let verified = bob.ok("log verify").remove(0);
@@ -798,7 +801,8 @@ fn witnesses_cosign_checkpoints_with_files() {
     let found = ["good", "checkpoints", "valid_checkpoints"].map(|name| verified[name].clone());
     assert_eq!(found, [serde_json::json!(true), 2.into(), 2.into()]);
     assert_eq!(verified["checkpoint_forks"], serde_json::json!([]));
-    // Readers without the log: notes, proofs of consistency, and a proof for each entry that is covered.
+    // Readers without the log: notes, proofs of consistency, and a proof for each entry that is
+    // covered.
     let files = alice.ok("log export --pgp proof").remove(0);
     assert_eq!((&files["checkpoints"], &files["covered"]), (&2.into(), &second["size"]));
     let proof = fs::read_to_string(site.at("proof/00000002.tlog-proof")).unwrap();
@@ -957,7 +961,7 @@ fn a_deleted_value_leaves_all_nodes() {
     alice.ok("log delete server-1 tags");
     alice.send(bob);
     let sent = fs::read(site.at("sent.tlg")).unwrap();
-    let has = |octets: &[u8]| octets.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    let has = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
     assert!(!has(&sent));
     for node in [alice, bob] {
         node.fails("log get server-1 note", 1);
@@ -976,8 +980,8 @@ fn a_deleted_value_leaves_all_nodes() {
     assert_eq!(alice.stats()["state"], bob.stats()["state"]);
 }
 
-/// Alice lets herself and Carol read a field. Bob, who has the whole log, sees that there is something and not what, and finds no way to
-/// pass it off as another value.
+/// Alice lets herself and Carol read a field. Bob, who has the whole log, sees that there is
+/// something and not what, and finds no way to pass it off as another value.
 #[test]
 fn encrypted_fields_are_for_their_readers() {
     const SECRET: &str = "secret-of-bob";
@@ -1028,7 +1032,7 @@ fn encrypted_fields_are_for_their_readers() {
     assert_eq!(bob.fails("log put server-1 pin mine --deletable", 1).0, "refused");
     assert_eq!(bob.fails("log encrypt server-1 pin* --to bob@example.org", 1).0, "refused");
 
-    // Bob's own entry with the octets of Alice: a reader sees that they were moved.
+    // Bob's own entry with the bytes of Alice: a reader sees that they were moved.
     let (cert, chain) = bob.person();
     let log = LogFolder::open(&bob.folder()).unwrap();
     let (moved, message) = log

@@ -6,8 +6,8 @@ use crate::program::Program;
 
 const KEYRING: &str = "/usr/share/keyrings/debian-keyring.gpg";
 
-/// Runs a command and prints the most memory that it had, in KiB. The command is the child of a small process, because the kernel counts
-/// the memory of the parent as that of a new process.
+/// Runs a command and prints the most memory that it had, in KiB. The command is the child of a
+/// small process, because the kernel counts the memory of the parent as that of a new process.
 const RUN: &str = "import os, resource, sys
 child = os.fork()
 if child == 0:
@@ -26,8 +26,9 @@ fn peak_kib(measured: &mut Command) -> (u64, String) {
     (peak, String::from_utf8(output.stdout).unwrap())
 }
 
-/// The bounds are those of the program of the tests, which maps some 6 MB more of itself than that of a release, and depend on how
-/// large the pieces are in which the file system has it in memory: a look-up takes 22 to 26 MiB.
+/// The bounds are those of the program of the tests, which maps some 6 MB more of itself than that
+/// of a release, and depend on how large the pieces are in which the file system has it in memory:
+/// a look-up takes 22 to 26 MiB.
 #[test]
 fn short_work_takes_little_memory() {
     let program = Program::new();

@@ -105,7 +105,7 @@ fn is_there(program: &str) -> bool {
     talaria_needs::peer(program).is_some()
 }
 
-fn octets(len: usize) -> Vec<u8> {
+fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 131 % 251).unwrap()).collect()
 }
 
@@ -120,7 +120,7 @@ fn gpg_decrypts_passphrase_messages_of_talaria() {
     let site = Site::new();
     for profile in ["rfc4880", "librepgp"] {
         for size in sizes() {
-            let plain = octets(size);
+            let plain = bytes(size);
             fs::write(site.at("in"), &plain).unwrap();
             let encrypt = || {
                 let mut command = site.talaria();
@@ -155,7 +155,7 @@ fn talaria_decrypts_passphrase_messages_of_gpg() {
         (100_000, &["--cipher-algo", "3DES"]),
         (100_000, &["--cipher-algo", "CAMELLIA256", "--s2k-mode", "0"]),
     ] {
-        let plain = octets(size);
+        let plain = bytes(size);
         fs::write(site.at("in"), &plain).unwrap();
         let mut gpg = site.gpg();
         gpg.args(["--passphrase", PASSPHRASE, "-o"]);
@@ -171,7 +171,7 @@ fn talaria_decrypts_passphrase_messages_of_gpg() {
 fn gpg_and_talaria_decrypt_each_others_messages() {
     for algorithm in ["ed25519", "rsa2048"] {
         let site = Site::new().with_key(algorithm);
-        let plain = octets(300_000);
+        let plain = bytes(300_000);
         fs::write(site.at("in"), &plain).unwrap();
         // To gpg, signed.
         let mut encrypt = site.talaria();
@@ -302,11 +302,11 @@ fn rnp_and_talaria_read_each_others_messages() {
         command
     };
     for size in sizes() {
-        let plain = octets(size);
+        let plain = bytes(size);
         fs::write(site.at("in"), &plain).unwrap();
         for profile in ["rfc4880", "librepgp"] {
-            // rnp 0.16 misses the MDC or the last tag if the literal packet ends at a multiple of its buffer of 32 KiB;
-            // gpg reads the same message.
+            // rnp 0.16 misses the MDC or the last tag if the literal packet ends at a multiple of
+            // its buffer of 32 KiB; gpg reads the same message.
             if (size + 12) % 32_768 == 0 {
                 continue;
             }
@@ -342,7 +342,7 @@ fn sq_and_talaria_read_each_others_messages() {
         return;
     }
     let site = Site::new().with_key("ed25519");
-    let plain = octets(300_000);
+    let plain = bytes(300_000);
     fs::write(site.at("in"), &plain).unwrap();
     let mut encrypt = site.talaria();
     encrypt.args(["encrypt", "--to", "a@example.org", "-o"]).arg(site.at("sealed"));
@@ -362,7 +362,7 @@ fn sq_and_talaria_read_each_others_messages() {
 #[test]
 fn failures_name_the_cause_and_leave_no_output() {
     let site = Site::new();
-    let plain = octets(600_000);
+    let plain = bytes(600_000);
     fs::write(site.at("in"), &plain).unwrap();
     fs::write(site.at("wrong"), "not it\n").unwrap();
     for profile in ["rfc9580", "librepgp", "rfc4880"] {
@@ -402,7 +402,7 @@ fn failures_name_the_cause_and_leave_no_output() {
 #[test]
 fn inspect_lists_the_parts_of_a_message() {
     let site = Site::new().with_key("ed25519");
-    fs::write(site.at("in"), octets(1000)).unwrap();
+    fs::write(site.at("in"), bytes(1000)).unwrap();
     let encrypt = |options: &[&str]| {
         let mut command = site.talaria();
         command.arg("encrypt").args(options).arg("--passphrase-file").arg(site.at("pw"));
@@ -424,7 +424,7 @@ fn inspect_lists_the_parts_of_a_message() {
 #[test]
 fn gpg_unpacks_packed_messages() {
     let site = Site::new();
-    let plain = octets(100_000);
+    let plain = bytes(100_000);
     fs::write(site.at("in"), &plain).unwrap();
     let packed = done(site.talaria().args(["pack", "--compress", "zlib", "9"]).arg(site.at("in")));
     fs::write(site.at("packed"), packed.stdout).unwrap();
@@ -446,7 +446,7 @@ fn gpg_unpacks_packed_messages() {
 #[test]
 fn unpack_reads_packed_messages() {
     let site = Site::new().with_key("ed25519");
-    let plain = octets(100_000);
+    let plain = bytes(100_000);
     fs::write(site.at("in"), &plain).unwrap();
     let unpack = |name: &str| {
         let output = done(site.talaria().arg("unpack").arg(site.at(name)));

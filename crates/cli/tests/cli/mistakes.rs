@@ -1,4 +1,5 @@
-//! Mistakes that people make: each has an exit status for its cause, and a text with the object and a remedy.
+//! Mistakes that people make: each has an exit status for its cause, and a text with the object and
+//! a remedy.
 
 use std::fs;
 use std::process::Output;
@@ -27,7 +28,8 @@ const fn mistake(
     Mistake { line, status, object, remedy }
 }
 
-/// As in the manual: 1 not found or not accepted, 2 usage, 3 bad input, 4 store or key folder, 5 files and network.
+/// As in the manual: 1 not found or not accepted, 2 usage, 3 bad input, 4 store or key folder, 5
+/// files and network.
 const MISTAKES: &[Mistake] = &[
     // Commands and options, gpg's among them.
     mistake("talaria lst", 2, "'lst'", "a similar subcommand exists: 'list'"),
@@ -450,7 +452,7 @@ fn with_mistakes(root: &std::path::Path) -> Home {
     let bob = Home(root.join("b"));
     home.sh("echo wrong > wrong.txt && : > empty.txt && gzip -k letter.txt");
     home.sh("echo 'stor = \"a.db\"' > typo.toml");
-    // A window of 256 MiB for five octets.
+    // A window of 256 MiB for five bytes.
     home.sh(r"printf '\050\265\057\375\000\220\051\000\000hello' > large.zst");
     home.sh("talaria -q log --log fleet init --rule visits=counter -u alice@example.org");
     home.sh("talaria -q log --log fleet put server-1 color red -u alice@example.org");

@@ -283,7 +283,7 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
 
     let mut bytes = fs::read(store).unwrap();
     let middle = bytes.len() / 2..bytes.len() / 2 + 40_000;
-    bytes[middle.clone()].iter_mut().for_each(|octet| *octet ^= 0x55);
+    bytes[middle.clone()].iter_mut().for_each(|byte| *byte ^= 0x55);
     fs::write(store, &bytes).unwrap();
     let report = &json(&program.ok(&[&["--json"], &restore[..]].concat()))[0];
     assert_eq!(report["certificates"], 30);
@@ -294,7 +294,7 @@ fn a_backup_is_restored_over_a_damaged_store_which_stays() {
 
     // A damaged backup and a file that is not a store are not restored.
     let mut bytes = fs::read(&backup).unwrap();
-    bytes[middle].iter_mut().for_each(|octet| *octet ^= 0x55);
+    bytes[middle].iter_mut().for_each(|byte| *byte ^= 0x55);
     fs::write(&backup, &bytes).unwrap();
     let names = || {
         let entries = fs::read_dir(store.parent().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Files that commands write: an existing file is replaced only with `--overwrite`, and a device never.
+//! Files that commands write: an existing file is replaced only with `--overwrite`, and a device
+//! never.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};

@@ -9,7 +9,8 @@ use talaria::message::openpgp::serialize::stream::{Encryptor, Message};
 
 use crate::program::Program;
 
-/// A folder with a GnuPG home that has the keys of Alice and Mallory, and a store with their certificates.
+/// A folder with a GnuPG home that has the keys of Alice and Mallory, and a store with their
+/// certificates.
 struct Site {
     program: Program,
     alice: String,
@@ -17,7 +18,8 @@ struct Site {
 }
 
 const TEXT: &str = "pay bob 10 euro\n";
-/// The part of the text that gpg's cleartext signature covers. gpg also writes the last line end, which is not signed.
+/// The part of the text that gpg's cleartext signature covers. gpg also writes the last line end,
+/// which is not signed.
 const SIGNED: &str = "pay bob 10 euro";
 
 impl Site {

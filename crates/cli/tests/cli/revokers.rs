@@ -13,7 +13,8 @@ struct Home {
     rita: String,
 }
 
-/// The files with Alice's certificate after and before Rita's revocation, and with Rita's certificate.
+/// The files with Alice's certificate after and before Rita's revocation, and with Rita's
+/// certificate.
 struct Files {
     revoked: String,
     before: String,
@@ -149,7 +150,8 @@ fn a_designated_revoker_revokes_a_key_as_in_gpg() {
         program.run(&["verify", "--signature", &signature, &document]).status.code()
     };
 
-    // Rita's certificate is missing, so the revocation cannot be verified. gpg also lists and uses the key.
+    // Rita's certificate is missing, so the revocation cannot be verified. gpg also lists and uses
+    // the key.
     program.ok(&["import", &revoked]);
     assert!(letters(&listed(&program)).iter().all(|(_, letter)| letter == "-"));
     let shown = program.ok(&["show", alice]);

@@ -108,7 +108,8 @@ fn gpg_2_4() -> Option<PathBuf> {
     gnupgs().into_iter().find(|program| program.components().count() > 1)
 }
 
-/// Scripts pass passphrases as in `echo pw | gpg --passphrase-fd 0 -d`. A pipe can be read once only.
+/// Scripts pass passphrases as in `echo pw | gpg --passphrase-fd 0 -d`. A pipe can be read once
+/// only.
 #[test]
 fn every_command_reads_passphrases_from_pipes() {
     for from in ["--passphrase-fd 0", "--passphrase-file /dev/fd/0", "--passphrase-file /dev/stdin"]
@@ -268,8 +269,8 @@ fn protected_keys_of_gnupg_are_imported() {
     }
 }
 
-/// gpg 2.4 announces that it reads packet 20 (Debian's only with this option), and reads messages with several passphrases that talaria writes
-/// in its profile.
+/// gpg 2.4 announces that it reads packet 20 (Debian's only with this option), and reads messages
+/// with several passphrases that talaria writes in its profile.
 #[test]
 fn gnupg_2_4_and_talaria_exchange_aead_messages() {
     let Some(gpg) = gpg_2_4() else { return };
@@ -367,8 +368,8 @@ fn gnupg_accepts_signatures_of_brainpool_keys() {
     }
 }
 
-/// Anybody can append a subkey too large for any signature. It once made every later `verify` panic. gpg,
-/// sq and sqop verify nevertheless.
+/// Anybody can append a subkey too large for any signature. It once made every later `verify`
+/// panic. gpg, sq and sqop verify nevertheless.
 #[test]
 fn an_oversized_subkey_added_by_a_stranger_does_no_harm() {
     let site = Site::new();
@@ -407,8 +408,8 @@ fn import_says_that_it_ignored_a_secret_key() {
     assert!(said.contains("talaria key import"), "{said}");
 }
 
-/// The agent must not get the passphrase of a message, because it could try it as the PIN of a card: one of three
-/// tries would be gone. A running agent is used only with the option.
+/// The agent must not get the passphrase of a message, because it could try it as the PIN of a
+/// card: one of three tries would be gone. A running agent is used only with the option.
 #[test]
 fn the_agent_gets_no_message_passphrase_and_is_used_only_on_request() {
     let Some(gpg) = gnupgs().into_iter().next() else { return };

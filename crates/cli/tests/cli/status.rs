@@ -45,8 +45,8 @@ impl Site {
         site
     }
 
-    /// Makes keys: Alice signs with a subkey, Bob with his primary key, Olga's key expires after ten days, Rita's
-    /// is revoked, Pat's has a passphrase.
+    /// Makes keys: Alice signs with a subkey, Bob with his primary key, Olga's key expires after
+    /// ten days, Rita's is revoked, Pat's has a passphrase.
     fn with_keys(self) -> Self {
         let generate = |name: &str, algorithm: &str, usage: &str, expires: &str| {
             self.gpg(THEN, "own", &["--quick-gen-key", name, algorithm, usage, expires]);
@@ -109,7 +109,8 @@ impl Site {
         command.output().unwrap()
     }
 
-    /// The status lines of gpg and talaria for the same input, without the lines that talaria omits.
+    /// The status lines of gpg and talaria for the same input, without the lines that talaria
+    /// omits.
     fn both(
         &self,
         (time, home): (u32, &str),
@@ -170,13 +171,13 @@ impl Site {
         ours
     }
 
-    /// Changes an octet near the end of a file.
+    /// Changes a byte near the end of a file.
     fn damaged(&self, file: &str) -> String {
-        let mut octets = fs::read(self.program.path(file)).unwrap();
-        let at = octets.len() - 10;
-        octets[at] ^= 1;
+        let mut bytes = fs::read(self.program.path(file)).unwrap();
+        let at = bytes.len() - 10;
+        bytes[at] ^= 1;
         let name = format!("{file}-damaged");
-        fs::write(self.program.path(&name), octets).unwrap();
+        fs::write(self.program.path(&name), bytes).unwrap();
         name
     }
 }
@@ -235,7 +236,8 @@ fn status_lines_about_signatures_equal_those_of_gpg() {
     site.gpg(THEN, "own", &["-u", "bob", "-o", "clear", "--clearsign", "text"]);
     let clear = fs::read_to_string(site.program.path("clear")).unwrap();
     fs::write(site.program.path("clear-changed"), clear.replace("dawn", "dusk")).unwrap();
-    // GnuPG keeps a revocation for each key, and a colon at its start prevents an accidental import.
+    // GnuPG keeps a revocation for each key, and a colon at its start prevents an accidental
+    // import.
     let revocation = format!("own/openpgp-revocs.d/{}.rev", site.fingerprint("rita"));
     let revocation = fs::read_to_string(site.program.path(&revocation)).unwrap();
     fs::write(site.program.path("revocation"), revocation.replace(":-----", "-----")).unwrap();
@@ -449,7 +451,7 @@ fn status_lines_about_other_files_equal_those_of_gpg() {
     let site = Site::new().with_keys();
     site.gpg(THEN, "own", &["-o", "packed", "--store", "text"]);
     site.gpg(THEN, "own", &["-o", "sealed", "-r", "alice", "-e", "text"]);
-    fs::write(site.program.path("octets"), b"\xa3\x09nothing that is known").unwrap();
+    fs::write(site.program.path("bytes"), b"\xa3\x09nothing that is known").unwrap();
     site.imported();
     let own = (THEN, "own");
     for (file, wanted) in [("text", &["NODATA 1", "NODATA 2"][..]), ("empty", &["NODATA 2"])] {

@@ -1,13 +1,13 @@
-//! Standard output and standard error of every kind of command that are full, or whose reader has gone, and limits
-//! on the size of files.
+//! Standard output and standard error of every kind of command that are full, or whose reader has
+//! gone, and limits on the size of files.
 
 use std::fs::{self, File};
 use std::process::{Output, Stdio};
 
 use crate::program::{Home, Program, corpus, prepared};
 
-/// Command lines that write to standard output, and their exit status if its reader has gone. A command that has not
-/// checked a message to its end has failed.
+/// Command lines that write to standard output, and their exit status if its reader has gone. A
+/// command that has not checked a message to its end has failed.
 const WRITING: [(&str, i32); 34] = [
     ("talaria list", 0),
     ("talaria list --with-colons", 0),

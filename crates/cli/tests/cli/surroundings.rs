@@ -222,7 +222,8 @@ fn concurrent_importers_and_readers_lose_nothing() {
     program.assert_clean();
 }
 
-/// A pool of so many threads would stop the machine. With its own stack for each, it does not fit into the memory here.
+/// A pool of so many threads would stop the machine. With its own stack for each, it does not fit
+/// into the memory here.
 #[test]
 fn the_environment_cannot_ask_for_thousands_of_threads() {
     let program = Program::new();

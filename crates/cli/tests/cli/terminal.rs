@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use crate::keys::User;
 use crate::program::{Program, corpus};
 
-/// Runs a shell command on a terminal with `columns` columns, where `$T` is the program with its store.
-/// Returns the output to the terminal, or `None` if there is no program to make a terminal.
+/// Runs a shell command on a terminal with `columns` columns, where `$T` is the program with its
+/// store. Returns the output to the terminal, or `None` if there is no program to make a terminal.
 fn on_terminal(program: &Program, columns: usize, command: &str) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
         talaria_needs::left_out("script");

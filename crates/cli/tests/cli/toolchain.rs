@@ -13,7 +13,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A folder for PATH with those programs, and with others that write what they were asked to `asked.txt`.
+/// A folder for PATH with those programs, and with others that write what they were asked to
+/// `asked.txt`.
 struct Machine(tempfile::TempDir);
 
 impl Machine {

@@ -182,14 +182,14 @@ fn level(letter: &str) -> Level {
     found.unwrap_or_default()
 }
 
-/// The validity that gpg computes for certificates with one address, in its second listing. It deviates from
-/// gpg's own rules in two ways:
+/// The validity that gpg computes for certificates with one address, in its second listing. It
+/// deviates from gpg's own rules in two ways:
 ///
-/// - If another user ID follows the one with the address in a keyblock, gpg treats the certificate as
-///   certified by anybody (`cross_sigs`: its loop ends with a node that looks like a signature
+/// - If another user ID follows the one with the address in a keyblock, gpg treats the certificate
+///   as certified by anybody (`cross_sigs`: its loop ends with a node that looks like a signature
 ///   it has found).
-/// - gpg keeps the first result for a binding until a later binding conflicts with it. A binding that is
-///   good because an own key certified it is never checked for conflicts.
+/// - gpg keeps the first result for a binding until a later binding conflicts with it. A binding
+///   that is good because an own key certified it is never checked for conflicts.
 struct Conflicts<'a> {
     /// The bindings in the order in which gpg recorded them: fingerprint and address.
     bindings: Vec<(String, Vec<u8>)>,
@@ -249,8 +249,8 @@ impl<'a> Conflicts<'a> {
         }
     }
 
-    /// The certificate, the certifiers of its first user ID with the address, and whether another user
-    /// ID follows.
+    /// The certificate, the certifiers of its first user ID with the address, and whether another
+    /// user ID follows.
     fn user_id(&self, at: usize) -> (&str, &BTreeSet<String>, bool) {
         let (fingerprint, address) = &self.bindings[at];
         let user_ids = &self.signed[fingerprint].user_ids;
@@ -259,7 +259,8 @@ impl<'a> Conflicts<'a> {
         (fingerprint, &user_ids[place].signers, place + 1 < user_ids.len())
     }
 
-    /// The bindings among the first `known` ones that conflict with a binding; `None` if it is good anyway.
+    /// The bindings among the first `known` ones that conflict with a binding; `None` if it is good
+    /// anyway.
     fn rivals(&self, at: usize, known: usize) -> Option<Vec<usize>> {
         let (fingerprint, signers, _) = self.user_id(at);
         let own = |own: &String| own == fingerprint || signers.contains(&own[24..]);
@@ -290,7 +291,8 @@ impl<'a> Conflicts<'a> {
         Some(rivals.map(|(&other, _)| other).collect())
     }
 
-    /// The listing of talaria in model tofu, with gpg's mistakes added, and the number of affected user IDs.
+    /// The listing of talaria in model tofu, with gpg's mistakes added, and the number of affected
+    /// user IDs.
     fn tofu(&self, ours: &Listing) -> (Listing, usize) {
         let (mut predicted, mut count) = (ours.clone(), 0);
         for (fingerprint, listed) in &mut predicted {
@@ -316,8 +318,8 @@ impl<'a> Conflicts<'a> {
 }
 
 fn binary(name: &str) -> Fingerprint {
-    let octets = (0..40).step_by(2).map(|at| u8::from_str_radix(&name[at..at + 2], 16).unwrap());
-    Fingerprint::V4(octets.collect::<Vec<u8>>().try_into().unwrap())
+    let bytes = (0..40).step_by(2).map(|at| u8::from_str_radix(&name[at..at + 2], 16).unwrap());
+    Fingerprint::V4(bytes.collect::<Vec<u8>>().try_into().unwrap())
 }
 
 /// The level of a certificate from the levels of its bindings.
@@ -369,7 +371,8 @@ fn certifiers(signed: &Listing) -> Vec<String> {
     usable.map(|(name, _)| name).filter(|name| certified(name) > 5).cloned().collect()
 }
 
-/// Owner trust values: numbers of ultimately trusted owners, who certified others, and of fully and marginally
+/// Owner trust values: numbers of ultimately trusted owners, who certified others, and of fully and
+/// marginally
 fn owners(seed: u64, signed: &Listing, counts: [usize; 3]) -> String {
     let mut draw = Draw(seed);
     let (mut own, mut text) = (certifiers(signed), String::new());
@@ -385,8 +388,8 @@ fn owners(seed: u64, signed: &Listing, counts: [usize; 3]) -> String {
     text
 }
 
-/// Compares on a keyring for each seed: the web of trust for all seeds, first use for `first_use` of them.
-/// Returns the number of user IDs affected by gpg's mistake.
+/// Compares on a keyring for each seed: the web of trust for all seeds, first use for `first_use`
+/// of them. Returns the number of user IDs affected by gpg's mistake.
 fn compare(
     ring: &str,
     release: &str,
@@ -434,7 +437,8 @@ fn compare(
         if at >= first_use {
             continue;
         }
-        // The first listing records bindings one by one, and finds only conflicts with earlier ones.
+        // The first listing records bindings one by one, and finds only conflicts with earlier
+        // ones.
         gpg.list("tofu");
         let conflicts = Conflicts::new(&gpg, &signed, &owners);
         let ours_tofu = ours("tofu");
@@ -717,7 +721,8 @@ fn what_the_user_called_bad_is_refused_where_gpg_refuses_it() {
         assert_eq!(verifies(model, &bob), (true, true), "{model}");
         assert_eq!(verifies(model, &mallory), (false, false), "{model}");
         assert_eq!(encrypts(model, &mallory), (false, false), "{model}");
-        // The decisions choose among the certificates with the address. Which one gpg tries depends on their order.
+        // The decisions choose among the certificates with the address. Which one gpg tries depends
+        // on their order.
         assert!(encrypts(model, "bob@example.org").0, "{model}");
     }
     // A decision is one of the user's, so here it holds in every model.
@@ -731,7 +736,8 @@ fn what_the_user_called_bad_is_refused_where_gpg_refuses_it() {
     program.ok(&["trust", "set", &mallory, "never"]);
     assert_eq!(verifies("direct", &mallory), (false, false));
     assert_eq!(encrypts("direct", &mallory), (false, false));
-    // In the web of trust, it says how the owner certifies, and nothing about the owner's own certificate.
+    // In the web of trust, it says how the owner certifies, and nothing about the owner's own
+    // certificate.
     assert_eq!(verifies("pgp", &mallory), (true, true));
 }
 
@@ -777,7 +783,8 @@ fn a_signature_by_a_bad_certificate_is_refused_and_releases_nothing() {
     program.ok(&["verify", &at("signed")]);
 }
 
-/// A ring of certificates of one address costs what each of them costs, and the output does not grow with their square.
+/// A ring of certificates of one address costs what each of them costs, and the output does not
+/// grow with their square.
 #[test]
 fn many_certificates_of_one_address_share_their_conflicts() {
     const COUNT: usize = 200;
@@ -949,7 +956,7 @@ fn unreadable_input_is_reported_and_changes_nothing() {
     program.ok(&["import", gpg.home()]);
     program.ok(&["tofu", "policy", &mallory, "bad"]);
     let before = recorded(&program);
-    let cut = |name: &str, octets: usize| fs::read(gpg.path(name)).unwrap()[..octets].to_vec();
+    let cut = |name: &str, bytes: usize| fs::read(gpg.path(name)).unwrap()[..bytes].to_vec();
     let mut odd = fs::read(gpg.path("trustdb.gpg")).unwrap();
     let (last, short) = (odd.len() / 40 - 1, odd.len() - 13);
     let record = odd.chunks(40).position(|record| record[0] == 12).unwrap();

@@ -1,5 +1,6 @@
-//! A shell runs the commands of the tutorials in their order, as a reader types them. Blocks behind `<!-- not run: WHY -->` are
-//! not run, because of a network for example; the program parses the commands in them.
+//! A shell runs the commands of the tutorials in their order, as a reader types them. Blocks behind
+//! `<!-- not run: WHY -->` are not run, because of a network for example; the program parses the
+//! commands in them.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,8 @@ struct Tutorial {
     name: &'static str,
     /// Run before it.
     before: &'static str,
-    /// Texts and their replacements. Where a person answers a question on a terminal, options answer it.
+    /// Texts and their replacements. Where a person answers a question on a terminal, options
+    /// answer it.
     replaced: &'static [(&'static str, &'static str)],
     /// Run behind it: its result is the promised one.
     after: &'static str,

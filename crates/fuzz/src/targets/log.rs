@@ -1,4 +1,5 @@
-//! Any bytes as what a log reads from others: an export, a record, a segment on disk, a snapshot, and what is encrypted.
+//! Any bytes as what a log reads from others: an export, a record, a segment on disk, a snapshot,
+//! and what is encrypted.
 
 /// Checks one input.
 pub fn run(bytes: &[u8]) {

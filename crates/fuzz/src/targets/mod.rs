@@ -1,4 +1,4 @@
-//! The targets, each a property of any octets.
+//! The targets, each a property of any bytes.
 
 pub mod address;
 pub mod armor;

@@ -1,4 +1,5 @@
-//! Any text as the chunks of a tree and of lists: either refused, or it keeps every rule and is written again the same.
+//! Any text as the chunks of a tree and of lists: either refused, or it keeps every rule and is
+//! written again the same.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use talaria_backup::{
 /// The most parts of a file that are read: a list may have itself in it many times.
 const PARTS_MAX: usize = 10_000;
 
-/// Chunks of the input. The first octet of an identifier says which.
+/// Chunks of the input. The first byte of an identifier says which.
 struct Input<'a>(Vec<&'a [u8]>);
 
 impl ReadChunks for Input<'_> {
@@ -43,8 +44,8 @@ impl WriteChunks for Written {
 /// Checks one input.
 pub fn run(bytes: &[u8]) {
     let Some((level, rest)) = bytes.split_first() else { return };
-    // No text has this octet.
-    let input = Input(rest.split(|octet| *octet == 0xff).collect());
+    // No text has this byte.
+    let input = Input(rest.split(|byte| *byte == 0xff).collect());
     let tree = Tree::new(&input, Root { level: level % 3, id: Id([0; 32]) });
     let mut entries: Vec<Entry> = Vec::new();
     let mut is_whole = true;
@@ -58,7 +59,7 @@ pub fn run(bytes: &[u8]) {
         assert!(path_order(&pair[0].path, &pair[1].path).is_lt());
     }
     for entry in &entries {
-        let components = entry.path.split(|octet| *octet == b'/');
+        let components = entry.path.split(|byte| *byte == b'/');
         assert!(components.clone().all(|name| !matches!(name, b"" | b"." | b"..")));
         assert!(!entry.path.contains(&0));
         if let Node::File { content, size, .. } = &entry.node {
@@ -69,7 +70,7 @@ pub fn run(bytes: &[u8]) {
         return;
     }
     for entry in &entries {
-        let parent = entry.path.rsplitn(2, |octet| *octet == b'/').nth(1);
+        let parent = entry.path.rsplitn(2, |byte| *byte == b'/').nth(1);
         let is_folder = |other: &Entry| matches!(other.node, Node::Directory(_));
         let has_parent =
             |parent| entries.iter().any(|other| other.path == parent && is_folder(other));

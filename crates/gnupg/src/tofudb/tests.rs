@@ -241,8 +241,8 @@ fn a_file_of_the_first_gnupg_versions_is_read() {
     );
 }
 
-/// The folder layout of GnuPG 2.1.10 (`getdb` in `g10/tofu.c`): names have `_` for all characters except
-/// letters and digits, so that two addresses can share a file.
+/// The folder layout of GnuPG 2.1.10 (`getdb` in `g10/tofu.c`): names have `_` for all characters
+/// except letters and digits, so that two addresses can share a file.
 fn split(folder: &Path, database: &TofuDatabase) {
     let place = |kind: &str, name: &[u8]| {
         let name: String = name
@@ -422,7 +422,8 @@ fn errors_about_damaged_rows_give_the_page() {
         let row = format!("row {rowid} of table {table} of {}: ", path.display());
         assert!(found.starts_with(&row), "{change}: {error}");
         assert!(found.contains(what), "{change}: {error}");
-        // The offset is that of a leaf page of the table. For bindings, the page also has the neighbouring row.
+        // The offset is that of a leaf page of the table. For bindings, the page also has the
+        // neighbouring row.
         let page = &fs::read(&path).unwrap()[usize::try_from(*offset).unwrap()..][..4096];
         assert_eq!(page[0], 0x0D, "{change}: {error}");
         let neighbour = b"a198@example.org";

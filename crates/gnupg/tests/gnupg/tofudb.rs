@@ -205,7 +205,8 @@ fn gpg_uses_written_databases_like_its_own() {
     assert_eq!(rows(&used.path()), rows(&path));
 }
 
-/// Files from before 2.1.16 have neither encryptions nor effective policies: gpg adds these columns.
+/// Files from before 2.1.16 have neither encryptions nor effective policies: gpg adds these
+/// columns.
 #[test]
 fn an_old_tofu_database_is_converted_for_gpg() {
     let Some(used) = used() else { return };

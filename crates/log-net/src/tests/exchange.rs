@@ -43,7 +43,8 @@ fn a_new_node_gets_everything_by_one_exchange() {
     node.end();
 }
 
-/// Each of three nodes knows one other; what one writes comes to all, and stays there when it is opened again.
+/// Each of three nodes knows one other; what one writes comes to all, and stays there when it is
+/// opened again.
 #[test]
 fn nodes_stay_the_same_while_all_write() {
     let site = Site::new(3);
@@ -184,7 +185,8 @@ fn a_node_lends_its_log_to_those_who_wait() {
     assert_eq!(*heard.lock().unwrap(), 5 * 21);
 }
 
-/// A compaction writes all segments anew. The node that has lent its log goes on, and so does a reader.
+/// A compaction writes all segments anew. The node that has lent its log goes on, and so does a
+/// reader.
 #[test]
 fn a_node_goes_on_after_a_compaction_by_another_program() {
     let mut site = Site::new(2);

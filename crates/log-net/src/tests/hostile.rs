@@ -1,4 +1,5 @@
-//! Peers that flood, drip, never read, or send what the log refuses. The node and its other peers go on.
+//! Peers that flood, drip, never read, or send what the log refuses. The node and its other peers
+//! go on.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -32,14 +33,14 @@ async fn connect(address: &str, secret: &NodeSecret) -> TlsStream<TcpStream> {
 }
 
 fn frames(frames: &[Frame<'_>]) -> Vec<u8> {
-    let mut octets = Vec::new();
-    frames.iter().for_each(|frame| frame.write(&mut octets));
-    octets
+    let mut bytes = Vec::new();
+    frames.iter().for_each(|frame| frame.write(&mut bytes));
+    bytes
 }
 
 /// Whether there is a want among the frames.
-fn has_want(octets: &[u8]) -> bool {
-    let mut rest = octets;
+fn has_want(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
     while let Some((head, behind)) = rest.split_first_chunk::<5>() {
         if head[0] == 3 {
             return true;
@@ -50,9 +51,9 @@ fn has_want(octets: &[u8]) -> bool {
     false
 }
 
-/// The reason of the farewell at the end of some octets: its number.
-fn farewell(octets: &[u8]) -> Option<u8> {
-    let mut rest = octets;
+/// The reason of the farewell at the end of some bytes: its number.
+fn farewell(bytes: &[u8]) -> Option<u8> {
+    let mut rest = bytes;
     let mut reason = None;
     while let Some((head, behind)) = rest.split_first_chunk::<5>() {
         let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
@@ -62,18 +63,18 @@ fn farewell(octets: &[u8]) -> Option<u8> {
     reason
 }
 
-/// Sends octets, and others after an answer, and gives the number of the farewell.
+/// Sends bytes, and others after an answer, and gives the number of the farewell.
 async fn say(address: &str, secret: &NodeSecret, (first, then): (&[u8], &[u8])) -> Option<u8> {
     let mut stream = connect(address, secret).await;
     let _ = stream.write_all(first).await;
     if !then.is_empty() {
         // The node has said hello, has announced its heads, and wants what it has not.
         let mut answer = [0; 4096];
-        let mut octets = Vec::new();
-        while !has_want(&octets) {
+        let mut bytes = Vec::new();
+        while !has_want(&bytes) {
             let count = stream.read(&mut answer).await.unwrap();
             assert!(count > 0);
-            octets.extend_from_slice(&answer[..count]);
+            bytes.extend_from_slice(&answer[..count]);
         }
         let _ = stream.write_all(then).await;
     }
@@ -82,7 +83,8 @@ async fn say(address: &str, secret: &NodeSecret, (first, then): (&[u8], &[u8])) 
     farewell(&answer)
 }
 
-/// A site whose first node is a process, whose second key is that of a hostile peer, and whose third is that of a good one.
+/// A site whose first node is a process, whose second key is that of a hostile peer, and whose
+/// third is that of a good one.
 fn site() -> (Site, Process) {
     let mut site = Site::new(3);
     let log = site.open(0);
@@ -142,8 +144,8 @@ async fn what_the_protocol_does_not_allow_ends_the_connection() {
         ((&other, none), 2),
         ((&wanted, &entries), 4),
     ];
-    for (octets, reason) in cases {
-        assert_eq!(say(&node.address, &site.secrets[1], octets).await, Some(reason));
+    for (bytes, reason) in cases {
+        assert_eq!(say(&node.address, &site.secrets[1], bytes).await, Some(reason));
     }
     tokio::task::spawn_blocking(move || {
         is_served(&site, &node);
@@ -180,7 +182,8 @@ async fn a_stranger_does_not_learn_which_log_it_is() {
     drop((site, node));
 }
 
-/// Peers with a published key that never read, and announce what nobody has: each connection costs at most what the format says.
+/// Peers with a published key that never read, and announce what nobody has: each connection costs
+/// at most what the format says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_never_reads_costs_bounded_memory() {
     let (site, node) = site();
@@ -188,15 +191,15 @@ async fn a_peer_that_never_reads_costs_bounded_memory() {
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS_PER_KEY + 2 {
         let mut stream = connect(&node.address, &site.secrets[1]).await;
-        let mut octets = frames(&[Frame::Hello(site.log)]);
+        let mut bytes = frames(&[Frame::Hello(site.log)]);
         let ids = (0..HEADS_KEPT_MAX as u64).map(|n| EntryId::of(&n.to_be_bytes()));
         let ids: Vec<EntryId> = ids.collect();
         for ids in ids.chunks(8192) {
-            Frame::Heads { number: 1, is_last: false, ids: ids.to_vec() }.write(&mut octets);
+            Frame::Heads { number: 1, is_last: false, ids: ids.to_vec() }.write(&mut bytes);
         }
-        Frame::Want { is_last: true, ids: vec![] }.write(&mut octets);
+        Frame::Want { is_last: true, ids: vec![] }.write(&mut bytes);
         // The connections that are too many are closed.
-        let _ = stream.write_all(&octets).await;
+        let _ = stream.write_all(&bytes).await;
         // A frame that never ends.
         let _ = stream.write_all(&[4, 0, 0x3f, 0, 0]).await;
         let _ = stream.write_all(&vec![0; 3 << 20]).await;
@@ -216,7 +219,7 @@ async fn a_peer_that_never_reads_costs_bounded_memory() {
     drop(open);
 }
 
-/// One octet now and then holds nobody up.
+/// One byte now and then holds nobody up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_drips_holds_nobody_up() {
     let (site, node) = site();

@@ -16,8 +16,9 @@ use crate::{Event, NodeSecret, ServeOptions, Stop, serve};
 
 const CHILD: &str = "TALARIA_NODE_CHILD";
 
-/// Not a test of its own: a node in a process. Its arguments are in the environment: the folder of the site, its number, its address, and
-/// those of its peers. If it is to write, it prints the identity of each entry that is acknowledged.
+/// Not a test of its own: a node in a process. Its arguments are in the environment: the folder of
+/// the site, its number, its address, and those of its peers. If it is to write, it prints the
+/// identity of each entry that is acknowledged.
 #[test]
 fn child_that_serves_until_it_is_killed() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
@@ -64,7 +65,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the node `number` of a site. The identities that it acknowledges are added to `acknowledged`.
+    /// Starts the node `number` of a site. The identities that it acknowledges are added to
+    /// `acknowledged`.
     pub(crate) fn start(
         folder: &Path,
         number: usize,
@@ -105,7 +107,7 @@ impl Process {
         Self { child, address, reader: Some(reader) }
     }
 
-    /// The most memory that the process has had, in octets.
+    /// The most memory that the process has had, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();

@@ -94,7 +94,8 @@ pub(crate) fn begin(folder: &Path, owner: &mut Person) -> LogFolder {
     LogFolder::create(folder, &genesis).unwrap()
 }
 
-/// A log of an owner, with some folders for nodes whose keys are published. The first one has the log.
+/// A log of an owner, with some folders for nodes whose keys are published. The first one has the
+/// log.
 pub(crate) struct Site {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) owner: Person,

@@ -1,7 +1,8 @@
 //! Telling listeners about changes that are on disk.
 //!
-//! Events wait in the order in which their entries were admitted. The thread that brought them to disk calls the listeners,
-//! one event after the other, and holds no lock meanwhile: a listener may read and write the log.
+//! Events wait in the order in which their entries were admitted. The thread that brought them to
+//! disk calls the listeners, one event after the other, and holds no lock meanwhile: a listener may
+//! read and write the log.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,8 +12,8 @@ use std::thread::{self, ThreadId};
 
 use crate::listen::{Event, Interest};
 
-/// Most octets of events that wait for listeners. A thread that has written more waits for them.
-pub const EVENTS_OCTETS_MAX: usize = 64 << 20;
+/// Most bytes of events that wait for listeners. A thread that has written more waits for them.
+pub const EVENTS_BYTES_MAX: usize = 64 << 20;
 
 pub(super) type Call = Box<dyn FnMut(&Event) -> ControlFlow<()> + Send>;
 
@@ -29,7 +30,7 @@ pub(super) struct Announcer {
 struct Queue {
     /// Each event with the number of the append that it belongs to.
     events: VecDeque<(u64, Event)>,
-    octets: usize,
+    bytes: usize,
     listeners: Vec<(Interest, Call)>,
     /// The thread that calls listeners now.
     delivering: Option<ThreadId>,
@@ -61,26 +62,26 @@ impl Announcer {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets events wait until the entries of the append are on disk. The caller holds the log, so that the order is that of
-    /// admission.
+    /// Lets events wait until the entries of the append are on disk. The caller holds the log, so
+    /// that the order is that of admission.
     pub(super) fn add(&self, append: u64, events: Vec<Event>) {
         if events.is_empty() {
             return;
         }
         let mut queue = self.lock();
-        queue.octets += events.iter().map(Event::octets).sum::<usize>();
+        queue.bytes += events.iter().map(Event::bytes).sum::<usize>();
         queue.events.extend(events.into_iter().map(|event| (append, event)));
     }
 
-    /// Tells listeners what is on disk, up to an append, unless another thread is telling them already: then that thread
-    /// goes on. The caller holds no lock.
+    /// Tells listeners what is on disk, up to an append, unless another thread is telling them
+    /// already: then that thread goes on. The caller holds no lock.
     pub(super) fn deliver(&self, durable: u64) {
         self.durable.fetch_max(durable, Ordering::SeqCst);
         let me = thread::current().id();
         let mut queue = self.lock();
-        // Another thread tells them. Too much must not wait for it; but a listener that writes cannot wait for itself.
-        while queue.delivering.is_some_and(|thread| thread != me)
-            && queue.octets > EVENTS_OCTETS_MAX
+        // Another thread tells them. Too much must not wait for it; but a listener that writes
+        // cannot wait for itself.
+        while queue.delivering.is_some_and(|thread| thread != me) && queue.bytes > EVENTS_BYTES_MAX
         {
             queue = self.less.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
@@ -106,7 +107,8 @@ impl Announcer {
         let durable = self.durable.load(Ordering::SeqCst);
         let is_durable = queue.events.front().is_some_and(|(append, _)| *append <= durable);
         if !is_durable {
-            // In the same locked section, so that no other thread leaves an event to a delivery that has ended.
+            // In the same locked section, so that no other thread leaves an event to a delivery
+            // that has ended.
             queue.listeners = std::mem::take(&mut delivery.listeners);
             queue.delivering = None;
             delivery.has_ended = true;
@@ -114,7 +116,7 @@ impl Announcer {
             return None;
         }
         let (_, event) = queue.events.pop_front()?;
-        queue.octets -= event.octets();
+        queue.bytes -= event.bytes();
         self.less.notify_all();
         Some(event)
     }

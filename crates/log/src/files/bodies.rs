@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::error::LogError;
 use super::file::{io, segment_path};
 use super::mutex::lock;
-use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::entry::{ENTRY_BYTES_MAX, Entry};
 use crate::graph::{Location, Source};
 use crate::name::EntryId;
 use crate::record::Signed;
@@ -18,7 +18,7 @@ use crate::record::Signed;
 pub(super) struct FrameEntries {
     pub(super) segment: u32,
     pub(super) frame: u32,
-    /// Each entry with the start of its octets, ascending.
+    /// Each entry with the start of its bytes, ascending.
     pub(super) entries: Arc<Vec<(u32, Signed)>>,
 }
 
@@ -54,14 +54,14 @@ impl Bodies {
     }
 
     fn read(&self, id: &EntryId, location: Location) -> Result<Entry, LogError> {
-        let Location { segment, entry, octets, .. } = location;
+        let Location { segment, entry, bytes, .. } = location;
         let path = segment_path(&self.folder, u64::from(segment));
         let mut last = lock(&self.segment);
         let (_, file) = match last.take().filter(|(number, _)| *number == segment) {
             Some(known) => last.insert(known),
             None => last.insert((segment, File::open(&path).map_err(io("open", &path))?)),
         };
-        let mut read = vec![0; (octets as usize).min(ENTRY_OCTETS_MAX)];
+        let mut read = vec![0; (bytes as usize).min(ENTRY_BYTES_MAX)];
         file.read_exact_at(&mut read, u64::from(entry)).map_err(io("read", &path))?;
         let found = Entry::read(&read).ok().filter(|_| EntryId::of(&read) == *id);
         found.ok_or(LogError::Damaged { path, offset: u64::from(entry) })

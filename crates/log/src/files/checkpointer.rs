@@ -20,19 +20,23 @@ pub struct NewCheckpointer<'a> {
     pub key: &'a Path,
     /// Files with the public keys of the witnesses.
     pub witnesses: &'a [PathBuf],
-    /// The number of witnesses who must cosign a checkpoint: a majority. The smallest one by default.
+    /// The number of witnesses who must cosign a checkpoint: a majority. The smallest one by
+    /// default.
     pub cosigners: Option<u8>,
-    /// The time, in seconds, within which a checkpoint must cover the entries of a key that has expired. [`GRACE_S`] by default.
+    /// The time, in seconds, within which a checkpoint must cover the entries of a key that has
+    /// expired. [`GRACE_S`] by default.
     pub grace_s: Option<u32>,
 }
 
 impl NewCheckpointer<'_> {
-    /// Makes a log in `folder`, with a checkpointer. `sign` makes its first entry of the genesis that names the checkpointer and the
-    /// witnesses. Returns the public key of the checkpointer, too.
+    /// Makes a log in `folder`, with a checkpointer. `sign` makes its first entry of the genesis
+    /// that names the checkpointer and the witnesses. Returns the public key of the checkpointer,
+    /// too.
     ///
     /// # Errors
     ///
-    /// [`WitnessError`] for the keys; the errors of `sign` and of [`LogFolder::create`]. No key and no log is left then.
+    /// [`WitnessError`] for the keys; the errors of `sign` and of [`LogFolder::create`]. No key and
+    /// no log is left then.
     pub fn create_log<E: From<LogError> + From<WitnessError>>(
         &self,
         folder: &Path,
@@ -43,7 +47,8 @@ impl NewCheckpointer<'_> {
         let genesis = sign(genesis)?;
         let name = origin(genesis.id);
         let key = key.named(&name).ok_or(WitnessError::Name(name))?;
-        // The key is on disk before the log: without it, the log would have no checkpoints for ever.
+        // The key is on disk before the log: without it, the log would have no checkpoints for
+        // ever.
         write_note_key(self.key, &key)?;
         let made = LogFolder::create(folder, &genesis);
         if let Err(LogError::Occupied { .. }) = &made {

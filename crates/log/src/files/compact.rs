@@ -1,7 +1,7 @@
 //! Compaction: deleted values leave the disk, and all entries stay.
 //!
-//! A segment with deleted values is written anew beside the old one, which it replaces when it is on disk. A crash leaves one of
-//! the two, and the next compaction goes on from there.
+//! A segment with deleted values is written anew beside the old one, which it replaces when it is
+//! on disk. A crash leaves one of the two, and the next compaction goes on from there.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,12 +14,12 @@ use super::folder::LogFolder;
 use super::index_file::LastFrame;
 use super::load::locations;
 use super::mutex::lock;
+use crate::bytes::{Fields, write_part};
 use crate::graph::Location;
 use crate::log::memory::Log;
 use crate::name::EntryId;
-use crate::octets::{Fields, write_part};
-use crate::record::{RECORD_OCTETS_MAX, read_record, to_records};
-use crate::segment::{FRAME_HEADER_OCTETS, SEGMENT_OCTETS, Scan, Tail, frame, header, scan};
+use crate::record::{RECORD_BYTES_MAX, read_record, to_records};
+use crate::segment::{FRAME_HEADER_BYTES, SEGMENT_BYTES, Scan, Tail, frame, header, scan};
 
 /// The result of a compaction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -28,8 +28,8 @@ pub struct Compacted {
     pub values: u64,
     /// The number of segments that were written anew.
     pub segments: u64,
-    /// The octets by which the log became shorter.
-    pub octets: u64,
+    /// The bytes by which the log became shorter.
+    pub bytes: u64,
 }
 
 /// A step of a compaction that is done. A crash between two steps loses nothing.
@@ -43,7 +43,7 @@ pub enum CompactStep {
 
 /// A segment without deleted values.
 struct Rewritten {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// The places of its entries.
     locations: Vec<(EntryId, Location)>,
     values: u64,
@@ -55,36 +55,36 @@ impl Rewritten {
     /// A segment without deleted values. Fails with the place of a frame that has no records.
     fn of(
         log: EntryId,
-        octets: &[u8],
+        bytes: &[u8],
         scan: &Scan,
         deleted: &HashSet<EntryId>,
     ) -> Result<Self, usize> {
         let start = header(scan.segment, log);
-        let mut rewritten = Self { octets: start, locations: Vec::new(), values: 0, last: None };
+        let mut rewritten = Self { bytes: start, locations: Vec::new(), values: 0, last: None };
         for old in &scan.frames {
-            let payload = rewritten.payload(&octets[old.payload.clone()], scan.segment, deleted);
+            let payload = rewritten.payload(&bytes[old.payload.clone()], scan.segment, deleted);
             let payload = payload.ok_or(old.payload.start)?;
             let new = frame(log, scan.segment, old.number, old.group, &payload);
-            let offset = rewritten.octets.len() as u64;
+            let offset = rewritten.bytes.len() as u64;
             let header = new.first_chunk().copied();
             rewritten.last = header.map(|header| LastFrame { offset, header });
-            rewritten.octets.extend(new);
+            rewritten.bytes.extend(new);
         }
         Ok(rewritten)
     }
 
-    /// The payload of the next frame without deleted values. `None` if the octets are no records.
+    /// The payload of the next frame without deleted values. `None` if the bytes are no records.
     fn payload(
         &mut self,
         payload: &[u8],
         segment: u64,
         deleted: &HashSet<EntryId>,
     ) -> Option<Vec<u8>> {
-        let start = self.octets.len();
+        let start = self.bytes.len();
         let mut fields = Fields(payload);
         let mut out = Vec::with_capacity(payload.len());
         while !fields.0.is_empty() {
-            let record = fields.part(4, RECORD_OCTETS_MAX, "record").ok()?;
+            let record = fields.part(4, RECORD_BYTES_MAX, "record").ok()?;
             let mut entries = read_record(record).ok()?;
             let mut removed = 0;
             for signed in &mut entries {
@@ -102,7 +102,7 @@ impl Rewritten {
                 records.first().filter(|_| records.len() == 1)?
             };
             self.values += removed;
-            let at = start + FRAME_HEADER_OCTETS + out.len() + 4;
+            let at = start + FRAME_HEADER_BYTES + out.len() + 4;
             let locations = locations(segment, start, at, record).ok()?;
             self.locations.extend(entries.iter().map(|signed| signed.id).zip(locations));
             write_part(&mut out, 4, record);
@@ -112,14 +112,15 @@ impl Rewritten {
 }
 
 impl LogFolder {
-    /// Removes deleted values from disk. The entries stay, with the commitments: their signatures hold as before. Calls
-    /// `done` after each step, while the log is locked.
+    /// Removes deleted values from disk. The entries stay, with the commitments: their signatures
+    /// hold as before. Calls `done` after each step, while the log is locked.
     ///
-    /// The octets of old segments are free for other files, and are not overwritten.
+    /// The bytes of old segments are free for other files, and are not overwritten.
     ///
     /// # Errors
     ///
-    /// [`LogError::Io`], [`LogError::Damaged`] or [`LogError::Failed`]. The log is whole; what was removed before stays removed.
+    /// [`LogError::Io`], [`LogError::Damaged`] or [`LogError::Failed`]. The log is whole; what was
+    /// removed before stays removed.
     pub fn compact(&self, mut done: impl FnMut(CompactStep)) -> Result<Compacted, LogError> {
         let deleted = self.read(|log| log.state().deleted().clone())?;
         // A deletion must be on disk before its values are gone.
@@ -132,14 +133,14 @@ impl LogFolder {
         let mut first = 0;
         for number in 0..=disk.end.segment {
             let path = segment_path(self.path(), number);
-            let octets = fs::read(&path).map_err(io("read", &path))?;
+            let bytes = fs::read(&path).map_err(io("read", &path))?;
             let damaged = |at: usize| LogError::Damaged { path: path.clone(), offset: at as u64 };
-            let scan = scan(&octets, first).map_err(|_| damaged(0))?;
+            let scan = scan(&bytes, first).map_err(|_| damaged(0))?;
             if scan.tail != Tail::Clean {
                 return Err(damaged(scan.end));
             }
             first += scan.frames.len() as u64;
-            let rewritten = Rewritten::of(self.id(), &octets, &scan, &deleted).map_err(damaged)?;
+            let rewritten = Rewritten::of(self.id(), &bytes, &scan, &deleted).map_err(damaged)?;
             if rewritten.values == 0 {
                 continue;
             }
@@ -147,9 +148,9 @@ impl LogFolder {
                 // It has the values, too.
                 self.remove_index()?;
             }
-            let length = rewritten.octets.len();
+            let length = rewritten.bytes.len();
             let is_last = number == disk.end.segment;
-            let mut file = self.write_new(&rewritten.octets, is_last)?;
+            let mut file = self.write_new(&rewritten.bytes, is_last)?;
             done(CompactStep::Written(number));
             {
                 // Whoever reads entries has their places from before or from after.
@@ -176,20 +177,20 @@ impl LogFolder {
             done(CompactStep::Replaced(number));
             compacted.values += rewritten.values;
             compacted.segments += 1;
-            compacted.octets += (scan.end - length) as u64;
+            compacted.bytes += (scan.end - length) as u64;
         }
         self.configure(Log::drop_deleted);
         Ok(compacted)
     }
 
     /// Writes the new form of a segment beside it. The last segment has room for more.
-    fn write_new(&self, octets: &[u8], is_last: bool) -> Result<WrittenFile, LogError> {
+    fn write_new(&self, bytes: &[u8], is_last: bool) -> Result<WrittenFile, LogError> {
         let path = new_segment_path(self.path());
         let file = WrittenFile::create(&path).map_err(io("make", &path))?;
         if is_last {
-            file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", &path))?;
+            file.reserve(SEGMENT_BYTES as u64).map_err(io("make", &path))?;
         }
-        file.write_all_at(octets, 0).map_err(io("write", &path))?;
+        file.write_all_at(bytes, 0).map_err(io("write", &path))?;
         file.sync().map_err(io("write", &path))?;
         Ok(file)
     }

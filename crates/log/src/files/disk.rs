@@ -8,11 +8,11 @@ use super::error::LogError;
 use super::file::{io, new_segment_path, segment_path};
 use super::index_file::{End, LastFrame};
 use super::load::{Recovered, locations};
+use crate::bytes::write_part;
 use crate::graph::Location;
 use crate::name::EntryId;
-use crate::octets::write_part;
 use crate::record::{Signed, to_records};
-use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, SEGMENT_OCTETS, header, write_frame};
+use crate::segment::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, SEGMENT_BYTES, header, write_frame};
 
 /// The end of the log on disk.
 pub(super) struct Disk {
@@ -60,14 +60,14 @@ impl Disk {
     fn make(path: &Path, end: End, log: EntryId) -> Result<Self, LogError> {
         let file = WrittenFile::create_new(path).map_err(io("make", path))?;
         // Blocks that are there already need no change of metadata with each sync.
-        file.reserve(SEGMENT_OCTETS as u64).map_err(io("make", path))?;
+        file.reserve(SEGMENT_BYTES as u64).map_err(io("make", path))?;
         file.write_all_at(&header(end.segment, log), 0).map_err(io("write", path))?;
         file.sync().map_err(io("write", path))?;
         Ok(Self { file, end, done: 0, syncs: 0 })
     }
 
-    /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to the next one, in a group of
-    /// their own. Gives the place of each entry.
+    /// Writes entries as one group, with one sync. Entries that do not fit into the segment go to
+    /// the next one, in a group of their own. Gives the place of each entry.
     pub(super) fn write(
         &mut self,
         folder: &Path,
@@ -85,7 +85,7 @@ impl Disk {
         let mut frames = Vec::new();
         let (mut first, mut sum) = (0, 0);
         for (at, record) in records.iter().enumerate() {
-            if at > first && sum + 4 + record.len() > FRAME_OCTETS_MAX / 4 {
+            if at > first && sum + 4 + record.len() > FRAME_BYTES_MAX / 4 {
                 frames.push((first..at, sum));
                 (first, sum) = (at, 0);
             }
@@ -93,55 +93,55 @@ impl Disk {
         }
         frames.push((first..records.len(), sum));
         let (mut group, mut at) = (self.end.frame, self.end.offset);
-        let all: usize = frames.iter().map(|(_, payload)| FRAME_HEADER_OCTETS + payload).sum();
-        let mut octets = Vec::with_capacity(all.min(SEGMENT_OCTETS));
+        let all: usize = frames.iter().map(|(_, payload)| FRAME_HEADER_BYTES + payload).sum();
+        let mut bytes = Vec::with_capacity(all.min(SEGMENT_BYTES));
         for (of_frame, payload) in frames {
-            let length = (FRAME_HEADER_OCTETS + payload) as u64;
-            if at + octets.len() as u64 + length > SEGMENT_OCTETS as u64 {
-                self.put(at, &octets)?;
+            let length = (FRAME_HEADER_BYTES + payload) as u64;
+            if at + bytes.len() as u64 + length > SEGMENT_BYTES as u64 {
+                self.put(at, &bytes)?;
                 let (done, syncs) = (self.done, self.syncs);
                 *self = Self { done, syncs, ..Self::begin(folder, self.end.next_segment(), log)? };
                 (group, at) = (self.end.frame, self.end.offset);
-                octets.clear();
+                bytes.clear();
             }
-            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(octets.len());
-            let begin = octets.len();
-            write_frame(&mut octets, log, self.end.segment, self.end.frame, group, |octets| {
+            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(bytes.len());
+            let begin = bytes.len();
+            write_frame(&mut bytes, log, self.end.segment, self.end.frame, group, |bytes| {
                 for record in &records[of_frame] {
-                    write_part(octets, 4, record);
-                    let at = start + octets.len() - begin - record.len();
+                    write_part(bytes, 4, record);
+                    let at = start + bytes.len() - begin - record.len();
                     places.extend(locations(self.end.segment, start, at, record)?);
                 }
                 Ok(())
             })
             .map_err(unplaced)?;
-            let header = *octets[begin..].first_chunk().expect("a frame has a header");
+            let header = *bytes[begin..].first_chunk().expect("a frame has a header");
             self.end.note(LastFrame { offset: start as u64, header });
             self.end.frame += 1;
         }
-        self.put(at, &octets)?;
+        self.put(at, &bytes)?;
         Ok(places)
     }
 
-    fn put(&mut self, at: u64, octets: &[u8]) -> Result<(), LogError> {
-        if octets.is_empty() {
+    fn put(&mut self, at: u64, bytes: &[u8]) -> Result<(), LogError> {
+        if bytes.is_empty() {
             return Ok(());
         }
         let failed = || io("write", self.file.path());
-        self.file.write_all_at(octets, at).map_err(failed())?;
+        self.file.write_all_at(bytes, at).map_err(failed())?;
         self.file.sync_data().map_err(failed())?;
-        self.end.offset = at + octets.len() as u64;
+        self.end.offset = at + bytes.len() as u64;
         self.syncs += 1;
         Ok(())
     }
 
-    /// Overwrites the octets that a crash has left behind the last whole group.
+    /// Overwrites the bytes that a crash has left behind the last whole group.
     fn overwrite_rest(&self) -> Result<(), LogError> {
         let failed = || io("write", self.file.path());
         let zeros = vec![0; 1 << 16];
         let mut at = self.end.offset;
-        while at < SEGMENT_OCTETS as u64 {
-            let length = (SEGMENT_OCTETS as u64 - at).min(zeros.len() as u64);
+        while at < SEGMENT_BYTES as u64 {
+            let length = (SEGMENT_BYTES as u64 - at).min(zeros.len() as u64);
             let zeros = &zeros[..usize::try_from(length).unwrap_or(zeros.len())];
             self.file.write_all_at(zeros, at).map_err(failed())?;
             at += length;

@@ -18,13 +18,14 @@ use crate::plaintext::EpochPlace;
 use crate::record::Signed;
 
 impl LogFolder {
-    /// Begins an epoch: from here on, values of the fields of an object are encrypted for `readers`, and for nobody else. The object is
-    /// created if there is none of this name. Values of earlier epochs stay as they are.
+    /// Begins an epoch: from here on, values of the fields of an object are encrypted for
+    /// `readers`, and for nobody else. The object is created if there is none of this name. Values
+    /// of earlier epochs stay as they are.
     ///
     /// # Errors
     ///
-    /// [`LogError::Readers`] without readers, and with passphrases; [`LogError::Update`] for a counter, and for too many keys; the errors
-    /// of [`Self::put_action`].
+    /// [`LogError::Readers`] without readers, and with passphrases; [`LogError::Update`] for a
+    /// counter, and for too many keys; the errors of [`Self::put_action`].
     pub fn begin_epoch(
         &self,
         maker: &mut Maker<'_>,
@@ -44,7 +45,8 @@ impl LogFolder {
         self.put_all(maker, creation, DataAction { object, change }, now_ms)
     }
 
-    /// Ends the encryption of fields of an object: from here on, values are written as they are. Values that are there stay encrypted.
+    /// Ends the encryption of fields of an object: from here on, values are written as they are.
+    /// Values that are there stay encrypted.
     ///
     /// # Errors
     ///
@@ -79,7 +81,8 @@ impl LogFolder {
         })
     }
 
-    /// Opens the epochs under which updates are encrypted. Nobody waits for the log while a card or a passphrase is asked for.
+    /// Opens the epochs under which updates are encrypted. Nobody waits for the log while a card or
+    /// a passphrase is asked for.
     pub(super) fn learn_epochs(
         &self,
         updates: &[Update],

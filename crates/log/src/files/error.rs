@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use talaria_cert::ErrorKind;
 use talaria_message::MessageError;
 
+use crate::bytes::Malformed;
 use crate::certificate::SignerError;
 use crate::log::error::{DraftError, GenesisError, UpdateError};
 use crate::name::EntryId;
-use crate::octets::Malformed;
 use crate::refusal::Refusal;
 use crate::snapshot::{BadSnapshot, EVIDENCE_MAX};
 use crate::snapshot_file::SnapshotError;
@@ -40,7 +40,7 @@ pub enum LogError {
         /// The folder.
         path: PathBuf,
     },
-    /// A segment has octets that no crash leaves behind. Nothing was changed.
+    /// A segment has bytes that no crash leaves behind. Nothing was changed.
     #[error("{} is damaged at offset {offset}", path.display())]
     Damaged {
         /// The segment.
@@ -164,7 +164,8 @@ pub enum LogError {
         /// The folder.
         path: PathBuf,
     },
-    /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log again.
+    /// An earlier write failed, so that the log in memory is ahead of that on disk. Open the log
+    /// again.
     #[error("an earlier write to the log failed")]
     Failed,
     /// The system gives no random numbers.

@@ -8,23 +8,24 @@ use talaria_disk::{NewFile, Readers};
 
 use super::error::LogError;
 use super::folder::LogFolder;
+use crate::bytes::{Malformed, write_part};
 use crate::log::memory::Log;
 use crate::log::outcome::Outcome;
 use crate::log::snapshot_rules::SnapshotInfo;
 use crate::merkle::paths;
 use crate::name::EntryId;
-use crate::octets::{Malformed, write_part};
-use crate::record::{Evidence, RECORD_OCTETS_MAX, Signed, read_record, to_records};
+use crate::record::{Evidence, RECORD_BYTES_MAX, Signed, read_record, to_records};
 use crate::refusal::Refusal;
 use crate::snapshot::BadSnapshot;
 use crate::witness::ProofText;
 
 /// The start of an export.
 pub const EXPORT_MAGIC: [u8; 5] = *b"TLGX\x01";
-/// The number of entries that are offered or written together, and of their octets.
+/// The number of entries that are offered or written together, and of their bytes.
 const CHUNK: usize = 4096;
-const CHUNK_OCTETS: usize = 8 << 20;
-/// Most snapshots that a verification computes again, the last ones. Each costs as much as all entries before it.
+const CHUNK_BYTES: usize = 8 << 20;
+/// Most snapshots that a verification computes again, the last ones. Each costs as much as all
+/// entries before it.
 pub const SNAPSHOTS_CHECKED_MAX: usize = 16;
 /// Most refused or failed entries that a report names. Further ones are counted.
 pub const REFUSED_KEPT_MAX: usize = 1000;
@@ -71,7 +72,7 @@ impl Imported {
     }
 }
 
-/// The result of verifying a log again from its octets on disk.
+/// The result of verifying a log again from its bytes on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verified {
     /// The number of entries whose signature holds and that are admissible.
@@ -127,14 +128,14 @@ impl LogFolder {
         out.write_all(&EXPORT_MAGIC).map_err(failed)?;
         let mut exported = Exported::default();
         let mut chunk: Vec<Signed> = Vec::new();
-        let mut octets = 0;
+        let mut bytes = 0;
         let mut flush = |chunk: &mut Vec<Signed>| {
             let mut records = Vec::new();
             to_records(chunk, &mut records);
             chunk.clear();
-            let mut octets = Vec::new();
-            records.iter().for_each(|record| write_part(&mut octets, 4, record));
-            out.write_all(&octets).map_err(failed)
+            let mut bytes = Vec::new();
+            records.iter().for_each(|record| write_part(&mut bytes, 4, record));
+            out.write_all(&bytes).map_err(failed)
         };
         self.each(|signed| {
             exported.entries += 1;
@@ -143,11 +144,11 @@ impl LogFolder {
                 (Some(Evidence::InBatch(last, _)), Evidence::InBatch(next, _)) => last != next,
                 _ => true,
             };
-            if (chunk.len() >= CHUNK || octets >= CHUNK_OCTETS) && begins {
+            if (chunk.len() >= CHUNK || bytes >= CHUNK_BYTES) && begins {
                 flush(&mut chunk)?;
-                octets = 0;
+                bytes = 0;
             }
-            octets += signed.size();
+            bytes += signed.size();
             chunk.push(signed);
             Ok(())
         })?;
@@ -155,12 +156,13 @@ impl LogFolder {
         Ok(exported)
     }
 
-    /// Takes entries from an export of the same log, called `name`, at `now_ms` in milliseconds since 1970.
+    /// Takes entries from an export of the same log, called `name`, at `now_ms` in milliseconds
+    /// since 1970.
     ///
     /// # Errors
     ///
-    /// [`LogError::NotAnExport`], [`LogError::DamagedExport`], [`LogError::OtherLog`], or [`LogError::Io`]. The entries
-    /// before the error are taken.
+    /// [`LogError::NotAnExport`], [`LogError::DamagedExport`], [`LogError::OtherLog`], or
+    /// [`LogError::Io`]. The entries before the error are taken.
     pub fn import(
         &self,
         input: &mut impl Read,
@@ -168,20 +170,20 @@ impl LogFolder {
         now_ms: u64,
     ) -> Result<Imported, LogError> {
         let mut taker =
-            Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
+            Taker { now_ms, chunk: Vec::new(), bytes: 0, imported: Imported::default() };
         let read = read_export(input, name, |entries| taker.add(self, name, entries));
         let imported = taker.finish(self);
         read.and(imported)
     }
 
-    /// Makes a log in `folder`, which is empty or does not exist, from an export of another node, called `name`. With
-    /// `expected`, only a log with this identity is made. Who does not know the identity trusts the sender of the file:
-    /// it can be the export of any log.
+    /// Makes a log in `folder`, which is empty or does not exist, from an export of another node,
+    /// called `name`. With `expected`, only a log with this identity is made. Who does not know the
+    /// identity trusts the sender of the file: it can be the export of any log.
     ///
     /// # Errors
     ///
-    /// As [`Self::import`], and [`LogError::Occupied`], [`LogError::Unexpected`] and [`LogError::Genesis`], after which
-    /// nothing was made.
+    /// As [`Self::import`], and [`LogError::Occupied`], [`LogError::Unexpected`] and
+    /// [`LogError::Genesis`], after which nothing was made.
     pub fn receive(
         folder: &Path,
         input: &mut impl Read,
@@ -190,7 +192,7 @@ impl LogFolder {
         now_ms: u64,
     ) -> Result<(Self, Imported), LogError> {
         let mut taker =
-            Taker { now_ms, chunk: Vec::new(), octets: 0, imported: Imported::default() };
+            Taker { now_ms, chunk: Vec::new(), bytes: 0, imported: Imported::default() };
         let mut made: Option<Self> = None;
         let read = read_export(input, name, |mut entries| {
             if made.is_none() {
@@ -242,7 +244,8 @@ impl LogFolder {
         Ok(())
     }
 
-    /// Verifies the log again from its octets on disk: signatures, batches, deletable values, and every rule.
+    /// Verifies the log again from its bytes on disk: signatures, batches, deletable values, and
+    /// every rule.
     ///
     /// # Errors
     ///
@@ -258,7 +261,7 @@ impl LogFolder {
             checkpoints: (0, 0),
             snapshots: VerifiedSnapshots::default(),
         };
-        let mut octets = 0;
+        let mut bytes = 0;
         let mut chunk: Vec<Signed> = Vec::new();
         // All clocks were near enough once.
         let now_ms = u64::MAX;
@@ -292,11 +295,11 @@ impl LogFolder {
                 }
                 return Ok(());
             }
-            octets += signed.size();
+            bytes += signed.size();
             chunk.push(signed);
-            if chunk.len() >= CHUNK || octets >= CHUNK_OCTETS {
+            if chunk.len() >= CHUNK || bytes >= CHUNK_BYTES {
                 offer(&mut log, &mut chunk);
-                octets = 0;
+                bytes = 0;
             }
             Ok(())
         })?;
@@ -314,24 +317,26 @@ impl LogFolder {
         Ok(verified)
     }
 
-    /// Writes signed files and signatures that other OpenPGP programs verify, into a folder that exists and is empty.
+    /// Writes signed files and signatures that other OpenPGP programs verify, into a folder that
+    /// exists and is empty.
     ///
-    /// `NUMBER.entry` and `NUMBER.statement` are signed, `NUMBER.entry.sig` and `NUMBER.statement.sig` are the signatures. An
-    /// entry of a batch has `NUMBER.proof`, with the number of its statement, its place and its audit path. `certs.pgp` has
-    /// the certificates.
+    /// `NUMBER.entry` and `NUMBER.statement` are signed, `NUMBER.entry.sig` and
+    /// `NUMBER.statement.sig` are the signatures. An entry of a batch has `NUMBER.proof`, with the
+    /// number of its statement, its place and its audit path. `certs.pgp` has the certificates.
     ///
-    /// `SIZE.checkpoint` is a signed note with its cosignatures, and `SIZE.consistency` the proof that it follows the one before. An
-    /// entry that the last valid checkpoint covers has `NUMBER.tlog-proof`. `log.vkey` and `witnesses.vkey` have the keys.
+    /// `SIZE.checkpoint` is a signed note with its cosignatures, and `SIZE.consistency` the proof
+    /// that it follows the one before. An entry that the last valid checkpoint covers has
+    /// `NUMBER.tlog-proof`. `log.vkey` and `witnesses.vkey` have the keys.
     ///
     /// # Errors
     ///
     /// [`LogError::Io`], and the errors of [`Self::each`].
     pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, LogError> {
-        let write = |name: &str, octets: &[u8]| {
+        let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
             let written = || {
                 let mut file = NewFile::beginning(&path)?;
-                file.write_all(octets)?;
+                file.write_all(bytes)?;
                 // Signatures show damage, and the log has all of it.
                 file.name_unsynced(Readers::Usual)
             };
@@ -348,10 +353,10 @@ impl LogFolder {
         self.each(|signed| {
             let subkey = signed.entry.chain.subkey;
             let entry = format!("{number:08}.entry");
-            write(&entry, &signed.octets)?;
+            write(&entry, &signed.bytes)?;
             let signature = match &signed.evidence {
                 Evidence::Alone(signature) => {
-                    let packet = signature.to_packet(&signed.octets, subkey, signed.log());
+                    let packet = signature.to_packet(&signed.bytes, subkey, signed.log());
                     write(&format!("{entry}.sig"), &packet)?;
                     Some(signature.version())
                 }
@@ -362,9 +367,9 @@ impl LogFolder {
                     };
                     let name = format!("{statement:08}.statement");
                     if is_new {
-                        let octets = batch.statement.to_octets();
-                        let packet = batch.signature.to_packet(&octets, subkey, signed.log());
-                        write(&name, &octets)?;
+                        let bytes = batch.statement.to_bytes();
+                        let packet = batch.signature.to_packet(&bytes, subkey, signed.log());
+                        write(&name, &bytes)?;
                         write(&format!("{name}.sig"), &packet)?;
                         last = Some((number, batch.clone()));
                     }
@@ -395,9 +400,9 @@ impl LogFolder {
         let mut certs = Vec::new();
         self.read(|log| {
             for certificate in log.certificates() {
-                if !names.contains(&certificate.as_octets().to_vec()) {
-                    names.push(certificate.as_octets().to_vec());
-                    certs.extend_from_slice(certificate.as_octets());
+                if !names.contains(&certificate.as_bytes().to_vec()) {
+                    names.push(certificate.as_bytes().to_vec());
+                    certs.extend_from_slice(certificate.as_bytes());
                 }
             }
         })?;
@@ -465,7 +470,7 @@ fn checkpoint_texts(log: &Log) -> Vec<(String, String)> {
 struct Taker {
     now_ms: u64,
     chunk: Vec<Signed>,
-    octets: usize,
+    bytes: usize,
     imported: Imported,
 }
 
@@ -474,10 +479,10 @@ impl Taker {
         if let Some(other) = entries.iter().find(|signed| signed.log() != to.id()) {
             return Err(LogError::OtherLog { name: name.to_owned(), found: other.log() });
         }
-        self.octets += entries.iter().map(Signed::size).sum::<usize>();
+        self.bytes += entries.iter().map(Signed::size).sum::<usize>();
         self.chunk.extend(entries);
-        if self.chunk.len() >= CHUNK || self.octets >= CHUNK_OCTETS {
-            self.octets = 0;
+        if self.chunk.len() >= CHUNK || self.bytes >= CHUNK_BYTES {
+            self.bytes = 0;
             to.take(std::mem::take(&mut self.chunk), self.now_ms, &mut self.imported)?;
         }
         Ok(())
@@ -508,11 +513,11 @@ pub fn read_export(
         0 => LogError::NotAnExport { name: name.to_owned(), source },
         _ => LogError::DamagedExport { name: name.to_owned(), entries, source },
     };
-    // Octets up to a length; fewer at the end of the input.
+    // Bytes up to a length; fewer at the end of the input.
     let mut read = |length: usize| {
-        let mut octets = Vec::new();
-        let done = input.by_ref().take(length as u64).read_to_end(&mut octets);
-        done.map_err(failed).map(|_| octets)
+        let mut bytes = Vec::new();
+        let done = input.by_ref().take(length as u64).read_to_end(&mut bytes);
+        done.map_err(failed).map(|_| bytes)
     };
     if read(EXPORT_MAGIC.len())? != EXPORT_MAGIC {
         return Err(wrong(Malformed::Field("start of an export"), entries));
@@ -524,8 +529,8 @@ pub fn read_export(
         }
         let length: [u8; 4] = length.try_into().map_err(|_| wrong(Malformed::Short, entries))?;
         let length = u32::from_be_bytes(length) as usize;
-        if length > RECORD_OCTETS_MAX {
-            let (found, limit) = (length as u64, RECORD_OCTETS_MAX as u64);
+        if length > RECORD_BYTES_MAX {
+            let (found, limit) = (length as u64, RECORD_BYTES_MAX as u64);
             return Err(wrong(Malformed::Limit { what: "record", found, limit }, entries));
         }
         let record = read(length)?;

@@ -9,7 +9,8 @@ use talaria_disk::remove_if_there;
 
 use super::error::LogError;
 
-/// The name of the file in the folder of a log that has the secret key of its node, if there is one.
+/// The name of the file in the folder of a log that has the secret key of its node, if there is
+/// one.
 pub const NODE_KEY: &str = "node.key";
 
 pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
@@ -21,7 +22,8 @@ pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:08}"))
 }
 
-/// A segment that has no number yet: the first one of a new log, or the new form of one that a compaction writes.
+/// A segment that has no number yet: the first one of a new log, or the new form of one that a
+/// compaction writes.
 pub(super) fn new_segment_path(folder: &Path) -> PathBuf {
     folder.join("segments").join("new")
 }
@@ -39,14 +41,15 @@ pub(super) fn lock_file(folder: &Path, name: &str) -> Result<(PathBuf, File), Lo
     Ok((path, file))
 }
 
-/// Opens a file that has only locks, or makes it. Others than the user and the group cannot open it: whoever can read a file can
-/// also lock it, and make everybody wait.
+/// Opens a file that has only locks, or makes it. Others than the user and the group cannot open
+/// it: whoever can read a file can also lock it, and make everybody wait.
 pub(super) fn open_lock(path: &Path) -> io::Result<File> {
     talaria_disk::open_lock(path, 0o660)
 }
 
-/// Locks a file if no other process has it locked. A process that is being started holds the files of its parent until it
-/// runs its program, so a lock that was just given up can seem taken for a moment.
+/// Locks a file if no other process has it locked. A process that is being started holds the files
+/// of its parent until it runs its program, so a lock that was just given up can seem taken for a
+/// moment.
 pub(super) fn is_locked_soon(file: &File) -> io::Result<bool> {
     for pause_ms in [1, 4, 16, 64, 0] {
         match file.try_lock() {

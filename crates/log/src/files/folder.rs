@@ -1,4 +1,5 @@
-//! The folder of a log: opening, appending with one sync for all that wait, and reading records again.
+//! The folder of a log: opening, appending with one sync for all that wait, and reading records
+//! again.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::log::memory::Log;
 use crate::log::outcome::Offered;
 use crate::name::EntryId;
 use crate::record::Signed;
-use crate::segment::SEGMENT_OCTETS;
+use crate::segment::SEGMENT_BYTES;
 
 /// A log in a folder. One process has it open at a time; its threads share it.
 pub struct LogFolder {
@@ -62,7 +63,8 @@ struct Memory {
 }
 
 impl LogFolder {
-    /// Makes a log that begins with a genesis entry, in a folder that does not exist, or has at most the key of the node.
+    /// Makes a log that begins with a genesis entry, in a folder that does not exist, or has at
+    /// most the key of the node.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ impl LogFolder {
     ///
     /// # Errors
     ///
-    /// [`LogError::InUse`] if another process has the log open; [`LogError::NotALog`], [`LogError::Damaged`],
-    /// [`LogError::Stored`] or [`LogError::Io`].
+    /// [`LogError::InUse`] if another process has the log open; [`LogError::NotALog`],
+    /// [`LogError::Damaged`], [`LogError::Stored`] or [`LogError::Io`].
     pub fn open(folder: &Path) -> Result<Self, LogError> {
         Self::open_with(folder, |lock, path| {
             if is_locked_soon(lock).map_err(io("lock", path))? {
@@ -169,7 +171,7 @@ impl LogFolder {
         self.instance
     }
 
-    /// The octets that opening found behind the last whole group.
+    /// The bytes that opening found behind the last whole group.
     #[must_use]
     pub fn recovered(&self) -> Recovered {
         self.recovered
@@ -187,11 +189,11 @@ impl LogFolder {
         lock(&self.disk).syncs
     }
 
-    /// The length of the log on disk in octets, without the preallocated rest.
+    /// The length of the log on disk in bytes, without the preallocated rest.
     #[must_use]
-    pub fn octets(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let disk = lock(&self.disk);
-        disk.end.segment * SEGMENT_OCTETS as u64 + disk.end.offset
+        disk.end.segment * SEGMENT_BYTES as u64 + disk.end.offset
     }
 
     /// Reads the log. It may have entries that other threads have not brought to disk yet.
@@ -221,14 +223,16 @@ impl LogFolder {
         lock(&self.memory).failed = true;
     }
 
-    /// Changes the log in memory with `change`, which gives the entries that it has admitted, and brings them to disk.
+    /// Changes the log in memory with `change`, which gives the entries that it has admitted, and
+    /// brings them to disk.
     ///
     /// All threads that wait share one sync.
     ///
     /// # Errors
     ///
-    /// The error of `change`, after which the log in memory must be as it was; [`LogError::Io`], after which the log must
-    /// be opened again; [`LogError::Failed`] if an earlier call has failed in this way.
+    /// The error of `change`, after which the log in memory must be as it was; [`LogError::Io`],
+    /// after which the log must be opened again; [`LogError::Failed`] if an earlier call has failed
+    /// in this way.
     pub fn append<T, E: From<LogError>>(
         &self,
         change: impl FnOnce(&mut Log) -> Result<(Vec<Signed>, T), E>,
@@ -264,8 +268,9 @@ impl LogFolder {
         Ok(result)
     }
 
-    /// Offers entries from elsewhere to the log, and brings those that are admitted to disk, and deletable values that came to entries
-    /// without them. Returns what happened, with the number of the admitted ones.
+    /// Offers entries from elsewhere to the log, and brings those that are admitted to disk, and
+    /// deletable values that came to entries without them. Returns what happened, with the number
+    /// of the admitted ones.
     ///
     /// # Errors
     ///
@@ -298,7 +303,8 @@ impl LogFolder {
         Ok((offered, added))
     }
 
-    /// Brings the entries of an append to disk, and those of all appends that wait. Returns the last append on disk.
+    /// Brings the entries of an append to disk, and those of all appends that wait. Returns the
+    /// last append on disk.
     fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
         let mut disk = lock(&self.disk);
         // The thread that had the disk before may have written for this one.
@@ -315,8 +321,8 @@ impl LogFolder {
         Ok(disk.done)
     }
 
-    /// Brings the entries of all appends that wait to disk. Other threads add more meanwhile, unless the log in memory is to stay
-    /// that on disk.
+    /// Brings the entries of all appends that wait to disk. Other threads add more meanwhile,
+    /// unless the log in memory is to stay that on disk.
     fn write_pending<'a>(
         &'a self,
         disk: &mut Disk,
@@ -350,20 +356,22 @@ impl LogFolder {
         lock(&self.memory).durable
     }
 
-    /// Waits until there are more than `known` entries on disk, at most for `most`, and returns their number.
+    /// Waits until there are more than `known` entries on disk, at most for `most`, and returns
+    /// their number.
     pub fn wait_beyond(&self, known: u64, most: Duration) -> u64 {
         let memory = lock(&self.memory);
         let waited = self.grown.wait_timeout_while(memory, most, |memory| memory.durable <= known);
         waited.unwrap_or_else(PoisonError::into_inner).0.durable
     }
 
-    /// Lets the processes have the log that wait for it ([`Self::open_when_free`]). Returns when they have ended, with their
-    /// entries, and whether there was one. Other threads wait meanwhile.
+    /// Lets the processes have the log that wait for it ([`Self::open_when_free`]). Returns when
+    /// they have ended, with their entries, and whether there was one. Other threads wait
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// [`LogError::Failed`] if an earlier write has failed. If the log cannot be read on behind its end, the errors of
-    /// [`Self::open`]; then it must be opened again.
+    /// [`LogError::Failed`] if an earlier write has failed. If the log cannot be read on behind its
+    /// end, the errors of [`Self::open`]; then it must be opened again.
     pub fn lend(&self) -> Result<bool, LogError> {
         let (turn_path, turn) = lock_file(&self.folder, "turn")?;
         match turn.try_lock() {
@@ -406,9 +414,9 @@ impl LogFolder {
         Ok(true)
     }
 
-    /// Writes an index now, so that opening the log reads nothing else. The log writes one by itself when it has grown by 8,192
-    /// entries and a sixty-fourth: while entries are added unless the last one was written a short time ago, and when it
-    /// is closed.
+    /// Writes an index now, so that opening the log reads nothing else. The log writes one by
+    /// itself when it has grown by 8,192 entries and a sixty-fourth: while entries are added unless
+    /// the last one was written a short time ago, and when it is closed.
     ///
     /// # Errors
     ///
@@ -437,12 +445,14 @@ impl LogFolder {
         if signed.opening.is_some() { self.read(|log| log.withhold(signed)) } else { Ok(()) }
     }
 
-    /// Reads the entries on disk again, with what proves them and the deletable values that are not deleted, in their order.
+    /// Reads the entries on disk again, with what proves them and the deletable values that are not
+    /// deleted, in their order.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::open`], and those of `see`. [`LogError::Damaged`] also if the last group is not whole any more: opening
-    /// a log takes this for what a crash has left, but not this log, which has the group.
+    /// The errors of [`Self::open`], and those of `see`. [`LogError::Damaged`] also if the last
+    /// group is not whole any more: opening a log takes this for what a crash has left, but not
+    /// this log, which has the group.
     pub fn each(
         &self,
         mut see: impl FnMut(Signed) -> Result<(), LogError>,

@@ -13,8 +13,8 @@ use crate::record::Signed;
 use crate::sync::limits::{LACKING_MAX, VALUES_MAX, WANT_MAX};
 use crate::sync::replica::{Replica, Taken, begin, piece};
 
-/// A log in a folder, for sessions with other nodes. It may be wanted only: then the folder is made when the genesis entry
-/// comes.
+/// A log in a folder, for sessions with other nodes. It may be wanted only: then the folder is made
+/// when the genesis entry comes.
 #[derive(Clone)]
 pub struct FolderReplica {
     folder: PathBuf,

@@ -64,7 +64,8 @@ impl Follower {
             End::start()
         };
         let before = self.log.len();
-        // A group that is being written is like one that a crash has cut off: its whole frames are there for good.
+        // A group that is being written is like one that a crash has cut off: its whole frames are
+        // there for good.
         self.end = extend(&self.folder, from, &mut self.log)?.0;
         self.read(|log| log.ids().skip(before).collect())
     }

@@ -1,7 +1,8 @@
-//! The index of a folder: the log in memory as of a place in the segments (`docs/formats/log.md`, Index).
+//! The index of a folder: the log in memory as of a place in the segments (`docs/formats/log.md`,
+//! Index).
 //!
-//! The segments are the truth. An index that is missing, damaged, of another log, or of segments that are not there any more is
-//! removed, and the log is read from the segments.
+//! The segments are the truth. An index that is missing, damaged, of another log, or of segments
+//! that are not there any more is removed, and the log is read from the segments.
 
 use std::fs::File;
 use std::io;
@@ -12,11 +13,11 @@ use std::time::{Duration, Instant};
 use talaria_disk::{WrittenFile, remove_if_there, rename, sync_folder};
 
 use super::file::segment_path;
+use crate::bytes::{Fields, Malformed};
 use crate::items::{Reader, Writer};
 use crate::log::memory::Log;
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
-use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, HEADER_OCTETS, frame_at};
+use crate::segment::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, HEADER_BYTES, frame_at};
 
 const MAGIC: [u8; 5] = *b"TLGI\x02";
 /// Entries behind an index that are read again before it is worth another one.
@@ -26,7 +27,7 @@ const TAIL_MIN: usize = 8192;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct LastFrame {
     pub(super) offset: u64,
-    pub(super) header: [u8; FRAME_HEADER_OCTETS],
+    pub(super) header: [u8; FRAME_HEADER_BYTES],
 }
 
 /// A place in the segments behind a whole frame.
@@ -43,7 +44,7 @@ pub(super) struct End {
 impl End {
     /// The start of the first segment.
     pub(super) fn start() -> Self {
-        Self { segment: 0, offset: HEADER_OCTETS as u64, frame: 0, last_frames: Vec::new() }
+        Self { segment: 0, offset: HEADER_BYTES as u64, frame: 0, last_frames: Vec::new() }
     }
 
     /// Notes the last frame of the segment.
@@ -59,9 +60,9 @@ impl End {
     /// The error of an operation on a file.
     pub(super) fn is_last(&self, folder: &Path) -> io::Result<bool> {
         let file = File::open(segment_path(folder, self.segment))?;
-        let mut octets = [0; FRAME_HEADER_OCTETS];
-        match file.read_exact_at(&mut octets, self.offset) {
-            Ok(()) if octets.iter().any(|&octet| octet != 0) => Ok(false),
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        match file.read_exact_at(&mut bytes, self.offset) {
+            Ok(()) if bytes.iter().any(|&byte| byte != 0) => Ok(false),
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(!segment_path(folder, self.segment + 1).exists()),
         }
@@ -82,25 +83,25 @@ impl End {
 
     /// The start of the next segment.
     pub(super) fn next_segment(&self) -> Self {
-        Self { segment: self.segment + 1, offset: HEADER_OCTETS as u64, ..self.clone() }
+        Self { segment: self.segment + 1, offset: HEADER_BYTES as u64, ..self.clone() }
     }
 
-    /// Whether the segments have the last frames, and no octets of the last one are changed.
+    /// Whether the segments have the last frames, and no bytes of the last one are changed.
     pub(super) fn is_there(&self, folder: &Path, log: EntryId) -> bool {
         let is_same = |(number, last): (u64, &LastFrame)| -> io::Result<bool> {
             let file = File::open(segment_path(folder, number))?;
-            let mut header = [0; FRAME_HEADER_OCTETS];
+            let mut header = [0; FRAME_HEADER_BYTES];
             file.read_exact_at(&mut header, last.offset)?;
             if number < self.segment || header != last.header {
                 return Ok(header == last.header);
             }
             let length = self.offset.saturating_sub(last.offset);
-            let length = length.min((FRAME_HEADER_OCTETS + FRAME_OCTETS_MAX) as u64);
-            let mut octets = vec![0; usize::try_from(length).unwrap_or(0)];
-            file.read_exact_at(&mut octets, last.offset)?;
-            let frame = frame_at(&octets, 0, log, number);
+            let length = length.min((FRAME_HEADER_BYTES + FRAME_BYTES_MAX) as u64);
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+            file.read_exact_at(&mut bytes, last.offset)?;
+            let frame = frame_at(&bytes, 0, log, number);
             Ok(frame.is_some_and(|frame| {
-                frame.payload.end == octets.len() && frame.number + 1 == self.frame
+                frame.payload.end == bytes.len() && frame.number + 1 == self.frame
             }))
         };
         self.is_behind_frame()
@@ -141,7 +142,8 @@ fn index_path(folder: &Path) -> PathBuf {
     folder.join("index")
 }
 
-/// An index that is being written. Its name is known, so that a compaction finds what a crash has left of it.
+/// An index that is being written. Its name is known, so that a compaction finds what a crash has
+/// left of it.
 fn new_index_path(folder: &Path) -> PathBuf {
     folder.join("index.new")
 }
@@ -157,7 +159,8 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// The log of the index, and the place in the segments that it reaches. `None` without an index that fits the segments.
+/// The log of the index, and the place in the segments that it reaches. `None` without an index
+/// that fits the segments.
 pub(super) fn read(folder: &Path) -> Option<(Log, End)> {
     let file = File::open(index_path(folder)).ok()?;
     let id = log_of(folder)?;
@@ -171,7 +174,8 @@ pub(super) fn read(folder: &Path) -> Option<(Log, End)> {
 pub(super) fn load(folder: &Path) -> Option<(Log, End)> {
     let found = read(folder);
     if found.is_none() {
-        // It must not fit by chance later. Without the right to remove it, the caller cannot write either.
+        // It must not fit by chance later. Without the right to remove it, the caller cannot write
+        // either.
         let _ = remove_if_there(&index_path(folder));
     }
     found
@@ -179,7 +183,7 @@ pub(super) fn load(folder: &Path) -> Option<(Log, End)> {
 
 /// The log that the first segment names.
 fn log_of(folder: &Path) -> Option<EntryId> {
-    let mut header = [0; HEADER_OCTETS];
+    let mut header = [0; HEADER_BYTES];
     File::open(segment_path(folder, 0)).ok()?.read_exact_at(&mut header, 0).ok()?;
     header.last_chunk::<32>().copied().map(EntryId)
 }
@@ -220,8 +224,8 @@ impl Age {
         tail >= TAIL_MIN && tail >= all / 64
     }
 
-    /// The same while entries are added. Writing an index costs as much as all its entries, so it gets at most a
-    /// thirtieth of the time.
+    /// The same while entries are added. Writing an index costs as much as all its entries, so it
+    /// gets at most a thirtieth of the time.
     pub(super) fn is_due(&self, all: usize) -> bool {
         self.is_old(all) && self.written.elapsed() >= self.took * 29
     }

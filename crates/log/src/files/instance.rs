@@ -10,9 +10,10 @@ use talaria_disk::{NewFile, Readers};
 
 use super::error::LogError;
 
-const OCTETS: usize = 40;
+const BYTES: usize = 40;
 
-/// The instance of the folder. A missing file, or one that was copied here, is replaced with a new instance.
+/// The instance of the folder. A missing file, or one that was copied here, is replaced with a new
+/// instance.
 pub(super) fn instance(folder: &Path) -> Result<[u8; 16], LogError> {
     let path = folder.join("instance");
     let io = |action| {
@@ -20,10 +21,10 @@ pub(super) fn instance(folder: &Path) -> Result<[u8; 16], LogError> {
         move |source| LogError::Io { action, path, source }
     };
     match fs::read(&path) {
-        Ok(octets) => {
+        Ok(bytes) => {
             let metadata = fs::metadata(&path).map_err(io("read"))?;
-            if let Some(known) = octets.first_chunk::<16>()
-                && octets == sealed(known, &metadata)
+            if let Some(known) = bytes.first_chunk::<16>()
+                && bytes == sealed(known, &metadata)
             {
                 return Ok(*known);
             }
@@ -46,7 +47,7 @@ pub(super) fn instance(folder: &Path) -> Result<[u8; 16], LogError> {
 
 /// The content of the file: the instance, the numbers of the file, and their hash.
 fn sealed(instance: &[u8; 16], metadata: &fs::Metadata) -> Vec<u8> {
-    let mut out = Vec::with_capacity(OCTETS);
+    let mut out = Vec::with_capacity(BYTES);
     out.extend(instance);
     out.extend(metadata.dev().to_be_bytes());
     out.extend(metadata.ino().to_be_bytes());

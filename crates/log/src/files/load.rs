@@ -9,19 +9,20 @@ use super::bodies::Bodies;
 use super::error::LogError;
 use super::file::{io, segment_path};
 use super::index_file::{End, LastFrame};
+use crate::bytes::{Fields, Malformed};
 use crate::graph::Location;
 use crate::log::memory::Log;
-use crate::octets::{Fields, Malformed};
-use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record};
+use crate::record::{RECORD_BYTES_MAX, Signed, places, read_record};
 use crate::refusal::Refusal;
-use crate::segment::{FRAME_HEADER_OCTETS, HEADER_OCTETS, Tail, scan_from};
+use crate::segment::{FRAME_HEADER_BYTES, HEADER_BYTES, Tail, scan_from};
 
-/// The octets that opening found behind the last whole group.
+/// The bytes that opening found behind the last whole group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Recovered {
     /// Nothing.
     Clean,
-    /// Octets of a group that a crash has cut off. They were never acknowledged, and are overwritten.
+    /// Bytes of a group that a crash has cut off. They were never acknowledged, and are
+    /// overwritten.
     Torn,
 }
 
@@ -37,8 +38,8 @@ pub(super) fn locations(
     let segment = u32::try_from(segment).map_err(|_| Malformed::Field("number of a segment"))?;
     let (frame, at) = (short(frame)?, at);
     let place = |entry: Range<usize>| {
-        let (octets, entry) = (short(entry.len())?, short(at + entry.start)?);
-        Ok(Location { segment, frame, record: short(at)?, entry, octets })
+        let (bytes, entry) = (short(entry.len())?, short(at + entry.start)?);
+        Ok(Location { segment, frame, record: short(at)?, entry, bytes })
     };
     places(record)?.into_iter().map(place).collect()
 }
@@ -55,7 +56,7 @@ pub(super) fn load(
     }
     let (end, recovered) = each_record(folder, from, |path, signed, location| match &mut log {
         None => {
-            let begun = Log::begin_own(Arc::clone(&signed.entry), signed.octets.len())?;
+            let begun = Log::begin_own(Arc::clone(&signed.entry), signed.bytes.len())?;
             let log = log.insert(begun);
             log.read_from(Arc::clone(bodies) as _);
             log.stored(&signed.id, location);
@@ -107,8 +108,8 @@ pub(super) fn each_record(
     let mut recovered = Recovered::Clean;
     for number in first.. {
         let path = segment_path(folder, number);
-        let octets = match fs::read(&path) {
-            Ok(octets) => octets,
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound && number > first => break,
             Err(error) => return Err(io("read", &path)(error)),
         };
@@ -119,13 +120,14 @@ pub(super) fn each_record(
             let path = segment_path(folder, number - 1);
             return Err(LogError::Damaged { path, offset: end.offset });
         }
-        // A crash may come before the header of a new segment is on disk. Then there is nothing else.
-        if number > first && octets.iter().all(|&octet| octet == 0) {
+        // A crash may come before the header of a new segment is on disk. Then there is nothing
+        // else.
+        if number > first && bytes.iter().all(|&byte| byte == 0) {
             break;
         }
-        let begin = if number == first { end.offset } else { HEADER_OCTETS as u64 };
+        let begin = if number == first { end.offset } else { HEADER_BYTES as u64 };
         let begin = usize::try_from(begin).unwrap_or(usize::MAX);
-        let scan = scan_from(&octets, begin, end.frame).map_err(|_| damaged(0))?;
+        let scan = scan_from(&bytes, begin, end.frame).map_err(|_| damaged(0))?;
         if scan.segment != number || log.is_some_and(|log| log != scan.log) {
             return Err(damaged(0));
         }
@@ -135,13 +137,13 @@ pub(super) fn each_record(
             Tail::Damaged => return Err(damaged(scan.end)),
         }
         for frame in &scan.frames {
-            let mut fields = Fields(&octets[frame.payload.clone()]);
+            let mut fields = Fields(&bytes[frame.payload.clone()]);
             while !fields.0.is_empty() {
                 // The checksum is right, so this was written by another program or version.
                 let wrong = |_| damaged(frame.payload.start);
-                let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(wrong)?;
+                let record = fields.part(4, RECORD_BYTES_MAX, "record").map_err(wrong)?;
                 let at = frame.payload.end - fields.0.len() - record.len();
-                let start = frame.payload.start - FRAME_HEADER_OCTETS;
+                let start = frame.payload.start - FRAME_HEADER_BYTES;
                 let locations = locations(number, start, at, record).map_err(wrong)?;
                 let entries = read_record(record).map_err(wrong)?;
                 for (signed, location) in entries.into_iter().zip(locations) {
@@ -161,8 +163,8 @@ pub(super) fn each_record(
         (end.segment, end.offset) = (number, scan.end as u64);
         end.frame += scan.frames.len() as u64;
         if let Some(last) = scan.frames.last() {
-            let offset = last.payload.start - FRAME_HEADER_OCTETS;
-            let header = octets[offset..].first_chunk().expect("a whole frame");
+            let offset = last.payload.start - FRAME_HEADER_BYTES;
+            let header = bytes[offset..].first_chunk().expect("a whole frame");
             end.note(LastFrame { offset: offset as u64, header: *header });
         }
     }

@@ -19,7 +19,8 @@ pub enum Signing {
     /// Each entry has a signature of its own.
     #[default]
     Each,
-    /// One signature stands for as many entries as one record can hold: up to 65,536 entries, and 3 MiB.
+    /// One signature stands for as many entries as one record can hold: up to 65,536 entries, and
+    /// 3 MiB.
     Together,
 }
 
@@ -52,9 +53,9 @@ pub fn deletable(value: &Value) -> Result<Opening, LogError> {
 }
 
 impl LogFolder {
-    /// Writes updates by the author of `maker`, at `now_ms` in milliseconds since 1970, and returns the identities of the
-    /// entries. They are on disk when this returns. If one update cannot be written, none is, and the log must be opened
-    /// again.
+    /// Writes updates by the author of `maker`, at `now_ms` in milliseconds since 1970, and returns
+    /// the identities of the entries. They are on disk when this returns. If one update cannot be
+    /// written, none is, and the log must be opened again.
     ///
     /// # Errors
     ///
@@ -69,7 +70,8 @@ impl LogFolder {
         self.put_with(maker, updates, signing, now_ms, &EpochKeys::default())
     }
 
-    /// Like [`Self::put`], and values of encrypted fields are encrypted under the last epoch of their field, with the keys of `keys`.
+    /// Like [`Self::put`], and values of encrypted fields are encrypted under the last epoch of
+    /// their field, with the keys of `keys`.
     ///
     /// # Errors
     ///
@@ -114,8 +116,8 @@ impl LogFolder {
                 Signing::Together => {
                     let mut rest = entries.into_iter();
                     while !rest.as_slice().is_empty() {
-                        let octets = rest.as_slice().iter().map(Unsigned::size);
-                        let count = together(octets);
+                        let bytes = rest.as_slice().iter().map(Unsigned::size);
+                        let count = together(bytes);
                         let batch = rest.by_ref().take(count).collect();
                         let batch = maker.sign_together(batch, log.id(), now_ms);
                         signed.extend(batch.map_err(LogError::from)?);
@@ -146,8 +148,8 @@ impl LogFolder {
         })
     }
 
-    /// Writes a checkpoint over all that this node has seen, by the author of `maker` with the key of the checkpointer, at
-    /// `now_ms` in milliseconds since 1970.
+    /// Writes a checkpoint over all that this node has seen, by the author of `maker` with the key
+    /// of the checkpointer, at `now_ms` in milliseconds since 1970.
     ///
     /// # Errors
     ///

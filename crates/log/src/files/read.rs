@@ -1,4 +1,5 @@
-//! Reading entries on disk again, with what proves them: by identity, along a branch, or as far as a peer lacks them.
+//! Reading entries on disk again, with what proves them: by identity, along a branch, or as far as
+//! a peer lacks them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -9,16 +10,17 @@ use super::error::LogError;
 use super::file::{io, segment_path};
 use super::folder::LogFolder;
 use super::mutex::lock;
+use crate::bytes::Fields;
 use crate::graph::{Location, Number};
 use crate::log::catch_up::CatchUp;
 use crate::log::memory::Log;
 use crate::name::EntryId;
-use crate::octets::Fields;
-use crate::record::{RECORD_OCTETS_MAX, Signed, places, read_record};
-use crate::segment::{FRAME_HEADER_OCTETS, FRAME_OCTETS_MAX, frame_at};
+use crate::record::{RECORD_BYTES_MAX, Signed, places, read_record};
+use crate::segment::{FRAME_BYTES_MAX, FRAME_HEADER_BYTES, frame_at};
 
 impl LogFolder {
-    /// An entry with what proves it, from disk. `None` if the log does not have it, or not on disk yet.
+    /// An entry with what proves it, from disk. `None` if the log does not have it, or not on disk
+    /// yet.
     ///
     /// # Errors
     ///
@@ -36,7 +38,8 @@ impl LogFolder {
         self.read(|log| log.number(id).map(u64::from))
     }
 
-    /// The entry with a number in the order of admission, with what proves it. `None` if it is not on disk.
+    /// The entry with a number in the order of admission, with what proves it. `None` if it is not
+    /// on disk.
     pub(super) fn signed_with_number(&self, number: u64) -> Result<Option<Signed>, LogError> {
         let id = self.read(|log| {
             let number = Number::try_from(number).ok().filter(|&one| (one as usize) < log.len())?;
@@ -45,8 +48,8 @@ impl LogFolder {
         id.map_or(Ok(None), |id| self.signed_at(id))
     }
 
-    /// The place for a peer that has the entries `heads` and their past; for one that has nothing without heads. Heads that
-    /// are not here are left out.
+    /// The place for a peer that has the entries `heads` and their past; for one that has nothing
+    /// without heads. Heads that are not here are left out.
     ///
     /// # Errors
     ///
@@ -55,11 +58,12 @@ impl LogFolder {
         self.read(|log| log.catch_up(heads))
     }
 
-    /// Takes the next entries that the peer lacks, each behind its past: at least one, and no more when they have
-    /// `octets_max` octets. None if the peer has all that is on disk; later there can be more.
+    /// Takes the next entries that the peer lacks, each behind its past: at least one, and no more
+    /// when they have `bytes_max` bytes. None if the peer has all that is on disk; later there can
+    /// be more.
     ///
-    /// The entries of a batch that stand together on disk stay together, so that one record can have them. A batch has at
-    /// most 3 MiB.
+    /// The entries of a batch that stand together on disk stay together, so that one record can
+    /// have them. A batch has at most 3 MiB.
     ///
     /// # Errors
     ///
@@ -67,11 +71,11 @@ impl LogFolder {
     pub fn next_lacking(
         &self,
         place: &mut CatchUp,
-        octets_max: usize,
+        bytes_max: usize,
     ) -> Result<Vec<Signed>, LogError> {
         let (entries, next) = self.read(|log| {
             let mut next = place.clone();
-            let entries = self.piece(log, log.lacking_from(place), octets_max);
+            let entries = self.piece(log, log.lacking_from(place), bytes_max);
             entries.iter().for_each(|(number, ..)| next.pass(log, *number));
             (entries, next)
         })?;
@@ -80,8 +84,9 @@ impl LogFolder {
         Ok(signed)
     }
 
-    /// The entries of the branch that ends with `tip`, behind the sequence `behind`, ascending; from the first one without it.
-    /// At least one if there is one, and no more when they have `octets_max` octets. None if `tip` is not here.
+    /// The entries of the branch that ends with `tip`, behind the sequence `behind`, ascending;
+    /// from the first one without it. At least one if there is one, and no more when they have
+    /// `bytes_max` bytes. None if `tip` is not here.
     ///
     /// # Errors
     ///
@@ -90,37 +95,37 @@ impl LogFolder {
         &self,
         tip: &EntryId,
         behind: Option<u64>,
-        octets_max: usize,
+        bytes_max: usize,
     ) -> Result<Vec<Signed>, LogError> {
         let entries = self.read(|log| {
             let parts = log.branch_behind(tip, behind).into_iter();
             let numbers = parts.flat_map(|(branch, first, last)| {
                 (first..=last).filter_map(move |sequence| log.at_place(branch, sequence))
             });
-            self.piece(log, numbers, octets_max)
+            self.piece(log, numbers, bytes_max)
         })?;
         self.signed_all(entries)
     }
 
-    /// The next of `numbers` that are on disk, until they have enough octets.
+    /// The next of `numbers` that are on disk, until they have enough bytes.
     #[expect(clippy::unused_self, reason = "the places are those of this folder")]
     fn piece(
         &self,
         log: &Log,
         numbers: impl Iterator<Item = Number>,
-        octets_max: usize,
+        bytes_max: usize,
     ) -> Vec<(Number, EntryId, Location)> {
         let mut piece: Vec<(Number, EntryId, Location)> = Vec::new();
-        let mut octets = 0;
+        let mut bytes = 0;
         for number in numbers {
             let Some(location) = log.location(number) else { break };
             let is_together = piece.last().is_some_and(|(_, _, last)| {
                 (last.segment, last.record) == (location.segment, location.record)
             });
-            if octets >= octets_max && !is_together && !piece.is_empty() {
+            if bytes >= bytes_max && !is_together && !piece.is_empty() {
                 break;
             }
-            octets += location.octets as usize + log.state().value_octets(&log.id_of(number));
+            bytes += location.bytes as usize + log.state().value_bytes(&log.id_of(number));
             piece.push((number, log.id_of(number), location));
         }
         piece
@@ -162,28 +167,28 @@ impl LogFolder {
     fn frame(&self, location: Location) -> Result<FrameEntries, LogError> {
         let path = segment_path(self.path(), u64::from(location.segment));
         let file = File::open(&path).map_err(io("open", &path))?;
-        let mut octets = vec![0; FRAME_HEADER_OCTETS];
+        let mut bytes = vec![0; FRAME_HEADER_BYTES];
         let start = u64::from(location.frame);
-        file.read_exact_at(&mut octets, start).map_err(io("read", &path))?;
-        let length: [u8; 4] = octets[4..8].try_into().unwrap_or_default();
+        file.read_exact_at(&mut bytes, start).map_err(io("read", &path))?;
+        let length: [u8; 4] = bytes[4..8].try_into().unwrap_or_default();
         let length = u32::from_be_bytes(length) as usize;
-        if length > FRAME_OCTETS_MAX {
+        if length > FRAME_BYTES_MAX {
             return Err(self.damaged(location));
         }
-        octets.resize(FRAME_HEADER_OCTETS + length, 0);
-        let payload = &mut octets[FRAME_HEADER_OCTETS..];
-        let behind = start + FRAME_HEADER_OCTETS as u64;
+        bytes.resize(FRAME_HEADER_BYTES + length, 0);
+        let payload = &mut bytes[FRAME_HEADER_BYTES..];
+        let behind = start + FRAME_HEADER_BYTES as u64;
         file.read_exact_at(payload, behind).map_err(io("read", &path))?;
         let damaged = |_| self.damaged(location);
-        let is_whole = frame_at(&octets, 0, self.id(), u64::from(location.segment)).is_some();
+        let is_whole = frame_at(&bytes, 0, self.id(), u64::from(location.segment)).is_some();
         if !is_whole {
             return Err(self.damaged(location));
         }
-        let mut fields = Fields(&octets[FRAME_HEADER_OCTETS..]);
+        let mut fields = Fields(&bytes[FRAME_HEADER_BYTES..]);
         let mut entries = Vec::new();
         while !fields.0.is_empty() {
-            let record = fields.part(4, RECORD_OCTETS_MAX, "record").map_err(damaged)?;
-            let at = octets.len() - fields.0.len() - record.len();
+            let record = fields.part(4, RECORD_BYTES_MAX, "record").map_err(damaged)?;
+            let at = bytes.len() - fields.0.len() - record.len();
             let starts = places(record).map_err(damaged)?.into_iter().map(|entry| {
                 let start = u32::try_from(at + entry.start).unwrap_or(u32::MAX);
                 location.frame.saturating_add(start)

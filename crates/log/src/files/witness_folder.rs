@@ -1,4 +1,5 @@
-//! A witness in a folder: its key, and for each log the tree that it cosigned last (`docs/formats/log.md`, Folder of a witness).
+//! A witness in a folder: its key, and for each log the tree that it cosigned last
+//! (`docs/formats/log.md`, Folder of a witness).
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -10,14 +11,14 @@ use talaria_disk::{
 };
 
 use super::file::open_lock;
+use crate::bytes::Malformed;
 use crate::genesis::WITNESSES_MAX;
 use crate::name::EntryId;
 use crate::note::{NoteKey, NoteKind, NoteLine, NoteSecret, TreeHead, hash, number};
-use crate::octets::Malformed;
 use crate::witness::{Objection, WitnessRequest, Witnessed};
 
-/// Longest file of a key, in octets.
-const KEY_OCTETS_MAX: u64 = 1024;
+/// Longest file of a key, in bytes.
+const KEY_BYTES_MAX: u64 = 1024;
 
 /// The reason why a witness could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub enum WitnessError {
         path: PathBuf,
     },
     /// The name cannot name a key.
-    #[error("{0:?} cannot name a witness: a name has 1 to 255 octets, no spaces and no +")]
+    #[error("{0:?} cannot name a witness: a name has 1 to 255 bytes, no spaces and no +")]
     Name(String),
     /// A file is not what the program wrote.
     #[error("{} is damaged", path.display())]
@@ -152,8 +153,8 @@ pub fn public_path(path: &Path) -> PathBuf {
     beside(path, ".pub")
 }
 
-/// Writes a secret key for notes to a new file that only its owner can read, and the public key to [`public_path`]. Both are on disk
-/// when this returns.
+/// Writes a secret key for notes to a new file that only its owner can read, and the public key to
+/// [`public_path`]. Both are on disk when this returns.
 ///
 /// # Errors
 ///
@@ -202,10 +203,10 @@ pub fn read_public_note_key(path: &Path) -> Result<NoteKey, WitnessError> {
 
 fn read_key<T: std::str::FromStr>(path: &Path) -> Result<T, WitnessError> {
     let no_key = || WitnessError::NoKey { path: path.to_owned() };
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).map_err(io("read", path))?;
-    file.take(KEY_OCTETS_MAX).read_to_end(&mut octets).map_err(io("read", path))?;
-    let text = std::str::from_utf8(&octets).map_err(|_| no_key())?;
+    file.take(KEY_BYTES_MAX).read_to_end(&mut bytes).map_err(io("read", path))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| no_key())?;
     text.trim_end().parse().map_err(|_| no_key())
 }
 
@@ -258,7 +259,8 @@ impl WitnessFolder {
         self.folder.join("logs").join(EntryId(sha256(&[origin.as_bytes()])).to_string())
     }
 
-    /// Lets the witness cosign a log, by the key of its checkpointer. A log that it knows stays as it is.
+    /// Lets the witness cosign a log, by the key of its checkpointer. A log that it knows stays as
+    /// it is.
     ///
     /// # Errors
     ///
@@ -279,7 +281,7 @@ impl WitnessFolder {
     pub fn known(&self, origin: &str) -> Result<Option<Witnessed>, WitnessError> {
         let path = self.path_of(origin);
         let text = match fs::read(&path) {
-            Ok(octets) => String::from_utf8(octets).unwrap_or_default(),
+            Ok(bytes) => String::from_utf8(bytes).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io("read", &path)(error)),
         };
@@ -310,11 +312,13 @@ impl WitnessFolder {
         replace(&path, text.as_bytes(), Readers::Usual).map_err(io("write", &path))
     }
 
-    /// Cosigns the checkpoint of a request, read from the file `name`, at `time` in seconds since 1970. The new state is on disk when this returns.
+    /// Cosigns the checkpoint of a request, read from the file `name`, at `time` in seconds
+    /// since 1970. The new state is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// [`WitnessError::Objection`] if the checkpoint does not follow the last one; the other errors of files.
+    /// [`WitnessError::Objection`] if the checkpoint does not follow the last one; the other errors
+    /// of files.
     pub fn cosign(&self, request: &str, name: &str, time: u64) -> Result<NoteLine, WitnessError> {
         let request = WitnessRequest::read(request)
             .map_err(|source| WitnessError::Request { name: name.to_owned(), source })?;

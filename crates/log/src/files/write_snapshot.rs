@@ -19,12 +19,14 @@ pub struct SnapshotWritten {
     pub snapshot: Snapshot,
     /// The number of objects, deleted ones included.
     pub objects: usize,
-    /// The number of deletable values that are beside them, and of those that are not here or are deleted.
+    /// The number of deletable values that are beside them, and of those that are not here or are
+    /// deleted.
     pub values: (u64, u64),
 }
 
 impl LogFolder {
-    /// Writes a snapshot of all that this node has seen, by the owner of `maker`, at `now_ms` in milliseconds since 1970.
+    /// Writes a snapshot of all that this node has seen, by the owner of `maker`, at `now_ms` in
+    /// milliseconds since 1970.
     ///
     /// # Errors
     ///
@@ -39,13 +41,13 @@ impl LogFolder {
         })
     }
 
-    /// Writes the file of a snapshot that is in force to `out`, called `name`. It has deletable values that are here and not deleted
-    /// now. Other threads wait while the state is computed.
+    /// Writes the file of a snapshot that is in force to `out`, called `name`. It has deletable
+    /// values that are here and not deleted now. Other threads wait while the state is computed.
     ///
     /// # Errors
     ///
-    /// [`LogError::NoSnapshot`], [`LogError::SnapshotNotInForce`] or [`LogError::BadSnapshot`]; [`LogError::Io`] and
-    /// [`LogError::Damaged`].
+    /// [`LogError::NoSnapshot`], [`LogError::SnapshotNotInForce`] or [`LogError::BadSnapshot`];
+    /// [`LogError::Io`] and [`LogError::Damaged`].
     pub fn write_snapshot(
         &self,
         id: &EntryId,

@@ -45,7 +45,8 @@ impl Log {
                 return self.refused(id, Refusal::Past);
             }
             Err(NotPlaced::Missing(missing)) => {
-                // Forged copies take no room from others. A good one, or one by another key of the same name, can come again.
+                // Forged copies take no room from others. A good one, or one by another key of the
+                // same name, can come again.
                 return match trial.checked {
                     Some(Checked { bad: Some(bad), .. }) => Outcome::Refused(bad.into()),
                     _ => self.waiting.for_past(missing, trial),
@@ -58,7 +59,8 @@ impl Log {
             Ok(key) => key,
             Err(refusal) => return self.refused(id, refusal),
         };
-        // The certificate of an entry decides which key is meant, and it may be another one of the same name.
+        // The certificate of an entry decides which key is meant, and it may be another one of the
+        // same name.
         let checked = match &trial.checked {
             Some(Checked { key: with, bad }) if with.is_same(&key) => {
                 bad.map_or(Ok(()), |bad| Err(bad.into()))
@@ -68,7 +70,7 @@ impl Log {
         if let Err(refusal) = checked {
             return self.refused(id, refusal);
         }
-        if let Err(refusal) = self.permitted(&signed.entry, signed.octets.len(), &place) {
+        if let Err(refusal) = self.permitted(&signed.entry, signed.bytes.len(), &place) {
             return self.refused(id, refusal);
         }
         if signed.entry.clock.ms() > now_ms.saturating_add(AHEAD_MS) {
@@ -76,7 +78,7 @@ impl Log {
                 .waiting
                 .for_clock(Trial { checked: Some(Checked { key, bad: None }), ..trial });
         }
-        self.add(id, &signed.entry, place.past, signed.octets.len());
+        self.add(id, &signed.entry, place.past, signed.bytes.len());
         self.note_opening(signed);
         offered.added.push(trial.signed);
         Outcome::Added
@@ -85,9 +87,9 @@ impl Log {
     /// Checks the signature of an entry, or of its batch, alone.
     pub(crate) fn check(&self, signed: &Signed, key: &MemberKey) -> Result<(), Refusal> {
         let check = match &signed.evidence {
-            Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
+            Evidence::Alone(signature) => signature.check(&signed.bytes, key, self.id),
             Evidence::InBatch(batch, _) => {
-                batch.signature.check(&batch.statement.to_octets(), key, self.id)
+                batch.signature.check(&batch.statement.to_bytes(), key, self.id)
             }
         };
         match check? {
@@ -175,17 +177,17 @@ impl Log {
     pub(super) fn admissible(
         &self,
         entry: &Entry,
-        octets: usize,
+        bytes: usize,
         place: &Place,
     ) -> Result<(), Refusal> {
         self.key(entry, place)?;
-        self.permitted(entry, octets, place)
+        self.permitted(entry, bytes, place)
     }
 
     /// Everything except place, key and signature.
-    fn permitted(&self, entry: &Entry, octets: usize, place: &Place) -> Result<(), Refusal> {
+    fn permitted(&self, entry: &Entry, bytes: usize, place: &Place) -> Result<(), Refusal> {
         debug_assert!(place.links.len() == entry.links.len(), "the place belongs to the entry");
-        self.within_limits(entry, octets, place)?;
+        self.within_limits(entry, bytes, place)?;
         let view = View::Past(&place.past);
         let targets =
             [Target::Author(entry.author()), Target::Key(entry.author(), entry.chain.subkey)];
@@ -219,7 +221,8 @@ impl Log {
         match &entry.action {
             Action::Genesis(_) => Err(Refusal::GenesisPlace),
             Action::Data(data) => self.change_fits(entry, data, place),
-            // What a snapshot states is not looked at here: that costs as much as all of its past (decision record 14).
+            // What a snapshot states is not looked at here: that costs as much as all of its past
+            // (decision record 14).
             Action::Grant(_) | Action::Snapshot(_) => Ok(()),
             Action::Approve(id) => self.named(id, place, "the approved entry", |node| {
                 use operation::{CHOOSE, GRANT, REVOKE, SNAPSHOT};
@@ -260,34 +263,34 @@ impl Log {
         grant.is_some_and(|grant| grant.author() == author)
     }
 
-    fn within_limits(&self, entry: &Entry, octets: usize, place: &Place) -> Result<(), Refusal> {
+    fn within_limits(&self, entry: &Entry, bytes: usize, place: &Place) -> Result<(), Refusal> {
         let limits = &self.genesis.limits;
-        let before = place.past.previous.map_or(0, |before| self.graph.node(before).chain_octets);
+        let before = place.past.previous.map_or(0, |before| self.graph.node(before).chain_bytes);
         if entry.sequence >= limits.chain_entries {
             return Err(Refusal::Limit("entries of a chain"));
         }
-        if before.saturating_add(weight(entry, octets) as u64) > limits.chain_octets {
-            return Err(Refusal::Limit("octets of a chain"));
+        if before.saturating_add(weight(entry, bytes) as u64) > limits.chain_bytes {
+            return Err(Refusal::Limit("bytes of a chain"));
         }
         if entry.sequence == 0
             && self.graph.chains_of(&place.past, &entry.chain) >= usize::from(limits.chains)
         {
             return Err(Refusal::Limit("chains"));
         }
-        let limit = u64::from(limits.value_octets);
+        let limit = u64::from(limits.value_bytes);
         // A value is shorter than its entry.
-        let is_short = octets as u64 <= limit && entry.commitment().is_none();
+        let is_short = bytes as u64 <= limit && entry.commitment().is_none();
         if is_short || !matches!(entry.action, Action::Data(_)) {
             return Ok(());
         }
         let value = entry.action.value().map_or(0, |value| value.len());
         // As if the value stood where its commitment does.
         let value = match entry.commitment() {
-            Some(commitment) => value - Commitment::TYPED_OCTETS + commitment.octets as usize,
+            Some(commitment) => value - Commitment::TYPED_BYTES + commitment.bytes as usize,
             None => value,
         } as u64;
         if value > limit {
-            return Err(Refusal::TooLarge { octets: value, limit });
+            return Err(Refusal::TooLarge { bytes: value, limit });
         }
         Ok(())
     }
@@ -348,7 +351,8 @@ impl Log {
                 .is_some_and(|fields| fields.matches(field))
     }
 
-    /// Whether entries that a deletion names are in its past, of its field, and have deletable values.
+    /// Whether entries that a deletion names are in its past, of its field, and have deletable
+    /// values.
     fn named_values(
         &self,
         ids: &[EntryId],
@@ -379,7 +383,8 @@ impl Log {
     }
 }
 
-/// The octets that count for the limit of a chain: those of the entry and of the value to which it commits.
-pub(super) fn weight(entry: &Entry, octets: usize) -> usize {
-    octets + entry.commitment().map_or(0, |commitment| commitment.octets as usize)
+/// The bytes that count for the limit of a chain: those of the entry and of the value to which it
+/// commits.
+pub(super) fn weight(entry: &Entry, bytes: usize) -> usize {
+    bytes + entry.commitment().map_or(0, |commitment| commitment.bytes as usize)
 }

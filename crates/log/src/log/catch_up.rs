@@ -1,4 +1,5 @@
-//! The entries that a peer lacks, and those of one branch: in bounded pieces, without looking at all entries.
+//! The entries that a peer lacks, and those of one branch: in bounded pieces, without looking at
+//! all entries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,8 +9,8 @@ use super::memory::Log;
 use crate::graph::{Location, Number, Source};
 use crate::name::EntryId;
 
-/// A place among the admitted entries, for a peer that has some of them. It stays good while the log grows: entries that are
-/// admitted later come behind those before.
+/// A place among the admitted entries, for a peer that has some of them. It stays good while the
+/// log grows: entries that are admitted later come behind those before.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CatchUp {
     /// The first sequence that the peer lacks, by branch.
@@ -36,8 +37,8 @@ impl Iterator for Lacking<'_> {
 }
 
 impl Log {
-    /// The place for a peer that has the entries `heads` and their past. Heads that are not here are left out: the peer has
-    /// more than this node.
+    /// The place for a peer that has the entries `heads` and their past. Heads that are not here
+    /// are left out: the peer has more than this node.
     #[must_use]
     pub fn catch_up(&self, heads: &[EntryId]) -> CatchUp {
         let graph = &self.graph;
@@ -58,8 +59,8 @@ impl Log {
         CatchUp { next: self.graph.branches.iter().map(|branch| branch.start).collect() }
     }
 
-    /// The places of the entries that are not at or before one of `have` in its chain, ascending: each behind its past. At
-    /// most `max`, the first ones.
+    /// The places of the entries that are not at or before one of `have` in its chain, ascending:
+    /// each behind its past. At most `max`, the first ones.
     #[must_use]
     pub fn lacking<'a>(&self, have: impl IntoIterator<Item = &'a EntryId>, max: usize) -> Vec<u64> {
         let mut place = self.start();
@@ -69,8 +70,8 @@ impl Log {
         self.lacking_from(&place).take(max).map(u64::from).collect()
     }
 
-    /// Takes the identities of the next entries that the peer lacks, at most `most`, each behind its past. None are left if
-    /// there is none.
+    /// Takes the identities of the next entries that the peer lacks, at most `most`, each behind
+    /// its past. None are left if there is none.
     #[must_use]
     pub fn next_lacking(&self, place: &mut CatchUp, most: usize) -> Vec<EntryId> {
         let numbers: Vec<Number> = self.lacking_from(place).take(most).collect();
@@ -91,7 +92,8 @@ impl Log {
         Lacking { log: self, open: open.collect() }
     }
 
-    /// The entries of the branch that ends with `tip`, behind a sequence, ascending. From the first one without it.
+    /// The entries of the branch that ends with `tip`, behind a sequence, ascending. From the first
+    /// one without it.
     pub(crate) fn branch_behind(&self, tip: &EntryId, behind: Option<u64>) -> Vec<(u32, u64, u64)> {
         let Some(tip) = self.graph.number(tip) else { return Vec::new() };
         let tip = self.graph.node(tip);
@@ -135,12 +137,14 @@ impl Log {
         self.graph.read_from(source);
     }
 
-    /// Notes that an entry is on disk. If it changes an object, it is read from there from now on. Gives its place before.
+    /// Notes that an entry is on disk. If it changes an object, it is read from there from now on.
+    /// Gives its place before.
     pub(crate) fn stored(&mut self, id: &EntryId, location: Location) -> Option<Location> {
         self.graph.stored(self.graph.number(id)?, location)
     }
 
-    /// Notes the new place of an entry whose segment was written anew, unless it stands in a later segment again, with its value.
+    /// Notes the new place of an entry whose segment was written anew, unless it stands in a later
+    /// segment again, with its value.
     pub(crate) fn moved(&mut self, id: &EntryId, location: Location) {
         let number = self.graph.number(id);
         let last = |number: &Number| self.location(*number);
@@ -150,8 +154,9 @@ impl Log {
         }
     }
 
-    /// Notes that the entry number `at` in the order of admission is on disk, if it is this one. Entries come to disk in this
-    /// order, and a look-up for each would cost more. Gives its place before.
+    /// Notes that the entry number `at` in the order of admission is on disk, if it is this one.
+    /// Entries come to disk in this order, and a look-up for each would cost more. Gives its place
+    /// before.
     pub(crate) fn stored_at(
         &mut self,
         at: u64,

@@ -1,7 +1,8 @@
-//! Checkpoints of a log: which are admissible, which are valid in a closed set, and what follows from them (decision record 11).
+//! Checkpoints of a log: which are admissible, which are valid in a closed set, and what follows
+//! from them (decision record 11).
 //!
-//! Nothing here asks whether the author of an entry counts: the signatures in notes decide. So expiry, revocations and forks can
-//! ask for checkpoints without going round in a circle.
+//! Nothing here asks whether the author of an entry counts: the signatures in notes decide. So
+//! expiry, revocations and forks can ask for checkpoints without going round in a circle.
 
 use std::collections::BTreeMap;
 
@@ -39,11 +40,13 @@ pub struct CheckpointInfo {
     pub cosigned: Vec<(String, u64)>,
     /// The time by which it existed, as far as enough witnesses say.
     pub existed_by: Option<u64>,
-    /// Whether it is valid: cosigned by enough witnesses, and not behind a fork of the checkpointer.
+    /// Whether it is valid: cosigned by enough witnesses, and not behind a fork of the
+    /// checkpointer.
     pub is_valid: bool,
 }
 
-/// Checkpoints that do not see each other, with the same one before them: evidence against the checkpointer.
+/// Checkpoints that do not see each other, with the same one before them: evidence against the
+/// checkpointer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CheckpointFork {
     /// The entry of the checkpoint before; [`EntryId::NONE`] if there is none.
@@ -149,7 +152,8 @@ impl Log {
         if next.iter().any(is_there) { Err(BadCheckpoint::Before) } else { Ok(found) }
     }
 
-    /// The edge of the tree over a past, and the number of its leaves. If there are more than `size`, the edge is not computed.
+    /// The edge of the tree over a past, and the number of its leaves. If there are more than
+    /// `size`, the edge is not computed.
     fn edge(
         &self,
         before: Option<Number>,
@@ -261,7 +265,8 @@ impl Log {
             || !self.graph.forks().is_empty()
     }
 
-    /// The times of a tree in the set of entries that `has` names. `None` if it is not cosigned there.
+    /// The times of a tree in the set of entries that `has` names. `None` if it is not cosigned
+    /// there.
     fn times_of(&self, tree: &Tree, has: impl Fn(Number) -> bool) -> Option<Times> {
         let mut noted = tree.entries.iter().filter(|(number, _)| has(*number)).peekable();
         noted.peek()?;
@@ -416,7 +421,8 @@ impl Log {
         })
     }
 
-    /// The expiry of the key of a chain, by the certificate in a grant, or in genesis without a grant.
+    /// The expiry of the key of a chain, by the certificate in a grant, or in genesis without a
+    /// grant.
     pub(super) fn key_end(&self, grant: Option<&Grant>, chain: &ChainName) -> Option<u64> {
         let certificate = match grant {
             Some(grant) => Some(&grant.certificate),
@@ -425,12 +431,14 @@ impl Log {
         certificate?.expires(chain.subkey)
     }
 
-    /// Whether a revocation that states the time of a compromise lets an entry count: a valid checkpoint in the set existed before.
+    /// Whether a revocation that states the time of a compromise lets an entry count: a valid
+    /// checkpoint in the set existed before.
     pub(super) fn existed_before(&self, number: Number, since: u64, view: View<'_>) -> bool {
         since.checked_sub(1).is_some_and(|limit| self.is_covered_by(number, limit, view))
     }
 
-    /// Whether a valid checkpoint in a set covers an entry behind a fork, and nothing of the other branches.
+    /// Whether a valid checkpoint in a set covers an entry behind a fork, and nothing of the other
+    /// branches.
     pub(super) fn is_alone_in_checkpoint(
         &self,
         fork: &Fork,
@@ -571,8 +579,8 @@ impl Log {
         Some(leaves)
     }
 
-    /// The request to a witness that cosigned the checkpoint `old` last, or none if it is [`EntryId::NONE`]. `None` if one of them is no
-    /// checkpoint, or if `old` has more leaves.
+    /// The request to a witness that cosigned the checkpoint `old` last, or none if it is
+    /// [`EntryId::NONE`]. `None` if one of them is no checkpoint, or if `old` has more leaves.
     #[must_use]
     pub fn witness_request(&self, checkpoint: &EntryId, old: &EntryId) -> Option<WitnessRequest> {
         let size = match self.tree_of(old) {
@@ -583,7 +591,8 @@ impl Log {
         self.witness_request_from(checkpoint, Some(size))
     }
 
-    /// The same for a witness that cosigned a tree of `old` leaves last: by default, that of the last valid checkpoint before this one.
+    /// The same for a witness that cosigned a tree of `old` leaves last: by default, that of the
+    /// last valid checkpoint before this one.
     #[must_use]
     pub fn witness_request_from(
         &self,
@@ -609,8 +618,9 @@ impl Log {
         Some(NoteKey { name: origin(self.id), kind: NoteKind::Plain, key })
     }
 
-    /// The cosignatures in the answer of a witness, or in a whole note, with the checkpoint for which they hold: one of the last
-    /// thousand. Lines by others are left out. `None` if none holds.
+    /// The cosignatures in the answer of a witness, or in a whole note, with the checkpoint for
+    /// which they hold: one of the last thousand. Lines by others are left out. `None` if none
+    /// holds.
     #[must_use]
     pub fn find_cosigned(&self, answer: &str) -> Option<Cosignatures> {
         let lines = NoteLine::read_answer(answer);
@@ -644,7 +654,8 @@ impl Log {
         ends.max_by_key(order)
     }
 
-    /// A checkpoint at the end of a chain, over all that it has seen, at `time` in seconds since 1970.
+    /// A checkpoint at the end of a chain, over all that it has seen, at `time` in seconds
+    /// since 1970.
     ///
     /// # Errors
     ///

@@ -25,7 +25,8 @@ pub struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// A writer of the chain of a key on a device instance. `None` if the key may not sign for the author.
+    /// A writer of the chain of a key on a device instance. `None` if the key may not sign for the
+    /// author.
     #[must_use]
     pub fn new(
         certificate: &Certificate,
@@ -64,8 +65,8 @@ impl<'a> Maker<'a> {
     ///
     /// # Errors
     ///
-    /// [`DraftError`]; the log is as it was before, except after [`DraftError::Key`] and [`DraftError::Signature`], after
-    /// which it must be dropped.
+    /// [`DraftError`]; the log is as it was before, except after [`DraftError::Key`] and
+    /// [`DraftError::Signature`], after which it must be dropped.
     pub fn make(
         &mut self,
         log: &mut Log,
@@ -93,7 +94,7 @@ impl<'a> Maker<'a> {
         now_ms: u64,
     ) -> Result<Signed, DraftError> {
         let log = if entry.entry.log.is_none() { entry.id } else { log };
-        let signature = self.signature(&entry.octets, log, now_ms)?;
+        let signature = self.signature(&entry.bytes, log, now_ms)?;
         Ok(entry.with(Evidence::Alone(signature)))
     }
 
@@ -132,14 +133,14 @@ impl<'a> Maker<'a> {
         };
         let tree = Tree::of(entries);
         statement.root = tree.root();
-        let signature = self.signature(&statement.to_octets(), log, now_ms)?;
+        let signature = self.signature(&statement.to_bytes(), log, now_ms)?;
         let signed = tree.sign(SignedStatement { statement, signature });
         Ok(signed.expect("the statement is about these entries"))
     }
 
     pub(super) fn signature(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         log: EntryId,
         now_ms: u64,
     ) -> Result<StoredSignature, DraftError> {
@@ -148,18 +149,19 @@ impl<'a> Maker<'a> {
             self.key.set_hash(8).map_err(DraftError::Key)?;
         }
         let seconds = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX);
-        let packet = self.key.sign_for_log(octets, &log.0, seconds).map_err(DraftError::Key)?;
+        let packet = self.key.sign_for_log(bytes, &log.0, seconds).map_err(DraftError::Key)?;
         StoredSignature::of_packet(&packet, self.chain.subkey, log).map_err(DraftError::Signature)
     }
 }
 
 impl Log {
-    /// An entry at the end of a chain, with links to heads that it has not seen and with a grant that allows it.
+    /// An entry at the end of a chain, with links to heads that it has not seen and with a grant
+    /// that allows it.
     ///
     /// # Errors
     ///
-    /// [`DraftError::Rejected`], [`DraftError::Ended`], [`DraftError::Clock`], [`DraftError::Links`], or
-    /// [`DraftError::Refused`] if the author has no grant.
+    /// [`DraftError::Rejected`], [`DraftError::Ended`], [`DraftError::Clock`],
+    /// [`DraftError::Links`], or [`DraftError::Refused`] if the author has no grant.
     pub fn draft(
         &self,
         chain: ChainName,
@@ -205,7 +207,8 @@ impl Log {
         Ok(Entry { log: self.id, chain, sequence, previous: before, links, clock, grant, action })
     }
 
-    /// The grant for an action: none for an owner with a key that is not expired, else one that is in force and covers it.
+    /// The grant for an action: none for an owner with a key that is not expired, else one that is
+    /// in force and covers it.
     fn grant_for(
         &self,
         chain: &ChainName,
@@ -269,7 +272,8 @@ impl Log {
         self.genesis().checkpointer.is_some() && end.is_some_and(|end| end <= now_ms / 1000)
     }
 
-    /// Heads of other chains that are not in the past: those that the action needs, then the latest.
+    /// Heads of other chains that are not in the past: those that the action needs, then the
+    /// latest.
     pub(super) fn links(
         &self,
         chain: &ChainName,

@@ -5,9 +5,9 @@ use talaria_message::MessageError;
 
 use super::standing::Standing;
 use crate::action::REPLACED_MAX;
+use crate::bytes::Malformed;
 use crate::encrypted::{READERS_MAX, Unreadable};
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::Malformed;
 use crate::refusal::Refusal;
 use crate::snapshot::BadSnapshot;
 
@@ -20,7 +20,7 @@ pub enum GenesisError {
     /// The author of genesis is no owner with this key, or the signature does not hold.
     #[error("genesis is not signed by an owner: {0}")]
     Refused(Refusal),
-    /// The octets are no genesis.
+    /// The bytes are no genesis.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
@@ -111,7 +111,7 @@ pub enum UpdateError {
         objects: Vec<(ObjectId, KeyName)>,
     },
     /// The text cannot name an object, or a field.
-    #[error("{0:?} is no name: a name has 1 to 256 octets, and no control characters")]
+    #[error("{0:?} is no name: a name has 1 to 256 bytes, and no control characters")]
     Name(String),
     /// A counter takes integers only.
     #[error("{0} is a counter: its value is an integer that is added")]

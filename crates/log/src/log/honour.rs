@@ -32,8 +32,8 @@ impl Log {
         self.agreeing(number, view).len() >= usize::from(self.genesis.threshold)
     }
 
-    /// The owners who agree with a grant or a snapshot in a set, each with the first entry that says so. None if it does not count
-    /// itself.
+    /// The owners who agree with a grant or a snapshot in a set, each with the first entry that
+    /// says so. None if it does not count itself.
     pub(super) fn agreeing(&self, number: Number, view: View<'_>) -> BTreeMap<KeyName, Number> {
         let mut found = BTreeMap::new();
         let counts = |number: Number| {
@@ -72,16 +72,17 @@ impl Log {
         authors.len() >= usize::from(self.genesis.threshold)
     }
 
-    /// Whether a revocation or a choice takes effect in a set: it and enough approvals are in it, by keys that are not
-    /// expired. Whether its authors are still owners does not matter, since two that end each other would have no answer.
+    /// Whether a revocation or a choice takes effect in a set: it and enough approvals are in it,
+    /// by keys that are not expired. Whether its authors are still owners does not matter, since
+    /// two that end each other would have no answer.
     fn works(&self, control: Number, view: View<'_>) -> bool {
         self.is_agreed_by(control, |number| {
             self.graph.contains(view, number) && !self.is_expired(number, view)
         })
     }
 
-    /// Whether enough owners agree with an entry in a set, also with expired keys: expiry depends on choices between branches
-    /// of the checkpointer.
+    /// Whether enough owners agree with an entry in a set, also with expired keys: expiry depends
+    /// on choices between branches of the checkpointer.
     pub(super) fn is_agreed(&self, control: Number, view: View<'_>) -> bool {
         self.is_agreed_by(control, |number| self.graph.contains(view, number))
     }
@@ -124,7 +125,8 @@ impl Log {
         revocations.any(|revocation| !self.is_spared(revocation, number, view))
     }
 
-    /// Whether a revocation names an entry, or one behind it in its chain, or if it existed before the stated compromise.
+    /// Whether a revocation names an entry, or one behind it in its chain, or if it existed before
+    /// the stated compromise.
     fn is_spared(&self, revocation: Number, number: Number, view: View<'_>) -> bool {
         let Action::Revoke(revocation) = self.graph.control(revocation) else { return false };
         let heads = revocation.heads.iter().filter_map(|head| self.graph.number(head));
@@ -132,8 +134,8 @@ impl Log {
             || self.existed_before(number, revocation.since, view)
     }
 
-    /// Whether the author has made two entries in the set at or before an entry, and neither an owner chose its branch nor
-    /// a checkpoint covers it alone.
+    /// Whether the author has made two entries in the set at or before an entry, and neither an
+    /// owner chose its branch nor a checkpoint covers it alone.
     pub(super) fn is_forked(&self, number: Number, view: View<'_>) -> bool {
         self.graph.forks_before(number).any(|(fork, child)| {
             let there = fork.children.iter().filter(|&&other| self.graph.contains(view, other));
@@ -144,7 +146,8 @@ impl Log {
         })
     }
 
-    /// Whether the last choice or revocation that names a branch of the fork names that of `child`. `None` if there is none.
+    /// Whether the last choice or revocation that names a branch of the fork names that of `child`.
+    /// `None` if there is none.
     fn is_chosen(&self, fork: &Fork, child: Number, view: View<'_>) -> Option<bool> {
         let mut last: Option<(Stamp, bool)> = None;
         let controls = self.controls.choices.iter().chain(&self.controls.all_revocations);

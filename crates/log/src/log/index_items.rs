@@ -7,12 +7,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::memory::Log;
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::clock::Clock;
-use crate::entry::{ENTRY_OCTETS_MAX, Entry};
+use crate::entry::{ENTRY_BYTES_MAX, Entry};
 use crate::graph::{Chain, Graph, Location, Number, Shape};
 use crate::items::{Reader, Writer};
 use crate::name::{ChainName, EntryId, ObjectId};
-use crate::octets::{Fields, Malformed, write_part};
 use crate::state::State;
 
 const WRONG: Malformed = Malformed::Field("index");
@@ -37,13 +37,13 @@ impl Log {
         for number in controls {
             out.item(|out| {
                 out.extend(number.to_be_bytes());
-                write_part(out, 4, &graph.control_entry(number).to_octets());
+                write_part(out, 4, &graph.control_entry(number).to_bytes());
             });
         }
         for Chain { name, .. } in &graph.chains {
             out.item(|out| {
-                out.extend(name.author.to_octets());
-                out.extend(name.subkey.to_octets());
+                out.extend(name.author.to_bytes());
+                out.extend(name.subkey.to_bytes());
                 out.extend(name.instance);
             });
         }
@@ -86,12 +86,12 @@ impl Log {
         for _ in 0..controls {
             bodies.push(input.item(|fields| {
                 let number = fields.u32()?;
-                Ok((number, Arc::new(Entry::read(fields.part(4, ENTRY_OCTETS_MAX, "entry")?)?)))
+                Ok((number, Arc::new(Entry::read(fields.part(4, ENTRY_BYTES_MAX, "entry")?)?)))
             })?);
         }
         let Some((0, genesis)) = bodies.first() else { return Err(WRONG) };
-        let octets = genesis.to_octets();
-        let mut log = Self::begin_own(Arc::clone(genesis), octets.len()).map_err(|_| WRONG)?;
+        let bytes = genesis.to_bytes();
+        let mut log = Self::begin_own(Arc::clone(genesis), bytes.len()).map_err(|_| WRONG)?;
         if log.id != id {
             return Err(WRONG);
         }
@@ -170,7 +170,7 @@ fn write_node(graph: &Graph, number: Number, out: &mut Vec<u8>) {
         shape.chain,
         previous.unwrap_or(NONE),
         others,
-        shape.octets,
+        shape.bytes,
         shape.grant.map_or(0, NonZeroU32::get),
         shape.object,
         shape.field,
@@ -178,7 +178,7 @@ fn write_node(graph: &Graph, number: Number, out: &mut Vec<u8>) {
         location.frame,
         location.record,
         location.entry,
-        location.octets,
+        location.bytes,
     ] {
         out.extend(part.to_be_bytes());
     }
@@ -187,16 +187,16 @@ fn write_node(graph: &Graph, number: Number, out: &mut Vec<u8>) {
 
 type ReadNode = (Shape, Number, u32, Location, bool);
 
-/// The octets of an entry in an index.
-const NODE_OCTETS: usize = 90;
+/// The bytes of an entry in an index.
+const NODE_BYTES: usize = 90;
 
 fn read_node(fields: &mut Fields<'_>) -> Result<ReadNode, Malformed> {
     // One check of the length for all fields.
-    let octets: [u8; NODE_OCTETS] = fields.array()?;
-    let mut rest = Fields(&octets);
+    let bytes: [u8; NODE_BYTES] = fields.array()?;
+    let mut rest = Fields(&bytes);
     let fields = &mut rest;
     let (id, clock) = (fields.id()?, Clock(fields.u64()?));
-    let (chain, previous, others, octets) =
+    let (chain, previous, others, bytes) =
         (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
     let (grant, object, field) = (NonZeroU32::new(fields.u32()?), fields.u32()?, fields.u32()?);
     let location = Location {
@@ -204,9 +204,9 @@ fn read_node(fields: &mut Fields<'_>) -> Result<ReadNode, Malformed> {
         frame: fields.u32()?,
         record: fields.u32()?,
         entry: fields.u32()?,
-        octets: fields.u32()?,
+        bytes: fields.u32()?,
     };
     let (operation, honoured) = (fields.u8()?, fields.u8()? == 1);
-    let shape = Shape { id, clock, chain, octets, grant, operation, object, field };
+    let shape = Shape { id, clock, chain, bytes, grant, operation, object, field };
     Ok((shape, previous, others, location, honoured))
 }

@@ -1,5 +1,5 @@
-//! What nodes tell each other of what they have: heads, and places along chains. An entry is named by its place in the order
-//! of admission on this node.
+//! What nodes tell each other of what they have: heads, and places along chains. An entry is named
+//! by its place in the order of admission on this node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,13 +29,15 @@ impl Log {
         }
     }
 
-    /// The entries without a successor in their chain among those with a place from `from` to before `end`.
+    /// The entries without a successor in their chain among those with a place from `from` to
+    /// before `end`.
     #[must_use]
     pub fn heads_between(&self, from: u64, end: u64) -> Vec<EntryId> {
         self.tips_between(from, end).into_iter().map(|tip| self.graph.node(tip).id).collect()
     }
 
-    /// Entries with a place before `end` whose successors in their chain all have places from `end`.
+    /// Entries with a place before `end` whose successors in their chain all have places from
+    /// `end`.
     fn tips_between(&self, from: u64, end: u64) -> Vec<Number> {
         let end = end.min(self.graph.nodes.len() as u64);
         if end == self.graph.nodes.len() as u64 {
@@ -60,8 +62,9 @@ impl Log {
         found
     }
 
-    /// Identities along the chains that have a head with a place from `from` to before `end`: the head, and the entries
-    /// 1, 2, 4, 8, … places before it, down to one of `shared`. At most `max`.
+    /// Identities along the chains that have a head with a place from `from` to before `end`: the
+    /// head, and the entries 1, 2, 4, 8, … places before it, down to one of `shared`. At most
+    /// `max`.
     #[must_use]
     pub fn places_between(
         &self,
@@ -95,7 +98,8 @@ impl Log {
         found
     }
 
-    /// The places of those of some entries whose deletable value is here and not deleted, ascending.
+    /// The places of those of some entries whose deletable value is here and not deleted,
+    /// ascending.
     #[must_use]
     pub fn places_of_values(&self, ids: &[EntryId]) -> Vec<u64> {
         let here = ids.iter().filter(|id| self.state.has_value(id));

@@ -30,8 +30,8 @@ pub struct Log {
     pub(super) grants: Vec<Number>,
     pub(super) snapshots: Vec<Number>,
     pub(super) nodes: Nodes,
-    /// The keys in admitted certificates, for checking many signatures at once. The certificate of an entry decides
-    /// which key is meant.
+    /// The keys in admitted certificates, for checking many signatures at once. The certificate of
+    /// an entry decides which key is meant.
     pub(super) keys: HashMap<KeyName, Arc<MemberKey>>,
     pub(super) waiting: Waiting,
     pub(super) state: State,
@@ -53,7 +53,8 @@ pub(super) struct Controls {
 #[derive(Default)]
 pub(super) struct Listening {
     pub(super) before: Vec<(Interest, Before)>,
-    /// The changes that turned, in order, and whether they count now. `None` if nobody wants to know.
+    /// The changes that turned, in order, and whether they count now. `None` if nobody wants to
+    /// know.
     pub(super) turned: Option<Vec<(Number, bool)>>,
 }
 
@@ -88,7 +89,7 @@ impl Log {
     ///
     /// [`GenesisError`] if the entry is no genesis that an owner has signed.
     pub fn begin(genesis: &Signed) -> Result<Self, GenesisError> {
-        let log = Self::begin_own(Arc::clone(&genesis.entry), genesis.octets.len())?;
+        let log = Self::begin_own(Arc::clone(&genesis.entry), genesis.bytes.len())?;
         if !matches!(genesis.evidence, Evidence::Alone(_)) {
             return Err(GenesisError::Refused(Refusal::Batch));
         }
@@ -97,15 +98,16 @@ impl Log {
         Ok(log)
     }
 
-    /// The log of a genesis entry whose signature is known to hold, or that the caller signs before it leaves.
+    /// The log of a genesis entry whose signature is known to hold, or that the caller signs before
+    /// it leaves.
     ///
     /// # Errors
     ///
     /// [`GenesisError`] if the entry is no genesis by an owner.
-    pub fn begin_own(entry: impl Into<Arc<Entry>>, octets: usize) -> Result<Self, GenesisError> {
+    pub fn begin_own(entry: impl Into<Arc<Entry>>, bytes: usize) -> Result<Self, GenesisError> {
         let entry = entry.into();
         let Action::Genesis(genesis) = &entry.action else { return Err(GenesisError::NotGenesis) };
-        let id = EntryId::of(&entry.to_octets());
+        let id = EntryId::of(&entry.to_bytes());
         let mut log = Self {
             id,
             genesis: (**genesis).clone(),
@@ -129,7 +131,7 @@ impl Log {
         }
         log.owner_key(&entry.chain).map_err(GenesisError::Refused)?;
         let past = log.graph.past(None, &[]);
-        let (number, _) = log.graph.add(id, entry, past, octets);
+        let (number, _) = log.graph.add(id, entry, past, bytes);
         log.graph.nodes[number as usize].honoured = true;
         Ok(log)
     }
@@ -158,7 +160,8 @@ impl Log {
         self.state.drop_deleted();
     }
 
-    /// Removes the deletable value beside an entry if it is deleted: it must not reach a disk or a peer any more.
+    /// Removes the deletable value beside an entry if it is deleted: it must not reach a disk or a
+    /// peer any more.
     pub(crate) fn withhold(&self, signed: &mut Signed) {
         if signed.opening.is_some() && self.state.is_deleted(&signed.id) {
             signed.opening = None;
@@ -207,7 +210,8 @@ impl Log {
         self.graph.entry(self.graph.number(id)?)
     }
 
-    /// The identities and entries in the order of their admission on this node: each behind its past.
+    /// The identities and entries in the order of their admission on this node: each behind its
+    /// past.
     pub fn entries(&self) -> impl Iterator<Item = (EntryId, Arc<Entry>)> {
         let entry = |number| Some((self.graph.node(number).id, self.graph.entry(number)?));
         self.graph.numbers().filter_map(entry)
@@ -251,8 +255,9 @@ impl Log {
         self.waiting.ahead()
     }
 
-    /// The admitted entries about an object, and about one field of it if it is named, in the order of the merge rules:
-    /// clock, author, identity. The cost is that of the entries about the object.
+    /// The admitted entries about an object, and about one field of it if it is named, in the order
+    /// of the merge rules: clock, author, identity. The cost is that of the entries about the
+    /// object.
     #[must_use]
     pub fn history(&self, object: ObjectId, field: Option<&str>) -> Vec<(EntryId, Arc<Entry>)> {
         let graph = &self.graph;
@@ -266,9 +271,9 @@ impl Log {
         found.into_iter().filter_map(entry).collect()
     }
 
-    /// The last entries of the chains that a revocation of `target` concerns, ascending: with them as heads, what was
-    /// written so far still counts. `None` if one of the chains is forked, or if there are more than
-    /// [`HEADS_MAX`] chains; then the caller must say which entries count.
+    /// The last entries of the chains that a revocation of `target` concerns, ascending: with them
+    /// as heads, what was written so far still counts. `None` if one of the chains is forked, or if
+    /// there are more than [`HEADS_MAX`] chains; then the caller must say which entries count.
     #[must_use]
     pub fn heads_of(&self, target: Target) -> Option<Vec<EntryId>> {
         let author = match target {

@@ -11,7 +11,8 @@ use crate::node::{NODES_MAX, NodeKey};
 use crate::refusal::Refusal;
 
 impl Log {
-    /// The author and the name of a node that may connect with a key. `None` if the key is not published, or not any more.
+    /// The author and the name of a node that may connect with a key. `None` if the key is not
+    /// published, or not any more.
     #[must_use]
     pub fn node(&self, key: &[u8; 32]) -> Option<(KeyName, &NodeKey)> {
         let found = self.nodes.by_key.get(key)?;
@@ -19,8 +20,8 @@ impl Log {
         self.publication(number).map(|(_, author, node)| (author, node))
     }
 
-    /// The published keys of nodes: the publication, its author, the key, and whether it may connect. In the order of their
-    /// admission.
+    /// The published keys of nodes: the publication, its author, the key, and whether it may
+    /// connect. In the order of their admission.
     pub fn nodes(&self) -> impl Iterator<Item = (EntryId, KeyName, &NodeKey, bool)> {
         self.nodes.all.iter().filter_map(|&number| {
             let (id, author, node) = self.publication(number)?;

@@ -1,4 +1,5 @@
-//! Taking entries: those of others in any order, those of this node, and those that were admitted before.
+//! Taking entries: those of others in any order, those of this node, and those that were admitted
+//! before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +9,18 @@ use talaria_cert::{Verdict, ed25519_verdicts};
 use super::memory::Log;
 use super::outcome::{Offered, Outcome};
 use super::trial::{Checked, NotPlaced, Trial};
+use crate::bytes::Malformed;
 use crate::certificate::MemberKey;
 use crate::deletable::Opening;
 use crate::entry::Entry;
 use crate::name::EntryId;
-use crate::octets::Malformed;
 use crate::record::{Evidence, Signed, SignedStatement, Unsigned};
 use crate::refusal::Refusal;
 use crate::signature::{BadSignature, Check};
 
 impl Log {
-    /// Offers entries, at `now_ms` in milliseconds since 1970. They may come in any order and more than once.
+    /// Offers entries, at `now_ms` in milliseconds since 1970. They may come in any order and more
+    /// than once.
     ///
     /// Ed25519 signatures are checked together.
     pub fn offer(&mut self, entries: Vec<Signed>, now_ms: u64) -> Offered {
@@ -55,25 +57,26 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here, [`Refusal::Malformed`] if
-    /// the format does not allow it.
+    /// [`Refusal`] if the entry is not admissible, [`Refusal::Past`] if its past is not here,
+    /// [`Refusal::Malformed`] if the format does not allow it.
     pub fn append(&mut self, entry: Entry) -> Result<EntryId, Refusal> {
         Ok(self.admit_own(entry)?.id)
     }
 
     pub(crate) fn admit_own(&mut self, entry: Entry) -> Result<Unsigned, Refusal> {
         let own = Unsigned::from(entry);
-        // A caller can put more into an entry than the format allows, such as a list that is not ascending.
-        if Entry::read(&own.octets)? != *own.entry {
+        // A caller can put more into an entry than the format allows, such as a list that is not
+        // ascending.
+        if Entry::read(&own.bytes)? != *own.entry {
             return Err(Malformed::Field("value").into());
         }
-        self.admit_known(own.id, &own.entry, own.octets.len())?;
+        self.admit_known(own.id, &own.entry, own.bytes.len())?;
         self.settle();
         Ok(own)
     }
 
-    /// Admits an entry that this node has admitted before, without checking its signature again. The caller calls
-    /// [`Self::settle`] after the last one.
+    /// Admits an entry that this node has admitted before, without checking its signature again.
+    /// The caller calls [`Self::settle`] after the last one.
     ///
     /// # Errors
     ///
@@ -84,12 +87,13 @@ impl Log {
             self.note_opening(signed);
             return Ok(());
         }
-        self.admit_known(signed.id, &signed.entry, signed.octets.len())?;
+        self.admit_known(signed.id, &signed.entry, signed.bytes.len())?;
         self.note_opening(signed);
         Ok(())
     }
 
-    /// Notes the deletable value of an admitted entry. False if the entry is not here, or does not commit to it.
+    /// Notes the deletable value of an admitted entry. False if the entry is not here, or does not
+    /// commit to it.
     pub fn reveal(&mut self, id: &EntryId, opening: &Opening) -> bool {
         let opens = self.entry(id).is_some_and(|entry| opening.opens(&entry));
         if opens {
@@ -105,7 +109,8 @@ impl Log {
         }
     }
 
-    /// Takes the deletable value that comes with an entry that is here, if it is neither here nor deleted.
+    /// Takes the deletable value that comes with an entry that is here, if it is neither here nor
+    /// deleted.
     pub(super) fn take_opening(&mut self, signed: &Signed, offered: &mut Offered) -> Outcome {
         if let Some(opening) = &signed.opening
             && self.state.is_lacking(&signed.id)
@@ -123,15 +128,15 @@ impl Log {
         &mut self,
         id: EntryId,
         entry: &Arc<Entry>,
-        octets: usize,
+        bytes: usize,
     ) -> Result<(), Refusal> {
         let place = match self.place(entry) {
             Ok(place) => place,
             Err(NotPlaced::Missing(_)) => return Err(Refusal::Past),
             Err(NotPlaced::Refused(refusal)) => return Err(refusal),
         };
-        self.admissible(entry, octets, &place)?;
-        self.add(id, entry, place.past, octets);
+        self.admissible(entry, bytes, &place)?;
+        self.add(id, entry, place.past, bytes);
         Ok(())
     }
 
@@ -211,7 +216,7 @@ impl Log {
                 continue;
             }
             let check = match &signed.evidence {
-                Evidence::Alone(signature) => signature.check(&signed.octets, key, self.id),
+                Evidence::Alone(signature) => signature.check(&signed.bytes, key, self.id),
                 Evidence::InBatch(batch, _) => match batches.get(&Arc::as_ptr(batch)) {
                     Some((_, Some(job))) => {
                         places[*job].1.push(at);
@@ -223,7 +228,7 @@ impl Log {
                         checked[at] = first;
                         continue;
                     }
-                    None => batch.signature.check(&batch.statement.to_octets(), key, self.id),
+                    None => batch.signature.check(&batch.statement.to_bytes(), key, self.id),
                 },
             };
             let mut job = None;

@@ -31,6 +31,7 @@ pub struct Offered {
     pub added: Vec<Signed>,
     /// The entries that waited before and are refused now.
     pub refused: Vec<(EntryId, Refusal)>,
-    /// The deletable values that came to entries that were here without them. The caller brings them to disk.
+    /// The deletable values that came to entries that were here without them. The caller brings
+    /// them to disk.
     pub revealed: Vec<(EntryId, Opening)>,
 }

@@ -43,12 +43,12 @@ impl Log {
     }
 
     /// Adds an admissible entry.
-    pub(super) fn add(&mut self, id: EntryId, entry: &Arc<Entry>, past: Past, octets: usize) {
+    pub(super) fn add(&mut self, id: EntryId, entry: &Arc<Entry>, past: Past, bytes: usize) {
         if entry.commitment().is_some() {
             self.state.lack(id);
         }
-        let octets = weight(entry, octets);
-        let (number, is_fork) = self.graph.add(id, Arc::clone(entry), past, octets);
+        let bytes = weight(entry, bytes);
+        let (number, is_fork) = self.graph.add(id, Arc::clone(entry), past, bytes);
         // A fork ends entries that counted, and so do revocations and choices.
         self.unsettled |= is_fork;
         self.unsettled |= self.note_control(number, entry);
@@ -63,7 +63,8 @@ impl Log {
         }
     }
 
-    /// Takes up an admitted operation on the log itself. Returns whether other entries can count now, or no longer.
+    /// Takes up an admitted operation on the log itself. Returns whether other entries can count
+    /// now, or no longer.
     pub(super) fn note_control(&mut self, number: Number, entry: &Entry) -> bool {
         match &entry.action {
             Action::Revoke(revocation) => {

@@ -1,4 +1,5 @@
-//! Snapshots in a log: what they must state, which are wrong, and which are in force (decision record 14).
+//! Snapshots in a log: what they must state, which are wrong, and which are in force (decision
+//! record 14).
 //!
 //! A snapshot is computed from the log with nothing but its past, and nothing else depends on it.
 
@@ -24,7 +25,8 @@ pub struct SnapshotInfo {
     pub clock: Clock,
     /// Its statement. It may be wrong.
     pub snapshot: Snapshot,
-    /// The owners who have signed or approved it with entries that count, ascending. None if the snapshot itself does not count.
+    /// The owners who have signed or approved it with entries that count, ascending. None if the
+    /// snapshot itself does not count.
     pub agreed: Vec<KeyName>,
     /// Whether they are as many as the threshold says.
     pub is_in_force: bool,
@@ -69,8 +71,8 @@ impl Log {
         })
     }
 
-    /// Whether a snapshot states what its past is. `None` if the entry is no snapshot. The cost is that of all entries in its past, as
-    /// if the log was opened without an index.
+    /// Whether a snapshot states what its past is. `None` if the entry is no snapshot. The cost is
+    /// that of all entries in its past, as if the log was opened without an index.
     #[must_use]
     pub fn check_snapshot(&self, entry: &EntryId) -> Option<Result<(), BadSnapshot>> {
         let number = self.snapshot_number(entry)?;
@@ -109,8 +111,8 @@ impl Log {
         // In the order of admission, each is behind its past.
         numbers.sort_unstable();
         let genesis = self.graph.entry(0)?;
-        let octets = genesis.to_octets().len();
-        let mut log = Self::begin_own(genesis, octets).ok()?;
+        let bytes = genesis.to_bytes().len();
+        let mut log = Self::begin_own(genesis, bytes).ok()?;
         self.graph.share_source(&mut log.graph);
         for number in numbers.into_iter().filter(|&number| number > 0) {
             let entry = self.graph.entry(number)?;
@@ -143,8 +145,8 @@ impl Log {
         Ok(entry)
     }
 
-    /// The entries that show that a snapshot is in force: itself, approvals, and the grants by whose certificates owners signed, with
-    /// theirs. `None` if they are more than a file can have.
+    /// The entries that show that a snapshot is in force: itself, approvals, and the grants by
+    /// whose certificates owners signed, with theirs. `None` if they are more than a file can have.
     pub(crate) fn snapshot_evidence(&self, snapshot: &EntryId) -> Option<Vec<EntryId>> {
         let mut found: Vec<Number> = Vec::new();
         let mut next = vec![self.snapshot_number(snapshot)?];

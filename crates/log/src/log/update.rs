@@ -1,16 +1,17 @@
-//! Updates as people give them: an object by its name, a field, and a value that its merge rule takes up.
+//! Updates as people give them: an object by its name, a field, and a value that its merge rule
+//! takes up.
 
 use super::error::UpdateError;
 use super::memory::Log;
 use crate::action::{
-    Change, DataAction, FieldChange, NAME_OCTETS_MAX, REPLACED_MAX, Revocation, Target,
+    Change, DataAction, FieldChange, NAME_BYTES_MAX, REPLACED_MAX, Revocation, Target,
 };
+use crate::bytes::text;
 use crate::deletable::Opening;
 use crate::epoch::EpochKeys;
 use crate::genesis::MergeRule;
 use crate::merge::Content;
 use crate::name::{EntryId, KeyName, ObjectId};
-use crate::octets::text;
 use crate::state::Encryption;
 use crate::value::Value;
 
@@ -26,8 +27,8 @@ pub struct Update {
 /// The kinds of wanted changes. The merge rule of the field decides which entries they become.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Edit {
-    /// Puts a value: sets it (last writer wins), sets it in place of all values (strict), adds it (set, counter), or
-    /// appends it (list).
+    /// Puts a value: sets it (last writer wins), sets it in place of all values (strict), adds it
+    /// (set, counter), or appends it (list).
     Put(String, Value),
     /// Puts a value that can be deleted for good later. Not for counters.
     PutDeletable(String, Opening),
@@ -45,7 +46,8 @@ pub enum Honoured {
     /// All that are here.
     #[default]
     Known,
-    /// Those up to these entries, the last one of each device. Devices without one do not count at all.
+    /// Those up to these entries, the last one of each device. Devices without one do not count at
+    /// all.
     Last(Vec<EntryId>),
     /// None, from the beginning.
     Nothing,
@@ -82,8 +84,8 @@ impl Log {
         Ok(Revocation { target, reason, since, heads })
     }
 
-    /// The object with a name, or with an identity in hexadecimal digits. An object that was never created has no name,
-    /// but an identity.
+    /// The object with a name, or with an identity in hexadecimal digits. An object that was never
+    /// created has no name, but an identity.
     ///
     /// # Errors
     ///
@@ -92,8 +94,8 @@ impl Log {
         one_object(self.state.creators(name).collect(), name)
     }
 
-    /// The operations that an update by `author` becomes, given the log as it is. The first one creates the object if
-    /// there is none of this name.
+    /// The operations that an update by `author` becomes, given the log as it is. The first one
+    /// creates the object if there is none of this name.
     ///
     /// # Errors
     ///
@@ -106,8 +108,8 @@ impl Log {
         Ok(self.operations_with(author, update, &EpochKeys::default())?.0)
     }
 
-    /// The operations, where values of encrypted fields are encrypted with `keys`; and the opening of the value that is written, if it is
-    /// deletable.
+    /// The operations, where values of encrypted fields are encrypted with `keys`; and the opening
+    /// of the value that is written, if it is deletable.
     ///
     /// # Errors
     ///
@@ -324,6 +326,6 @@ pub(crate) fn one_object(
 
 /// Refuses a text that cannot name an object or a field.
 pub(crate) fn check_name(name: &str) -> Result<(), UpdateError> {
-    let fits = (1..=NAME_OCTETS_MAX).contains(&name.len()) && text(name.as_bytes()).is_some();
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && text(name.as_bytes()).is_some();
     if fits { Ok(()) } else { Err(UpdateError::Name(name.to_owned())) }
 }

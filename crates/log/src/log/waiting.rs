@@ -1,4 +1,5 @@
-//! Entries that wait for their past, or for the clock of this node. They are in memory only, and bounded.
+//! Entries that wait for their past, or for the clock of this node. They are in memory only, and
+//! bounded.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,8 +11,8 @@ use crate::record::Signed;
 
 /// Most entries that wait.
 pub const WAITING_MAX: usize = 65_536;
-/// Most octets of entries that wait.
-pub const WAITING_OCTETS_MAX: usize = 64 << 20;
+/// Most bytes of entries that wait.
+pub const WAITING_BYTES_MAX: usize = 64 << 20;
 /// The tolerated advance of the clock of an entry before that of this node, in milliseconds.
 pub const AHEAD_MS: u64 = 60_000;
 
@@ -21,14 +22,15 @@ pub(super) struct Waiting {
     /// By the identity of one entry that is missing.
     for_past: HashMap<EntryId, Vec<Trial>>,
     for_clock: BTreeMap<(Clock, EntryId), Trial>,
-    /// The lengths of the entries, by the hash of their records: a copy with a forged signature must not keep
-    /// away a copy with a good one.
+    /// The lengths of the entries, by the hash of their records: a copy with a forged signature
+    /// must not keep away a copy with a good one.
     known: HashMap<EntryId, usize>,
-    /// The missing entry, by the identity of an entry that waits for it; [`EntryId::NONE`] for the clock. The copies of an
-    /// entry wait for the same.
+    /// The missing entry, by the identity of an entry that waits for it; [`EntryId::NONE`] for the
+    /// clock. The copies of an entry wait for the same.
     waits_for: HashMap<EntryId, EntryId>,
-    octets: usize,
-    /// Entries that were refused for good, as far as there is room. Those behind them are refused too, and do not wait.
+    bytes: usize,
+    /// Entries that were refused for good, as far as there is room. Those behind them are refused
+    /// too, and do not wait.
     refused: HashSet<EntryId>,
 }
 
@@ -42,8 +44,8 @@ impl Waiting {
         self.for_clock.len()
     }
 
-    /// Whether an entry waits for the clock, or for an entry that does. Who forges a copy of an entry behind such a one delays it
-    /// only while it could not be admitted anyway.
+    /// Whether an entry waits for the clock, or for an entry that does. Who forges a copy of an
+    /// entry behind such a one delays it only while it could not be admitted anyway.
     pub(super) fn is_ahead(&self, id: &EntryId) -> bool {
         let mut at = *id;
         // The graph of missing entries has no circles, since identities are hashes.
@@ -62,19 +64,19 @@ impl Waiting {
     }
 
     fn keep(&mut self, trial: &mut Trial) -> bool {
-        let octets = trial.signed.size();
-        if self.known.len() >= WAITING_MAX || self.octets + octets > WAITING_OCTETS_MAX {
+        let bytes = trial.signed.size();
+        if self.known.len() >= WAITING_MAX || self.bytes + bytes > WAITING_BYTES_MAX {
             return false;
         }
-        self.octets += octets;
+        self.bytes += bytes;
         // The tree of its batch can be a thousand times larger.
         trial.signed.detach();
-        self.known.insert(record_hash(&trial.signed), octets);
+        self.known.insert(record_hash(&trial.signed), bytes);
         true
     }
 
     fn drop_known(&mut self, trial: &Trial) {
-        self.octets -= self.known.remove(&record_hash(&trial.signed)).unwrap_or(0);
+        self.bytes -= self.known.remove(&record_hash(&trial.signed)).unwrap_or(0);
         self.waits_for.remove(&trial.signed.id);
     }
 

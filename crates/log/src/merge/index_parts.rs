@@ -1,8 +1,8 @@
 //! Parts of fields in an index: counts, values and sets of identities.
 
+use crate::bytes::{Fields, Malformed};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
-use crate::value::{VALUE_OCTETS_MAX, Value};
+use crate::value::{VALUE_BYTES_MAX, Value};
 
 pub(super) fn write_count(count: usize, out: &mut Vec<u8>) {
     out.extend((count as u64).to_be_bytes());
@@ -22,7 +22,7 @@ pub(super) fn write_optional(value: Option<&Value>, out: &mut Vec<u8>) {
 pub(super) fn optional<'a>(fields: &mut Fields<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     match fields.u8()? {
         0 => Ok(None),
-        _ => fields.part(4, VALUE_OCTETS_MAX, "value").map(Some),
+        _ => fields.part(4, VALUE_BYTES_MAX, "value").map(Some),
     }
 }
 

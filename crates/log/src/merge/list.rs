@@ -1,22 +1,22 @@
 //! Lists (Fugue, Weidner and Kleppmann 2023): elements in a tree, read in order.
 //!
-//! Each element hangs on the left or the right side of another one. Two texts that are typed at one place at once do
-//! not mix, because each continues below its own elements.
+//! Each element hangs on the left or the right side of another one. Two texts that are typed at one
+//! place at once do not mix, because each continues below its own elements.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::index_parts::{read_optional, read_set, write_count, write_optional, write_set};
 use crate::action::Side;
+use crate::bytes::{Fields, Malformed};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed};
 use crate::stamp::Stamp;
 use crate::value::Value;
 
 /// The elements of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct List {
-    /// The children of each element by side, in the order of their stamps. A value is `None` if the insertion does not
-    /// count.
+    /// The children of each element by side, in the order of their stamps. A value is `None` if the
+    /// insertion does not count.
     children: HashMap<(EntryId, Side), BTreeMap<Stamp, Option<Value>>>,
     erased: HashSet<EntryId>,
 }
@@ -60,7 +60,7 @@ impl List {
     ///
     /// # Errors
     ///
-    /// [`Malformed`] if the octets do not begin with those of a list.
+    /// [`Malformed`] if the bytes do not begin with those of a list.
     pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
         let mut list = Self::default();
         for _ in 0..fields.u64()? {
@@ -112,7 +112,8 @@ impl List {
         if !self.children.contains_key(&(left, Side::Right)) {
             return (left, Side::Right);
         }
-        // The next element in order, shown or not. It has no left child, because that would be next.
+        // The next element in order, shown or not. It has no left child, because that would be
+        // next.
         let mut next = None;
         let mut passed = after.is_none();
         self.walk(|id, _| {

@@ -1,21 +1,23 @@
 //! The fields of an object: as values, or packed as they stand in an index.
 //!
-//! A log that is opened has many objects that nobody changes. Their fields stay packed, in half of the memory.
+//! A log that is opened has many objects that nobody changes. Their fields stay packed, in half of
+//! the memory.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::action::NAME_OCTETS_MAX;
+use crate::action::NAME_BYTES_MAX;
+use crate::bytes::{Fields, Malformed, write_part};
 use crate::genesis::{Genesis, MergeRule};
 use crate::merge::{FieldState, Sight};
-use crate::octets::{Fields, Malformed, write_part};
 use crate::tables::NameHash;
 
-/// Packed octets that are searched for one field, at most: some microseconds.
-const SEARCHED_OCTETS: usize = 1 << 16;
+/// Packed bytes that are searched for one field, at most: some microseconds.
+const SEARCHED_BYTES: usize = 1 << 16;
 
-/// Fields by name. A look-up in a map that is in order compares many names, each in a place of its own.
+/// Fields by name. A look-up in a map that is in order compares many names, each in a place of its
+/// own.
 type ByName = HashMap<String, FieldState, NameHash>;
 
 /// Fields in the order of their names.
@@ -28,7 +30,7 @@ pub(super) fn ascending(fields: &ByName) -> Vec<(&str, &FieldState)> {
 /// The fields of an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ObjectFields {
-    /// The octets from an index; empty as soon as a field was changed.
+    /// The bytes from an index; empty as soon as a field was changed.
     packed: Box<[u8]>,
     open: OnceLock<ByName>,
 }
@@ -43,14 +45,14 @@ struct Packed<'a> {
 impl<'a> Packed<'a> {
     fn read(fields: &mut Fields<'a>) -> Result<Self, Malformed> {
         const WHAT: &str = "field";
-        let name = fields.part(2, NAME_OCTETS_MAX, WHAT)?;
+        let name = fields.part(2, NAME_BYTES_MAX, WHAT)?;
         let name = std::str::from_utf8(name).map_err(|_| Malformed::Field(WHAT))?;
         let rule = MergeRule::from_number(fields.u8()?).ok_or(Malformed::Field("merge rule"))?;
         Ok(Self { name, rule, state: fields.part(8, usize::MAX, WHAT)? })
     }
 
-    fn all(octets: &'a [u8]) -> impl Iterator<Item = Result<Self, Malformed>> {
-        let mut rest = Fields(octets);
+    fn all(bytes: &'a [u8]) -> impl Iterator<Item = Result<Self, Malformed>> {
+        let mut rest = Fields(bytes);
         std::iter::from_fn(move || (!rest.0.is_empty()).then(|| Self::read(&mut rest)))
     }
 
@@ -65,9 +67,9 @@ impl ObjectFields {
     /// # Errors
     ///
     /// [`Malformed`] if they are no fields with these rules.
-    pub(super) fn of_index(octets: Box<[u8]>, genesis: &Genesis) -> Result<Self, Malformed> {
+    pub(super) fn of_index(bytes: Box<[u8]>, genesis: &Genesis) -> Result<Self, Malformed> {
         let mut last = "";
-        for field in Packed::all(&octets) {
+        for field in Packed::all(&bytes) {
             let field = field?;
             // Every name is longer than the empty one.
             if field.name <= last {
@@ -79,10 +81,10 @@ impl ObjectFields {
             FieldState::check(field.rule, field.state)?;
             last = field.name;
         }
-        Ok(Self { packed: octets, open: OnceLock::new() })
+        Ok(Self { packed: bytes, open: OnceLock::new() })
     }
 
-    /// The octets for an index.
+    /// The bytes for an index.
     pub(super) fn to_index(&self) -> Cow<'_, [u8]> {
         if !self.packed.is_empty() {
             return Cow::Borrowed(&self.packed);
@@ -105,9 +107,10 @@ impl ObjectFields {
         all.collect::<Result<_, _>>().expect("packed fields were checked")
     }
 
-    /// A field. Few octets are searched for it where they are; many are opened, so that the next look-up is fast.
+    /// A field. Few bytes are searched for it where they are; many are opened, so that the next
+    /// look-up is fast.
     pub(super) fn get(&self, name: &str) -> Option<Cow<'_, FieldState>> {
-        if self.open.get().is_none() && self.packed.len() <= SEARCHED_OCTETS {
+        if self.open.get().is_none() && self.packed.len() <= SEARCHED_BYTES {
             let mut all = Packed::all(&self.packed).flatten();
             let found = all.find(|field| field.name == name)?;
             return FieldState::read(found.rule, found.state).ok().map(Cow::Owned);
@@ -177,7 +180,7 @@ mod tests {
             any::<i64>().prop_map(Value::Integer),
             prop::collection::vec(any::<u8>(), 0..9).prop_map(Value::Bytes),
             (1..9_u32, any::<[u8; 32]>())
-                .prop_map(|(octets, hash)| Value::Committed(Commitment { octets, hash })),
+                .prop_map(|(bytes, hash)| Value::Committed(Commitment { bytes, hash })),
         ]
     }
 
@@ -232,8 +235,8 @@ mod tests {
             for (number, (name, change)) in changes.iter().enumerate() {
                 apply(&mut fields, number, name, change);
             }
-            let octets = fields.to_index().into_owned();
-            let mut packed = ObjectFields::of_index(octets.clone().into(), &genesis()).unwrap();
+            let bytes = fields.to_index().into_owned();
+            let mut packed = ObjectFields::of_index(bytes.clone().into(), &genesis()).unwrap();
             prop_assert_eq!(packed.with_content(sight), fields.with_content(sight));
             prop_assert_eq!(contents(&packed.peek(), sight), contents(fields.open(), sight));
             for name in ["a", "b", "strict", "set", "counter", "list", ""] {
@@ -242,7 +245,7 @@ mod tests {
                 prop_assert_eq!(content(packed.get(name)), content(wanted));
             }
             prop_assert!(packed.open.get().is_none());
-            prop_assert_eq!(&*packed.to_index(), &octets[..]);
+            prop_assert_eq!(&*packed.to_index(), &bytes[..]);
             prop_assert_eq!(contents(packed.open(), sight), contents(fields.open(), sight));
             prop_assert_eq!(packed.with_content(sight), fields.with_content(sight));
             for (number, (name, change)) in behind.iter().enumerate() {
@@ -252,26 +255,26 @@ mod tests {
             prop_assert_eq!(contents(&packed.peek(), sight), contents(fields.open(), sight));
         }
 
-        /// Octets that are taken from an index can be opened; others are refused.
+        /// Bytes that are taken from an index can be opened; others are refused.
         #[test]
-        fn changed_octets_are_refused_or_open(
+        fn changed_bytes_are_refused_or_open(
             changes in prop::collection::vec(change(), 1..20),
             at in any::<prop::sample::Index>(),
-            octet in any::<u8>(),
+            byte in any::<u8>(),
             cut in any::<bool>(),
         ) {
             let mut fields = ObjectFields::default();
             for (number, (name, change)) in changes.iter().enumerate() {
                 apply(&mut fields, number, name, change);
             }
-            let mut octets = fields.to_index().into_owned();
-            let at = at.index(octets.len());
+            let mut bytes = fields.to_index().into_owned();
+            let at = at.index(bytes.len());
             if cut {
-                octets.truncate(at);
+                bytes.truncate(at);
             } else {
-                octets[at] = octet;
+                bytes[at] = byte;
             }
-            if let Ok(taken) = ObjectFields::of_index(octets.into(), &genesis()) {
+            if let Ok(taken) = ObjectFields::of_index(bytes.into(), &genesis()) {
                 let none = HashSet::new();
                 let sight = Sight { deleted: &none, values: None };
                 let seen = taken.with_content(sight);

@@ -1,15 +1,15 @@
 //! The frames of the exchange between nodes (`docs/formats/log-sync.md`).
 
+use crate::bytes::{Fields, Malformed, text, write_ids, write_part};
 use crate::name::EntryId;
-use crate::octets::{Fields, Malformed, text, write_ids, write_part};
-use crate::record::RECORD_OCTETS_MAX;
+use crate::record::RECORD_BYTES_MAX;
 
-/// Longest content of a frame with records, in octets.
-pub const ENTRIES_OCTETS_MAX: usize = 4 << 20;
+/// Longest content of a frame with records, in bytes.
+pub const ENTRIES_BYTES_MAX: usize = 4 << 20;
 /// Most identities in one frame.
 pub(crate) const FRAME_IDS_MAX: usize = 8192;
-/// The octets before the content of a frame.
-pub(crate) const HEADER_OCTETS: usize = 5;
+/// The bytes before the content of a frame.
+pub(crate) const HEADER_BYTES: usize = 5;
 
 const MAGIC: [u8; 5] = *b"TLGN\x01";
 const BYE_TEXT_MAX: usize = 256;
@@ -147,14 +147,14 @@ pub(crate) mod kind {
     pub(crate) const VALUES: u8 = 9;
 }
 
-/// The longest content of a kind of frame in octets. `None` for a kind that does not exist.
+/// The longest content of a kind of frame in bytes. `None` for a kind that does not exist.
 #[must_use]
 pub(crate) fn content_max(of: u8) -> Option<usize> {
     Some(match of {
         kind::HELLO => 37,
         kind::HEADS => 9 + FRAME_IDS_MAX * 32,
         kind::WANT => 1 + FRAME_IDS_MAX * 32,
-        kind::ENTRIES => ENTRIES_OCTETS_MAX,
+        kind::ENTRIES => ENTRIES_BYTES_MAX,
         kind::END => 1,
         kind::TOOK => 28,
         kind::ALIVE => 0,
@@ -220,7 +220,7 @@ impl<'a> Frame<'a> {
             kind::ENTRIES => {
                 let mut records = Vec::new();
                 while !fields.0.is_empty() {
-                    records.push(fields.part(4, RECORD_OCTETS_MAX, "record")?);
+                    records.push(fields.part(4, RECORD_BYTES_MAX, "record")?);
                 }
                 return Ok(Self::Entries(records));
             }

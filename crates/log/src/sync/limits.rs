@@ -1,4 +1,4 @@
-//! The limits of an exchange: numbers, octets and times.
+//! The limits of an exchange: numbers, bytes and times.
 
 /// Most identities of heads that a session keeps for a peer.
 pub const HEADS_KEPT_MAX: usize = 65_536;
@@ -8,13 +8,14 @@ pub const WANT_MAX: usize = 65_536;
 pub const LACKING_MAX: usize = 1 << 20;
 /// Most entries whose deletable values are asked for at once.
 pub const VALUES_MAX: usize = 8192;
-/// Time before a peer that had no value is asked again, in milliseconds. It doubles up to [`VALUES_MS_MAX`].
+/// Time before a peer that had no value is asked again, in milliseconds. It doubles up to
+/// [`VALUES_MS_MAX`].
 pub const VALUES_MS: u64 = 60_000;
 /// The longest such time, in milliseconds.
 pub const VALUES_MS_MAX: u64 = 3_600_000;
-/// Octets that are read for one piece of an answer.
-pub const PIECE_OCTETS: usize = 1 << 20;
-/// The next piece is made when fewer octets wait to be sent.
+/// Bytes that are read for one piece of an answer.
+pub const PIECE_BYTES: usize = 1 << 20;
+/// The next piece is made when fewer bytes wait to be sent.
 pub const OUTPUT_LOW: usize = 64 << 10;
 /// Time until the first frame, in milliseconds.
 pub const HELLO_MS: u64 = 10_000;
@@ -32,7 +33,8 @@ pub const ALIVE_MS: u64 = 20_000;
 pub const REPEAT_MS: u64 = 5_000;
 /// Time between two announcements, in milliseconds.
 pub const ANNOUNCE_MS: u64 = 5;
-/// Time in which a peer must send 64 KiB or end its answer before others are asked for the same, in milliseconds.
+/// Time in which a peer must send 64 KiB or end its answer before others are asked for the same, in
+/// milliseconds.
 pub const LEASE_MS: u64 = 5_000;
 /// Wants without a new entry, while announced entries are lacking, after which a session ends.
 pub const FRUITLESS_MAX: u32 = 3;

@@ -4,17 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::limits::{LACKING_MAX, PIECE_OCTETS, VALUES_MAX, WANT_MAX};
+use super::limits::{LACKING_MAX, PIECE_BYTES, VALUES_MAX, WANT_MAX};
 use crate::log::error::GenesisError;
 use crate::log::lacking::Known;
 use crate::log::memory::Log;
 use crate::log::outcome::Outcome;
 use crate::name::EntryId;
-use crate::record::{BATCH_OCTETS_MAX, Evidence, Signed};
+use crate::record::{BATCH_BYTES_MAX, Evidence, Signed};
 use crate::refusal::Refusal;
 
-/// A copy of the log that can be read and added to. A place is the number of an entry in the order in which this copy
-/// has admitted them.
+/// A copy of the log that can be read and added to. A place is the number of an entry in the order
+/// in which this copy has admitted them.
 pub trait Replica {
     /// The reason why the copy cannot be read or written.
     type Error;
@@ -32,30 +32,35 @@ pub trait Replica {
     /// The heads among the entries from one place to before another ([`Log::heads_between`]).
     fn heads(&mut self, from: u64, end: u64) -> Vec<EntryId>;
 
-    /// Entries along the chains of these heads, up to `shared` ([`Log::places_between`]); at most [`WANT_MAX`].
+    /// Entries along the chains of these heads, up to `shared` ([`Log::places_between`]); at most
+    /// [`WANT_MAX`].
     fn places(&mut self, between: (u64, u64), shared: &HashSet<EntryId>) -> Vec<EntryId>;
 
     /// Removes identities that say nothing beside others ([`Log::keep_last`]).
     fn keep_last(&mut self, have: &mut HashSet<EntryId>);
 
-    /// The places of the entries that are lacking beside `have` ([`Log::lacking`]); at most [`LACKING_MAX`].
+    /// The places of the entries that are lacking beside `have` ([`Log::lacking`]); at most
+    /// [`LACKING_MAX`].
     fn lacking(&mut self, have: &HashSet<EntryId>) -> Vec<u64>;
 
-    /// The entries with a deletable value that is neither here nor deleted, ascending, behind one; at most
-    /// [`VALUES_MAX`] ([`Log::lacking_values`]).
+    /// The entries with a deletable value that is neither here nor deleted, ascending, behind one;
+    /// at most [`VALUES_MAX`] ([`Log::lacking_values`]).
     fn lacking_values(&mut self, behind: Option<EntryId>) -> Vec<EntryId>;
 
-    /// The places of those of some entries whose deletable value is here and not deleted ([`Log::places_of_values`]).
+    /// The places of those of some entries whose deletable value is here and not deleted
+    /// ([`Log::places_of_values`]).
     fn places_of_values(&mut self, ids: &[EntryId]) -> Vec<u64>;
 
-    /// The entries at the first of these places, at least one, with what proves them, as [`piece`] chooses them.
+    /// The entries at the first of these places, at least one, with what proves them, as [`piece`]
+    /// chooses them.
     ///
     /// # Errors
     ///
     /// If the copy cannot be read.
     fn read(&mut self, places: &[u64]) -> Result<Vec<Signed>, Self::Error>;
 
-    /// Offers entries from a peer to the log, at `now_ms`, and returns when those that were admitted are on disk.
+    /// Offers entries from a peer to the log, at `now_ms`, and returns when those that were
+    /// admitted are on disk.
     ///
     /// # Errors
     ///
@@ -101,8 +106,8 @@ impl Taken {
     }
 }
 
-/// Reads the first of some places: at least one entry, and up to [`PIECE_OCTETS`]. A batch of at most 3 MiB
-/// that is lacking as a whole stays whole, so that one signature goes for all.
+/// Reads the first of some places: at least one entry, and up to [`PIECE_BYTES`]. A batch of at
+/// most 3 MiB that is lacking as a whole stays whole, so that one signature goes for all.
 ///
 /// # Errors
 ///
@@ -112,7 +117,7 @@ pub fn piece<E>(
     mut read: impl FnMut(u64) -> Result<Signed, E>,
 ) -> Result<Vec<Signed>, E> {
     let mut found: Vec<Signed> = Vec::new();
-    let (mut octets, mut of_batch) = (0, 0);
+    let (mut bytes, mut of_batch) = (0, 0);
     // The place in `found` where a batch begins that may become whole.
     let mut begun: Option<usize> = None;
     for &place in places {
@@ -121,9 +126,9 @@ pub fn piece<E>(
         if !follows {
             if let Some(at) = begun.take().filter(|&at| !is_whole(&found[at..])) {
                 // It is not lacking as a whole, so each entry needs its audit path.
-                octets += proofs(&found[at..]);
+                bytes += proofs(&found[at..]);
             }
-            if octets >= PIECE_OCTETS {
+            if bytes >= PIECE_BYTES {
                 break;
             }
             of_batch = 0;
@@ -135,27 +140,27 @@ pub fn piece<E>(
         }
         let length = signed.size() + 4;
         of_batch += length;
-        if let Some(at) = begun.filter(|_| of_batch >= BATCH_OCTETS_MAX) {
+        if let Some(at) = begun.filter(|_| of_batch >= BATCH_BYTES_MAX) {
             // Too long for one record. A few of its entries are enough for this piece.
-            found.truncate(at + PIECE_OCTETS / PROOF_OCTETS);
+            found.truncate(at + PIECE_BYTES / PROOF_BYTES);
             break;
         }
-        octets += length;
+        bytes += length;
         if begun.is_none() {
-            octets += proofs(std::slice::from_ref(&signed));
+            bytes += proofs(std::slice::from_ref(&signed));
         }
         found.push(signed);
     }
     Ok(found)
 }
 
-/// The octets of a statement, its signature and an audit path, about.
-const PROOF_OCTETS: usize = 1024;
+/// The bytes of a statement, its signature and an audit path, about.
+const PROOF_BYTES: usize = 1024;
 
 fn proofs(entries: &[Signed]) -> usize {
     let of = |signed: &Signed| match &signed.evidence {
         Evidence::Alone(_) => 100,
-        Evidence::InBatch(..) => PROOF_OCTETS,
+        Evidence::InBatch(..) => PROOF_BYTES,
     };
     entries.iter().map(of).sum()
 }
@@ -217,7 +222,8 @@ impl MemoryReplica {
         &self.entries
     }
 
-    /// Changes the log. `change` gives the entries that it has admitted. `None` if there is no log yet.
+    /// Changes the log. `change` gives the entries that it has admitted. `None` if there is no log
+    /// yet.
     ///
     /// # Errors
     ///
@@ -329,8 +335,9 @@ pub fn begin(entries: &[Signed], wanted: EntryId) -> Result<Log, (EntryId, Refus
     })
 }
 
-/// The heads that sessions of a node are fetching, so that it does not fetch the same from several peers at once. Sessions on
-/// several threads share it, and wait for each other only for a look at it.
+/// The heads that sessions of a node are fetching, so that it does not fetch the same from several
+/// peers at once. Sessions on several threads share it, and wait for each other only for a look at
+/// it.
 #[derive(Debug, Default)]
 pub struct Fetching(Mutex<HashMap<EntryId, Claim>>);
 

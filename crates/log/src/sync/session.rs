@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use talaria_cert::ErrorKind;
 
 use super::frame::{
-    ENTRIES_OCTETS_MAX, Farewell, Frame, HEADER_OCTETS, Took, content_max, kind, write_id_frames,
+    ENTRIES_BYTES_MAX, Farewell, Frame, HEADER_BYTES, Took, content_max, kind, write_id_frames,
 };
 use super::limits::{
     ALIVE_MS, ANNOUNCE_MS, ANSWER_MS, FRAME_MS, FRAMES_MAX, FRUITLESS_MAX, HEADS_KEPT_MAX,
@@ -13,9 +13,9 @@ use super::limits::{
     VALUES_MS, VALUES_MS_MAX, WANT_MAX,
 };
 use super::replica::{Fetching, Replica};
+use crate::bytes::Malformed;
 use crate::log::lacking::Known;
 use crate::name::EntryId;
-use crate::octets::Malformed;
 use crate::record::{Signed, read_record, to_records};
 use crate::refusal::Refusal;
 
@@ -210,8 +210,8 @@ struct Theirs {
     took: Took,
 }
 
-/// The question of this side that the peer has not answered. `last_ms` is the time of the last frame of the answer, or of the
-/// question.
+/// The question of this side that the peer has not answered. `last_ms` is the time of the last
+/// frame of the answer, or of the question.
 #[derive(Debug, Default)]
 enum Question {
     /// None.
@@ -228,8 +228,8 @@ enum Question {
 struct Got {
     added: u64,
     not_kept: u64,
-    /// The octets since the claims were renewed.
-    octets: usize,
+    /// The bytes since the claims were renewed.
+    bytes: usize,
 }
 
 impl Question {
@@ -324,7 +324,8 @@ const OPEN_ANNOUNCEMENTS_MAX: usize = 64;
 #[derive(Debug)]
 struct Serving {
     stage: Serve,
-    /// The end of the own copy at the last answer to a want of entries, whether there was more, and its time.
+    /// The end of the own copy at the last answer to a want of entries, whether there was more, and
+    /// its time.
     end: u64,
     more: bool,
     answered_ms: u64,
@@ -365,8 +366,8 @@ impl Serving {
         !matches!(self.stage, Serve::Listen(_))
     }
 
-    /// The identities and places that are held, in octets, about.
-    fn octets(&self) -> usize {
+    /// The identities and places that are held, in bytes, about.
+    fn bytes(&self) -> usize {
         match &self.stage {
             Serve::Listen(_) | Serve::Wanted => 0,
             Serve::ValuesWanted(ids) => ids.capacity() * 40,
@@ -440,16 +441,16 @@ impl Session {
         }
     }
 
-    /// The octets to send now.
+    /// The bytes to send now.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Says that the first `octets` of the output were sent.
-    pub fn sent(&mut self, octets: usize, now_ms: u64) {
-        self.output.drain(..octets.min(self.output.len()));
-        if octets > 0 {
+    /// Says that the first `bytes` of the output were sent.
+    pub fn sent(&mut self, bytes: usize, now_ms: u64) {
+        self.output.drain(..bytes.min(self.output.len()));
+        if bytes > 0 {
             self.drained_ms = now_ms;
         }
         if self.output.is_empty() {
@@ -476,14 +477,15 @@ impl Session {
         &self.report
     }
 
-    /// The octets that the session holds, about.
+    /// The bytes that the session holds, about.
     #[must_use]
-    pub fn octets(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let ids = self.theirs.have.capacity() + self.theirs.unknown.capacity();
-        self.input.capacity() + self.output.capacity() + ids * 40 + self.serving.octets()
+        self.input.capacity() + self.output.capacity() + ids * 40 + self.serving.bytes()
     }
 
-    /// Whether each side has what the other one had at the beginning of the session, as far as it can get it now.
+    /// Whether each side has what the other one had at the beginning of the session, as far as it
+    /// can get it now.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.stage == Stage::Open
@@ -498,7 +500,8 @@ impl Session {
         if self.stage == Stage::Over {
             return;
         }
-        // The peer cannot read a farewell in the middle of a frame, so the rest of the output stays.
+        // The peer cannot read a farewell in the middle of a frame, so the rest of the output
+        // stays.
         Frame::Bye(reason, told.to_owned()).write(&mut self.output);
         self.close(fetching);
     }
@@ -510,27 +513,28 @@ impl Session {
         fetching.release(self.number);
     }
 
-    /// Takes octets from the peer, and goes on. `wall_ms` is the time of day, by which the clocks of entries are judged.
+    /// Takes bytes from the peer, and goes on. `wall_ms` is the time of day, by which the clocks of
+    /// entries are judged.
     ///
     /// # Errors
     ///
-    /// [`SyncError`], after which the session is over. Octets that come later are ignored.
+    /// [`SyncError`], after which the session is over. Bytes that come later are ignored.
     pub fn receive<R: Replica>(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         replica: &mut R,
         fetching: &Fetching,
         now_ms: u64,
         wall_ms: u64,
     ) -> Result<(), SyncError<R::Error>> {
-        let mut rest = octets;
+        let mut rest = bytes;
         while !rest.is_empty() && self.stage != Stage::Over {
             let taken = self.fill(&mut rest, now_ms).and_then(|is_whole| {
                 if !is_whole {
                     return Ok(());
                 }
                 let frame = std::mem::take(&mut self.input);
-                self.frame(frame[0], &frame[HEADER_OCTETS..], replica, fetching, now_ms, wall_ms)
+                self.frame(frame[0], &frame[HEADER_BYTES..], replica, fetching, now_ms, wall_ms)
             });
             if let Err(error) = taken {
                 return Err(self.fail(error, fetching));
@@ -539,7 +543,7 @@ impl Session {
         self.advance(replica, fetching, now_ms)
     }
 
-    /// Moves octets into the frame that comes in. Says whether it is whole.
+    /// Moves bytes into the frame that comes in. Says whether it is whole.
     fn fill<E>(&mut self, rest: &mut &[u8], now_ms: u64) -> Result<bool, SyncError<E>> {
         if self.input.is_empty() {
             self.frame_ms = now_ms;
@@ -550,7 +554,7 @@ impl Session {
             *rest = later;
             input.len() == length
         };
-        if self.input.len() < HEADER_OCTETS && !move_to(&mut self.input, HEADER_OCTETS) {
+        if self.input.len() < HEADER_BYTES && !move_to(&mut self.input, HEADER_BYTES) {
             return Ok(false);
         }
         let of = self.input[0];
@@ -559,12 +563,12 @@ impl Session {
             return Err(SyncError::Unexpected("hello is due"));
         }
         let length =
-            self.input[1..HEADER_OCTETS].iter().fold(0, |a, &octet| a << 8 | usize::from(octet));
+            self.input[1..HEADER_BYTES].iter().fold(0, |a, &byte| a << 8 | usize::from(byte));
         if length > limit {
             let (found, limit) = (length as u64, limit as u64);
             return Err(Malformed::Limit { what: "frame", found, limit }.into());
         }
-        Ok(move_to(&mut self.input, HEADER_OCTETS + length))
+        Ok(move_to(&mut self.input, HEADER_BYTES + length))
     }
 
     fn fail<E>(&mut self, error: SyncError<E>, fetching: &Fetching) -> SyncError<E> {
@@ -693,7 +697,7 @@ impl Session {
     fn entries<R: Replica>(
         &mut self,
         records: &[&[u8]],
-        octets: usize,
+        bytes: usize,
         replica: &mut R,
         fetching: &Fetching,
         now_ms: u64,
@@ -728,10 +732,10 @@ impl Session {
             got.added += taken.added;
             got.not_kept += taken.not_kept;
             if taken.added > 0 {
-                got.octets += octets;
+                got.bytes += bytes;
             }
-            if got.octets >= 64 << 10 {
-                got.octets = 0;
+            if got.bytes >= 64 << 10 {
+                got.bytes = 0;
                 fetching.renew(self.number, now_ms + LEASE_MS);
             }
         }
@@ -980,7 +984,7 @@ impl Session {
             Stage::Open | Stage::Over => None,
         };
         let frame = (!self.input.is_empty()).then(|| {
-            let length = self.input.get(1..HEADER_OCTETS);
+            let length = self.input.get(1..HEADER_BYTES);
             let length =
                 length.map_or(0, |length| length.iter().fold(0, |a, &o| a << 8 | u64::from(o)));
             self.frame_ms + FRAME_MS + length / 16
@@ -1028,10 +1032,10 @@ impl Session {
 fn write_records(records: &[Vec<u8>], out: &mut Vec<u8>) {
     let mut rest = records;
     while !rest.is_empty() {
-        let mut octets = 0;
+        let mut bytes = 0;
         let fits = |record: &&Vec<u8>| {
-            octets += record.len() + 4;
-            octets <= ENTRIES_OCTETS_MAX
+            bytes += record.len() + 4;
+            bytes <= ENTRIES_BYTES_MAX
         };
         let count = rest.iter().take_while(fits).count().max(1);
         let (now, later) = rest.split_at(count);

@@ -17,12 +17,12 @@ fn forged_signature() {
     let mut pair = pair();
     let entry = pair.alice.draft(&pair.log, set("forged"));
     // Signed by another key than the one that the entry names.
-    let packet = pair.carol.key.sign_for_log(&entry.to_octets(), &pair.log.id().0, NOW).unwrap();
+    let packet = pair.carol.key.sign_for_log(&entry.to_bytes(), &pair.log.id().0, NOW).unwrap();
     let signature =
         StoredSignature::of_packet(&packet, pair.carol.chain.subkey, pair.log.id()).unwrap();
     let forged = Signed::alone(entry.clone(), signature);
     assert_eq!(refusal(&mut pair.log, &forged), Refusal::Signature(BadSignature::Forged));
-    // Any octet of a good signature changed.
+    // Any byte of a good signature changed.
     let good = pair.alice.sign(entry, pair.log.id());
     let record = good.to_record();
     for at in record.len() - 68..record.len() {
@@ -39,8 +39,8 @@ fn forged_signature() {
     assert_eq!(offer(&mut pair.log, &[&good]).outcomes, [Outcome::Added]);
 }
 
-/// A forged copy arrives first. If its key is known, it takes no room; else it waits for its past. The good copy counts
-/// all the same.
+/// A forged copy arrives first. If its key is known, it takes no room; else it waits for its past.
+/// The good copy counts all the same.
 #[test]
 fn forged_copy_that_comes_first() {
     let mut pair = pair();
@@ -226,20 +226,20 @@ fn reordered_chain() {
 fn oversized_value() {
     let mut alice = Person::new(0, 1);
     let mut genesis = genesis_of(&[&alice], 1);
-    genesis.limits.value_octets = 100;
+    genesis.limits.value_bytes = 100;
     genesis.limits.chain_entries = 4;
     genesis.limits.chains = 2;
     let genesis = begin(&mut alice, genesis);
     let mut log = Log::begin(&genesis).unwrap();
-    let text = |octets: usize| set(&"x".repeat(octets));
+    let text = |bytes: usize| set(&"x".repeat(bytes));
     let refused = alice.make(&mut log, text(100)).unwrap_err().to_string();
-    assert!(refused.contains("101 octets, more than 100"), "{refused}");
+    assert!(refused.contains("101 bytes, more than 100"), "{refused}");
     alice.make(&mut log, text(99)).unwrap();
     // The format has a limit of its own, which is checked before anything is stored.
     let mut entry = alice.draft(&log, text(65_535));
-    assert!(Entry::read(&entry.to_octets()).is_ok());
+    assert!(Entry::read(&entry.to_bytes()).is_ok());
     entry.action = text(65_536);
-    assert!(Entry::read(&entry.to_octets()).is_err());
+    assert!(Entry::read(&entry.to_bytes()).is_err());
     // Chains end, and their number too.
     alice.make(&mut log, text(1)).unwrap();
     alice.make(&mut log, text(1)).unwrap();
@@ -252,8 +252,8 @@ fn oversized_value() {
     assert!(refused.contains("limit of chains"), "{refused}");
 }
 
-/// A thief has Carol's key. Alice revokes it and names the last entry that Carol remembers. The thief writes entries
-/// that look older.
+/// A thief has Carol's key. Alice revokes it and names the last entry that Carol remembers. The
+/// thief writes entries that look older.
 #[test]
 fn stolen_then_revoked_key_that_backdates() {
     let Pair { mut alice, mut carol, genesis, grant, mut log } = pair();
@@ -339,7 +339,8 @@ fn fork_that_tells_two_stories() {
     assert!(carol.make(&mut east, set("goes on")).is_ok());
 }
 
-/// A restored machine must take a new instance; then nothing is forked. A fork at the first entry is one, too.
+/// A restored machine must take a new instance; then nothing is forked. A fork at the first entry
+/// is one, too.
 #[test]
 fn restored_machine_and_fork_at_the_first_entry() {
     let Pair { mut alice, mut carol, grant, mut log, .. } = pair();
@@ -379,7 +380,7 @@ fn document_signature_offered_as_an_entry() {
         let mut log = Log::begin(&genesis).unwrap();
         let entry = alice.draft(&log, set("a document"));
         // Somebody has Alice sign a file that is an entry.
-        let packet = alice.key.sign(&entry.to_octets(), NOW).unwrap();
+        let packet = alice.key.sign(&entry.to_bytes(), NOW).unwrap();
         let signature = StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
         let offered = Signed::alone(entry.clone(), signature);
         assert_eq!(refusal(&mut log, &offered), Refusal::Signature(BadSignature::NotOfLog));
@@ -390,12 +391,12 @@ fn document_signature_offered_as_an_entry() {
         let offered = log.offer(read_record(&record).unwrap(), NOW_MS);
         assert_eq!(offered.outcomes, [Outcome::Refused(Refusal::Signature(BadSignature::Forged))]);
         // The signature of an entry of another log.
-        let packet = alice.key.sign_for_log(&entry.to_octets(), &[7; 32], NOW).unwrap();
+        let packet = alice.key.sign_for_log(&entry.to_bytes(), &[7; 32], NOW).unwrap();
         let signature = StoredSignature::of_packet(&packet, alice.chain.subkey, log.id()).unwrap();
         let offered = Signed::alone(entry, signature);
         assert_eq!(refusal(&mut log, &offered), Refusal::Signature(BadSignature::NotOfLog));
         // Genesis is held to the same.
-        let packet = alice.key.sign(&genesis.octets, NOW).unwrap();
+        let packet = alice.key.sign(&genesis.bytes, NOW).unwrap();
         let signature =
             StoredSignature::of_packet(&packet, alice.chain.subkey, genesis.id).unwrap();
         assert!(Log::begin(&Signed::alone(Entry::clone(&genesis.entry), signature)).is_err());
@@ -409,11 +410,11 @@ fn entry_signature_offered_on_a_document() {
         let genesis = genesis_of(&[&alice], 1);
         let genesis = begin(&mut alice, genesis);
         let Evidence::Alone(signature) = &genesis.evidence else { panic!() };
-        let packet = signature.to_packet(&genesis.octets, alice.chain.subkey, genesis.id);
-        let cert = talaria_message::read_cert(alice.certificate.as_octets()).unwrap();
+        let packet = signature.to_packet(&genesis.bytes, alice.chain.subkey, genesis.id);
+        let cert = talaria_message::read_cert(alice.certificate.as_bytes()).unwrap();
         let look_up = move |_: &talaria_message::Issuer| vec![cert.clone()];
         let verifier = Verifier::new(Box::new(look_up), policy(), NOW + 10);
-        let report = verifier.one(&packet, &genesis.octets);
+        let report = verifier.one(&packet, &genesis.bytes);
         assert!(
             matches!(
                 report.outcome,
@@ -423,8 +424,8 @@ fn entry_signature_offered_on_a_document() {
             report.outcome
         );
         // A signature on the document itself is good.
-        let packet = alice.key.sign(&genesis.octets, NOW).unwrap();
-        assert!(verifier.one(&packet, &genesis.octets).is_good());
+        let packet = alice.key.sign(&genesis.bytes, NOW).unwrap();
+        assert!(verifier.one(&packet, &genesis.bytes).is_good());
     }
 }
 

@@ -13,10 +13,10 @@ use crate::people::{
 };
 
 /// SHA-256 apart from the code under test.
-fn sha256(octets: &[u8]) -> [u8; 32] {
+fn sha256(bytes: &[u8]) -> [u8; 32] {
     let hash = HashAlgorithm::SHA256.context().unwrap();
     let mut hash = hash.for_digest();
-    hash.update(octets);
+    hash.update(bytes);
     hash.into_digest().unwrap().try_into().unwrap()
 }
 
@@ -63,7 +63,8 @@ impl Site {
         self.log.standing(&entry.id).unwrap()
     }
 
-    /// An entry by somebody who has the key of the member, on a device of their own, dated back behind the grant.
+    /// An entry by somebody who has the key of the member, on a device of their own, dated back
+    /// behind the grant.
     fn backdated(&self, text: &str) -> Signed {
         let mut thief = Person::new(self.number, 66);
         let entry = thief.draft(&self.copy(&[]), set(text));
@@ -72,7 +73,8 @@ impl Site {
     }
 }
 
-/// A key expires. What a checkpoint covers until then, or within the grace time, counts; an entry that is dated back does not.
+/// A key expires. What a checkpoint covers until then, or within the grace time, counts; an entry
+/// that is dated back does not.
 #[test]
 fn expired_key_that_backdates() {
     let mut site = Site::new(0, EXPIRING);
@@ -207,7 +209,8 @@ fn times_are_bounds_that_a_minority_cannot_move() {
     site.notary.cosign(&mut site.alice, &mut site.log, id, &[(1, 900), (2, 100_000)]);
     assert_eq!(existed_by(&site.log), Some(300));
     assert_eq!(info(&site.log).cosigned.len(), 3);
-    // A witness who lies to the future expires nothing: early is covered, and late counts until the time is over.
+    // A witness who lies to the future expires nothing: early is covered, and late counts until the
+    // time is over.
     let late = site.by_member("late");
     let second = site.checkpoint(400);
     site.notary.cosign(&mut site.alice, &mut site.log, second.id, &[(0, 400), (2, 900_000)]);
@@ -422,7 +425,8 @@ fn checkpointer_that_shows_two_trees() {
     assert_eq!((info.entry, info.before, info.is_valid), (next.id, over_east.id, true));
 }
 
-/// With witnesses, a thief of the checkpointer's key takes nothing away: only cosigned checkpoints make a fork.
+/// With witnesses, a thief of the checkpointer's key takes nothing away: only cosigned checkpoints
+/// make a fork.
 #[test]
 fn fork_by_a_thief_of_the_checkpointer_is_not_cosigned() {
     let mut site = Site::new(3, EXPIRING);
@@ -479,7 +483,8 @@ fn fork_by_a_thief_of_the_checkpointer_is_not_cosigned() {
     assert!(thiefs.find_cosigned(&lines).is_none());
 }
 
-/// Somebody repeats the note of a checkpoint in an entry of their own. It is the same checkpoint, and no fork.
+/// Somebody repeats the note of a checkpoint in an entry of their own. It is the same checkpoint,
+/// and no fork.
 #[test]
 fn replayed_note_is_the_same_checkpoint() {
     let mut site = Site::new(0, 2);
@@ -506,7 +511,8 @@ fn replayed_note_is_the_same_checkpoint() {
     assert_eq!(copy.checkpoint_leaves(&third.id), Some(leaves));
 }
 
-/// A chain forks after a checkpoint has covered one branch. What the checkpoint covers still counts.
+/// A chain forks after a checkpoint has covered one branch. What the checkpoint covers still
+/// counts.
 #[test]
 fn fork_behind_a_checkpoint_counts_up_to_it() {
     let mut site = Site::new(0, 2);

@@ -1,8 +1,9 @@
 //! Any order, repetition and batching of delivery gives the same state and the same hash.
 //!
-//! A history is made by five chains with copies of the log that have seen different parts of it. It has forks, grants,
-//! deletable values and their deletion, epochs and encrypted values, revocations with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures and a key that expires, made
-//! without seeing each other.
+//! A history is made by five chains with copies of the log that have seen different parts of it. It
+//! has forks, grants, deletable values and their deletion, epochs and encrypted values, revocations
+//! with heads, without, and with a stated time, approvals and choices, checkpoints, cosignatures
+//! and a key that expires, made without seeing each other.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -332,7 +333,8 @@ fn shuffle(places: &mut [usize], mut seed: u64) {
     }
 }
 
-/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, the checkpoints, and the snapshots.
+/// All that nodes must agree on: what counts, the heads, the hash of the state, the forks, the
+/// checkpoints, and the snapshots.
 type Seen = (
     Vec<(EntryId, Standing)>,
     Vec<EntryId>,

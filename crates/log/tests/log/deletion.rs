@@ -48,7 +48,8 @@ pub(crate) fn text(text: &str) -> Content {
     Content::LastWriter(Value::String(text.to_owned()))
 }
 
-/// A node that has the value, one that never had it, and one from which it was deleted have the same state.
+/// A node that has the value, one that never had it, and one from which it was deleted have the
+/// same state.
 #[test]
 fn nodes_with_and_without_the_value_agree() {
     let mut pair = pair();
@@ -132,28 +133,29 @@ fn wrong_salt() {
     assert_eq!(copy.offer(vec![plain], NOW_MS).outcomes, [Outcome::Refused(Refusal::Opening)]);
 }
 
-/// The limits count values that are not in the entry: they can not be passed by, and not differ between nodes.
+/// The limits count values that are not in the entry: they can not be passed by, and not differ
+/// between nodes.
 #[test]
 fn oversized_deletable_value() {
     let mut pair = pair();
     let mut genesis = pair.log.genesis().clone();
-    (genesis.limits.value_octets, genesis.limits.chain_octets) = (100, 10_000);
+    (genesis.limits.value_bytes, genesis.limits.chain_bytes) = (100, 10_000);
     let genesis = begin(&mut pair.alice, genesis);
     let mut log = Log::begin(&genesis).unwrap();
-    let of = |octets: usize| commit(&Opening::new(&Value::Bytes(vec![7; octets - 1]), [1; 32]));
+    let of = |bytes: usize| commit(&Opening::new(&Value::Bytes(vec![7; bytes - 1]), [1; 32]));
     let refused = pair.alice.make(&mut log, of(101));
-    let wanted = Refusal::TooLarge { octets: 101, limit: 100 };
+    let wanted = Refusal::TooLarge { bytes: 101, limit: 100 };
     assert!(matches!(refused, Err(DraftError::Refused(refusal)) if refusal == wanted));
     let made = pair.alice.make(&mut log, of(100)).unwrap();
     // The chain ends where its values would be too long, too.
-    let mut sum = genesis.octets.len() + made.octets.len() + 100;
+    let mut sum = genesis.bytes.len() + made.bytes.len() + 100;
     let end = loop {
         match pair.alice.make(&mut log, of(100)) {
-            Ok(made) => sum += made.octets.len() + 100,
+            Ok(made) => sum += made.bytes.len() + 100,
             Err(error) => break error.to_string(),
         }
     };
-    assert!(end.contains("octets of a chain") && sum > 9_000 && sum <= 10_000, "{end} {sum}");
+    assert!(end.contains("bytes of a chain") && sum > 9_000 && sum <= 10_000, "{end} {sum}");
     // In a record, too.
     let mut signed = committed(&mut pair, &opening(SECRET, 1));
     signed.opening = Some(Opening::new(&Value::Bytes(vec![7; 70_000]), [1; 32]));
@@ -186,7 +188,8 @@ fn deletion_by_an_ungranted_author() {
     assert_eq!(shown(&pair.log), Some(text(SECRET)));
 }
 
-/// Whoever copies a commitment into an entry of their own, and deletes that, deletes nothing of the other.
+/// Whoever copies a commitment into an entry of their own, and deletes that, deletes nothing of the
+/// other.
 #[test]
 fn deletion_of_a_copied_commitment() {
     let mut pair = pair();
@@ -205,7 +208,8 @@ fn commit_value(opening: &Opening) -> FieldChange {
     FieldChange::Set(Some(Value::Committed(opening.commitment())))
 }
 
-/// A deleted value that somebody sends again does not come back, and a copy in memory does not send it.
+/// A deleted value that somebody sends again does not come back, and a copy in memory does not send
+/// it.
 #[test]
 fn replayed_value_after_its_deletion() {
     let mut pair = pair();
@@ -221,7 +225,8 @@ fn replayed_value_after_its_deletion() {
     assert!(replica.read(&[2]).unwrap()[0].opening.is_none());
 }
 
-/// A deletion whose author is revoked before it does not count. The value is there again where it was not removed.
+/// A deletion whose author is revoked before it does not count. The value is there again where it
+/// was not removed.
 #[test]
 fn deletion_by_a_revoked_author() {
     let mut pair = pair();
@@ -234,7 +239,8 @@ fn deletion_by_a_revoked_author() {
     assert!(pair.log.entry(&grant.id).is_some());
 }
 
-/// An author commits to octets that are no value, or to another commitment. All nodes take the entry, and none shows a value.
+/// An author commits to bytes that are no value, or to another commitment. All nodes take the
+/// entry, and none shows a value.
 #[test]
 fn commitment_to_no_value() {
     let mut pair = pair();
@@ -247,7 +253,8 @@ fn commitment_to_no_value() {
     assert_eq!(copy.state_hash(), pair.log.state_hash());
 }
 
-/// Records keep values apart: alone, in a whole batch, and for an entry that is taken out of its batch.
+/// Records keep values apart: alone, in a whole batch, and for an entry that is taken out of its
+/// batch.
 #[test]
 fn records_carry_values_beside_entries() {
     let mut pair = pair();
@@ -335,11 +342,12 @@ fn export(log: &LogFolder) -> Vec<u8> {
     file
 }
 
-fn has(octets: &[u8], secret: &str) -> bool {
-    octets.windows(secret.len()).any(|part| part == secret.as_bytes())
+fn has(bytes: &[u8], secret: &str) -> bool {
+    bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
 }
 
-/// A log with values that stay, a value that is deleted, and one that is deleted after it was overwritten.
+/// A log with values that stay, a value that is deleted, and one that is deleted after it was
+/// overwritten.
 fn with_deleted(path: &Path) -> (LogFolder, Person) {
     let (log, mut alice) = create(path, 0);
     put_deletable(&log, &mut alice, "kept", "kept value");
@@ -352,7 +360,8 @@ fn with_deleted(path: &Path) -> (LogFolder, Person) {
     (log, alice)
 }
 
-/// After a deletion nothing leaves, after a compaction nothing is on disk, and every entry is proved as before.
+/// After a deletion nothing leaves, after a compaction nothing is on disk, and every entry is
+/// proved as before.
 #[test]
 fn compaction_removes_deleted_values_from_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -366,17 +375,17 @@ fn compaction_removes_deleted_values_from_disk() {
     log.write_index().unwrap();
     fs::copy(path.join("index"), path.join("index.new")).unwrap();
     assert!(has(&fs::read(path.join("index")).unwrap(), SECRET));
-    let (id, octets) = (log.id(), log.octets());
+    let (id, bytes) = (log.id(), log.bytes());
     drop(log);
     let log = LogFolder::open(&path).unwrap();
-    assert_eq!((log.id(), log.octets()), (id, octets));
+    assert_eq!((log.id(), log.bytes()), (id, bytes));
     assert_eq!((get(&log, "gone"), get(&log, "kept")), (None, Some(text("kept value"))));
-    let (before, state) = (log.octets(), log.read(Log::state_hash).unwrap());
+    let (before, state) = (log.bytes(), log.read(Log::state_hash).unwrap());
     let ids: Vec<EntryId> = log.read(|log| log.entries().map(|(id, _)| id).collect()).unwrap();
     let compacted = log.compact(|_| ()).unwrap();
     assert_eq!((compacted.values, compacted.segments), (2, 1));
-    assert_eq!(before - log.octets(), compacted.octets);
-    assert!(compacted.octets > 2 * SECRET.len() as u64);
+    assert_eq!(before - log.bytes(), compacted.bytes);
+    assert!(compacted.bytes > 2 * SECRET.len() as u64);
     assert!(!is_on_disk(&path, SECRET) && !is_on_disk(&path, &SECRET.to_uppercase()));
     assert!(is_on_disk(&path, "kept value"));
     // The same entries with their proofs, in memory, by their places, and after a restart.
@@ -417,7 +426,8 @@ fn compaction_removes_deleted_values_from_disk() {
     assert_eq!(again.unwrap_err().to_string(), wanted.to_string());
 }
 
-/// A crash after any step of a compaction leaves a whole log, and the next compaction ends it. The new form of a segment can be cut off.
+/// A crash after any step of a compaction leaves a whole log, and the next compaction ends it. The
+/// new form of a segment can be cut off.
 #[test]
 fn kill_at_each_step_of_a_compaction() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Encrypted fields: what readers see, what others see, and attacks.
 //!
-//! The octets inside the ciphertext are made here from the document of the format, and not by the code that is tested.
+//! The bytes inside the ciphertext are made here from the document of the format, and not by the
+//! code that is tested.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -79,23 +80,23 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn octets(&self, magic: &[u8]) -> Vec<u8> {
+    fn bytes(&self, magic: &[u8]) -> Vec<u8> {
         let length = u16::try_from(self.field.len()).unwrap().to_be_bytes();
-        let author = self.author.to_octets();
+        let author = self.author.to_bytes();
         let parts: [&[u8]; 6] =
             [magic, &self.log.0, &self.object.0, &length, self.field.as_bytes(), &author];
         parts.concat()
     }
 
     fn epoch(&self, key: &[u8]) -> Vec<u8> {
-        [&self.octets(b"TLGK\x01"), key].concat()
+        [&self.bytes(b"TLGK\x01"), key].concat()
     }
 
     fn value(&self, epoch: EntryId, value: &Value) -> Vec<u8> {
-        let mut octets = self.octets(b"TLGV\x01");
-        octets.extend(epoch.0);
-        value.write(&mut octets);
-        octets
+        let mut bytes = self.bytes(b"TLGV\x01");
+        bytes.extend(epoch.0);
+        value.write(&mut bytes);
+        bytes
     }
 }
 
@@ -395,7 +396,8 @@ fn without_an_epoch_that_counts_nothing_is_written_as_plaintext() {
     assert_eq!(encryption(log), Encryption::Epoch(of_carol.id));
     let made = put(log, alice, &keys(0)).unwrap();
     alice.make(log, Action::Data(made)).unwrap();
-    // Carol's epoch ceases to count. The one before is used again, and the value under hers still counts by its own author.
+    // Carol's epoch ceases to count. The one before is used again, and the value under hers still
+    // counts by its own author.
     alice.make(log, revoke(carol, Vec::new())).unwrap();
     assert_eq!(encryption(log), Encryption::Epoch(of_alice.id));
     let shown = keys(0).field(log, object(1), "salary");
@@ -444,7 +446,8 @@ fn nodes_with_and_without_keys_agree() {
 
 // Attacks on values.
 
-/// A ciphertext is copied to another field, object, author, log or epoch. Its octets are those of Alice; the reader says what differs.
+/// A ciphertext is copied to another field, object, author, log or epoch. Its bytes are those of
+/// Alice; the reader says what differs.
 #[test]
 fn moved_ciphertexts() {
     let mut pair = pair();
@@ -560,7 +563,7 @@ fn damaged_and_empty_values() {
     for plain in [
         b"".to_vec(),
         b"TLGV".to_vec(),
-        place.octets(b"TLGV\x02"),
+        place.bytes(b"TLGV\x02"),
         place.value(begun.id, &text("x"))[..130].to_vec(),
         place.value(begun.id, &text("x"))[..142].to_vec(),
         place.value(begun.id, &nested),
@@ -570,7 +573,7 @@ fn damaged_and_empty_values() {
         alice.make(log, set(1, "salary", encrypted(&plain, begun.id))).unwrap();
         assert_eq!(why(log, 1, "salary"), Unreadable::NoValue);
     }
-    // Another key, and every octet of the ciphertext.
+    // Another key, and every byte of the ciphertext.
     let good = place.value(begun.id, &text(SECRET));
     let other = Sealer::with_session_key(&[8; 32]).seal(&good).unwrap();
     let Value::Encrypted(good) = encrypted(&good, begun.id) else { unreachable!() };
@@ -666,7 +669,7 @@ fn epoch_that_claims_another_place() {
     let mut contents: Vec<Vec<u8>> = wrong.iter().map(|place| place.epoch(&KEY)).collect();
     contents.push(right.epoch(&KEY[..31]));
     contents.push(right.epoch(&[7; 33]));
-    contents.push(right.octets(b"TLGK\x02"));
+    contents.push(right.bytes(b"TLGK\x02"));
     contents.push(Vec::new());
     for content in contents {
         let begun = alice.make(log, begins(1, "s*", wrapped(&content, &[0]))).unwrap();
@@ -681,7 +684,8 @@ fn epoch_that_claims_another_place() {
     }
 }
 
-/// An author gives two readers different keys, to show them different values. The entry commits to one content.
+/// An author gives two readers different keys, to show them different values. The entry commits to
+/// one content.
 #[test]
 fn different_keys_for_different_readers() {
     let mut pair = pair();

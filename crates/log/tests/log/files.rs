@@ -116,8 +116,8 @@ fn updates_that_no_record_can_hold_are_several_batches() {
     assert_eq!(batches, [53, 52, 26]);
     let mut exported = Vec::new();
     log.export(&mut exported, Path::new("memory")).unwrap();
-    // The names of an entry take some 300 octets, and an audit path 192 and a statement 200 more.
-    assert!(exported.len() < 130 * 60_400, "{} octets", exported.len());
+    // The names of an entry take some 300 bytes, and an audit path 192 and a statement 200 more.
+    assert!(exported.len() < 130 * 60_400, "{} bytes", exported.len());
     assert_eq!(log.verify().unwrap().failed, []);
 }
 
@@ -158,18 +158,19 @@ fn a_log_goes_over_to_the_next_segment() {
     assert!(matches!(LogFolder::open(&path), Err(LogError::Damaged { .. })));
 }
 
-/// Opening takes a broken last group for what a crash has left. The log that has written it knows better.
+/// Opening takes a broken last group for what a crash has left. The log that has written it knows
+/// better.
 #[test]
 fn an_open_log_notices_that_its_last_group_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let (log, mut alice) = create(&path, 0);
     put(&log, &mut alice, "one");
-    let end = log.octets();
+    let end = log.bytes();
     put(&log, &mut alice, "two");
     assert_eq!(log.verify().unwrap().entries, 3);
     let segment = fs::File::options().write(true).open(path.join("segments/00000000")).unwrap();
-    segment.write_all_at(b"damage", log.octets() - 10).unwrap();
+    segment.write_all_at(b"damage", log.bytes() - 10).unwrap();
     let offset = |result| match result {
         Err(LogError::Damaged { offset, .. }) => offset,
         other => panic!("{other:?}"),
@@ -178,30 +179,31 @@ fn an_open_log_notices_that_its_last_group_is_damaged() {
     assert_eq!(offset(log.export(&mut Vec::new(), Path::new("memory")).map(|_| ())), end);
 }
 
-/// Whatever part of the last group has reached the disk, the log ends before it, and goes on from there.
+/// Whatever part of the last group has reached the disk, the log ends before it, and goes on from
+/// there.
 #[test]
 fn a_torn_tail_is_cut_at_the_last_whole_group() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let (log, mut alice) = create(&path, 0);
     put(&log, &mut alice, "acknowledged");
-    let end = log.octets();
+    let end = log.bytes();
     put(&log, &mut alice, "torn");
-    let whole = log.octets();
+    let whole = log.bytes();
     drop(log);
     let segment = path.join("segments/00000000");
-    let octets = fs::read(&segment).unwrap();
+    let bytes = fs::read(&segment).unwrap();
     let ends = end..whole;
     for cut in ends.clone().step_by(37).chain([whole - 1]) {
         let at = usize::try_from(cut).unwrap();
-        let mut torn = octets.clone();
+        let mut torn = bytes.clone();
         torn[at..usize::try_from(whole).unwrap()].fill(0);
         if cut % 2 == 0 {
-            // Octets that were never written in order.
+            // Bytes that were never written in order.
             torn[usize::try_from(whole).unwrap() - 1] = 7;
         }
-        if torn == octets {
-            // The lost octets were the same by chance.
+        if torn == bytes {
+            // The lost bytes were the same by chance.
             continue;
         }
         fs::write(&segment, &torn).unwrap();
@@ -225,13 +227,13 @@ fn damage_before_the_last_group_is_refused() {
     let path = folder.path().join("log");
     let (log, mut alice) = create(&path, 0);
     put(&log, &mut alice, "one");
-    let end = log.octets();
+    let end = log.bytes();
     put(&log, &mut alice, "two");
     drop(log);
     let segment = path.join("segments/00000000");
-    let octets = fs::read(&segment).unwrap();
+    let bytes = fs::read(&segment).unwrap();
     for at in (0..end).step_by(53) {
-        let mut damaged = octets.clone();
+        let mut damaged = bytes.clone();
         damaged[usize::try_from(at).unwrap()] ^= 0x10;
         fs::write(&segment, &damaged).unwrap();
         assert!(matches!(LogFolder::open(&path), Err(LogError::Damaged { .. })), "{at} of {end}");
@@ -334,7 +336,7 @@ fn an_edited_value_is_found() {
     put(&log, &mut alice, "honest");
     let mut file = Vec::new();
     log.export(&mut file, Path::new("file")).unwrap();
-    let at = file.windows(6).position(|octets| octets == b"honest").unwrap();
+    let at = file.windows(6).position(|bytes| bytes == b"honest").unwrap();
     file[at] = b'H';
     let copy = LogFolder::create(&folder.path().join("copy"), &first(&log)).unwrap();
     let imported = copy.import(&mut &file[..], "file", NOW_MS).unwrap();
@@ -393,8 +395,8 @@ fn gpg_and_sq_verify_exported_signatures() {
                 let (good, text) = run(sq.current_dir(&out));
                 assert!(good, "{signed}: {text}");
             }
-            let octets = fs::read(out.join(&signature)).unwrap();
-            let openpgp::Packet::Signature(read) = openpgp::Packet::from_bytes(&octets).unwrap()
+            let bytes = fs::read(out.join(&signature)).unwrap();
+            let openpgp::Packet::Signature(read) = openpgp::Packet::from_bytes(&bytes).unwrap()
             else {
                 panic!("{signature}")
             };
@@ -418,7 +420,8 @@ fn others_cannot_open_the_locks_of_a_folder() {
     assert!(locks[0].exists());
 }
 
-/// The first segment has no number until genesis is on disk (a cut while it was written left a log that was called damaged).
+/// The first segment has no number until genesis is on disk (a cut while it was written left a log
+/// that was called damaged).
 #[test]
 fn a_log_whose_creation_was_cut_off_is_no_log() {
     let folder = tempfile::tempdir().unwrap();

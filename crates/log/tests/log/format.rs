@@ -1,4 +1,4 @@
-//! The octets of entries, signatures and batches.
+//! The bytes of entries, signatures and batches.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Boolean),
         prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::Bytes),
         any::<u8>().prop_map(|number| Value::Object(object(number))),
-        any::<([u8; 32], u32)>().prop_map(|(hash, octets)| {
-            let octets = 1 + octets % 65_536;
-            Value::Committed(Commitment { octets, hash })
+        any::<([u8; 32], u32)>().prop_map(|(hash, bytes)| {
+            let bytes = 1 + bytes % 65_536;
+            Value::Committed(Commitment { bytes, hash })
         }),
         (any::<[u8; 32]>(), prop::collection::vec(any::<u8>(), 0..9000)).prop_map(|(id, plain)| {
             let packet = Sealer::with_session_key(&id).seal(&plain).unwrap();
@@ -160,27 +160,27 @@ proptest! {
 
     #[test]
     fn an_entry_has_one_encoding(entry in entry(), at: prop::sample::Index, flip in 1u8..) {
-        let octets = entry.to_octets();
-        prop_assert_eq!(Entry::read(&octets).unwrap(), entry.clone());
-        // A change of any octet is another entry or none. Nothing is read into what it was.
-        let mut changed = octets.clone();
-        changed[at.index(octets.len())] ^= flip;
+        let bytes = entry.to_bytes();
+        prop_assert_eq!(Entry::read(&bytes).unwrap(), entry.clone());
+        // A change of any byte is another entry or none. Nothing is read into what it was.
+        let mut changed = bytes.clone();
+        changed[at.index(bytes.len())] ^= flip;
         if let Ok(other) = Entry::read(&changed) {
             prop_assert_ne!(&other, &entry);
-            prop_assert_eq!(other.to_octets(), changed);
+            prop_assert_eq!(other.to_bytes(), changed);
         }
-        let mut longer = octets.clone();
+        let mut longer = bytes.clone();
         longer.push(0);
         prop_assert_eq!(Entry::read(&longer), Err(Malformed::Trailing));
-        prop_assert!(Entry::read(&octets[..at.index(octets.len())]).is_err());
+        prop_assert!(Entry::read(&bytes[..at.index(bytes.len())]).is_err());
     }
 
     #[test]
-    fn no_octets_make_the_readers_panic(octets in prop::collection::vec(any::<u8>(), 0..600)) {
-        let _ = Entry::read(&octets);
-        let _ = read_record(&octets);
-        let _ = Value::read(&octets);
-        let text = String::from_utf8_lossy(&octets);
+    fn no_bytes_make_the_readers_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _ = Entry::read(&bytes);
+        let _ = read_record(&bytes);
+        let _ = Value::read(&bytes);
+        let text = String::from_utf8_lossy(&bytes);
         let _ = Note::read(&text);
         let _ = WitnessRequest::read(&text);
         let _ = text.parse::<NoteSecret>();
@@ -189,39 +189,39 @@ proptest! {
 
 #[test]
 fn numbers_have_one_nan_and_no_negative_zero() {
-    let octets = |number: f64| {
+    let bytes = |number: f64| {
         let mut out = Vec::new();
         Value::Float(Float::new(number)).write(&mut out);
         out
     };
-    assert_eq!(octets(f64::NAN), octets(-f64::from_bits(0x7ff0_0000_0000_0001)));
-    assert_eq!(octets(-0.0), octets(0.0));
-    assert_ne!(octets(f64::INFINITY), octets(f64::NEG_INFINITY));
+    assert_eq!(bytes(f64::NAN), bytes(-f64::from_bits(0x7ff0_0000_0000_0001)));
+    assert_eq!(bytes(-0.0), bytes(0.0));
+    assert_ne!(bytes(f64::INFINITY), bytes(f64::NEG_INFINITY));
     for bits in [0x8000_0000_0000_0000_u64, 0x7ff8_0000_0000_0001, 0xfff8_0000_0000_0000] {
-        let octets = [&[3][..], &bits.to_be_bytes()].concat();
-        assert_eq!(Value::read(&octets), Err(Malformed::Field("float")));
+        let bytes = [&[3][..], &bits.to_be_bytes()].concat();
+        assert_eq!(Value::read(&bytes), Err(Malformed::Field("float")));
     }
     assert!(Value::read(&[4, 2]).is_err());
 }
 
-/// The stored form gives back the packet that the key made, octet by octet.
+/// The stored form gives back the packet that the key made, byte by byte.
 #[test]
 fn templates_give_the_whole_packet_back() {
     for (person, stored) in [(0, 69), (V6, 85)] {
         let mut author = Person::new(person, 1);
         let log = EntryId([5; 32]);
         for round in 0..40_u8 {
-            // Some R or S begin with zero octets, which an MPI leaves out.
-            let octets = [round; 50];
+            // Some R or S begin with zero bytes, which an MPI leaves out.
+            let bytes = [round; 50];
             author.key.set_hash(8).unwrap();
-            let packet = author.key.sign_for_log(&octets, &log.0, NOW).unwrap();
+            let packet = author.key.sign_for_log(&bytes, &log.0, NOW).unwrap();
             let subkey = author.chain.subkey;
             let short = StoredSignature::of_packet(&packet, subkey, log).unwrap();
-            assert_eq!(short.to_packet(&octets, subkey, log), packet);
+            assert_eq!(short.to_packet(&bytes, subkey, log), packet);
             let entry = set("x");
             let entry = Entry { action: entry, ..entry_of(&author, log) };
             let record = Signed::alone(entry.clone(), short).to_record();
-            assert_eq!(record.len(), 1 + 4 + entry.to_octets().len() + stored);
+            assert_eq!(record.len(), 1 + 4 + entry.to_bytes().len() + stored);
         }
     }
 }

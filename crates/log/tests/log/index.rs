@@ -1,4 +1,5 @@
-//! The index of a folder: it makes opening fast, and never says anything that the segments do not say.
+//! The index of a folder: it makes opening fast, and never says anything that the segments do not
+//! say.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -160,8 +161,8 @@ fn opening_reads_only_what_is_behind_the_index() {
     log.write_index().unwrap();
     drop(log);
     let segment = path.join("segments/00000000");
-    let octets = fs::read(&segment).unwrap();
-    let at = octets.windows(5).position(|five| five == b"early").unwrap();
+    let bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(5).position(|five| five == b"early").unwrap();
     let file = fs::OpenOptions::new().write(true).open(&segment).unwrap();
     file.write_all_at(b"forge", at as u64).unwrap();
     let log = LogFolder::open(&path).unwrap();
@@ -180,7 +181,8 @@ fn opening_reads_only_what_is_behind_the_index() {
     damaged(LogFolder::open(&path).map(|_| ()));
 }
 
-/// A revocation needs the entries of the fields that it changes. If one cannot be read, nothing is decided without it.
+/// A revocation needs the entries of the fields that it changes. If one cannot be read, nothing is
+/// decided without it.
 #[test]
 fn a_revocation_that_needs_a_damaged_entry_fails() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,8 +194,8 @@ fn a_revocation_that_needs_a_damaged_entry_fails() {
     put(&log, &mut bob, "early");
     put(&log, &mut alice, "late");
     let segment = path.join("segments/00000000");
-    let octets = fs::read(&segment).unwrap();
-    let at = octets.windows(5).position(|five| five == b"early").unwrap();
+    let bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(5).position(|five| five == b"early").unwrap();
     let file = fs::OpenOptions::new().write(true).open(&segment).unwrap();
     file.write_all_at(b"forge", at as u64).unwrap();
     let target = Target::Author(bob.name());
@@ -215,14 +217,14 @@ fn a_damaged_or_cut_index_is_made_again_from_the_segments() {
     let wanted = read(&path);
     let good = fs::read(index(&path)).unwrap();
     let flipped = (0..good.len()).step_by(good.len() / 40).map(|at| {
-        let mut octets = good.clone();
-        octets[at] ^= 0x10;
-        octets
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x10;
+        bytes
     });
     let cut = (0..good.len()).step_by(good.len() / 20).map(|at| good[..at].to_vec());
     let longer = [[&good[..], &good].concat(), [&good[..], b"\0"].concat()];
-    for octets in flipped.chain(cut).chain(longer) {
-        fs::write(index(&path), octets).unwrap();
+    for bytes in flipped.chain(cut).chain(longer) {
+        fs::write(index(&path), bytes).unwrap();
         assert_eq!(read(&path), wanted);
         assert!(!index(&path).exists(), "a wrong index is removed");
     }
@@ -249,7 +251,8 @@ fn an_index_of_other_segments_is_not_used() {
     put(&log, &mut alice, "two");
     log.write_index().unwrap();
     drop(log);
-    // The segments are those of before, cut at a frame; then they go on in another way, as long as before.
+    // The segments are those of before, cut at a frame; then they go on in another way, as long as
+    // before.
     fs::copy(index(&path), index(&old)).unwrap();
     assert_eq!(read(&old), wanted);
     assert!(!index(&old).exists());

@@ -24,7 +24,8 @@ fn key(folder: &Path) -> talaria_message::openpgp::Cert {
     read_cert(&fs::read(folder.join("key.pgp")).unwrap()).unwrap()
 }
 
-/// Not a test of its own: the process that is killed. It prints the identity of each entry that is acknowledged.
+/// Not a test of its own: the process that is killed. It prints the identity of each entry that is
+/// acknowledged.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };

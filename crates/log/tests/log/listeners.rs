@@ -119,7 +119,8 @@ fn a_listener_ends_itself() {
     assert_eq!(*count.lock().unwrap(), 1);
 }
 
-/// A rejected change is not signed, and not in the log. A change by somebody else counts, whatever the listener thinks of it.
+/// A rejected change is not signed, and not in the log. A change by somebody else counts, whatever
+/// the listener thinks of it.
 #[test]
 fn a_listener_rejects_before_signing_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -196,8 +197,8 @@ fn changes_that_cease_to_count_are_told() {
     assert_eq!((told[0].author, told[0].object), (carol.name(), object(1)));
 }
 
-/// A listener reads and writes the log while it is told, and threads write at once: each change is told once, after those that
-/// were admitted before it.
+/// A listener reads and writes the log while it is told, and threads write at once: each change is
+/// told once, after those that were admitted before it.
 #[test]
 fn listeners_hold_no_lock_and_keep_the_order() {
     const THREADS: u8 = 4;

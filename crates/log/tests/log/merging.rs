@@ -21,7 +21,8 @@ fn exchange(one: &mut Log, ones: &[&Signed], two: &mut Log, twos: &[&Signed]) {
     assert_eq!(one.state_hash(), two.state_hash());
 }
 
-/// A writer who has seen a value wins over it, also with a slow clock. Among concurrent writers, the clock decides.
+/// A writer who has seen a value wins over it, also with a slow clock. Among concurrent writers,
+/// the clock decides.
 #[test]
 fn last_writer_wins_by_past_first_and_clock_then() {
     let (mut pair, mut copy) = copies();

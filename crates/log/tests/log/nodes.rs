@@ -54,7 +54,8 @@ fn owners_and_authors_with_a_grant_publish_keys_of_nodes() {
     }
 }
 
-/// A revocation that names the publication as honoured still ends the key: who is out does not read on.
+/// A revocation that names the publication as honoured still ends the key: who is out does not read
+/// on.
 #[test]
 fn the_key_of_a_node_ends_with_its_author_or_grant() {
     let targets: [fn(&Pair) -> Target; 3] = [
@@ -100,7 +101,8 @@ fn an_author_has_a_bounded_number_of_nodes() {
     assert!(counts(&log, max) && !counts(&log, 3));
 }
 
-/// Entries of a batch that is forged are all refused, by one check: 20,000 single checks would take a second.
+/// Entries of a batch that is forged are all refused, by one check: 20,000 single checks would take
+/// a second.
 #[test]
 fn a_forged_batch_is_checked_once() {
     let Pair { mut alice, mut log, genesis, grant, .. } = pair();

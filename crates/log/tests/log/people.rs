@@ -246,7 +246,8 @@ impl Notary {
         Genesis { grace_s: GRACE, ..genesis.with_checkpointer(self.key.public().key, witnesses) }
     }
 
-    /// A checkpoint over all that a copy of the log has, by a person, at a time in seconds after [`NOW`].
+    /// A checkpoint over all that a copy of the log has, by a person, at a time in seconds after
+    /// [`NOW`].
     pub(crate) fn checkpoint(&self, by: &mut Person, log: &mut Log, after: u32) -> Signed {
         self.try_checkpoint(by, log, after).unwrap()
     }
@@ -263,7 +264,8 @@ impl Notary {
         Ok(by.sign(entry, log.id()))
     }
 
-    /// Cosignatures on a checkpoint: the places of witnesses, ascending, with times in seconds after [`NOW`].
+    /// Cosignatures on a checkpoint: the places of witnesses, ascending, with times in seconds
+    /// after [`NOW`].
     pub(crate) fn cosignatures(
         &self,
         log: &Log,

@@ -62,7 +62,7 @@ fn a_peer_gets_all_that_it_lacks_behind_its_past() {
         vec![entries[20].id],
         vec![entries[20].id, entries[entries.len() - 1].id, EntryId([9; 32])],
     ] {
-        for octets in [1, 3000, 1 << 20] {
+        for bytes in [1, 3000, 1 << 20] {
             let mut copy = Log::begin(&entries[0]).unwrap();
             let known: Vec<&Signed> = match heads.first() {
                 None => Vec::new(),
@@ -75,12 +75,12 @@ fn a_peer_gets_all_that_it_lacks_behind_its_past() {
             let mut place = log.catch_up(&heads).unwrap();
             let mut count = 0;
             loop {
-                let piece = log.next_lacking(&mut place, octets).unwrap();
+                let piece = log.next_lacking(&mut place, bytes).unwrap();
                 if piece.is_empty() {
                     break;
                 }
                 let is_batch = matches!(piece[0].evidence, Evidence::InBatch(..));
-                assert!(octets > 1 || piece.len() == 1 || is_batch);
+                assert!(bytes > 1 || piece.len() == 1 || is_batch);
                 count += piece.len();
                 copy.offer(piece, NOW_MS);
                 assert_eq!(copy.waiting(), 0);
@@ -109,8 +109,8 @@ fn a_branch_is_read_behind_a_sequence() {
     let (log, first) = forked(folder.path());
     let entries = all(&log);
     let (fork, last) = (&entries[entries.len() - 1], &entries[entries.len() - 2]);
-    let read = |tip: &Signed, behind, octets| -> Vec<EntryId> {
-        let found = log.branch_behind(&tip.id, behind, octets).unwrap();
+    let read = |tip: &Signed, behind, bytes| -> Vec<EntryId> {
+        let found = log.branch_behind(&tip.id, behind, bytes).unwrap();
         found.into_iter().map(|signed| signed.id).collect()
     };
     // Genesis is in a chain of its own here.
@@ -126,7 +126,7 @@ fn a_branch_is_read_behind_a_sequence() {
     assert_eq!(read(&first, None, usize::MAX), [first.id]);
 }
 
-/// Octets that changed on disk under an open log are noticed when they are read again.
+/// Bytes that changed on disk under an open log are noticed when they are read again.
 #[test]
 fn a_damaged_frame_is_not_read() {
     use std::os::unix::fs::FileExt as _;
@@ -135,7 +135,7 @@ fn a_damaged_frame_is_not_read() {
     let entries = all(&log);
     let path = folder.path().join("log/segments/00000000");
     let file = std::fs::File::options().write(true).open(&path).unwrap();
-    file.write_all_at(b"x", log.octets() - 1).unwrap();
+    file.write_all_at(b"x", log.bytes() - 1).unwrap();
     let last = entries[entries.len() - 1].id;
     assert!(matches!(log.signed(&last), Err(talaria_log::LogError::Damaged { .. })));
     assert!(log.signed(&entries[3].id).unwrap().is_some());

@@ -1,4 +1,5 @@
-//! Ed25519 signatures whose points have components of small order: one verdict, alone and among others.
+//! Ed25519 signatures whose points have components of small order: one verdict, alone and among
+//! others.
 
 use curve25519_dalek::EdwardsPoint;
 use curve25519_dalek::constants::EIGHT_TORSION;
@@ -49,10 +50,10 @@ impl Odd {
         Self { secret, point, chain, certificate }
     }
 
-    /// The record of an entry, with a signature that holds if both sides are multiplied by eight. The digest is
-    /// computed here from the document of the format.
+    /// The record of an entry, with a signature that holds if both sides are multiplied by eight.
+    /// The digest is computed here from the document of the format.
     fn sign(&self, entry: &Entry, seed: u64, torsion: EdwardsPoint) -> Vec<u8> {
-        let octets = entry.to_octets();
+        let bytes = entry.to_bytes();
         let fingerprint = self.chain.subkey.fingerprint();
         let name = b"log@talaria.example";
         let area = [
@@ -67,14 +68,14 @@ impl Odd {
         .concat();
         let hashed = [&[4, 0, 27, 8, 0, u8::try_from(area.len()).unwrap()][..], &area[..]].concat();
         let trailer = [4, 0xff, 0, 0, 0, u8::try_from(hashed.len()).unwrap()];
-        let digest = hash(HashAlgorithm::SHA256, &[&octets, &hashed, &trailer]);
+        let digest = hash(HashAlgorithm::SHA256, &[&bytes, &hashed, &trailer]);
         let nonce = scalar(seed);
         let r = (EdwardsPoint::mul_base(&nonce) + torsion).compress().0;
         let wide = hash(HashAlgorithm::SHA512, &[&r, &self.point, &digest]);
         let challenge = Scalar::from_bytes_mod_order_wide(&wide.try_into().unwrap());
         let s = nonce + challenge * self.secret;
-        let length = u32::try_from(octets.len()).unwrap();
-        [&[1][..], &length.to_be_bytes(), &octets, &[2], &NOW.to_be_bytes(), &r, s.as_bytes()]
+        let length = u32::try_from(bytes.len()).unwrap();
+        [&[1][..], &length.to_be_bytes(), &bytes, &[2], &NOW.to_be_bytes(), &r, s.as_bytes()]
             .concat()
     }
 }

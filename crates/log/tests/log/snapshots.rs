@@ -89,8 +89,8 @@ impl Site {
         self.log.write_snapshot(snapshot, &mut out, Path::new("memory")).map(|_| out)
     }
 
-    fn read(&self, octets: &[u8]) -> Result<SnapshotFile, SnapshotError> {
-        SnapshotFile::read(&mut &octets[..], self.log.id())
+    fn read(&self, bytes: &[u8]) -> Result<SnapshotFile, SnapshotError> {
+        SnapshotFile::read(&mut &bytes[..], self.log.id())
     }
 }
 
@@ -158,8 +158,8 @@ fn a_snapshot_shows_the_log_to_who_has_no_entries() {
     site.by(1, Action::Approve(id));
     // What comes later is not in it.
     site.put(&[update("server", "color", text("green")), update("new", "color", text("x"))]);
-    let octets = site.write(&id);
-    let file = site.read(&octets).unwrap();
+    let bytes = site.write(&id);
+    let file = site.read(&bytes).unwrap();
     assert_eq!(shown_in(&file), before.0);
     assert_eq!((file.snapshot().state, file.snapshot().entries), (before.1, before.2));
     assert_eq!((file.entry(), file.missing_values()), (id, 0));
@@ -183,7 +183,7 @@ fn a_snapshot_shows_the_log_to_who_has_no_entries() {
             std::fs::remove_file(path.join("index")).unwrap();
         }
         site.log = LogFolder::open(&path).unwrap();
-        assert!(site.write(&id) == octets);
+        assert!(site.write(&id) == bytes);
         assert_eq!(site.log.verify().unwrap().snapshots.right, 1);
     }
 }
@@ -207,7 +207,8 @@ fn what_a_snapshot_has_not_seen_is_not_in_it() {
     assert!(site.log.read(|log| log.entry(&beside.id).is_some()).unwrap());
 }
 
-/// The file has values that are not deleted when it is written. Without them, it shows the same state.
+/// The file has values that are not deleted when it is written. Without them, it shows the same
+/// state.
 #[test]
 fn a_deleted_value_is_not_in_a_file_that_is_written_later() {
     let mut site = filled(&[0], 1);
@@ -230,7 +231,8 @@ fn a_deleted_value_is_not_in_a_file_that_is_written_later() {
     assert_eq!((file.field(server, "owner"), file.missing_values()), (None, 0));
 }
 
-/// The file of a snapshot in its parts: genesis, the number of records, the records, and what is behind them.
+/// The file of a snapshot in its parts: genesis, the number of records, the records, and what is
+/// behind them.
 struct Parts {
     genesis: Vec<u8>,
     records: Vec<Vec<u8>>,
@@ -238,8 +240,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(octets: &[u8]) -> Self {
-        let mut rest = octets.strip_prefix(&SNAPSHOT_MAGIC).unwrap();
+    fn of(bytes: &[u8]) -> Self {
+        let mut rest = bytes.strip_prefix(&SNAPSHOT_MAGIC).unwrap();
         let part = |rest: &mut &[u8]| {
             let (length, behind) = rest.split_first_chunk::<4>().unwrap();
             let (part, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
@@ -308,7 +310,8 @@ fn snapshot_that_the_same_owner_signs_twice() {
     assert_eq!(kind(site.read(&parts.join())), "good");
 }
 
-/// Nodes that know of the removal count the owner no more, and write no file. Who has only a file cannot know it.
+/// Nodes that know of the removal count the owner no more, and write no file. Who has only a file
+/// cannot know it.
 #[test]
 fn snapshot_that_a_removed_owner_approves() {
     let mut site = filled(&[0, 1, 3], 2);
@@ -393,7 +396,8 @@ fn snapshot_by_a_member() {
     assert_eq!(kind(site.read(&parts.join())), "malformed");
 }
 
-/// An owner signs a state that the log never had. Nodes admit the entry, say what is wrong with it, and do not sign it.
+/// An owner signs a state that the log never had. Nodes admit the entry, say what is wrong with it,
+/// and do not sign it.
 #[test]
 fn snapshot_of_a_state_that_never_was() {
     let mut site = filled(&[0, 1], 2);
@@ -414,7 +418,8 @@ fn snapshot_of_a_state_that_never_was() {
     }
     site.by(0, Action::Approve(right));
     assert_eq!(kind(site.read(&site.write(&right))), "good");
-    // With as many liars as the threshold says, the file is refused all the same by who has the log.
+    // With as many liars as the threshold says, the file is refused all the same by who has the
+    // log.
     let chain = site.owners[0].chain;
     let (id, _) = wrong[0];
     let approve = |log: &Log| log.draft(chain, Action::Choose(id), NOW_MS);
@@ -433,7 +438,8 @@ fn snapshot_of_a_state_that_never_was() {
     assert_eq!(found, wrong);
 }
 
-/// Any number of snapshots is admitted without computing one, and a verification computes the last few.
+/// Any number of snapshots is admitted without computing one, and a verification computes the last
+/// few.
 #[test]
 fn snapshots_without_end() {
     let mut site = Site::new(&[0], 1);
@@ -464,7 +470,8 @@ fn owner_with_a_newer_certificate() {
     let parts = Parts::of(&site.write(&id));
     assert_eq!(parts.records.len(), 4);
     assert_eq!(kind(site.read(&parts.join())), "good");
-    // The certificate does not count without the owners who agree with the grant, nor without the grant.
+    // The certificate does not count without the owners who agree with the grant, nor without the
+    // grant.
     for left_out in [1, 0] {
         let mut parts = Parts::of(&site.write(&id));
         parts.records.remove(left_out);
@@ -480,15 +487,15 @@ fn owner_with_a_newer_certificate() {
 fn truncated_file() {
     let mut site = filled(&[0], 1);
     let id = site.snapshot();
-    let octets = site.write(&id);
-    for length in 0..octets.len() {
-        let failed = site.read(&octets[..length]);
+    let bytes = site.write(&id);
+    for length in 0..bytes.len() {
+        let failed = site.read(&bytes[..length]);
         assert!(
             matches!(failed, Err(SnapshotError::Malformed(Malformed::Short))),
             "{length}: {failed:?}"
         );
     }
-    let longer = [&octets[..], &[0]].concat();
+    let longer = [&bytes[..], &[0]].concat();
     assert!(matches!(site.read(&longer), Err(SnapshotError::Malformed(Malformed::Trailing))));
 }
 
@@ -502,7 +509,7 @@ fn huge_counts() {
     assert_eq!(parts.rest, [0; 9]);
     let with = |rest: &[&[u8]]| Parts { rest: rest.concat(), ..Parts::of(&site.write(&id)) }.join();
     let huge = u64::MAX.to_be_bytes();
-    for octets in [
+    for bytes in [
         with(&[&huge]),
         with(&[&huge, &[1; 32], &huge, &[0; 100]]),
         with(&[
@@ -516,11 +523,11 @@ fn huge_counts() {
         ]),
         with(&[&[0; 8], &[1], &[0; 32], &u32::MAX.to_be_bytes()]),
     ] {
-        assert_eq!(kind(site.read(&octets)), "malformed");
+        assert_eq!(kind(site.read(&bytes)), "malformed");
     }
-    let mut octets = SNAPSHOT_MAGIC.to_vec();
-    octets.extend(u32::MAX.to_be_bytes());
-    assert_eq!(kind(site.read(&octets)), "malformed");
+    let mut bytes = SNAPSHOT_MAGIC.to_vec();
+    bytes.extend(u32::MAX.to_be_bytes());
+    assert_eq!(kind(site.read(&bytes)), "malformed");
     // An opening that no commitment wants.
     assert_eq!(
         kind(site.read(&with(&[&[0; 8], &[1], &[0; 32], &[0, 0, 0, 1, 4], &[0]]))),
@@ -528,7 +535,8 @@ fn huge_counts() {
     );
 }
 
-/// A snapshot of a large field is checked like any other, and a content that is no encoding of the rule is refused.
+/// A snapshot of a large field is checked like any other, and a content that is no encoding of the
+/// rule is refused.
 #[test]
 fn changed_state() {
     let mut site = Site::new(&[0], 1);
@@ -537,19 +545,19 @@ fn changed_state() {
     }
     site.by(0, set("red"));
     let id = site.snapshot();
-    let octets = site.write(&id);
-    let at = octets.windows(3).position(|part| part == b"red").unwrap();
-    let mut changed = octets.clone();
+    let bytes = site.write(&id);
+    let at = bytes.windows(3).position(|part| part == b"red").unwrap();
+    let mut changed = bytes.clone();
     changed[at..at + 3].copy_from_slice(b"sad");
     assert_eq!(kind(site.read(&changed)), "state");
     // Another object, which the hash does not have.
-    let mut parts = Parts::of(&octets);
+    let mut parts = Parts::of(&bytes);
     parts.rest[7] += 1;
     let end = parts.rest.pop().unwrap();
     parts.rest.extend([&[9; 32][..], &2u64.to_be_bytes(), &[0, 0], &[end]].concat());
     assert_eq!(kind(site.read(&parts.join())), "state");
     // An object that is left out.
-    let mut parts = Parts::of(&octets);
+    let mut parts = Parts::of(&bytes);
     parts.rest = vec![0; 9];
     assert_eq!(kind(site.read(&parts.join())), "state");
 }
@@ -558,44 +566,44 @@ fn small_site() -> (Site, Vec<u8>) {
     let mut site = filled(&[0, 1], 2);
     let id = site.snapshot();
     site.by(1, Action::Approve(id));
-    let octets = site.write(&id);
-    (site, octets)
+    let bytes = site.write(&id);
+    (site, bytes)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// No octet of a file can be another one.
+    /// No byte of a file can be another one.
     #[test]
-    fn every_octet_of_a_snapshot_is_checked(
+    fn every_byte_of_a_snapshot_is_checked(
         changes in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 20),
     ) {
-        let (site, octets) = small_site();
+        let (site, bytes) = small_site();
         for (at, flip) in changes {
-            let mut changed = octets.clone();
+            let mut changed = bytes.clone();
             let at = at.index(changed.len());
             changed[at] ^= flip;
             prop_assert!(site.read(&changed).is_err(), "{}", at);
         }
-        // Nor does reading depend on how the octets come.
-        let mut slowly = Slowly(&octets);
+        // Nor does reading depend on how the bytes come.
+        let mut slowly = Slowly(&bytes);
         prop_assert!(SnapshotFile::read(&mut slowly, site.log.id()).is_ok());
     }
 
     #[test]
-    fn no_octets_make_the_reader_of_snapshots_panic(
-        octets in prop::collection::vec(any::<u8>(), 0..600),
+    fn no_bytes_make_the_reader_of_snapshots_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..600),
         at: prop::sample::Index,
     ) {
         let (site, whole) = small_site();
-        let _ = site.read(&octets);
+        let _ = site.read(&bytes);
         let mut mixed = whole[..at.index(whole.len())].to_vec();
-        mixed.extend(octets);
+        mixed.extend(bytes);
         prop_assert!(site.read(&mixed).is_err());
     }
 }
 
-/// Gives one octet at a time.
+/// Gives one byte at a time.
 struct Slowly<'a>(&'a [u8]);
 
 impl std::io::Read for Slowly<'_> {

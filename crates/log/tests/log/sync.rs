@@ -63,8 +63,8 @@ impl Node {
         self.copy.log().unwrap()
     }
 
-    fn receive(&mut self, session: &mut Session, octets: &[u8], now_ms: u64) -> Result<(), String> {
-        let done = session.receive(octets, &mut self.copy, &self.fetching, now_ms, NOW_MS);
+    fn receive(&mut self, session: &mut Session, bytes: &[u8], now_ms: u64) -> Result<(), String> {
+        let done = session.receive(bytes, &mut self.copy, &self.fetching, now_ms, NOW_MS);
         done.map_err(|error| error.word().to_owned())
     }
 
@@ -74,33 +74,34 @@ impl Node {
     }
 }
 
-/// The octets that a session sends.
+/// The bytes that a session sends.
 fn take(session: &mut Session, most: usize, now_ms: u64) -> Vec<u8> {
-    let octets = session.output()[..most.min(session.output().len())].to_vec();
-    session.sent(octets.len(), now_ms);
-    octets
+    let bytes = session.output()[..most.min(session.output().len())].to_vec();
+    session.sent(bytes.len(), now_ms);
+    bytes
 }
 
-/// Two nodes exchange once, some octets at a time. Returns the octets that went over, and the sessions.
+/// Two nodes exchange once, some bytes at a time. Returns the bytes that went over, and the
+/// sessions.
 fn exchange(a: &mut Node, b: &mut Node, most: usize) -> (usize, Session, Session) {
     let log = a.copy.log().or(b.copy.log()).unwrap().id();
     let mut one = Session::new(log, 7, Mode::Once, 0);
     let mut other = Session::new(log, 9, Mode::Stay, 0);
-    let mut octets = 0;
+    let mut bytes = 0;
     for step in 0.. {
         let now_ms = step / 20;
         let out = take(&mut one, most, now_ms);
-        octets += out.len();
+        bytes += out.len();
         b.receive(&mut other, &out, now_ms).unwrap();
         let out = take(&mut other, most, now_ms);
-        octets += out.len();
+        bytes += out.len();
         a.receive(&mut one, &out, now_ms).unwrap();
         if one.is_over() && other.is_over() {
             break;
         }
         assert!(now_ms < 60_000, "{one:?} {other:?}");
     }
-    (octets, one, other)
+    (bytes, one, other)
 }
 
 fn assert_same(a: &Node, b: &Node) {
@@ -139,19 +140,20 @@ fn nodes_that_changed_different_chains_send_only_the_difference() {
     let mut b = Node::with(&all.iter().collect::<Vec<_>>());
     a.write(&mut alice, &["a", "b", "c"]);
     b.write(&mut carol, &["d", "e"]);
-    let (octets, one, other) = exchange(&mut a, &mut b, usize::MAX);
+    let (bytes, one, other) = exchange(&mut a, &mut b, usize::MAX);
     assert_same(&a, &b);
     assert_eq!((one.report().added, one.report().sent), (2, 3));
     assert_eq!((other.report().added, other.report().sent), (3, 2));
     assert_eq!((one.report().known, other.report().known), (0, 0));
-    assert!(octets < 4000, "{octets}");
+    assert!(bytes < 4000, "{bytes}");
     // Nothing goes over twice.
-    let (octets, one, other) = exchange(&mut a, &mut b, usize::MAX);
+    let (bytes, one, other) = exchange(&mut a, &mut b, usize::MAX);
     assert_eq!((one.report().sent, other.report().sent), (0, 0));
-    assert!(octets < 400, "{octets}");
+    assert!(bytes < 400, "{bytes}");
 }
 
-/// Two branches of one chain come together, whoever has the longer one, and nobody sends the common part again.
+/// Two branches of one chain come together, whoever has the longer one, and nobody sends the common
+/// part again.
 #[test]
 fn both_branches_of_a_fork_go_over() {
     for (left, right) in [(1, 1), (1, 40), (40, 1), (30, 33)] {
@@ -232,8 +234,8 @@ fn bare(signed: &Signed) -> Signed {
     Signed { opening: None, ..signed.clone() }
 }
 
-/// A value that one peer withheld comes from another one. Both sides of a session get theirs before it is over, and nothing is asked
-/// twice.
+/// A value that one peer withheld comes from another one. Both sides of a session get theirs before
+/// it is over, and nothing is asked twice.
 #[test]
 fn withheld_values_come_from_another_peer() {
     let mut pair = pair();
@@ -244,11 +246,11 @@ fn withheld_values_come_from_another_peer() {
     assert_eq!(a.log().missing_values(), 2);
     for (left, right) in [(true, 1), (false, 0)] {
         let (a, b) = if left { (&mut a, &mut b) } else { (&mut b, &mut a) };
-        let (octets, first, other) = exchange(a, b, 1000);
+        let (bytes, first, other) = exchange(a, b, 1000);
         let values = [&first, &other].map(|side| side.report().values);
         assert_eq!(values, [right, right]);
         assert_eq!([first.report().sent, first.report().added], [right, 0]);
-        assert!(octets < 2000, "{octets}");
+        assert!(bytes < 2000, "{bytes}");
         assert_eq!((a.log().missing_values(), b.log().missing_values()), (1, 1));
     }
     // Who gets the entry later gets all that is known.
@@ -292,7 +294,8 @@ fn a_value_travels_over_nodes_that_lacked_it() {
     assert_eq!(bc.0.report().sent + bc.1.report().sent, 1);
 }
 
-/// More values than one question holds are asked for in several, and rounds without a value become rare.
+/// More values than one question holds are asked for in several, and rounds without a value become
+/// rare.
 #[test]
 fn rounds_of_questions_are_bounded() {
     let mut victim = Victim::new();
@@ -323,7 +326,8 @@ fn rounds_of_questions_are_bounded() {
     assert_eq!(victim.get(&[Frame::Alive], ANSWER_MS), Err("slow".into()));
 }
 
-/// A peer that asks for values again and again gets an answer now and then, and only one question may be open.
+/// A peer that asks for values again and again gets an answer now and then, and only one question
+/// may be open.
 #[test]
 fn questions_for_values_that_are_repeated_wait() {
     let mut pair = pair();
@@ -386,9 +390,9 @@ impl Victim {
 
     /// Takes frames from a hostile peer.
     fn get(&mut self, frames: &[Frame<'_>], now_ms: u64) -> Result<(), String> {
-        let mut octets = Vec::new();
-        frames.iter().for_each(|frame| frame.write(&mut octets));
-        self.node.receive(&mut self.session, &octets, now_ms)
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.write(&mut bytes));
+        self.node.receive(&mut self.session, &bytes, now_ms)
     }
 
     /// Announces a head and waits for the want.
@@ -398,8 +402,8 @@ impl Victim {
 
     /// The frames that the node has written since the last call.
     fn said(&mut self) -> Vec<u8> {
-        let octets = take(&mut self.session, usize::MAX, 0);
-        let mut rest = &octets[..];
+        let bytes = take(&mut self.session, usize::MAX, 0);
+        let mut rest = &bytes[..];
         let mut kinds = Vec::new();
         while let Some((head, behind)) = rest.split_first_chunk::<5>() {
             kinds.push(head[0]);
@@ -452,11 +456,11 @@ fn garbage_ends_the_session() {
         &[7, 0, 0, 0, 1],
         &[8, 0, 0, 0, 1, 99],
     ];
-    for octets in frames {
+    for bytes in frames {
         let mut victim = Victim::new();
-        let error = victim.node.receive(&mut victim.session, octets, 1);
-        assert_eq!(error, Err("protocol".into()), "{octets:?}");
-        assert!(victim.session.octets() < 10_000);
+        let error = victim.node.receive(&mut victim.session, bytes, 1);
+        assert_eq!(error, Err("protocol".into()), "{bytes:?}");
+        assert!(victim.session.bytes() < 10_000);
     }
     for frame in [
         Frame::Hello(EntryId([1; 32])),
@@ -523,15 +527,15 @@ fn a_peer_that_drips_or_is_silent_is_left() {
     let mut victim = Victim::new();
     victim.said();
     assert_eq!(victim.node.advance(&mut victim.session, IDLE_MS), Err("slow".into()));
-    // A frame that comes an octet at a time.
+    // A frame that comes a byte at a time.
     let mut victim = Victim::new();
-    let mut octets = Vec::new();
-    Frame::Heads { number: 1, is_last: true, ids: vec![EntryId([1; 32]); 100] }.write(&mut octets);
+    let mut bytes = Vec::new();
+    Frame::Heads { number: 1, is_last: true, ids: vec![EntryId([1; 32]); 100] }.write(&mut bytes);
     let mut error = Ok(());
     let mut now_ms = 0;
-    for octet in octets {
+    for byte in bytes {
         victim.said();
-        error = victim.node.receive(&mut victim.session, &[octet], now_ms);
+        error = victim.node.receive(&mut victim.session, &[byte], now_ms);
         if error.is_err() {
             break;
         }
@@ -557,7 +561,7 @@ fn a_peer_that_never_reads_costs_bounded_memory_and_is_left() {
         if let Err(error) = victim.get(&[Frame::Alive], now_ms) {
             break error;
         }
-        assert!(victim.session.octets() < 4 << 20, "{}", victim.session.octets());
+        assert!(victim.session.bytes() < 4 << 20, "{}", victim.session.bytes());
         now_ms += 1000;
     };
     assert_eq!(error, "slow");
@@ -588,7 +592,7 @@ fn floods_end_the_session() {
         if let Err(error) = victim.get(&[frame], 1000) {
             break error;
         }
-        assert!(victim.session.octets() < 24 << 20);
+        assert!(victim.session.bytes() < 24 << 20);
     };
     assert_eq!(error, "flood");
     assert!(usize::try_from(made).unwrap() <= HEADS_KEPT_MAX + 4096);
@@ -614,7 +618,8 @@ fn wants_that_are_repeated_wait() {
     assert_eq!(victim.get(&want(), due + 2), Err("protocol".into()));
 }
 
-/// An entry whose clock is ahead waits. It is not wanted again and again, and those behind it are not either.
+/// An entry whose clock is ahead waits. It is not wanted again and again, and those behind it are
+/// not either.
 #[test]
 fn entries_that_are_ahead_are_not_fetched_again() {
     let Pair { mut alice, mut carol, genesis, grant, .. } = pair();
@@ -641,10 +646,10 @@ fn a_farewell_names_the_reason() {
     let fetching = Fetching::default();
     victim.session.end(Farewell::NotPublished, "publish it first", &fetching);
     let mut peer = Victim::new();
-    let octets = take(&mut victim.session, usize::MAX, 0);
+    let bytes = take(&mut victim.session, usize::MAX, 0);
     let mut session = Session::new(peer.genesis.id, 2, Mode::Once, 0);
     let error =
-        session.receive(&octets, &mut peer.node.copy, &peer.node.fetching, 0, NOW_MS).unwrap_err();
+        session.receive(&bytes, &mut peer.node.copy, &peer.node.fetching, 0, NOW_MS).unwrap_err();
     assert!(error.to_string().ends_with("not-published: publish it first"), "{error}");
     assert!(matches!(error, SyncError::Bye { reason: Farewell::NotPublished, .. }));
 }

@@ -14,7 +14,8 @@ use crate::people::{NOW_MS, Pair, change, offer, pair, refusal, set};
 
 const SECRET: &str = "the value that comes later";
 
-/// Alice's log with some entries that have deletable values: one with a signature of its own, and two in a batch.
+/// Alice's log with some entries that have deletable values: one with a signature of its own, and
+/// two in a batch.
 fn committed() -> (Pair, Vec<Signed>) {
     let mut pair = pair();
     let mut made = Vec::new();
@@ -147,7 +148,8 @@ fn each(log: &LogFolder) -> Vec<Signed> {
     found
 }
 
-/// The value is on disk: it survives restarts with an index and without, and exports, verification and sessions have each entry once.
+/// The value is on disk: it survives restarts with an index and without, and exports, verification
+/// and sessions have each entry once.
 #[test]
 fn a_value_that_came_later_is_there_after_a_restart() {
     let mut site = site();
@@ -232,9 +234,9 @@ fn compaction_knows_both_places_of_an_entry() {
     import(&site.log, &[deletion]);
     assert_eq!(site.log.compact(|_| ()).unwrap().values, 1);
     for _ in 0..2 {
-        let octets = fs::read(site.path.join("segments/00000000")).unwrap();
+        let bytes = fs::read(site.path.join("segments/00000000")).unwrap();
         let count =
-            |what: &str| octets.windows(what.len()).filter(|at| *at == what.as_bytes()).count();
+            |what: &str| bytes.windows(what.len()).filter(|at| *at == what.as_bytes()).count();
         let kept: Vec<usize> = (1..4).map(|number| count(&format!("{SECRET} {number}"))).collect();
         assert_eq!(kept, [0, 1, 1]);
         let found = each(&site.log);

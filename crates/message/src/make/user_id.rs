@@ -17,7 +17,7 @@ use crate::make::error::{MakeError, Result};
 use crate::make::primary::{primary, valid};
 use crate::make::revoke::newest;
 
-/// The maximum length of a user ID in octets; GnuPG accepts no longer ones.
+/// The maximum length of a user ID in bytes; GnuPG accepts no longer ones.
 const USER_ID_BYTES_MAX: usize = 2048;
 
 /// The subpackets of a user ID binding that concern the whole certificate, so that every binding

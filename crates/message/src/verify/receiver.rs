@@ -12,7 +12,7 @@ use crate::verify::Verifier;
 use crate::verify::received::{Announced, Digests, ReceivedSignature, SIGNATURES_MAX};
 use crate::verify::report::SignatureReport;
 
-/// The maximum length of all signatures in a message together, in octets.
+/// The maximum length of all signatures in a message together, in bytes.
 const SIGNATURE_BYTES_MAX: usize = 8 << 20;
 
 /// The consumer of a message: passes the data on and collects its signatures.
@@ -22,7 +22,7 @@ pub(crate) struct Receiver<'a> {
     before: Vec<ReceivedSignature>,
     signatures: Vec<ReceivedSignature>,
     digests: Digests,
-    /// The octets of all signatures so far.
+    /// The bytes of all signatures so far.
     signature_bytes: usize,
     literal: Option<Literal>,
     /// The converter to native line ends, for text.

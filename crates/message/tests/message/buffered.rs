@@ -45,7 +45,7 @@ options.literal = Literal { name, ..Literal::default() };
         // The former content of the buffer does not matter.
         let mut out = vec![7; 4 * bytes + 2000];
         let end = encrypt_buffered(input(), length, &mut out, Some(&recipients), &options).unwrap();
-        prop_assert!(out[end..].iter().all(|octet| *octet == 7));
+        prop_assert!(out[end..].iter().all(|byte| *byte == 7));
         prop_assert_eq!(&opened(&out[..end], parties), &plain);
 
         // A buffer of the exact length is enough, and a shorter one is not.

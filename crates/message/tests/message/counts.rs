@@ -1,4 +1,5 @@
-//! The signatures that count. Every reason not to count has a test, with the results of gpgv and sq.
+//! The signatures that count. Every reason not to count has a test, with the results of gpgv and
+//! sq.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -73,7 +74,7 @@ fn document_at(time: u32) -> SignatureBuilder {
         .unwrap()
 }
 
-fn octets(signature: &Signature) -> Vec<u8> {
+fn bytes(signature: &Signature) -> Vec<u8> {
     Packet::from(signature.clone()).to_vec().unwrap()
 }
 
@@ -88,7 +89,7 @@ fn verifier(certs: &[Cert]) -> Verifier<'static> {
 }
 
 fn checked(certs: &[Cert], signature: &Signature) -> SignatureReport {
-    verifier(certs).one(&octets(signature), DOCUMENT)
+    verifier(certs).one(&bytes(signature), DOCUMENT)
 }
 
 fn outcome(cert: &Cert, signature: &Signature) -> Outcome {
@@ -170,11 +171,13 @@ fn notation(name: &str) -> Vec<u8> {
     body
 }
 
-/// A part, the hashed and unhashed parts that make it, and whether talaria, gpgv and sq accept the signature.
+/// A part, the hashed and unhashed parts that make it, and whether talaria, gpgv and sq accept the
+/// signature.
 type Row = (&'static str, Vec<Part>, Vec<Part>, [bool; 3]);
 
-/// The effect of a critical subpacket in a signature on a document: one row per type, with the answers of talaria, gpgv
-/// (2.2.40) and sq (0.27). If talaria differs from gpgv, the row has the reason.
+/// The effect of a critical subpacket in a signature on a document: one row per type, with the
+/// answers of talaria, gpgv (2.2.40) and sq (0.27). If talaria differs from gpgv, the row has the
+/// reason.
 fn critical_parts(alice: &Cert) -> Vec<Row> {
     let hashed =
         |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
@@ -239,7 +242,7 @@ fn critical_subpackets_are_judged_as_in_gpgv() {
     for (name, hashed, unhashed, [ours, gpgv, sq]) in critical_parts(&alice) {
         let signature = signed(&alice, with_parts(&hashed, &unhashed));
         let found = outcome(&alice, &signature);
-        let peers = ask_peers(&alice, &octets(&signature));
+        let peers = ask_peers(&alice, &bytes(&signature));
         let fits = (found == Outcome::Good) == ours
             && (ours || matches!(found, Outcome::NotCounted(NotCounted::Critical(_))))
             && peers.gpgv.is_none_or(|says| says == gpgv)
@@ -258,7 +261,7 @@ fn a_signature_with_a_known_critical_notation_counts() {
     let signature = signed(&alice, with_parts(&[(20, true, notation(&name))], &[]));
     assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Critical(_))));
     let verifier = verifier(&[alice]).with_known_notations(vec![name]);
-    assert_eq!(verifier.one(&octets(&signature), DOCUMENT).outcome, Outcome::Good);
+    assert_eq!(verifier.one(&bytes(&signature), DOCUMENT).outcome, Outcome::Good);
 }
 
 /// A message that Alice signed and encrypted, for `intended` by a critical part of her signature.
@@ -328,7 +331,7 @@ fn a_wrong_issuer_beside_the_right_one_does_no_harm() {
         // The other key did not make the signature. That does not make it forged.
         let report = checked(std::slice::from_ref(&mallory), &signature);
         assert_ne!(report.outcome, Outcome::Good, "{name}");
-        assert!(ask_peers(&alice, &octets(&signature)).sq.is_none_or(|good| good), "{name}");
+        assert!(ask_peers(&alice, &bytes(&signature)).sq.is_none_or(|good| good), "{name}");
     }
 }
 
@@ -338,7 +341,7 @@ fn expired_future_and_weak_signatures_do_not_count() {
     let over = document_at(NOW - 2 * DAY).set_signature_validity_period(days(1)).unwrap();
     let over = signed(&alice, over);
     assert_eq!(outcome(&alice, &over), Outcome::NotCounted(NotCounted::Expired));
-    let peers = ask_peers(&alice, &octets(&over));
+    let peers = ask_peers(&alice, &bytes(&over));
     assert!(peers.sq.is_none_or(|good| !good));
     let future = signed(&alice, document_at(NOW + DAY));
     assert_eq!(outcome(&alice, &future), Outcome::NotCounted(NotCounted::Future));
@@ -348,7 +351,7 @@ fn expired_future_and_weak_signatures_do_not_count() {
     let weak = document_at(NOW - DAY).set_hash_algo(HashAlgorithm::SHA1);
     let weak = signed(&alice, weak);
     assert_eq!(outcome(&alice, &weak), Outcome::NotCounted(NotCounted::WeakDigest("SHA1")));
-    assert!(ask_peers(&alice, &octets(&weak)).sq.is_none_or(|good| !good));
+    assert!(ask_peers(&alice, &bytes(&weak)).sq.is_none_or(|good| !good));
 }
 
 #[test]
@@ -363,7 +366,7 @@ fn signatures_of_other_types_do_not_count() {
         hash.update(DOCUMENT);
         let signature = builder.sign_hash(&mut key_of(&alice), hash).unwrap();
         assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Misused(_))));
-        let peers = ask_peers(&alice, &octets(&signature));
+        let peers = ask_peers(&alice, &bytes(&signature));
         assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
     }
 }
@@ -386,12 +389,12 @@ fn signatures_by_a_revoked_key_do_not_count() {
     let lost = revoked(ReasonForRevocation::KeyCompromised, NOW - 5 * DAY);
     for signature in [&before, &after] {
         assert_eq!(outcome(&lost, signature), Outcome::NotCounted(NotCounted::Revoked));
-        assert!(ask_peers(&lost, &octets(signature)).sq.is_none_or(|good| !good));
+        assert!(ask_peers(&lost, &bytes(signature)).sq.is_none_or(|good| !good));
     }
     let retired = revoked(ReasonForRevocation::KeyRetired, NOW - 5 * DAY);
     let report = checked(std::slice::from_ref(&retired), &before);
     assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::Revoked)));
-    assert!(ask_peers(&retired, &octets(&before)).sq.is_none_or(|good| good));
+    assert!(ask_peers(&retired, &bytes(&before)).sq.is_none_or(|good| good));
     assert_eq!(outcome(&retired, &after), Outcome::NotCounted(NotCounted::Revoked));
     // The signing subkey, not the certificate.
     let subkey = key_of(&alice).public().fingerprint();
@@ -422,7 +425,7 @@ fn a_revocation_with_an_unknown_critical_subpacket_counts() {
     let revoked = alice.clone().insert_packets(revocation).unwrap().0;
     assert_eq!(outcome(&revoked, &signature), Outcome::NotCounted(NotCounted::Revoked));
     // Both programs ignore the revocation.
-    let peers = ask_peers(&revoked, &octets(&signature));
+    let peers = ask_peers(&revoked, &bytes(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
     let refused = talaria_message::Recipients::default().add(&revoked, policy(), NOW);
     assert!(refused.unwrap_err().to_string().contains("revoked"));
@@ -436,11 +439,11 @@ fn signatures_by_an_expired_key_do_not_count() {
     assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::KeyExpired)));
     let after = signed(&cert, document_at(MADE + 150 * DAY));
     assert_eq!(outcome(&cert, &after), Outcome::NotCounted(NotCounted::KeyExpired));
-    assert!(ask_peers(&cert, &octets(&after)).sq.is_none_or(|good| !good));
+    assert!(ask_peers(&cert, &bytes(&after)).sq.is_none_or(|good| !good));
     // Before the key was made, too.
     let early = signed(&cert, document_at(MADE - DAY));
     assert!(matches!(outcome(&cert, &early), Outcome::NotCounted(NotCounted::Unbound(_))));
-    let peers = ask_peers(&cert, &octets(&early));
+    let peers = ask_peers(&cert, &bytes(&early));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
 }
 
@@ -450,12 +453,12 @@ fn signatures_by_a_key_without_the_sign_flag_do_not_count() {
     // The primary key certifies only.
     let signature = document_at(NOW - DAY).sign_message(&mut primary(&alice), DOCUMENT).unwrap();
     assert!(matches!(outcome(&alice, &signature), Outcome::NotCounted(NotCounted::Unbound(_))));
-    let peers = ask_peers(&alice, &octets(&signature));
+    let peers = ask_peers(&alice, &bytes(&signature));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
 }
 
-/// Alice, with her signing subkey bound at `bound`. The back signature of the subkey is made at `back` and expires
-/// after so many days.
+/// Alice, with her signing subkey bound at `bound`. The back signature of the subkey is made at
+/// `back` and expires after so many days.
 fn bound_again(alice: &Cert, bound: u32, back: u32, days_valid: Option<u32>) -> Cert {
     let mut pair = key_of(alice);
     let fingerprint = pair.public().fingerprint();
@@ -506,20 +509,20 @@ fn an_expired_back_signature_binds_no_subkey() {
     for order in [[&early, &late, &early], [&late, &early, &late]] {
         let verifier = verifier(std::slice::from_ref(&cert));
         for signature in order {
-            let outcome = verifier.one(&octets(signature), DOCUMENT).outcome;
+            let outcome = verifier.one(&bytes(signature), DOCUMENT).outcome;
             assert_eq!(outcome == Outcome::Good, std::ptr::eq(signature, &raw const early));
         }
     }
-    assert!(ask_peers(&cert, &octets(&late)).sq.is_none_or(|good| !good));
+    assert!(ask_peers(&cert, &bytes(&late)).sq.is_none_or(|good| !good));
     // A back signature made after the binding signature binds from its creation time on.
     let cert = bound_again(&alice, MADE, MADE + 20 * DAY, None);
     let verifier = verifier(std::slice::from_ref(&cert));
     assert!(matches!(
-        verifier.one(&octets(&early), DOCUMENT).outcome,
+        verifier.one(&bytes(&early), DOCUMENT).outcome,
         Outcome::NotCounted(NotCounted::Unbound(_))
     ));
-    assert_eq!(verifier.one(&octets(&late), DOCUMENT).outcome, Outcome::Good);
-    assert!(ask_peers(&cert, &octets(&late)).sq.is_none_or(|good| good));
+    assert_eq!(verifier.one(&bytes(&late), DOCUMENT).outcome, Outcome::Good);
+    assert!(ask_peers(&cert, &bytes(&late)).sq.is_none_or(|good| good));
 }
 
 #[test]
@@ -540,7 +543,7 @@ fn a_subkey_without_a_back_signature_signs_nothing() {
     let thief = mallory.clone().insert_packets(packets).unwrap().0;
     let signature = signed(&alice, document_at(NOW - DAY));
     assert!(matches!(outcome(&thief, &signature), Outcome::NotCounted(NotCounted::Unbound(_))));
-    let peers = ask_peers(&thief, &octets(&signature));
+    let peers = ask_peers(&thief, &bytes(&signature));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
     // Beside Alice's certificate, Mallory's certificate changes nothing, in any order.
     for known in [[thief.clone(), alice.clone()], [alice.clone(), thief]] {
@@ -590,7 +593,7 @@ fn signatures_made_while_all_user_ids_were_revoked_do_not_count() {
         let found = outcome(&cert, &signature);
         assert_eq!(found == Outcome::Good, counts, "day {day}: {found:?}");
         // In both programs, the revoked user ID still binds the key.
-        let Peers { gpgv, sq } = ask_peers(&cert, &octets(&signature));
+        let Peers { gpgv, sq } = ask_peers(&cert, &bytes(&signature));
         assert!(gpgv.is_none_or(|good| good) && sq.is_none_or(|good| good), "day {day}");
     }
     // A direct-key signature binds the key independently of its user IDs.
@@ -678,7 +681,7 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
         let verifier = verifier(&certs);
         for (day, expected) in [(9, before), (2, after)] {
             let signature = signed(cert, document_at(NOW - day * DAY));
-            assert_eq!(verifier.one(&octets(&signature), DOCUMENT).outcome, expected, "{day}");
+            assert_eq!(verifier.one(&bytes(&signature), DOCUMENT).outcome, expected, "{day}");
         }
     };
     let good = || [Outcome::Good, Outcome::Good];
@@ -713,8 +716,8 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
     check(&victim, &[&rita], good());
 }
 
-/// The effect of a critical subpacket in a self-signature, one row per type: whether the user ID is valid in our
-/// listings and messages, for gpg (2.2.40) and for sq (0.27).
+/// The effect of a critical subpacket in a self-signature, one row per type: whether the user ID is
+/// valid in our listings and messages, for gpg (2.2.40) and for sq (0.27).
 fn critical_parts_of_certificates() -> Vec<Row> {
     let hashed =
         |name, tag, body: &[u8], says| (name, vec![(tag, true, body.to_vec())], Vec::new(), says);
@@ -785,7 +788,7 @@ fn critical_subpackets_in_certificates_are_judged_as_in_gpg() {
         let signature = document_at(NOW - DAY).sign_message(&mut key, DOCUMENT).unwrap();
         let counts = outcome(&known, &signature) == Outcome::Good;
         let gpg = gpg_lists(&public);
-        let peers = ask_peers(&known, &octets(&signature));
+        let peers = ask_peers(&known, &bytes(&signature));
         if (listed, counts) != (ours, ours)
             || gpg.is_some_and(|says| says != gpgv)
             || peers.sq.is_some_and(|says| says != sq)
@@ -832,8 +835,8 @@ fn a_revocation_with_a_malformed_unhashed_area_counts() {
     let unhashed = usize::from(u16::from_be_bytes([body[6 + hashed], body[7 + hashed]]));
     let begin = 8 + hashed;
     let rest = &body[begin + unhashed..];
-    // An issuer fingerprint of version 6 with 34 octets, an issuer of 7, a notation without a name, a length beyond
-    // the area.
+    // An issuer fingerprint of version 6 with 34 bytes, an issuer of 7, a notation without a name,
+    // a length beyond the area.
     let mut junk = vec![36, 33, 6];
     junk.extend([0xaa; 34]);
     junk.extend([8, 16, 1, 2, 3, 4, 5, 6, 7, 2, 20, 0x80, 99, 1, 1]);

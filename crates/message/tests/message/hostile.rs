@@ -1,4 +1,5 @@
-//! Certificates with foreign additions and changes: nothing panics, and the owner's parts still count.
+//! Certificates with foreign additions and changes: nothing panics, and the owner's parts still
+//! count.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,15 +14,15 @@ use talaria_message::{
 
 use crate::common::{NOW, Parties};
 
-/// A version 4 key with `bytes` octets: RSA with the largest possible numbers,
+/// A version 4 key with `bytes` bytes: RSA with the largest possible numbers,
 /// or an unknown algorithm.
-fn subkey(tag: u8, algorithm: u8, bytes: usize) -> Vec<u8> {
+fn subkey(tag: u8, algorithm: u8, length: usize) -> Vec<u8> {
     let mut body = vec![4, 0x60, 0, 0, 0, algorithm];
-    while body.len() < bytes {
-        let octets = (bytes - body.len()).saturating_sub(2).min(8191);
-        let bits = u16::try_from(octets * 8).unwrap();
+    while body.len() < length {
+        let bytes = (length - body.len()).saturating_sub(2).min(8191);
+        let bits = u16::try_from(bytes * 8).unwrap();
         body.extend(bits.to_be_bytes());
-        body.extend(std::iter::repeat_n(0xff, octets));
+        body.extend(std::iter::repeat_n(0xff, bytes));
     }
     let mut packet = vec![0xc0 | tag, 0xff];
     packet.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
@@ -59,7 +60,7 @@ fn an_oversized_subkey_is_left_out() {
         let signature = signer.sign(b"text", NOW).unwrap();
         let public = cert.to_vec().unwrap();
         let before = read_cert(&public).unwrap();
-        // 65,535 octets is the most that a length of two octets can say.
+        // 65,535 bytes is the most that a length of two bytes can say.
         for (algorithm, bytes) in [(1, 70_000), (99, 65_535), (99, 65_536), (99, 200_000)] {
             let hostile = [&public[..], &subkey(14, algorithm, bytes)].concat();
             let certs = use_all(&hostile, &signature);
@@ -102,13 +103,13 @@ proptest! {
         let signature = signer.sign(b"text", NOW).unwrap();
         let mut bytes =
             if secret { cert.as_tsk().to_vec().unwrap() } else { cert.to_vec().unwrap() };
-        for (at, octet, how) in changes {
+        for (at, byte, how) in changes {
             let at = usize::from(at) % bytes.len();
             match how {
-                0 => bytes[at] = octet,
-                1 => bytes[at] ^= 1 << (octet % 8),
-                2 => drop(bytes.splice(at..at, std::iter::repeat_n(octet, usize::from(octet)))),
-                _ => drop(bytes.drain(at..(at + usize::from(octet)).min(bytes.len() - 1).max(at))),
+                0 => bytes[at] = byte,
+                1 => bytes[at] ^= 1 << (byte % 8),
+                2 => drop(bytes.splice(at..at, std::iter::repeat_n(byte, usize::from(byte)))),
+                _ => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len() - 1).max(at))),
             }
         }
         if let Some((at, algorithm)) = oversized {

@@ -92,7 +92,8 @@ fn a_certification_has_the_requested_subpackets() {
         assert_eq!(made.exportable_certification(), Some(false));
         assert_eq!(made.trust_signature(), Some((2, 60)));
         assert_eq!(made.signature_expiration_time(), Some(at(NOW + DAY)));
-        // The non-exportable flag is critical, so that programs without support do not export the certification.
+        // The non-exportable flag is critical, so that programs without support do not export the
+        // certification.
         let local = made.subpacket(SubpacketTag::ExportableCertification);
         assert!(local.is_some_and(Subpacket::critical));
         let bob = bob.insert_packets([made]).unwrap().0;
@@ -253,7 +254,8 @@ fn revoking_a_subkey_leaves_the_others() {
     }
 }
 
-/// A new user ID copies the key preferences of the primary user ID, and no subpackets about the user ID itself.
+/// A new user ID copies the key preferences of the primary user ID, and no subpackets about the
+/// user ID itself.
 #[test]
 fn a_new_user_id_copies_only_the_preferences() {
     let alice = key("alice", PROFILES[0]);

@@ -25,8 +25,8 @@ fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A version 4 session key packet for a passphrase, with Argon2: `t` passes over 2 to the power of `m`
-/// KiB.
+/// A version 4 session key packet for a passphrase, with Argon2: `t` passes over 2 to the power of
+/// `m` KiB.
 fn argon2(t: u8, m: u8, salt: u8) -> Vec<u8> {
     let mut body = vec![4, 9, 4];
     body.extend([salt; 16]);
@@ -69,8 +69,8 @@ fn is_too_dear(error: &MessageError) -> bool {
     matches!(error, MessageError::OverLimit { what: Cost::Argon2, .. })
 }
 
-/// One packet with 16 passes over 2 GiB took 32 CPU seconds, sixteen with 255 two hours. gpg 2.2 has no
-/// Argon2; sq and rsop write one pass over 2 GiB, which opens.
+/// One packet with 16 passes over 2 GiB took 32 CPU seconds, sixteen with 255 two hours. gpg 2.2
+/// has no Argon2; sq and rsop write one pass over 2 GiB, which opens.
 #[test]
 fn a_message_with_expensive_argon2_is_refused_at_once() {
     let right = sealed(&["right"], Profile::Rfc9580);
@@ -111,8 +111,8 @@ fn the_argon2_limit_covers_all_tries_together() {
     }
 }
 
-/// In version 4, one wrong passphrase in 128 unwraps to a plausible session key. Before, the message
-/// was then reported as changed.
+/// In version 4, one wrong passphrase in 128 unwraps to a plausible session key. Before, the
+/// message was then reported as changed.
 #[test]
 fn each_of_several_passphrases_opens_the_message() {
     for profile in [Profile::LibrePgp, Profile::Rfc9580, Profile::Rfc4880] {
@@ -152,9 +152,9 @@ fn rsa() -> Cert {
     generate("<rsa@example.org>", openpgp::Profile::RFC4880, CipherSuite::RSA2k)
 }
 
-/// A client that lets a service decrypt chosen messages learns only that they do not open: not whether
-/// the session key was unwrapped, nor whether the two repeated octets match, nor whether the content
-/// looks like packets.
+/// A client that lets a service decrypt chosen messages learns only that they do not open: not
+/// whether the session key was unwrapped, nor whether the two repeated bytes match, nor whether the
+/// content looks like packets.
 #[test]
 fn a_failed_decryption_reveals_nothing_about_the_cause() {
     let parties = Parties { certs: vec![Parties::new().certs[0].clone(), rsa()], v6: false };
@@ -169,7 +169,8 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
             } else {
                 3 + 192 + usize::from(message[2]) + ((usize::from(message[1]) - 192) << 8)
             };
-            // The encrypted session key, and everything after the version and algorithm fields of the encrypted packet.
+            // The encrypted session key, and everything after the version and algorithm fields of
+            // the encrypted packet.
             let body = wrapped + 2 + if profile == Profile::Rfc4880 { 1 } else { 4 };
             let places = (wrapped - 30..wrapped).chain(body..message.len());
             let mut opened = 0;
@@ -235,9 +236,9 @@ fn junk_of_300_mb_before_a_message_needs_less_than_64_mb() {
 fn read_junk_in_a_separate_process() {
     const BYTES: usize = 300 << 20;
     let kind = std::env::var("TALARIA_JUNK").unwrap();
-    let rsa = |octets: u16| {
-        let bits = (octets * 8).to_be_bytes();
-        [&[3, 0, 0, 0, 0, 0, 0, 0, 0, 1][..], &bits, &vec![0xff; octets.into()]].concat()
+    let rsa = |bytes: u16| {
+        let bits = (bytes * 8).to_be_bytes();
+        [&[3, 0, 0, 0, 0, 0, 0, 0, 0, 1][..], &bits, &vec![0xff; bytes.into()]].concat()
     };
     let packet = match &*kind {
         "version 9" => packet(1, &vec![9; 60_000]),

@@ -35,7 +35,7 @@ fn sealed(plain: &[u8], mut options: EncryptOptions) -> (Vec<u8>, Secrets) {
 
 fn read(message: &[u8], opener: &RangeOpener, range: Range<u64>) -> Result<Vec<u8>, MessageError> {
     let needed = opener.needed(&range);
-    let at = |octet: u64| usize::try_from(octet).unwrap();
+    let at = |byte: u64| usize::try_from(byte).unwrap();
     opener.open_range(&range, &message[at(needed.start)..at(needed.end)])
 }
 
@@ -112,14 +112,15 @@ fn a_message_that_is_longer_or_shorter_than_it_says_is_refused() {
     assert!(matches!(opener.open_whole(&end), Err(MessageError::Tampered(_))));
 }
 
-/// Chunks of one message do not pass for those at another place, or of another message with the same key.
+/// Chunks of one message do not pass for those at another place, or of another message with the
+/// same key.
 #[test]
 fn swapped_chunks_are_refused() {
     let (message, mut secrets) = sealed(&[1; 1000], options(Profile::Rfc9580, 64));
     let opener = RangeOpener::new(&message, message.len() as u64, &mut secrets).unwrap();
     let (one, two) = (opener.needed(&(200..210)), opener.needed(&(300..310)));
     assert_ne!(one, two);
-    let at = |octet: u64| usize::try_from(octet).unwrap();
+    let at = |byte: u64| usize::try_from(byte).unwrap();
     let other = message[at(two.start)..at(two.end)].to_vec();
     let swapped = opener.open_range(&(200..210), &other);
     assert!(matches!(swapped, Err(MessageError::Tampered(_))), "{swapped:?}");

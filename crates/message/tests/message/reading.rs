@@ -103,7 +103,8 @@ fn nothing_is_written_without_the_expected_signer() {
     }
 }
 
-/// Without expected signers, a bad signature is an error. A signature by an unknown key in an encrypted message is none.
+/// Without expected signers, a bad signature is an error. A signature by an unknown key in an
+/// encrypted message is none.
 #[test]
 fn an_encrypted_message_may_be_unsigned_but_has_no_bad_signature() {
     let [alice, bob] = &Parties::new().certs[..] else { panic!() };

@@ -42,7 +42,7 @@ fn open(sealed: &[u8], threads: usize) -> Result<Vec<u8>, talaria_message::Messa
     Ok(plain)
 }
 
-fn octets(len: usize) -> Vec<u8> {
+fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at * 31 % 251).unwrap()).collect()
 }
 
@@ -52,13 +52,13 @@ fn messages_of_sizes_around_every_boundary_read_back() {
     let segment = 256 << 10;
     let mut sizes = vec![0, 1, 15, 16, 17, 511, 512, 513];
     for boundary in [chunk, 2 * chunk, segment, 2 * segment, 3 * segment] {
-        // The header of the literal packet has up to 12 octets.
+        // The header of the literal packet has up to 12 bytes.
         sizes.extend(boundary - 14..boundary + 3);
     }
     for (profile, aead) in KINDS {
         for known in [true, false] {
             for &size in &sizes {
-                let plain = octets(size);
+                let plain = bytes(size);
                 let mut options = EncryptOptions::default();
                 options.profile = Some(profile);
                 options.aead = aead;
@@ -92,7 +92,7 @@ fn messages_with_recipients_and_signers_read_back() {
             continue;
         }
         for size in [0, 100, 300_000] {
-            let plain = octets(size);
+            let plain = bytes(size);
             let mut signers = parties.signers();
             let mut options = EncryptOptions::default();
             options.profile = Some(profile);
@@ -132,7 +132,7 @@ fn messages_with_recipients_and_signers_read_back() {
 fn the_right_one_of_several_session_keys_is_found() {
     for (profile, aead) in KINDS {
         for size in [0, 1, 5000, 300_000] {
-            let plain = octets(size);
+            let plain = bytes(size);
             let mut recipients = Recipients::default();
             recipients.add_password(Password::from("correct horse"));
             let (mut sealed, mut opened) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ fn text_messages_have_crlf_inside() {
     let (mut packed, mut shown) = (Vec::new(), Vec::new());
     let mut signers = parties.signers();
     pack(Cursor::new(text.clone()), &mut packed, &mut signers, &options, common::NOW).unwrap();
-    let inside = packed.windows(9).filter(|octets| octets == b"three\r\non").count();
+    let inside = packed.windows(9).filter(|bytes| bytes == b"three\r\non").count();
     assert!(inside > 49_000, "{inside}");
     let mut input = Cursor::new(&packed);
     let verifier = parties.verifier();
@@ -216,7 +216,7 @@ proptest! {
         threads in 1usize..4,
     ) {
         let (profile, aead) = KINDS[kind];
-        let plain = octets(size);
+        let plain = bytes(size);
         let mut options = EncryptOptions::default();
 options.profile = Some(profile);
 options.aead = aead;
@@ -299,7 +299,8 @@ fn kind_of(cert: &Cert, password: Option<&str>) -> (u8, String, Vec<u8>) {
     (last.tag, made.cipher.to_string(), vec![signers[0].hash()])
 }
 
-/// gpg 2.4 sets bit 2 of the features on its keys and reads packet 20; a passphrase announces nothing.
+/// gpg 2.4 sets bit 2 of the features on its keys and reads packet 20; a passphrase announces
+/// nothing.
 #[test]
 fn messages_use_safe_preferences_of_the_recipients() {
     use openpgp::types::Features;

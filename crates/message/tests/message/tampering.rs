@@ -48,14 +48,14 @@ fn a_changed_bit_is_always_noticed() {
                     let mut changed = sealed.clone();
                     changed[at] ^= 1 << bit;
                     let (out, done) = open(&changed);
-                    // The key ID of the recipient is not authenticated, so it can be changed without harm: the output
-                    // is then the right content, or nothing.
+                    // The key ID of the recipient is not authenticated, so it can be changed
+                    // without harm: the output is then the right content, or nothing.
                     if done.is_ok() {
-                        assert_eq!(out, plain, "{profile:?} {aead:?} octet {at}");
+                        assert_eq!(out, plain, "{profile:?} {aead:?} byte {at}");
                     } else {
-                        assert!(plain.starts_with(&out), "{profile:?} {aead:?} octet {at}");
+                        assert!(plain.starts_with(&out), "{profile:?} {aead:?} byte {at}");
                         let early = profile == Profile::Rfc4880 && !out.is_empty();
-                        assert!(!early, "released too early: octet {at}");
+                        assert!(!early, "released too early: byte {at}");
                     }
                 }
             }
@@ -79,11 +79,11 @@ fn a_truncated_message_is_always_noticed() {
     }
 }
 
-/// Chunks of 64 octets with a tag of 16 octets, after packet headers with one octet of length each.
+/// Chunks of 64 bytes with a tag of 16 bytes, after packet headers with one byte of length each.
 #[test]
 fn reordered_and_missing_chunks_are_noticed() {
     let (sealed, plain) = small(Profile::Rfc9580, Some(Aead::Gcm), true);
-    // Both packets have headers of known length: 2 octets, 3 octets and 36 of fields.
+    // Both packets have headers of known length: 2 bytes, 3 bytes and 36 of fields.
     let start = 2 + usize::from(sealed[1]) + 3 + 36;
     assert_eq!(sealed[start - 39], 0xd2);
     let chunk = |n: usize| start + n * 80..start + (n + 1) * 80;
@@ -102,12 +102,12 @@ fn reordered_and_missing_chunks_are_noticed() {
 #[test]
 fn a_message_without_its_integrity_check_is_refused() {
     let (sealed, _) = small(Profile::Rfc4880, None, false);
-    // The last part of the packet has a length of one octet.
+    // The last part of the packet has a length of one byte.
     let parts = sealed.len();
     let (out, done) = open(&sealed[..parts - 22]);
     assert!(done.is_err() && out.is_empty());
     // As packet type 9, which never had one.
-    let at = sealed.iter().rposition(|&octet| octet == 0xd2).unwrap_or(0);
+    let at = sealed.iter().rposition(|&byte| byte == 0xd2).unwrap_or(0);
     let mut stripped = sealed.clone();
     stripped[at] = 0xc9;
     let (out, done) = open(&stripped);
@@ -134,7 +134,7 @@ fn signatures_on_changed_documents_are_bad() {
         changed[at] ^= 0x10;
         let Ok(reports) = verifier.detached(&changed, &mut &document[..]) else { continue };
         for report in reports.iter().filter(|report| report.is_good()) {
-            assert!(truth.contains(&(report.created, report.expires)), "octet {at}");
+            assert!(truth.contains(&(report.created, report.expires)), "byte {at}");
         }
         let count = reports.iter().filter(|report| report.is_good()).count();
         assert!(count <= 2);
@@ -160,7 +160,7 @@ fn changes_in_a_signed_text_are_noticed() {
         if let Ok((text, reports)) = verify_cleartext(&mut &changed[..], &verifier) {
             assert!(
                 text.text == out || reports.iter().all(|report| !report.is_good()),
-                "octet {at}"
+                "byte {at}"
             );
         }
     }
@@ -182,7 +182,7 @@ fn malformed_messages_are_refused() {
         (b"\xcb\x05b\0\0\0", "fields that end"),
         (b"\xcb\xff\xff\xff\xff\xffb\0\0\0\0\0x", "a huge length"),
         (b"\x00\x00", "not a packet"),
-        (b"\xcb\xe0", "a part of one octet that is missing"),
+        (b"\xcb\xe0", "a part of one byte that is missing"),
     ] {
         assert!(inline(bytes).1.is_err(), "{what}");
     }
@@ -190,7 +190,7 @@ fn malformed_messages_are_refused() {
     assert!(matches!(inline(&two).1, Err(MessageError::Malformed(_))));
 }
 
-/// Nested compression: each level expands an octet to a thousand.
+/// Nested compression: each level expands a byte to a thousand.
 #[test]
 fn compression_bombs_and_deep_nesting_are_refused() {
     use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Signatures whose version is not that of their key (RFC 9580, sections 5.2 and 10.3.2.2), and many signatures.
+//! Signatures whose version is not that of their key (RFC 9580, sections 5.2 and 10.3.2.2), and
+//! many signatures.
 
 use talaria_cert::{CertificationVerifier, Key, KeySetup, PacketRef, Tag, Verdict, Verification};
 use talaria_message::openpgp::crypto::{KeyPair, Signer, mpi};
@@ -30,8 +31,8 @@ fn signature(version: u8, kind: u8, pair: &mut KeyPair, data: &[&[u8]]) -> Vec<u
     area.extend([u8::try_from(fingerprint.as_bytes().len()).unwrap() + 2, 33]);
     area.push(if matches!(fingerprint, openpgp::Fingerprint::V6(_)) { 6 } else { 4 });
     area.extend_from_slice(fingerprint.as_bytes());
-    let octet = u8::try_from(area.len()).unwrap();
-    let wide = if version == 6 { &[0, 0, 0, octet][..] } else { &[0, octet] };
+    let byte = u8::try_from(area.len()).unwrap();
+    let wide = if version == 6 { &[0, 0, 0, byte][..] } else { &[0, byte] };
     let mut body = vec![version, kind, pair.public().pk_algo().into(), 8];
     body.extend_from_slice(wide);
     body.extend(area);

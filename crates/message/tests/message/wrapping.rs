@@ -1,4 +1,5 @@
-//! Wrong wrappings of session keys, made with the receiver's public key: each gets the same answer, and nothing panics.
+//! Wrong wrappings of session keys, made with the receiver's public key: each gets the same answer,
+//! and nothing panics.
 
 use proptest::prelude::*;
 use talaria_message::openpgp::cert::CipherSuite;
@@ -16,7 +17,8 @@ use crate::common::{generate, no_certs};
 
 type PublicKey = Key<PublicParts, UnspecifiedRole>;
 
-/// Receivers with encryption subkeys of all kinds: ECDH with Curve25519 and P-256, X25519, RSA, of both versions.
+/// Receivers with encryption subkeys of all kinds: ECDH with Curve25519 and P-256, X25519, RSA, of
+/// both versions.
 fn receivers() -> &'static [Cert] {
     use CipherSuite::{Cv25519, P256, RSA2k};
     use openpgp::Profile::{RFC4880, RFC9580};
@@ -34,8 +36,8 @@ fn encryption_key(cert: &Cert) -> PublicKey {
     keys.find(|key| key.pk_algo().for_encryption()).unwrap()
 }
 
-/// A message whose session key is wrapped as `content`: in a packet of version 3 in front of data of version 1, or of version
-/// 6 and 2. X25519 has the number of the cipher outside of the content.
+/// A message whose session key is wrapped as `content`: in a packet of version 3 in front of data
+/// of version 1, or of version 6 and 2. X25519 has the number of the cipher outside of the content.
 fn wrapped(key: &PublicKey, version: u8, content: &[u8]) -> Option<Vec<u8>> {
     let mut sealed = key.encrypt(&SessionKey::from(content)).ok()?;
     if let (mpi::Ciphertext::X25519 { key, .. }, 3) = (&mut sealed, version) {
@@ -85,7 +87,7 @@ fn is_refused(cert: &Cert, version: u8, content: &[u8]) {
 
 /// A session key with its checksum, after the number of a cipher.
 fn with_checksum(cipher: Option<u8>, key: &[u8]) -> Vec<u8> {
-    let sum = key.iter().fold(0u16, |sum, &octet| sum.wrapping_add(octet.into()));
+    let sum = key.iter().fold(0u16, |sum, &byte| sum.wrapping_add(byte.into()));
     let cipher = cipher.as_slice();
     [cipher, key, &sum.to_be_bytes()].concat()
 }
@@ -114,7 +116,7 @@ fn each_wrong_wrapping_of_a_session_key_gets_the_same_answer() {
     ];
     // A wrong checksum.
     contents.push([&[9][..], &[5; 32], &[0, 0]].concat());
-    contents.extend((0..=40).map(|octets| vec![0; octets]));
+    contents.extend((0..=40).map(|bytes| vec![0; bytes]));
     for cert in receivers() {
         for version in [3, 6] {
             for content in &contents {

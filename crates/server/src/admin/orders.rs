@@ -1,8 +1,8 @@
-//! The operator's commands over HTTP: delete, block, redact and their opposites, a list of what is blocked and redacted, and the
-//! audit log.
+//! The operator's commands over HTTP: delete, block, redact and their opposites, a list of what is
+//! blocked and redacted, and the audit log.
 //!
-//! They are for operators only, see [`operators_only`], and a request must have the media type of JSON: the form of
-//! another site, opened in the browser of an operator, cannot send that.
+//! They are for operators only, see [`operators_only`], and a request must have the media type of
+//! JSON: the form of another site, opened in the browser of an operator, cannot send that.
 
 use std::collections::VecDeque;
 
@@ -179,7 +179,8 @@ impl From<OrderError> for Refusal {
     }
 }
 
-/// Carries out a command about each of the certificates, or about none if one of them fails, and records it in the audit log.
+/// Carries out a command about each of the certificates, or about none if one of them fails, and
+/// records it in the audit log.
 pub(crate) async fn carry_out(
     engine: &Engine,
     audit: &Audit,

@@ -1,16 +1,20 @@
 //! The engine: the one interface of the server to what it keeps. Behind it is SQLite.
 //!
-//! Certificates are named by fingerprint. A [`Row`] has the summary of one, and what its engine needs to find it again. A
-//! [`Reading`] is one state of the store. Its operations may wait for another machine, and give whole answers, so that few
-//! of them do; those of SQLite end at once, except those that look at many certificates. Whoever needs these, or some
-//! milliseconds of computation, gives the work to [`Engine::read`], which runs it where nobody waits for it. No reading is
-//! held while octets go to a client or come from one. Changes are conditional where somebody else could have been faster: an
-//! [`Order`] holds unless its certificate has changed since, and [`Engine::write`] leaves out what was overtaken.
+//! Certificates are named by fingerprint. A [`Row`] has the summary of one, and what its engine
+//! needs to find it again. A [`Reading`] is one state of the store. Its operations may wait for
+//! another machine, and give whole answers, so that few of them do; those of SQLite end at once,
+//! except those that look at many certificates. Whoever needs these, or some milliseconds of
+//! computation, gives the work to [`Engine::read`], which runs it where nobody waits for it. No
+//! reading is held while bytes go to a client or come from one. Changes are conditional where
+//! somebody else could have been faster: an [`Order`] holds unless its certificate has changed
+//! since, and [`Engine::write`] leaves out what was overtaken.
 //!
-//! Another engine is one more variant of [`Engine`], [`Reading`] and the opaque types: [`Position`], [`Intake`], and
-//! what is private in [`Row`] and [`Counting`]. It supplies each operation below. What becomes of the certificates that arrive, and
-//! what is stored and indexed of them, it gets from [`talaria_cert::merge`]: it reads what it has, calls `decide`, and
-//! writes the records if nothing has changed since. The prefix trees of gossip are in memory, and follow its log of changes.
+//! Another engine is one more variant of [`Engine`], [`Reading`] and the opaque types:
+//! [`Position`], [`Intake`], and what is private in [`Row`] and [`Counting`]. It supplies each
+//! operation below. What becomes of the certificates that arrive, and what is stored and indexed of
+//! them, it gets from [`talaria_cert::merge`]: it reads what it has, calls `decide`, and writes the
+//! records if nothing has changed since. The prefix trees of gossip are in memory, and follow its
+//! log of changes.
 
 pub(crate) mod command;
 pub(crate) mod error;
@@ -106,7 +110,8 @@ impl Engine {
         self.read_for(None, work).await
     }
 
-    /// The same for a client: a network has one turn at a time, so that none has all of them. `None`: it has no limits.
+    /// The same for a client: a network has one turn at a time, so that none has all of them.
+    /// `None`: it has no limits.
     ///
     /// # Errors
     ///
@@ -159,9 +164,9 @@ impl Engine {
         }
     }
 
-    /// Writes prepared certificates, some at a time. Those that somebody else has changed since are left out, and are to be
-    /// prepared again. With a preparation, those that were left out before are prepared again first, while nobody else can
-    /// write.
+    /// Writes prepared certificates, some at a time. Those that somebody else has changed since are
+    /// left out, and are to be prepared again. With a preparation, those that were left out before
+    /// are prepared again first, while nobody else can write.
     pub(crate) async fn write(
         &self,
         intake: Intake,
@@ -190,7 +195,8 @@ impl Engine {
         }
     }
 
-    /// One step of the work that additions and readings left for later. Returns whether there may be more.
+    /// One step of the work that additions and readings left for later. Returns whether there may
+    /// be more.
     pub(crate) async fn tidy_step(&self) -> Result<bool, EngineError> {
         match self {
             Self::Sqlite(sqlite) => sqlite.tidy_step().await,
@@ -208,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Brings the trees to the state of the store, whoever changed it. If there is none of `view`, the digests of the view are
-    /// kept from now on, and a tree of them.
+    /// Brings the trees to the state of the store, whoever changed it. If there is none of `view`,
+    /// the digests of the view are kept from now on, and a tree of them.
     pub(crate) async fn follow(&self, view: Option<View>) -> Result<(), EngineError> {
         match self {
             Self::Sqlite(sqlite) => {
@@ -263,9 +269,10 @@ impl Engine {
 
 #[expect(clippy::unused_async, reason = "SQLite answers on the spot; other engines wait")]
 impl Reading {
-    /// The certificates that match `query`; of those that have a key, the ones with it as their primary key first, then those
-    /// with it as a subkey that has signed the primary key. May look at many if `query` is for words or a part of a text. None
-    /// match a part if the engine would have to look at every certificate.
+    /// The certificates that match `query`; of those that have a key, the ones with it as their
+    /// primary key first, then those with it as a subkey that has signed the primary key. May look
+    /// at many if `query` is for words or a part of a text. None match a part if the engine would
+    /// have to look at every certificate.
     pub(crate) async fn find(
         &mut self,
         query: &Query,
@@ -276,8 +283,9 @@ impl Reading {
         }
     }
 
-    /// The certificates that match a search for words, if the engine knows that the search is short, if they are at most `count`, and
-    /// if no summary has more than `bytes_max` octets. [`Self::find`] answers all other searches.
+    /// The certificates that match a search for words, if the engine knows that the search is
+    /// short, if they are at most `count`, and if no summary has more than `bytes_max` bytes.
+    /// [`Self::find`] answers all other searches.
     pub(crate) async fn few(
         &mut self,
         query: &Query,
@@ -289,9 +297,9 @@ impl Reading {
         }
     }
 
-    /// The certificate with a fingerprint, key ID or address, if nothing else has it, it has at most `bytes_max` octets, and no
-    /// signature has to be verified for `judging`. So nearly all look-ups end. [`Self::find`] and [`Self::stored`] answer the
-    /// others.
+    /// The certificate with a fingerprint, key ID or address, if nothing else has it, it has at
+    /// most `bytes_max` bytes, and no signature has to be verified for `judging`. So nearly all
+    /// look-ups end. [`Self::find`] and [`Self::stored`] answer the others.
     pub(crate) async fn sole(
         &mut self,
         query: &Query,
@@ -326,7 +334,7 @@ impl Reading {
         }
     }
 
-    /// The octets of each of these certificates.
+    /// The bytes of each of these certificates.
     pub(crate) async fn lengths(&mut self, rows: &[Row]) -> Result<Vec<u64>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.lengths(rows)?),
@@ -360,7 +368,8 @@ impl Reading {
         }
     }
 
-    /// What its owner and operators have said about each of these certificates, which need not be here.
+    /// What its owner and operators have said about each of these certificates, which need not be
+    /// here.
     pub(crate) async fn facts(&mut self, names: &[Fingerprint]) -> Result<Vec<Facts>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.facts(names)?),
@@ -390,8 +399,8 @@ impl Reading {
         }
     }
 
-    /// The first octets of the fingerprints of the certificates that changed on a day (days since 1970), in order, each once.
-    /// Deleted certificates are among them.
+    /// The first bytes of the fingerprints of the certificates that changed on a day (days since
+    /// 1970), in order, each once. Deleted certificates are among them.
     pub(crate) async fn changed_on(&mut self, day: u32) -> Result<Vec<[u8; 4]>, EngineError> {
         match self {
             Self::Sqlite(reader) => Ok(reader.changed_on(day)?),
@@ -413,7 +422,8 @@ impl Reading {
         }
     }
 
-    /// The certificates that changed after a position and are here. `None` if they are more than `max`.
+    /// The certificates that changed after a position and are here. `None` if they are more than
+    /// `max`.
     pub(crate) async fn changed(
         &mut self,
         after: Position,
@@ -424,8 +434,9 @@ impl Reading {
         }
     }
 
-    /// Calls `visit` with the summary of each certificate that matches `query`, and returns the end of the log of changes.
-    /// `None` for a part of a text if the engine would have to look at every certificate.
+    /// Calls `visit` with the summary of each certificate that matches `query`, and returns the end
+    /// of the log of changes. `None` for a part of a text if the engine would have to look at every
+    /// certificate.
     pub(crate) async fn scan(
         &mut self,
         query: &Query,
@@ -476,7 +487,8 @@ impl Reading {
         }
     }
 
-    /// Verifies certificates and joins them with the stored ones, or replaces these, so that they only have to be written.
+    /// Verifies certificates and joins them with the stored ones, or replaces these, so that they
+    /// only have to be written.
     pub(crate) async fn prepare(
         &mut self,
         arrival: Arrival,

@@ -15,11 +15,11 @@ use crate::clock;
 pub(crate) struct Preparation {
     /// The limits on each certificate.
     pub(crate) limits: Limits,
-    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`], with what the engine has of them, and
-    /// with [`Self::for_others`].
+    /// The CPU time that all of them may cost together, by the model of [`Cert::cost`], with what
+    /// the engine has of them, and with [`Self::for_others`].
     pub(crate) allowed: Duration,
-    /// The CPU time that signatures by other keys may take, on each of them, and in all that name a new one as their revoker.
-    /// Those beyond it are not verified, and nothing is refused for them.
+    /// The CPU time that signatures by other keys may take, on each of them, and in all that name a
+    /// new one as their revoker. Those beyond it are not verified, and nothing is refused for them.
     pub(crate) for_others: Duration,
 }
 
@@ -47,7 +47,8 @@ impl Intake {
         intake.is_written()
     }
 
-    /// Whether some certificates have to be prepared again, because somebody else changed them first.
+    /// Whether some certificates have to be prepared again, because somebody else changed them
+    /// first.
     pub(crate) fn is_overtaken(&self) -> bool {
         let Self::Sqlite(intake) = self;
         intake.is_overtaken()
@@ -103,11 +104,13 @@ pub(crate) enum Since {
 pub(crate) enum Wish {
     /// What an operator says.
     Command(Command),
-    /// Deleted by its owner, and kept out. One that is revoked stays with its revocation and loses its names.
+    /// Deleted by its owner, and kept out. One that is revoked stays with its revocation and loses
+    /// its names.
     Withdraw,
     /// Replaced by its owner's copy.
     Replace(Box<Replacement>),
-    /// Found by an address from now on, if the links to the address are still of this generation. Links end.
+    /// Found by an address from now on, if the links to the address are still of this generation.
+    /// Links end.
     Publish { email: Address, generation: u32 },
     /// Not found by an address any more. Links to it end.
     Unpublish(Address),

@@ -31,7 +31,8 @@ impl Row {
         Position::Sqlite(place.change())
     }
 
-    /// Whether the signatures of other keys were verified lately, so that [`Judging::All`] costs nothing.
+    /// Whether the signatures of other keys were verified lately, so that [`Judging::All`] costs
+    /// nothing.
     pub(crate) fn is_judged(&self) -> bool {
         let Place::Sqlite(place) = &self.place;
         place.is_judged()
@@ -44,7 +45,7 @@ pub(crate) struct Digested {
     /// The view that has the digest.
     pub(crate) view: View,
     pub(crate) fingerprint: Fingerprint,
-    /// The octets of the certificate.
+    /// The bytes of the certificate.
     pub(crate) length: u64,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Digested {
 #[derive(Clone, Debug)]
 pub(crate) struct Sole {
     pub(crate) stored: Stored,
-    /// The digest of its octets, if it is known: [`talaria_cert::merge::bytes_digest`].
+    /// The digest of its bytes, if it is known: [`talaria_cert::merge::bytes_digest`].
     pub(crate) digest: Option<[u8; 16]>,
 }
 
@@ -63,8 +64,8 @@ pub(crate) enum Judging {
     Stored,
     /// All that its own key may have made.
     Own,
-    /// Those of other keys, too. Which keys are here is known as of a few minutes ago. If there are more than `unranked`
-    /// good ones, it is found out which of their keys the owner has certified.
+    /// Those of other keys, too. Which keys are here is known as of a few minutes ago. If there are
+    /// more than `unranked` good ones, it is found out which of their keys the owner has certified.
     All {
         /// A limit, as [`talaria_cert::Limits`] count.
         unranked: usize,

@@ -19,7 +19,7 @@ pub(crate) enum GossipError {
     #[error("the answer of {url} has more than {max} bytes")]
     LargeReply { url: String, max: usize },
     #[error("the answers of {url} in one exchange have more than {max} bytes")]
-    ManyOctets { url: String, max: usize },
+    ManyBytes { url: String, max: usize },
     /// It has taken its share of CPU time, and nothing came of it.
     #[error("comparing with the peer took {} ms of CPU time and found nothing that it delivers", cost.as_millis())]
     Fruitless { cost: Duration },
@@ -36,13 +36,14 @@ impl From<Refusal> for GossipError {
 }
 
 impl GossipError {
-    /// Whether the exchange ends with it: the server cannot continue, or the peer has had its share.
+    /// Whether the exchange ends with it: the server cannot continue, or the peer has had its
+    /// share.
     pub(crate) fn is_final(&self) -> bool {
         matches!(
             self,
             Self::Store(_)
                 | Self::LargeReply { .. }
-                | Self::ManyOctets { .. }
+                | Self::ManyBytes { .. }
                 | Self::TooCostly { .. }
         )
     }

@@ -24,7 +24,7 @@ use crate::turns::TurnError;
 /// The time limit of an exchange, as a multiple of that for one answer.
 const ANSWERS: u32 = 20;
 
-/// Octets that are read at a time.
+/// Bytes that are read at a time.
 const READ_BYTES: usize = 16 << 10;
 
 /// The time for which an exchange computes before it is the turn of another peer.
@@ -63,7 +63,8 @@ impl From<TurnError> for ExchangeFailure {
 #[derive(Debug)]
 pub(crate) struct Compared {
     pub(crate) outcome: ExchangeOutcome,
-    /// Whether it ended because the peer has taken its share of CPU time. The next exchange continues.
+    /// Whether it ended because the peer has taken its share of CPU time. The next exchange
+    /// continues.
     pub(crate) is_spent: bool,
 }
 
@@ -133,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// Reads some octets. Returns `false` at the end.
+    /// Reads some bytes. Returns `false` at the end.
     async fn read(&mut self, decoder: &mut Decoder) -> Result<bool, ExchangeFailure> {
         let mut buffer = vec![0; READ_BYTES];
         let read = timeout(self.patience, self.stream.read(&mut buffer)).await;
@@ -172,8 +173,8 @@ async fn open(config: &Config, peer: &Peer) -> Result<Wire, ExchangeFailure> {
     Ok(Wire::new(stream, config))
 }
 
-/// Takes an exchange that one of `peers` has begun. All of them are at the same address; the filters that
-/// the peer announces tell them apart.
+/// Takes an exchange that one of `peers` has begun. All of them are at the same address; the
+/// filters that the peer announces tell them apart.
 pub(super) async fn accept(
     table: Table<'_>,
     stream: TcpStream,
@@ -218,7 +219,7 @@ async fn bounded<T>(
     timeout(patience, work).await.unwrap_or(Err(ExchangeFailure::Timeout))
 }
 
-/// The state of an exchange, the octets that have arrived, and those to be sent.
+/// The state of an exchange, the bytes that have arrived, and those to be sent.
 struct Comparison {
     /// `None` behind a failure.
     exchange: Option<Exchange>,
@@ -233,13 +234,15 @@ struct Comparison {
 impl Comparison {
     fn start(role: ExchangeRole, settings: Settings) -> Result<Self, ExchangeFailure> {
         let mut out = Outbox::new();
-        // The peer must not guess it: it decides how long a difference that the peer chooses is searched for.
+        // The peer must not guess it: it decides how long a difference that the peer chooses is
+        // searched for.
         let exchange = Exchange::start(role, settings, getrandom::u64()?, &mut out);
         let (decoder, cost) = (Decoder::new(), Duration::ZERO);
         Ok(Self { exchange: Some(exchange), decoder, first: None, out, cost })
     }
 
-    /// Takes messages that have arrived, for the time of a turn. Returns whether it needs further octets.
+    /// Takes messages that have arrived, for the time of a turn. Returns whether it needs further
+    /// bytes.
     fn advance(&mut self, engine: &Engine, view: View) -> Result<bool, ExchangeFailure> {
         let end = Instant::now() + TURN;
         while let Some(exchange) = self.exchange.take() {

@@ -32,19 +32,22 @@ const PAUSE_S: u32 = 3600;
 /// The time in which all requests of one exchange must begin, as a multiple of that for one answer.
 const PATIENCE: u32 = 20;
 
-/// Replies of full size that all peers together may have in memory. The share of a network is one of them.
+/// Replies of full size that all peers together may have in memory. The share of a network is one
+/// of them.
 const REPLIES: usize = 4;
 
-/// Replies of full size that one exchange may take, one after the other. The next exchange continues.
+/// Replies of full size that one exchange may take, one after the other. The next exchange
+/// continues.
 const EXCHANGE_REPLIES: usize = 4;
 
-/// Certificates that alone are larger than a reply may be. So many in one exchange are a failure of the peer.
+/// Certificates that alone are larger than a reply may be. So many in one exchange are a failure of
+/// the peer.
 const OVERSIZED_MAX: usize = 2;
 
-/// Octets of a reply that are read at a time.
+/// Bytes of a reply that are read at a time.
 const PART_BYTES: usize = 64 << 10;
 
-/// Octets behind the certificates of a reply: an empty line.
+/// Bytes behind the certificates of a reply: an empty line.
 const END_BYTES: usize = 2;
 
 /// The fetched certificates.
@@ -85,20 +88,20 @@ impl Source<'_> {
 /// What the replies of one exchange have taken.
 #[derive(Debug)]
 struct Account {
-    octets: usize,
-    octets_max: usize,
+    bytes: usize,
+    bytes_max: usize,
     cpu: Allowance,
     /// Certificates that alone were larger than a reply may be.
     oversized: usize,
 }
 
 impl Account {
-    fn has_octets(&self) -> bool {
-        self.octets < self.octets_max
+    fn has_bytes(&self) -> bool {
+        self.bytes < self.bytes_max
     }
 
-    fn many_octets(&self, source: Source<'_>) -> GossipError {
-        GossipError::ManyOctets { url: source.url(), max: self.octets_max }
+    fn many_bytes(&self, source: Source<'_>) -> GossipError {
+        GossipError::ManyBytes { url: source.url(), max: self.bytes_max }
     }
 }
 
@@ -107,13 +110,14 @@ struct Asked {
     fetched: Fetched,
     /// The digests that are still missing.
     missing: Vec<Digest>,
-    /// Whether the reply was larger than it may be. Only the certificates before the limit were read.
+    /// Whether the reply was larger than it may be. Only the certificates before the limit were
+    /// read.
     is_cut: bool,
 }
 
 impl Fetcher {
-    /// Fetches certificates and adds them. Returns the counts, the number of digests that are not requested any more,
-    /// because earlier requests were in vain, and why the rest did not come.
+    /// Fetches certificates and adds them. Returns the counts, the number of digests that are not
+    /// requested any more, because earlier requests were in vain, and why the rest did not come.
     pub(crate) async fn all(
         &self,
         peer: &Peer,
@@ -133,8 +137,8 @@ impl Fetcher {
             let config = self.settings.load();
             let gossip = &config.gossip;
             let account = Account {
-                octets: 0,
-                octets_max: gossip.fetch_bytes.saturating_mul(EXCHANGE_REPLIES),
+                bytes: 0,
+                bytes_max: gossip.fetch_bytes.saturating_mul(EXCHANGE_REPLIES),
                 cpu: Allowance::new(config.policy.upload_cpu()),
                 oversized: 0,
             };
@@ -142,15 +146,16 @@ impl Fetcher {
             (gossip.fetch_certs.max(1), patience, account)
         };
         let deadline = Instant::now() + patience;
-        // The failure of the last batch. After two of them, or one that is final, the rest is left for the next exchange.
+        // The failure of the last batch. After two of them, or one that is final, the rest is left
+        // for the next exchange.
         let mut failure = None;
         for digests in wanted.chunks(chunk) {
             // The next exchange continues, and one that is running fetches what is left out here.
             if Instant::now() >= deadline {
                 break;
             }
-            if !account.has_octets() {
-                failure = Some(account.many_octets(source));
+            if !account.has_bytes() {
+                failure = Some(account.many_bytes(source));
                 break;
             }
             let fetching = self.turns.fetch(source.name, digests);
@@ -204,22 +209,23 @@ impl Fetcher {
             let is_complete = missing.is_empty() && batches.is_empty();
             let failure = if account.cpu.is_exceeded() {
                 Some(GossipError::TooCostly { url: source.url() })
-            } else if !account.has_octets() && !is_complete {
+            } else if !account.has_bytes() && !is_complete {
                 if has_come {
                     // The next exchange has less to fetch.
-                    return Err(account.many_octets(source));
+                    return Err(account.many_bytes(source));
                 }
-                Some(account.many_octets(source))
+                Some(account.many_bytes(source))
             } else {
                 None
             };
-            // If the peer sent everything, some certificates differ from their digests or are refused here, and
-            // that does not change. If it sent nothing, it may have them the next time. If it sent a part, its
-            // answers may have a limit.
+            // If the peer sent everything, some certificates differ from their digests or are
+            // refused here, and that does not change. If it sent nothing, it may have them the next
+            // time. If it sent a part, its answers may have a limit.
             let tries = if is_oversized {
                 TRIES
             } else if failure.is_some() {
-                // The same digests must not end the next exchange, too. They are asked for after an hour.
+                // The same digests must not end the next exchange, too. They are asked for after an
+                // hour.
                 1
             } else if is_cut && is_in_vain {
                 // It may be in halves what it is not as a whole.
@@ -273,15 +279,16 @@ impl Fetcher {
         });
         let failed = |what: String| GossipError::Fetch { url: url.clone(), what };
         let (reply, posted) = posted.await.map_err(|error| failed(error.to_string()))?;
-        account.octets = account.octets.saturating_add(reply.bytes.len());
+        account.bytes = account.bytes.saturating_add(reply.bytes.len());
         posted?;
         let (bytes, is_cut, room) = reply.into_parts();
         let certs = blocking(move || -> Result<Vec<Cert>, Refusal> {
             let raw = decode_hashreply(&bytes, count_asked).map_err(|error| {
                 Refusal::Malformed(format!("the reply is not a list of certificates: {error}"))
             })?;
-            // A certificate that cannot be read, or has too many packets, counts as missing from the reply. It keeps no
-            // other certificate away: the peer may have it from somebody else.
+            // A certificate that cannot be read, or has too many packets, counts as missing from
+            // the reply. It keeps no other certificate away: the peer may have it from somebody
+            // else.
             let parse = |raw: &[u8]| {
                 PacketsLeft::of(raw.len()).take(raw).ok()?;
                 Cert::parse(raw).ok()
@@ -331,9 +338,9 @@ async fn promising(
 #[derive(Debug)]
 struct Memory {
     room: Room,
-    /// Octets for all replies.
+    /// Bytes for all replies.
     total: usize,
-    /// Octets of this one, at most.
+    /// Bytes of this one, at most.
     max: usize,
 }
 
@@ -344,13 +351,13 @@ struct Reply {
     memory: Memory,
     /// The number of certificates that were asked for.
     count_asked: usize,
-    /// The number of certificates that came whole, and the octets up to the last of them.
+    /// The number of certificates that came whole, and the bytes up to the last of them.
     whole: u32,
     whole_bytes: usize,
     is_cut: bool,
 }
 
-/// Whether the next octets of a reply are worth reading.
+/// Whether the next bytes of a reply are worth reading.
 enum Next {
     Read,
     /// It is no list of certificates, whatever comes.
@@ -365,8 +372,8 @@ impl Reply {
         Self { bytes, memory, count_asked, whole: 0, whole_bytes, is_cut: false }
     }
 
-    /// Posts a body and reads the reply, within bounds. An endless one ends where it breaks the form or the limit. What is
-    /// malformed is read up to there.
+    /// Posts a body and reads the reply, within bounds. An endless one ends where it breaks the
+    /// form or the limit. What is malformed is read up to there.
     fn post(&mut self, url: &str, body: &[u8], timeout_s: u64) -> Result<(), GossipError> {
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_global(Some(Duration::from_secs(timeout_s * 5)))
@@ -380,7 +387,7 @@ impl Reply {
         let mut answer = answer.into_body().into_reader();
         let mut part = vec![0; PART_BYTES];
         loop {
-            // One octet beyond the limit tells whether there is more.
+            // One byte beyond the limit tells whether there is more.
             let left = self.memory.max.saturating_sub(self.bytes.len());
             let wanted = left.clamp(1, PART_BYTES);
             let read = match answer.read(&mut part[..wanted]) {
@@ -401,7 +408,7 @@ impl Reply {
         }
     }
 
-    /// Takes octets, in memory that was counted before.
+    /// Takes bytes, in memory that was counted before.
     fn take(&mut self, part: &[u8]) -> Result<Next, Refusal> {
         let (length, capacity) = (self.bytes.len(), self.bytes.capacity());
         if part.len() > capacity - length {
@@ -417,8 +424,8 @@ impl Reply {
     /// Finds the certificates that have come.
     fn advance(&mut self) -> Next {
         let int = |at: usize| {
-            let octets = self.bytes.get(at..)?.first_chunk::<4>().copied();
-            octets.map(u32::from_be_bytes)
+            let bytes = self.bytes.get(at..)?.first_chunk::<4>().copied();
+            bytes.map(u32::from_be_bytes)
         };
         let Some(count) = int(0) else { return Next::Read };
         if count as usize > self.count_asked {
@@ -439,8 +446,8 @@ impl Reply {
         if self.bytes.len() > self.whole_bytes + END_BYTES { Next::Malformed } else { Next::Read }
     }
 
-    /// The certificates that have come whole if some were left out, or all of the reply, whether some were left out, and the
-    /// memory.
+    /// The certificates that have come whole if some were left out, or all of the reply, whether
+    /// some were left out, and the memory.
     fn into_parts(mut self) -> (Vec<u8>, bool, Room) {
         if self.is_cut {
             self.bytes.resize(self.whole_bytes, 0);
@@ -462,7 +469,7 @@ mod tests {
         Reply::new(Memory { room, total: 4 * MAX, max: MAX }, count_asked)
     }
 
-    /// A list with this number, and certificates of these octets.
+    /// A list with this number, and certificates of these bytes.
     fn list(number: u32, certs: &[&[u8]]) -> Vec<u8> {
         let mut list = number.to_be_bytes().to_vec();
         for cert in certs {
@@ -502,7 +509,7 @@ mod tests {
     #[test]
     fn a_reply_that_breaks_the_form_is_not_read_on() {
         let budget = Budget::default();
-        let next = |octets: &[u8]| reply(&budget, 2).take(octets).unwrap();
+        let next = |bytes: &[u8]| reply(&budget, 2).take(bytes).unwrap();
         assert!(matches!(next(&list(3, &[])), Next::Malformed));
         assert!(matches!(next(&[0; 100]), Next::Malformed));
         let whole = list(2, &[b"one", b""]);

@@ -1,7 +1,8 @@
-//! The threads on which exchanges compute differences, and the CPU time that each peer may take of them.
+//! The threads on which exchanges compute differences, and the CPU time that each peer may take of
+//! them.
 //!
-//! A peer can ask for arithmetic with few octets. So no thread that answers clients does any, peers take turns of
-//! milliseconds, and a peer that brings no certificates has a small share.
+//! A peer can ask for arithmetic with few bytes. So no thread that answers clients does any, peers
+//! take turns of milliseconds, and a peer that brings no certificates has a small share.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,20 +11,20 @@ use std::time::{Duration, Instant};
 
 use crate::turns::{BEHIND, FairTurns, TurnError, Turns};
 
-/// The CPU time that a peer may take at once, by the model of [`talaria_recon::Exchange::cost`]. An exchange that finds 10,000
-/// differences takes less.
+/// The CPU time that a peer may take at once, by the model of [`talaria_recon::Exchange::cost`]. An
+/// exchange that finds 10,000 differences takes less.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// A peer gets this part of the time that passes as CPU time. While it takes some, it gets none: a machine may be slower than
-/// the model.
+/// A peer gets this part of the time that passes as CPU time. While it takes some, it gets none: a
+/// machine may be slower than the model.
 const REFILL_PART: u32 = 20;
 const REFILL_BEGINS: Duration = Duration::from_secs(1);
 
 /// An exchange begins only if this part of [`SHARE`] is there.
 const BEGIN_PART: u32 = 4;
 
-/// The CPU time that a peer gets back for each certificate that it brought and that was new here. To find a difference takes
-/// a tenth of it.
+/// The CPU time that a peer gets back for each certificate that it brought and that was new here.
+/// To find a difference takes a tenth of it.
 const GIVEN_BACK: Duration = Duration::from_millis(1);
 
 /// The time that a turn waits for those of other peers. The exchange has a time limit of its own.

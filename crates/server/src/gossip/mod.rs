@@ -1,4 +1,5 @@
-//! Gossip: the sockets and timers around [`talaria_recon`], and fetching the certificates that an exchange found.
+//! Gossip: the sockets and timers around [`talaria_recon`], and fetching the certificates that an
+//! exchange found.
 //!
 //! Each peer has a view, the data set that its software keeps; each view has a tree of its own. So
 //! one server exchanges with SKS and with Hockeypuck at the same time.

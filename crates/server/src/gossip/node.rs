@@ -135,7 +135,8 @@ impl Gossip {
         }
     }
 
-    /// Begins exchanges side by side: now and then one with a peer drawn at random among those with which none is running.
+    /// Begins exchanges side by side: now and then one with a peer drawn at random among those with
+    /// which none is running.
     pub(crate) async fn initiate(self: Arc<Self>, mut down: watch::Receiver<bool>) {
         // Nobody else must know when an exchange begins, and with whom.
         let mut random = match getrandom::u64() {
@@ -247,7 +248,8 @@ impl Gossip {
             (format!("gossip.{}.fetched", name(peer)), fetched.certs as u64),
         ];
         self.tally.note(&day);
-        // Certificates that are not asked for any more, or that come from another peer, are nothing new.
+        // Certificates that are not asked for any more, or that come from another peer, are nothing
+        // new.
         if fetched.certs == 0 {
             tracing::debug!(peer = name(peer), seconds, "an exchange found nothing new");
         } else {
@@ -323,7 +325,8 @@ fn cause(error: &GossipError) -> Cause {
 }
 
 impl Complaints {
-    /// Whether a failure is to be logged: no other one of the peer with the same cause was within [`LOGGED`].
+    /// Whether a failure is to be logged: no other one of the peer with the same cause was within
+    /// [`LOGGED`].
     fn is_due(&self, peer: String, error: &GossipError, now: Instant) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         logged.retain(|_, last| now.duration_since(*last) < LOGGED);

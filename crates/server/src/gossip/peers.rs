@@ -142,8 +142,8 @@ impl Peers {
     }
 }
 
-/// All peers, and where each is named. One that is named in several places is as the last of them says:
-/// the membership file, the configuration, the store.
+/// All peers, and where each is named. One that is named in several places is as the last of them
+/// says: the membership file, the configuration, the store.
 pub(crate) fn known(
     config: &Config,
     stored: Vec<Peer>,

@@ -1,5 +1,5 @@
-//! The software of peers, as they name it over HTTP. The handshake of gossip has only the version of the protocol: every Hockeypuck
-//! calls itself 1.1.6 there.
+//! The software of peers, as they name it over HTTP. The handshake of gossip has only the version
+//! of the protocol: every Hockeypuck calls itself 1.1.6 there.
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ pub(super) const ASK_AGAIN_S: u32 = 3600;
 /// The time for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Octets of statistics that are read.
+/// Bytes of statistics that are read.
 const STATISTICS_BYTES_MAX: u64 = 1 << 20;
 
 /// Characters of a name that are kept.
@@ -27,8 +27,8 @@ struct Statistics {
     version: String,
 }
 
-/// The software of a keyserver and its version: from its statistics, or else from the header `Server`, as SKS has it. `None` if it
-/// says neither.
+/// The software of a keyserver and its version: from its statistics, or else from the header
+/// `Server`, as SKS has it. `None` if it says neither.
 pub(super) fn of(address: SocketAddr) -> Option<String> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))

@@ -1,7 +1,8 @@
 //! Turns of gossip: who may exchange with us now, and who fetches which certificate.
 //!
-//! Each address of a peer has turns of its own, and so has each peer that we call. So a peer that answers slowly, or never
-//! ends, holds up nobody but itself. A certificate that several peers announce at once is fetched from one of them.
+//! Each address of a peer has turns of its own, and so has each peer that we call. So a peer that
+//! answers slowly, or never ends, holds up nobody but itself. A certificate that several peers
+//! announce at once is fetched from one of them.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use talaria_recon::Digest;
 
-/// The time for which a certificate is left to the peer from which it is fetched. After that it may be fetched from another
-/// one, too: a peer that never delivers keeps nothing away, however often it is asked.
+/// The time for which a certificate is left to the peer from which it is fetched. After that it may
+/// be fetched from another one, too: a peer that never delivers keeps nothing away, however often
+/// it is asked.
 const FETCH: Duration = Duration::from_secs(30);
 
-/// The time after which it is forgotten that a peer did not deliver, and the number of digests that are remembered.
+/// The time after which it is forgotten that a peer did not deliver, and the number of digests that
+/// are remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 const REMEMBERED_MAX: usize = 100_000;
 
@@ -65,8 +68,8 @@ impl GossipTurns {
         lock(&self.begun).contains_key(peer)
     }
 
-    /// Those of `digests` that are not being fetched, or from another peer for too long. They are reserved until the result is
-    /// dropped.
+    /// Those of `digests` that are not being fetched, or from another peer for too long. They are
+    /// reserved until the result is dropped.
     pub(crate) fn fetch(&self, peer: &str, digests: &[Digest]) -> Fetching<'_> {
         let now = Instant::now();
         let peer: Arc<str> = peer.into();
@@ -203,7 +206,8 @@ mod tests {
         assert!(turns.fetch("a:1", &[one]).digests().is_empty());
         first.answered();
         assert_eq!(turns.fetch("c:1", &[one, two, three]).digests(), [one, two]);
-        // A digest that is fetched for too long is free for others, and the first exchange does not give it back.
+        // A digest that is fetched for too long is free for others, and the first exchange does not
+        // give it back.
         lock(&turns.fetched).get_mut(&three).unwrap().since -= 2 * FETCH;
         let third = turns.fetch("c:1", &[three]);
         assert_eq!(third.digests(), [three]);

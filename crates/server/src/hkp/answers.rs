@@ -31,7 +31,7 @@ pub(crate) fn armored(found: &[Cert]) -> Answer {
     tagged(in_armor(&bytes, found.len()), found)
 }
 
-/// A certificate in armor, whose octets have this digest.
+/// A certificate in armor, whose bytes have this digest.
 pub(crate) fn armored_one(cert: &Cert, digest: [u8; 16]) -> Answer {
     with_tag(in_armor(cert.as_bytes(), 1), digest)
 }
@@ -42,8 +42,8 @@ fn in_armor(bytes: &[u8], count: usize) -> Answer {
     with(answer, COUNT, &count.to_string())
 }
 
-/// The media type of certificates without armor that the client wants: that of draft-ietf-openpgp-hkp-01, or that of earlier
-/// drafts.
+/// The media type of certificates without armor that the client wants: that of
+/// draft-ietf-openpgp-hkp-01, or that of earlier drafts.
 pub(crate) fn binary_media(request: &Request) -> &'static str {
     let is_for_earlier = request.wants(media::ARMORED) > request.wants(media::BINARY);
     if is_for_earlier { media::BINARY_BEFORE } else { media::BINARY }
@@ -100,8 +100,8 @@ pub(crate) fn marked(answer: Answer, more: bool) -> Answer {
     if more { with(answer, MORE, "true") } else { answer }
 }
 
-/// Adds an entity tag to an answer, so that a client need not fetch it twice. The served parts depend on other
-/// certificates and on settings, too, so the tag is a digest of them.
+/// Adds an entity tag to an answer, so that a client need not fetch it twice. The served parts
+/// depend on other certificates and on settings, too, so the tag is a digest of them.
 fn tagged(answer: Answer, found: &[Cert]) -> Answer {
     match found {
         [one] => with_tag(answer, bytes_digest(one.as_bytes())),
@@ -110,7 +110,7 @@ fn tagged(answer: Answer, found: &[Cert]) -> Answer {
 }
 
 fn with_tag(answer: Answer, digest: [u8; 16]) -> Answer {
-    let first = digest.first_chunk().expect("a digest has 16 octets");
+    let first = digest.first_chunk().expect("a digest has 16 bytes");
     let tag = format!("\"{:016x}\"", u64::from_be_bytes(*first));
     with(with(answer, header::CACHE_CONTROL, "no-cache"), header::ETAG, &tag)
 }

@@ -31,8 +31,8 @@ pub(crate) struct HashQueries {
 }
 
 impl HashQueries {
-    /// Answers `/pks/hashquery`: certificates by digest, as the view of the peer that knows the digest has
-    /// them. Each is sent once, and unknown digests are left out.
+    /// Answers `/pks/hashquery`: certificates by digest, as the view of the peer that knows the
+    /// digest has them. Each is sent once, and unknown digests are left out.
     pub(crate) async fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         if request.method() != Method::POST {
             return Err(Refusal::Method { method: request.method().to_string(), allow: "POST" });
@@ -51,8 +51,8 @@ impl HashQueries {
     }
 }
 
-/// The certificates are found first, then read and sent one after the other. One that has changed since
-/// is sent as it is; if one is gone, the answer is cut off, and the peer asks again.
+/// The certificates are found first, then read and sent one after the other. One that has changed
+/// since is sent as it is; if one is gone, the answer is cut off, and the peer asks again.
 async fn reply(engine: Engine, metrics: &Metrics, digests: &[Digest]) -> Result<Answer, Refusal> {
     let (mut found, mut all, mut largest) = (Vec::with_capacity(digests.len()), 0, 0);
     let mut store = engine.reading().await?;

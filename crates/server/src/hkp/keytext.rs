@@ -60,7 +60,8 @@ fn missing() -> Refusal {
     Refusal::Malformed("the field keytext is missing or empty".into())
 }
 
-/// The text or the file with certificates in a multipart body. A form may have both, and one of them empty.
+/// The text or the file with certificates in a multipart body. A form may have both, and one of
+/// them empty.
 fn part(body: Bytes, boundary: String) -> Result<Bytes, Refusal> {
     let malformed = |error: multer::Error| Refusal::Malformed(error.to_string());
     let whole = futures_util::stream::iter([Ok::<_, std::io::Error>(body)]);

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use talaria_cert::{Summary, UserIdContent, Validity};
 
-/// One `pub` line per certificate with a `uid` line for each user ID that is shown. Times are seconds
-/// since 1970, empty where there is none.
+/// One `pub` line per certificate with a `uid` line for each user ID that is shown. Times are
+/// seconds since 1970, empty where there is none.
 pub(crate) fn index<'a>(
     certs: impl ExactSizeIterator<Item = &'a Summary>,
     now: u32,

@@ -1,4 +1,5 @@
-//! The OpenPGP HTTP Keyserver Protocol. Version 1 is in `lookup`, `add`, `hashquery` and `statistics`.
+//! The OpenPGP HTTP Keyserver Protocol. Version 1 is in `lookup`, `add`, `hashquery` and
+//! `statistics`.
 
 pub(crate) mod add;
 mod answers;

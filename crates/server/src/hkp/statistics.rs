@@ -24,7 +24,8 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// The statistics for programs, with the fields that crawlers of the network know from Hockeypuck.
+    /// The statistics for programs, with the fields that crawlers of the network know from
+    /// Hockeypuck.
     pub(crate) async fn answer(&self) -> Result<Answer, Refusal> {
         let changes = self.figures.changes().await;
         let this = self.clone();

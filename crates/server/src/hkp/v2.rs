@@ -1,5 +1,5 @@
-//! Version 2 of HKP (draft-ietf-openpgp-hkp-01, as Hockeypuck 2.4 speaks it): binary, exact matches only, open to programs in
-//! browsers.
+//! Version 2 of HKP (draft-ietf-openpgp-hkp-01, as Hockeypuck 2.4 speaks it): binary, exact matches
+//! only, open to programs in browsers.
 
 use std::sync::Arc;
 
@@ -121,8 +121,8 @@ fn decoded(argument: &str) -> Result<String, Refusal> {
     search::bounded(&decoded).map(str::to_owned)
 }
 
-/// Whether a request for this path looks at many certificates or changes. An identity that is not ASCII or has no address is
-/// looked for in all user IDs.
+/// Whether a request for this path looks at many certificates or changes. An identity that is not
+/// ASCII or has no address is looked for in all user IDs.
 pub(crate) fn is_search(path: &str) -> bool {
     let (_, action, argument) = parts(path);
     match action {
@@ -170,7 +170,8 @@ async fn read(
     Ok(marked(answer, more))
 }
 
-/// A version octet and a fingerprint, with a slash between them; drafts before draft-ietf-openpgp-hkp-01 have none.
+/// A version byte and a fingerprint, with a slash between them; drafts before
+/// draft-ietf-openpgp-hkp-01 have none.
 async fn by_vfingerprint(store: &mut Reading, argument: &str) -> Result<Vec<Row>, Refusal> {
     let digits: String = argument.chars().filter(|&c| c != '/').collect();
     let Some((version, fingerprint)) = digits.split_at_checked(2) else { return Ok(Vec::new()) };
@@ -210,7 +211,8 @@ async fn by_key_id(store: &mut Reading, argument: &str) -> Result<Vec<Row>, Refu
     Ok(rows)
 }
 
-/// By a whole address or a whole user ID, in any case. An address within another text is not looked for.
+/// By a whole address or a whole user ID, in any case. An address within another text is not looked
+/// for.
 async fn by_identity(
     store: &mut Reading,
     identity: &str,
@@ -261,7 +263,7 @@ async fn canonical(store: &mut Reading, identity: &str) -> Result<Vec<Row>, Refu
 /// Lines of a piece of a log.
 const LINES: usize = 4096;
 
-/// The leading octets of the certificates that changed on a day.
+/// The leading bytes of the certificates that changed on a day.
 async fn prefix_log(store: &mut Reading, day: &str) -> Result<Answer, Refusal> {
     let day = parse_day(day)
         .ok_or_else(|| Refusal::BadRequest("a date must have the form YYYY-MM-DD".into()))?;

@@ -1,6 +1,7 @@
 //! The body of a request: its length, its time and its memory.
 //!
-//! Only received octets take room. If others need the room of a body that has stalled, the body ends.
+//! Only received bytes take room. If others need the room of a body that has stalled, the body
+//! ends.
 
 use std::time::Duration;
 
@@ -13,31 +14,33 @@ use crate::answer::Refusal;
 use crate::budget::Room;
 use crate::config::Http;
 
-/// The memory for what has arrived of a body and is not yet added to it: hyper's buffer, or what HTTP/2 receives ahead.
+/// The memory for what has arrived of a body and is not yet added to it: hyper's buffer, or what
+/// HTTP/2 receives ahead.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// The octets up to which a body may stall until its time is over. Room for a longer body is taken in steps of as many.
+/// The bytes up to which a body may stall until its time is over. Room for a longer body is taken
+/// in steps of as many.
 const SHORT_BYTES: usize = 64 << 10;
 
-/// The announced length up to which a body that is not short takes room for all of it: what a growing buffer leaves behind counts
-/// for no budget, and the allocator keeps it for a while.
+/// The announced length up to which a body that is not short takes room for all of it: what a
+/// growing buffer leaves behind counts for no budget, and the allocator keeps it for a while.
 const MODERATE_BYTES: usize = 1 << 20;
 
-/// A body has stalled if it has not grown by a sixteenth within a tenth of its time. A body that comes steadily never stalls:
-/// even its last sixteenth takes no more than a sixteenth of the time.
+/// A body has stalled if it has not grown by a sixteenth within a tenth of its time. A body that
+/// comes steadily never stalls: even its last sixteenth takes no more than a sixteenth of the time.
 const GROWTH_SHARE: usize = 16;
 const STALL_SHARE: u32 = 10;
 
-/// The part of its time for which a body waits for room, if other bodies hold all. This is longer than a tenth, so all bodies
-/// that stand still have stalled by then.
+/// The part of its time for which a body waits for room, if other bodies hold all. This is longer
+/// than a tenth, so all bodies that stand still have stalled by then.
 const WAIT_SHARE: u32 = 8;
 
 /// Reads a body of at most the size that the settings allow, in time.
 ///
 /// # Errors
 ///
-/// [`Refusal::Busy`] if there is no room for the body, [`Refusal::Timeout`] if it takes too long, or has stalled when somebody
-/// needs its room.
+/// [`Refusal::Busy`] if there is no room for the body, [`Refusal::Timeout`] if it takes too long,
+/// or has stalled when somebody needs its room.
 pub(super) async fn whole(
     http: &Http,
     room: &mut Room,
@@ -102,9 +105,10 @@ async fn read(
     tokio::time::timeout(time, read).await.unwrap_or(Err(Refusal::Timeout))
 }
 
-/// The octets for which a body of a length takes room. These are at most an eighth more, rounded up to a step, so that a growing
-/// body is not copied too often. A short body takes at most twice its length, and one with a moderate announced length takes room
-/// once for all of it. No body takes more than `most`.
+/// The bytes for which a body of a length takes room. These are at most an eighth more, rounded up
+/// to a step, so that a growing body is not copied too often. A short body takes at most twice its
+/// length, and one with a moderate announced length takes room once for all of it. No body takes
+/// more than `most`.
 fn capacity(length: usize, most: usize) -> usize {
     let capacity = if length <= SHORT_BYTES {
         length.next_power_of_two()

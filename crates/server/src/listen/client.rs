@@ -5,8 +5,9 @@ use std::str;
 
 use ipnet::IpNet;
 
-/// The address of every client whose proxy names it in a way that cannot be read. Nobody has this address. So these
-/// clients share the limits of one network, which no list of exempt networks or operators names.
+/// The address of every client whose proxy names it in a way that cannot be read. Nobody has this
+/// address. So these clients share the limits of one network, which no list of exempt networks or
+/// operators names.
 const UNREADABLE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Whether one of the networks has an address.
@@ -15,15 +16,16 @@ pub(super) fn is_in(nets: &[IpNet], address: IpAddr) -> bool {
     nets.iter().any(|net| net.contains(&address))
 }
 
-/// The address of the client: that of the connection, or, if that is of a proxy in the settings, the last
-/// one in `X-Forwarded-For` that is not of such a proxy. The client may have written all that stands before it.
+/// The address of the client: that of the connection, or, if that is of a proxy in the settings,
+/// the last one in `X-Forwarded-For` that is not of such a proxy. The client may have written all
+/// that stands before it.
 ///
 /// An entry that cannot be read gives [`UNREADABLE`], and never the address of the proxy.
 pub(super) fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[IpNet]) -> IpAddr {
     let mut client = address;
     let lines = headers.get_all("x-forwarded-for").iter().rev();
-    // Octets, since the part of a client need not be text.
-    for entry in lines.flat_map(|line| line.as_bytes().rsplit(|&octet| octet == b',')) {
+    // Bytes, since the part of a client need not be text.
+    for entry in lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b',')) {
         if !is_in(proxies, client) {
             break;
         }
@@ -33,8 +35,8 @@ pub(super) fn client_of(headers: &http::HeaderMap, address: IpAddr, proxies: &[I
     client
 }
 
-/// The address in an entry of `X-Forwarded-For`: `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`, `[2001:db8::1]` or
-/// `[2001:db8::1]:5`.
+/// The address in an entry of `X-Forwarded-For`: `192.0.2.1`, `192.0.2.1:5`, `2001:db8::1`,
+/// `[2001:db8::1]` or `[2001:db8::1]:5`.
 fn address_in(entry: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(entry.trim_ascii()).ok()?;
     let plain = text.parse().ok();
@@ -45,7 +47,8 @@ fn address_in(entry: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// The client in a header of version 1. `None` for `UNKNOWN`: the connection counts as one of the proxy.
+/// The client in a header of version 1. `None` for `UNKNOWN`: the connection counts as one of the
+/// proxy.
 pub(super) fn v1_client(header: &ppp::v1::Header<'_>) -> Option<IpAddr> {
     match header.addresses {
         ppp::v1::Addresses::Tcp4(addresses) => Some(addresses.source_address.into()),
@@ -54,8 +57,8 @@ pub(super) fn v1_client(header: &ppp::v1::Header<'_>) -> Option<IpAddr> {
     }
 }
 
-/// The client in a header of version 2. `None` for `LOCAL`, whose addresses have to be ignored, and for `UNIX` and `UNSPEC`:
-/// the connection counts as one of the proxy.
+/// The client in a header of version 2. `None` for `LOCAL`, whose addresses have to be ignored, and
+/// for `UNIX` and `UNSPEC`: the connection counts as one of the proxy.
 pub(super) fn v2_client(header: &ppp::v2::Header<'_>) -> Option<IpAddr> {
     if header.command == ppp::v2::Command::Local {
         return None;

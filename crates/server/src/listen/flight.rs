@@ -1,4 +1,5 @@
-//! The octets that a client sends in a TLS handshake: a bounded number, and those beyond the usual ones take room in memory.
+//! The bytes that a client sends in a TLS handshake: a bounded number, and those beyond the usual
+//! ones take room in memory.
 //!
 //! The library for TLS keeps a message until it is complete, and one may have 64 KiB.
 
@@ -13,20 +14,21 @@ use crate::budget::Room;
 use crate::memory::Memory;
 use crate::network::Network;
 
-/// The most octets of a handshake. Clients send 2 KiB, with a key exchange that resists quantum computers.
+/// The most bytes of a handshake. Clients send 2 KiB, with a key exchange that resists quantum
+/// computers.
 const HANDSHAKE_BYTES: usize = 16 << 10;
 
-/// The octets that take no room: as many as each place for a connection has memory anyway.
+/// The bytes that take no room: as many as each place for a connection has memory anyway.
 const USUAL_BYTES: usize = 4 << 10;
 
-/// A stream below TLS. Until its handshake is over, few octets are read from it.
+/// A stream below TLS. Until its handshake is over, few bytes are read from it.
 pub(super) struct Flight<S> {
     stream: S,
     /// `None` when the handshake is over.
     counted: Option<Counted>,
 }
 
-/// The octets of a handshake so far.
+/// The bytes of a handshake so far.
 struct Counted {
     memory: Arc<Memory>,
     payer: Network,
@@ -39,14 +41,14 @@ impl<S> Flight<S> {
         Self { stream, counted: Some(Counted { memory, payer, bytes: 0, room: None }) }
     }
 
-    /// From now on, any number of octets is read, and none is counted.
+    /// From now on, any number of bytes is read, and none is counted.
     pub(super) fn ends(&mut self) {
         self.counted = None;
     }
 }
 
 impl Counted {
-    /// Counts octets that have arrived.
+    /// Counts bytes that have arrived.
     fn add(&mut self, more: usize) -> io::Result<()> {
         let held = self.room.as_ref().map_or(0, Room::bytes);
         self.bytes += more;

@@ -1,7 +1,8 @@
 //! The frames of a connection of HTTP/2, counted below the library that handles them.
 //!
-//! The library handles SETTINGS, PING, PRIORITY, `WINDOW_UPDATE` and unknown frames, as many as come. A client needs few of them
-//! beside its requests and the octets that it takes, so more end the connection.
+//! The library handles SETTINGS, PING, PRIORITY, `WINDOW_UPDATE` and unknown frames, as many as
+//! come. A client needs few of them beside its requests and the bytes that it takes, so more end
+//! the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 /// What a client that speaks HTTP/2 sends first (RFC 9113, section 3.4).
 pub(super) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Octets of the head of a frame (RFC 9113, section 4.1).
+/// Bytes of the head of a frame (RFC 9113, section 4.1).
 const HEAD_BYTES: usize = 9;
 
 /// The types of frames that are part of a request, and that of the one that ends a connection.
@@ -29,7 +30,8 @@ const ENHANCE_YOUR_CALM: u32 = 0xb;
 /// Frames without a request that a client may send at once.
 const FRAMES_MAX: usize = 500;
 
-/// Of these, a request gives a client more, and so do octets that it takes, since it says how many it has taken, and time.
+/// Of these, a request gives a client more, and so do bytes that it takes, since it says how many
+/// it has taken, and time.
 const FRAMES_OF_REQUEST: usize = 8;
 const BYTES_OF_FRAME: usize = 1024;
 const TIME_OF_FRAME: Duration = Duration::from_millis(50);
@@ -41,7 +43,7 @@ pub(super) struct Frames<S> {
     writes: Scan,
     /// Frames without a request that the client may send.
     left: usize,
-    /// Octets that the client has taken, and gives no frames for yet.
+    /// Bytes that the client has taken, and gives no frames for yet.
     taken: usize,
     since: Instant,
     /// The last stream that the client has begun.
@@ -53,14 +55,14 @@ pub(super) struct Frames<S> {
 #[derive(Debug, Default)]
 struct Scan {
     head: [u8; HEAD_BYTES],
-    /// Octets of `head` that are there.
+    /// Bytes of `head` that are there.
     length: usize,
-    /// Octets to the end of the frame.
+    /// Bytes to the end of the frame.
     left: usize,
 }
 
 impl Scan {
-    /// Goes on by some octets, and shows each frame whose head is complete: its type and its stream.
+    /// Goes on by some bytes, and shows each frame whose head is complete: its type and its stream.
     fn pass(&mut self, mut bytes: &[u8], mut frame: impl FnMut(u8, u32)) {
         loop {
             let skipped = self.left.min(bytes.len());
@@ -100,7 +102,7 @@ impl<S> Frames<S> {
         }
     }
 
-    /// Counts the frames in octets that have arrived. Returns whether there are too many.
+    /// Counts the frames in bytes that have arrived. Returns whether there are too many.
     fn count(&mut self, bytes: &[u8]) -> bool {
         let Self { reads, left, last_stream, .. } = self;
         let (mut without_request, mut requests) = (0, 0);
@@ -121,7 +123,7 @@ impl<S> Frames<S> {
         is_over
     }
 
-    /// Adds the frames for time and for octets.
+    /// Adds the frames for time and for bytes.
     fn refill(&mut self, now: Instant) {
         let for_time =
             now.saturating_duration_since(self.since).as_millis() / TIME_OF_FRAME.as_millis();
@@ -230,7 +232,7 @@ mod tests {
         [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
     }
 
-    /// Whether a connection with these frames is ended, octets coming in pieces of this length.
+    /// Whether a connection with these frames is ended, bytes coming in pieces of this length.
     fn is_ended(frames: &mut Frames<()>, all: &[u8], piece: usize) -> bool {
         all.chunks(piece).filter(|piece| frames.count(piece)).count() > 0
     }
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_frames_beyond_those_for_requests_and_octets_end_a_connection() {
+    fn only_frames_beyond_those_for_requests_and_bytes_end_a_connection() {
         let ping = frame(6, 0, &[7; 8]);
         let many = |count: usize| ping.repeat(count);
         assert!(!is_ended(&mut begun(), &many(FRAMES_MAX), 1000));

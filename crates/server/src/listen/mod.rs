@@ -66,13 +66,14 @@ const HEADER_BYTES: usize = 16 << 10;
 /// Connections that the system keeps until they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// The memory of a request beside its octets: its task, and its parsed headers.
+/// The memory of a request beside its bytes: its task, and its parsed headers.
 const REQUEST_BYTES: usize = 6 << 10;
 
-/// Octets that a header takes in memory beside its own.
+/// Bytes that a header takes in memory beside its own.
 const HEADER_ENTRY_BYTES: usize = 128;
 
-/// The settings of HTTP/2: requests at once on a connection, and octets that are received or sent ahead.
+/// The settings of HTTP/2: requests at once on a connection, and bytes that are received or sent
+/// ahead.
 const STREAMS: u32 = 8;
 const STREAM_WINDOW: u32 = 32 << 10;
 const CONNECTION_WINDOW: u32 = 64 << 10;
@@ -184,7 +185,8 @@ pub(crate) async fn serve(
             acceptor: tls.as_ref().map(|tls| tls.acceptor.clone()),
             watcher: graceful.watcher(),
         };
-        // At once, so that all connections with a place are known when the next one needs some room.
+        // At once, so that all connections with a place are known when the next one needs some
+        // room.
         let (net, max) = connection.share(address.ip(), connection.is_behind_proxy());
         let Some(place) = places.enter(permit, net, max, end) else {
             count(&front.metrics.connections_refused, 1);
@@ -289,7 +291,8 @@ impl Connection {
         }
     }
 
-    /// Answers the requests of a connection in a task of its own, which needs no memory for what was before.
+    /// Answers the requests of a connection in a task of its own, which needs no memory for what
+    /// was before.
     fn serve<S>(self, stream: Prefixed<S>, version: http::Version, client: IpAddr, place: Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -306,7 +309,8 @@ impl Connection {
             activity: activity.clone(),
             timeout,
         });
-        // hyper keeps room for a future of a service as long as the connection is there: here, for a pointer.
+        // hyper keeps room for a future of a service as long as the connection is there: here, for
+        // a pointer.
         let service = service_fn(move |request: http::Request<Incoming>| {
             let asker = Arc::clone(&asker);
             async move { Ok::<_, Infallible>(asker.answer(request).await) }.boxed()
@@ -424,7 +428,7 @@ impl Asker {
     }
 }
 
-/// A stream of which the first octets were read already.
+/// A stream of which the first bytes were read already.
 struct Prefixed<S> {
     ahead: Bytes,
     stream: S,
@@ -435,8 +439,8 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
         Self { ahead: Bytes::new(), stream }
     }
 
-    /// Takes the header of the PROXY protocol off: the address of the client, `None` if the header names none. Then the
-    /// connection counts as one of the proxy itself.
+    /// Takes the header of the PROXY protocol off: the address of the client, `None` if the header
+    /// names none. Then the connection counts as one of the proxy itself.
     async fn proxy_header(&mut self) -> io::Result<Option<IpAddr>> {
         let mut bytes = BytesMut::new();
         loop {
@@ -460,7 +464,8 @@ impl<S: AsyncRead + Unpin> Prefixed<S> {
         }
     }
 
-    /// The version of HTTP that the client speaks, by its first octets, which can still be read afterwards.
+    /// The version of HTTP that the client speaks, by its first bytes, which can still be read
+    /// afterwards.
     async fn version(&mut self) -> io::Result<http::Version> {
         let mut first = [0; HTTP2_PREFACE.len()];
         let mut length = 0;
@@ -541,9 +546,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_octets_tell_the_version_and_stay() {
+    fn the_first_bytes_tell_the_version_and_stay() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        // One octet after the other.
+        // One byte after the other.
         let version = |text: &'static str| {
             runtime.block_on(async move {
                 let (mut client, server) = tokio::io::duplex(1);

@@ -1,4 +1,5 @@
-//! The places for connections: in all, and for each network. If all are taken, an idle connection makes room.
+//! The places for connections: in all, and for each network. If all are taken, an idle connection
+//! makes room.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -16,7 +17,8 @@ use crate::config::Http;
 use crate::metrics::count;
 use crate::patient::Activity;
 
-/// The prefix length in bits of a wide network of IPv6: a provider gives one to a customer who asks for it.
+/// The prefix length in bits of a wide network of IPv6: a provider gives one to a customer who asks
+/// for it.
 const WIDE_BITS: u8 = 48;
 
 /// The places of a wide network of IPv6, as a multiple of those of a network.
@@ -71,8 +73,8 @@ impl Places {
         Self { permits, open: Arc::default() }
     }
 
-    /// A place for the next connection. If all are taken, it ends the connection that has been idle for longest, of the
-    /// network that has most, and counts it; if none is idle, it waits.
+    /// A place for the next connection. If all are taken, it ends the connection that has been idle
+    /// for longest, of the network that has most, and counts it; if none is idle, it waits.
     pub(super) async fn take(&self, ended: &IntCounter) -> io::Result<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
@@ -88,8 +90,8 @@ impl Places {
         }
     }
 
-    /// Gives a place to a connection of a network, unless `max` others of the network have one, or four times as many of
-    /// its wide network. `end` ends the connection.
+    /// Gives a place to a connection of a network, unless `max` others of the network have one, or
+    /// four times as many of its wide network. `end` ends the connection.
     pub(super) fn enter(
         &self,
         permit: OwnedSemaphorePermit,
@@ -173,7 +175,8 @@ impl Open {
         }
     }
 
-    /// Ends the connection that has been idle for longest, of the networks that have most among those with an idle one.
+    /// Ends the connection that has been idle for longest, of the networks that have most among
+    /// those with an idle one.
     fn end_idle(&mut self) -> bool {
         let mut longest: Option<(usize, Instant, (IpNet, u64))> = None;
         for &(count, net) in self.ranks.iter().rev() {

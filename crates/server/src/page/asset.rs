@@ -1,5 +1,5 @@
-//! Files that pages load: style, script, icon. Their addresses have a version, so that browsers keep
-//! them until they change.
+//! Files that pages load: style, script, icon. Their addresses have a version, so that browsers
+//! keep them until they change.
 
 use http::header;
 use talaria_cert::merge::bytes_digest;
@@ -37,14 +37,15 @@ pub(crate) fn address(name: &str) -> String {
     format!("/static/{name}?v={VERSION:016x}")
 }
 
-/// The address of the style with the operator's colour. The query has the colour, so that browsers keep it until it changes.
+/// The address of the style with the operator's colour. The query has the colour, so that browsers
+/// keep it until it changes.
 pub(crate) fn colour_address(colour: &str) -> String {
     format!("/static/colour.css?v={}", colour.trim_start_matches('#'))
 }
 
 /// The address of the operator's picture, with a version of its own.
 pub(crate) fn picture_address(picture: &Picture) -> String {
-    let [a, b, c, d, ..] = bytes_digest(&picture.octets);
+    let [a, b, c, d, ..] = bytes_digest(&picture.bytes);
     format!("/static/logo?v={:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn answer(request: &Request, identity: &Identity) -> Option<Result<An
     match request.path() {
         "/static/logo" => {
             let picture = identity.picture.as_ref()?;
-            let answer = ok(picture.media, picture.octets.clone());
+            let answer = ok(picture.media, picture.bytes.clone());
             return Some(Ok(with(answer, header::CACHE_CONTROL, DAY)));
         }
         "/static/colour.css" if !identity.colour.is_empty() => {

@@ -85,7 +85,8 @@ impl Part<'_> {
     }
 }
 
-/// The components of the served `cert`, and a verdict on each signature: served signatures are good or foreign.
+/// The components of the served `cert`, and a verdict on each signature: served signatures are good
+/// or foreign.
 fn components(cert: &Cert) -> (Vec<Part<'_>>, Vec<Verdict>) {
     let own = cert.fingerprint().key_id();
     let (mut parts, mut verdicts): (Vec<Part<'_>>, _) = (Vec::new(), Vec::new());
@@ -299,7 +300,8 @@ impl<'a> View<'a> {
             && encrypting.all(|key| self.summary.key_validity(key, self.now) != Validity::Valid)
     }
 
-    /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a named revoker did.
+    /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a
+    /// named revoker did.
     fn key_revocation(&self, primary: Option<&Part<'a>>) -> Option<(Signature<'a>, bool)> {
         let own = primary.and_then(|part| revocation(&part.own, kind::KEY_REVOCATION));
         let by_revoker = || revocation(&self.by_revokers, kind::KEY_REVOCATION);
@@ -494,7 +496,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A key. `part` is that of a subkey; the fingerprint of the primary key stands at the top of the page.
+    /// A key. `part` is that of a subkey; the fingerprint of the primary key stands at the top of
+    /// the page.
     fn key(&self, key: &KeySummary, part: Option<&Part<'_>>, role: &str) -> Markup {
         let texts = self.visit.texts;
         let abilities = [

@@ -120,7 +120,8 @@ fn page(visit: &Visit<'_>, title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// A page with a text of the operator: paragraphs, with links where a word is an address of the web or of mail.
+/// A page with a text of the operator: paragraphs, with links where a word is an address of the web
+/// or of mail.
 pub(super) fn operator_text(visit: &Visit<'_>, title: &str, text: &str) -> Answer {
     let text = text.replace("\r\n", "\n");
     let paragraphs = text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());

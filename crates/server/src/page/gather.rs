@@ -25,8 +25,8 @@ const SIGNERS_MAX: usize = 1000;
 /// Signers that are looked up at once. Their summaries can be large.
 const SIGNERS: usize = 16;
 
-/// Octets that the user IDs of the certificates of an upload take in memory, after which the others have only their fingerprint
-/// on its page.
+/// Bytes that the user IDs of the certificates of an upload take in memory, after which the others
+/// have only their fingerprint on its page.
 const USER_IDS_BYTES: usize = 4 << 20;
 
 /// The addresses that were confirmed of each certificate.
@@ -57,8 +57,8 @@ pub(super) async fn lookup(store: &mut Reading, fingerprint: &str) -> Result<Vec
     Ok(rows)
 }
 
-/// A certificate for its page, `None` if no part of it is served. `cert` is the served certificate, if the caller has it
-/// already.
+/// A certificate for its page, `None` if no part of it is served. `cert` is the served certificate,
+/// if the caller has it already.
 pub(super) async fn certificate(
     visit: &Visit<'_>,
     store: &mut Reading,
@@ -93,8 +93,8 @@ async fn revokers(
     Ok(keys)
 }
 
-/// The names of those who signed a certificate. A signature that names another fingerprint than that of the certificate
-/// here has no name.
+/// The names of those who signed a certificate. A signature that names another fingerprint than
+/// that of the certificate here has no name.
 async fn signers(
     visit: &Visit<'_>,
     store: &mut Reading,
@@ -174,15 +174,15 @@ pub(super) async fn uploaded(
     let lists = [&report.inserted, &report.updated, &report.ignored, &report.invalid];
     let shown = lists.into_iter().flat_map(|list| list.iter().take(upload::SHOWN_MAX));
     let shown: Vec<Fingerprint> = shown.filter_map(|named| named.cert).collect();
-    let (mut summaries, mut octets_left) = (HashMap::new(), USER_IDS_BYTES);
+    let (mut summaries, mut bytes_left) = (HashMap::new(), USER_IDS_BYTES);
     for name in shown {
-        if octets_left == 0 {
+        if bytes_left == 0 {
             break;
         }
         let Some(Row { summary, .. }) = store.row(name).await? else { continue };
         let texts: usize = summary.texts().map(<[u8]>::len).sum();
-        let octets = summary.user_ids.len() * size_of::<UserIdSummary>() + texts;
-        octets_left = octets_left.saturating_sub(octets);
+        let bytes = summary.user_ids.len() * size_of::<UserIdSummary>() + texts;
+        bytes_left = bytes_left.saturating_sub(bytes);
         summaries.insert(name, summary);
     }
     let Config { vks, .. } = &*visit.config;

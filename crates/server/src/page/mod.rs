@@ -1,8 +1,8 @@
 //! The pages: rendered here, useful without JavaScript, in the language of the reader.
 //!
-//! A page is a function of the client ([`Visit`]) and of the data to show, which `gather` reads before. Texts by strangers (user IDs,
-//! search terms, answers of peers) go through [`text`], so that they cannot change how the rest of the
-//! page reads.
+//! A page is a function of the client ([`Visit`]) and of the data to show, which `gather` reads
+//! before. Texts by strangers (user IDs, search terms, answers of peers) go through [`text`], so
+//! that they cannot change how the rest of the page reads.
 
 mod asset;
 mod certificate;

@@ -7,8 +7,8 @@ use super::frame::Visit;
 use super::text::{day, foreign};
 use super::texts::Texts;
 
-/// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed where
-/// that is asked for; the primary one first.
+/// The user IDs of a certificate that are shown: those that its owner has bound, and confirmed
+/// where that is asked for; the primary one first.
 pub(crate) fn names(
     visit: &Visit<'_>,
     summary: &Summary,
@@ -89,8 +89,9 @@ pub(crate) fn confirmed_sign() -> Markup {
     html! { span.badge.confirmed aria-hidden="true" { "✓" } }
 }
 
-/// The sign of a user ID whose address was confirmed here. It names the address if the user ID could be read as that of
-/// another one: if it has more than one `@`, or letters that look like others.
+/// The sign of a user ID whose address was confirmed here. It names the address if the user ID
+/// could be read as that of another one: if it has more than one `@`, or letters that look like
+/// others.
 pub(crate) fn confirmed(texts: &Texts, user_id: &UserIdSummary) -> Markup {
     let text = name(user_id);
     let is_clear = text.is_ascii() && text.matches('@').count() == 1;
@@ -103,8 +104,8 @@ pub(crate) fn confirmed(texts: &Texts, user_id: &UserIdSummary) -> Markup {
     }
 }
 
-/// Whether somebody who reads mail to the address of a user ID confirmed it on this server: it is one of the `published`
-/// addresses of the certificate.
+/// Whether somebody who reads mail to the address of a user ID confirmed it on this server: it is
+/// one of the `published` addresses of the certificate.
 pub(crate) fn is_confirmed(user_id: &UserIdSummary, published: &[Address], now: u32) -> bool {
     let UserIdContent::Text(text) = &user_id.content else { return false };
     user_id.validity(now) == Validity::Valid

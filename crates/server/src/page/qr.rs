@@ -7,8 +7,8 @@ use talaria_cert::Fingerprint;
 /// Modules around the code that stay light.
 const QUIET: usize = 4;
 
-/// The code of a fingerprint, one rectangle per run of dark modules. Dark on light in any theme, since
-/// cameras expect it.
+/// The code of a fingerprint, one rectangle per run of dark modules. Dark on light in any theme,
+/// since cameras expect it.
 pub(crate) fn code(fingerprint: Fingerprint, title: &str) -> Markup {
     let text = format!("openpgp4fpr:{fingerprint}");
     let Ok(code) = QrCode::with_error_correction_level(text, EcLevel::M) else { return html! {} };

@@ -99,7 +99,8 @@ impl Listing {
         more: bool,
         now: u32,
     ) -> Self {
-        // The search for an address has put its owner first. Dates say nothing: anybody can choose them.
+        // The search for an address has put its owner first. Dates say nothing: anybody can choose
+        // them.
         if is_for_words(visit, text) {
             let is_confirmed = |summary: &Summary| {
                 confirmed.get(&summary.fingerprint()).is_some_and(|emails| !emails.is_empty())
@@ -203,8 +204,8 @@ fn domains_of(names: &[UserIdSummary]) -> BTreeSet<String> {
     texts.filter_map(|address| Some(address.to_string().rsplit_once('@')?.1.to_owned())).collect()
 }
 
-/// Searches that find fewer certificates: with a domain of those that were found. If there are `more` certificates, nobody
-/// knows how many have a domain.
+/// Searches that find fewer certificates: with a domain of those that were found. If there are
+/// `more` certificates, nobody knows how many have a domain.
 fn narrower(
     visit: &Visit<'_>,
     text: &str,

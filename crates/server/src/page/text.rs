@@ -15,8 +15,8 @@ const SHOWN_CHARACTERS: usize = 160;
 /// Characters of a text that are shown at all.
 const CHARACTERS_MAX: usize = 20_000;
 
-/// A text with hidden characters made visible, for places without markup. If a part of it runs from right to left, it is
-/// isolated from the surrounding text.
+/// A text with hidden characters made visible, for places without markup. If a part of it runs from
+/// right to left, it is isolated from the surrounding text.
 pub(crate) fn plain(text: &str, characters: usize) -> String {
     isolated(shown(text, characters))
 }

@@ -42,8 +42,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// From the first creation to the last end, but no further into the future than there is past, or
-    /// five years.
+    /// From the first creation to the last end, but no further into the future than there is past,
+    /// or five years.
     fn new(tracks: &[Track], now: u32) -> Self {
         let first = tracks.iter().map(|track| track.from).min().unwrap_or(now).min(now);
         let past = now - first;

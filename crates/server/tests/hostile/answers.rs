@@ -1,5 +1,5 @@
-//! Clients of HTTP/2 and of TLS that make the server keep or do much: answers that nobody reads, frames that ask for nothing,
-//! and handshakes without an end.
+//! Clients of HTTP/2 and of TLS that make the server keep or do much: answers that nobody reads,
+//! frames that ask for nothing, and handshakes without an end.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,12 +22,12 @@ const EACH: usize = 200;
 /// The memory beyond that when idle.
 const MEMORY: u64 = 300_000_000;
 
-/// The time in which answers that nobody takes give their memory back: the server waits for five seconds, and the machine may have
-/// other work.
+/// The time in which answers that nobody takes give their memory back: the server waits for five
+/// seconds, and the machine may have other work.
 const BACK: Duration = Duration::from_secs(20);
 
-/// A server that serves certificates as they are, in a process of its own: a usual one, and one with each number of
-/// signatures of 900 octets.
+/// A server that serves certificates as they are, in a process of its own: a usual one, and one
+/// with each number of signatures of 900 bytes.
 fn serving(signatures: &[u32]) -> (Site, Vec<Cert>) {
     let mut certs = generated(1);
     certs.extend(signatures.iter().map(|n| named(&[format!("<{n}@hostile.example>").as_bytes()])));
@@ -117,7 +117,7 @@ fn frames_until_end(stream: &mut TcpStream) -> Vec<(u8, u32, Vec<u8>)> {
 #[test]
 fn an_answer_that_stalls_ends_and_others_on_its_connection_do_not() {
     let (server, certs) = serving(&[450]);
-    // No octet of the first answer may be sent, and all of the second one.
+    // No byte of the first answer may be sent, and all of the second one.
     let mut stream = connect(server.http);
     stream.write_all(&http2::opening(Some(0))).unwrap();
     stream.write_all(&http2::get(1, &path(&certs[1]))).unwrap();
@@ -182,7 +182,7 @@ fn frames_of_http_2_without_a_request_end_the_connection() {
     assert_serves(&server, &certs[0]);
 }
 
-/// The first octets of a message of 65,000 octets that a client begins a handshake with.
+/// The first bytes of a message of 65,000 bytes that a client begins a handshake with.
 fn endless_hello() -> Vec<u8> {
     let message = [&[1, 0, 0xfd, 0xe8, 3, 3][..], &vec![7; 60_000]].concat();
     let records = message.chunks(16_000).flat_map(|part| {

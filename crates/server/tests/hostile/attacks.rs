@@ -1,4 +1,5 @@
-//! Attacks by uploads on certificates of others: what is kept, what is served, and what GnuPG and sq make of it.
+//! Attacks by uploads on certificates of others: what is kept, what is served, and what GnuPG and
+//! sq make of it.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,13 +23,15 @@ use crate::{MIB, alone, beside_others};
 /// Memory of the server beyond that when idle, while the uploads of one attack run.
 const MEMORY: u64 = 100 * MIB;
 
-/// Octets by which an attack makes the victim's certificate larger for clients.
+/// Bytes by which an attack makes the victim's certificate larger for clients.
 const MORE_BYTES: usize = 512;
 
-/// Runs an attack on the certificate of a victim, and returns its result and what the server then serves of the certificate.
+/// Runs an attack on the certificate of a victim, and returns its result and what the server then
+/// serves of the certificate.
 ///
-/// Meanwhile others are served as ever, and the server takes at most [`MEMORY`] more. Afterwards GnuPG makes of the served
-/// certificate what it makes of the victim's own copy, and it is at most [`MORE_BYTES`] larger.
+/// Meanwhile others are served as ever, and the server takes at most [`MEMORY`] more. Afterwards
+/// GnuPG makes of the served certificate what it makes of the victim's own copy, and it is at most
+/// [`MORE_BYTES`] larger.
 pub(crate) fn under_attack<T: Send>(
     server: &Site,
     victim: &Cert,
@@ -43,15 +46,16 @@ pub(crate) fn under_attack<T: Send>(
     let grown = process.peak().saturating_sub(idle);
     let served = server.fetched(victim);
     let [before, after] = [victim, &served].map(|cert| cert.as_bytes().len());
-    eprintln!("{} MiB more; {before} octets of the victim, {after} are served", grown / MIB);
+    eprintln!("{} MiB more; {before} bytes of the victim, {after} are served", grown / MIB);
     assert!(grown < MEMORY, "{} MiB more", grown / MIB);
-    assert!(after <= before + MORE_BYTES, "{before} octets of the victim, {after} are served");
+    assert!(after <= before + MORE_BYTES, "{before} bytes of the victim, {after} are served");
     assert_sq_reads(served.as_bytes());
     assert_eq!(in_gpg(&served), in_gpg(victim));
     (result, served)
 }
 
-/// What each version of GnuPG makes of a certificate, except the time of the listing. `None` if it is not installed.
+/// What each version of GnuPG makes of a certificate, except the time of the listing. `None` if it
+/// is not installed.
 fn in_gpg(cert: &Cert) -> [Option<Vec<String>>; 2] {
     let of = |listing: String| {
         listing.lines().filter(|line| !line.starts_with("tru:")).map(str::to_owned).collect()
@@ -90,8 +94,8 @@ pub(crate) fn with_signatures(cert: &Cert, signatures: &[Vec<u8>]) -> Vec<u8> {
     packets(head.into_iter().chain(signatures.iter().map(|body| (Tag::SIGNATURE, &body[..]))))
 }
 
-/// The octets of the unhashed area of a version 4 signature, with its length. The first octets of the digest follow, then
-/// the numbers.
+/// The bytes of the unhashed area of a version 4 signature, with its length. The first bytes of the
+/// digest follow, then the numbers.
 pub(crate) fn unhashed(body: &[u8]) -> std::ops::Range<usize> {
     let start = usize::from(u16::from_be_bytes([body[4], body[5]])) + 6;
     start..start + 2 + usize::from(u16::from_be_bytes([body[start], body[start + 1]]))
@@ -214,7 +218,8 @@ fn with_other_hints(body: &mut Vec<u8>, random: &mut fastrand::Rng) {
     }
 }
 
-/// GnuPG writes the key ID of the issuer into the unhashed area, and version 2.2 reads no other name of it.
+/// GnuPG writes the key ID of the issuer into the unhashed area, and version 2.2 reads no other
+/// name of it.
 #[test]
 fn signatures_without_the_key_id_of_their_issuer() {
     let owner = Gpg::new();
@@ -260,7 +265,7 @@ fn signatures_without_the_key_id_of_their_issuer() {
     assert_eq!(primary_line(&listing)[1], "r", "{listing}");
 }
 
-/// GnuPG 2.4 aborts at a number without octets, and imports nothing.
+/// GnuPG 2.4 aborts at a number without bytes, and imports nothing.
 #[test]
 fn signatures_with_numbers_of_no_bits() {
     let alice = owner("Alice <alice@example.org>");
@@ -294,7 +299,7 @@ fn signatures_with_numbers_of_no_bits() {
     assert_eq!(served, cert);
 }
 
-/// Octets that are read into many times as much memory.
+/// Bytes that are read into many times as much memory.
 #[test]
 fn uploads_of_tiny_parts() {
     let alice = owner("Alice <alice@example.org>");
@@ -323,11 +328,12 @@ fn uploads_of_tiny_parts() {
     for (path, media, body, status) in uploads {
         let (reply, _) = under_attack(&server, &cert, || server.post(path, media, &body));
         assert_eq!(reply.status, status, "{path}: {}", reply.text());
-        assert!(reply.body.len() < 1 << 20, "{path}: {} octets", reply.body.len());
+        assert!(reply.body.len() < 1 << 20, "{path}: {} bytes", reply.body.len());
     }
 }
 
-/// An RSA key whose public exponent is as long as its modulus: a signature takes a hundred times as long as usual.
+/// An RSA key whose public exponent is as long as its modulus: a signature takes a hundred times as
+/// long as usual.
 fn slow_key(number: u8) -> Cert {
     let mut body = vec![4, 0x50, 0, 0, number, 1];
     for _ in 0..2 {
@@ -585,7 +591,8 @@ fn forged_revocations_in_the_name_of_a_revoker() {
     settings.policy.signatures = 6000;
     let server = Site::apart(&[public(&revoker), revoked.clone()], settings);
 
-    // More than the server reads of one certificate, with the revoker as one of two issuers, or alone and signed.
+    // More than the server reads of one certificate, with the revoker as one of two issuers, or
+    // alone and signed.
     let id = public(&revoker).fingerprint().key_id().0;
     let beside = |n: u32| {
         let mut body = forged(0x20, n, u64::from(n) + 1);
@@ -648,7 +655,8 @@ fn long_hints_of_forged_signatures_do_not_fill_a_certificate() {
     assert!(reply.text().contains("not kept: 100 signatures"), "{}", reply.text());
 }
 
-/// A certificate of 58 kB with a key for DSA of 10,000 bits, and signatures in its name: 6 s of CPU time, if all were verified.
+/// A certificate of 58 kB with a key for DSA of 10,000 bits, and signatures in its name: 6 s of CPU
+/// time, if all were verified.
 fn of_10_000_bits() -> Vec<u8> {
     let mut key = vec![4, 0, 0, 0, 1, 17];
     for bits in [10_000u16, 512, 10_000, 10_000] {
@@ -802,7 +810,8 @@ fn six_hundred_adopters_of_a_primary_key() {
     assert!(leads_to(&cert), "{}", page.text());
     assert!(!all.iter().any(leads_to), "{}", page.text());
 
-    // A key for encryption that several certificates have: the first of them, and no more than eight.
+    // A key for encryption that several certificates have: the first of them, and no more than
+    // eight.
     let stranger = owner("Bob <bob@example.org>");
     let all: Vec<Cert> = (0..20).map(|number| adopter(&stranger, number)).collect();
     let server = Site::with(&all, config());
@@ -813,8 +822,8 @@ fn six_hundred_adopters_of_a_primary_key() {
     assert_eq!(reply.header("x-hkp-results-more"), "true");
 }
 
-/// Certificates of strangers that have somebody's signing subkey, and were there first. Who verifies a signature looks for the
-/// subkey.
+/// Certificates of strangers that have somebody's signing subkey, and were there first. Who
+/// verifies a signature looks for the subkey.
 #[test]
 fn six_thousand_adopters_of_a_signing_subkey() {
     let alice = owner("Alice <alice@example.org>");
@@ -927,17 +936,17 @@ fn mutated_uploads(third_party: ThirdParty) {
                 for packet in cert.packets() {
                     let mut body = packet.body.to_vec();
                     if packet.tag == Tag::SIGNATURE {
-                        let mut octets = random.usize(..4);
+                        let mut bytes = random.usize(..4);
                         match random.usize(..8) {
                             0 => body.truncate(random.usize(1..=body.len())),
                             1 => body.extend(0..random.u8(..30)),
                             2..4 => {}
                             _ => {
                                 with_other_hints(&mut body, &mut random);
-                                octets = 0;
+                                bytes = 0;
                             }
                         }
-                        for _ in 0..octets {
+                        for _ in 0..bytes {
                             let at = random.usize(..body.len());
                             body[at] = random.u8(..);
                         }

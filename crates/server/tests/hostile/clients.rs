@@ -86,7 +86,8 @@ fn slow_clients_are_disconnected_in_time() {
     assert_serves(&server, &certs[1]);
 }
 
-/// A server without certificates that waits so many seconds for the rest of a request, and for a request.
+/// A server without certificates that waits so many seconds for the rest of a request, and for a
+/// request.
 fn with_times(timeout_s: u64, idle_s: u64) -> Site {
     let mut config = config();
     (config.http.timeout_s, config.http.idle_s) = (timeout_s, idle_s);
@@ -362,8 +363,8 @@ fn a_new_client_is_served_beside_ten_thousand_connections() {
     }
     assert_eq!(served, wanted);
     let each = server.process().peak().saturating_sub(before) / wanted;
-    eprintln!("{each} octets for each of {wanted} connections");
-    assert!(each < 20 << 10, "{each} octets for each connection");
+    eprintln!("{each} bytes for each of {wanted} connections");
+    assert!(each < 20 << 10, "{each} bytes for each connection");
 }
 
 #[test]
@@ -416,7 +417,8 @@ fn one_network_with_idle_connections_shuts_nobody_out() {
     (config.http.connections, config.http.connections_per_network) = (20, 256);
     (config.http.timeout_s, config.http.idle_s) = (600, 600);
     let server = Site::with(&[], config);
-    // The oldest connection of all belongs to somebody else, and the oldest one of the network has a request.
+    // The oldest connection of all belongs to somebody else, and the oldest one of the network has
+    // a request.
     let mut other = connect_from([127, 0, 0, 3], server.http);
     ask(&mut other);
     let mut busy = connect(server.http);
@@ -556,7 +558,7 @@ fn the_proxy_protocol_gives_the_address_of_the_client() {
     assert_eq!(read_to_end(&mut silent), b"");
 }
 
-/// A proxy appends the address of its client to the octets that the client sent.
+/// A proxy appends the address of its client to the bytes that the client sent.
 #[test]
 fn a_client_behind_a_proxy_cannot_lift_its_limits() {
     let mut config = config();
@@ -758,7 +760,8 @@ fn slow_owner() -> (Cert, Cert) {
     (public(&cert), public(&revoked))
 }
 
-/// A certificate with forged signatures in the name of its owner, which has a key for ECDSA with 384 bits.
+/// A certificate with forged signatures in the name of its owner, which has a key for ECDSA with
+/// 384 bits.
 fn forged_by_owner(cert: &Cert, signatures: u32) -> Vec<u8> {
     let forged = |number: u32| {
         let mut body = vec![4, 0x13, 19, 8, 0, 16, 5, 2];
@@ -797,7 +800,8 @@ fn a_costly_upload_delays_no_other_and_its_owner_overtakes_it() {
     assert!(line.ends_with(":r"), "{text}");
 }
 
-/// Three uploads of seconds from one network run one after the other. A costly one from another network runs beside them.
+/// Three uploads of seconds from one network run one after the other. A costly one from another
+/// network runs beside them.
 #[test]
 fn costly_uploads_of_one_network_do_not_delay_those_of_others() {
     let _alone = alone();
@@ -854,8 +858,8 @@ fn an_upload_above_its_budget_is_refused_whole_before_any_work() {
     assert_serves(&server, &certs[0]);
 }
 
-/// Signatures by keys in the store have to be verified before some of them are dropped. They refuse nothing, and take a quarter
-/// of the budget.
+/// Signatures by keys in the store have to be verified before some of them are dropped. They refuse
+/// nothing, and take a quarter of the budget.
 #[test]
 fn signatures_by_known_keys_have_a_part_of_the_budget() {
     let _alone = alone();
@@ -864,7 +868,8 @@ fn signatures_by_known_keys_have_a_part_of_the_budget() {
     let mut config = config();
     config.policy.upload_cpu_ms = 1000;
     let server = Site::apart(&[certs[0].clone(), slow.clone()], config);
-    // The same signatures on a certificate of somebody else, with a fast key. To verify all of them takes 2.3 s.
+    // The same signatures on a certificate of somebody else, with a fast key. To verify all of them
+    // takes 2.3 s.
     let forged = Cert::parse(&forged_by_owner(&slow, 3000)).unwrap();
     let bodies = forged.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
     let raw =
@@ -928,7 +933,7 @@ fn assert_ends_although_it_pings(mut stream: TcpStream) {
     }
 }
 
-/// The client says that no octet of its answer may be sent.
+/// The client says that no byte of its answer may be sent.
 #[test]
 fn a_connection_of_http_2_that_takes_no_answer_ends_although_it_pings() {
     let server = with_times(20, 2);
@@ -968,18 +973,18 @@ fn a_client_that_reads_well_stays_connected_beyond_the_idle_time() {
     let (began, mut buffer, mut all) = (Instant::now(), vec![0; 256 << 10], 0);
     while began.elapsed() < Duration::from_secs(8) {
         stream.write_all(&query).unwrap();
-        // A chunk without octets is the last one.
+        // A chunk without bytes is the last one.
         let mut end = Vec::new();
         while !end.ends_with(b"\r\n0\r\n\r\n") {
             let n = stream.read(&mut buffer).unwrap();
-            assert!(n > 0, "it was cut off after {:?} and {all} octets", began.elapsed());
+            assert!(n > 0, "it was cut off after {:?} and {all} bytes", began.elapsed());
             all += n;
             end.extend_from_slice(&buffer[..n]);
             end.drain(..end.len().saturating_sub(16));
         }
         thread::sleep(Duration::from_millis(500));
     }
-    assert!(all as u64 > 50 * MIB, "{all} octets");
+    assert!(all as u64 > 50 * MIB, "{all} bytes");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Hostile clients, uploads and peers: they use few resources, other clients are served meanwhile, and GnuPG imports the
-//! certificates that they attack.
+//! Hostile clients, uploads and peers: they use few resources, other clients are served meanwhile,
+//! and GnuPG imports the certificates that they attack.
 
 mod answers;
 mod attacks;
@@ -61,8 +61,8 @@ fn upload_time(server: &Site, cert: &Cert) -> Duration {
     began.elapsed()
 }
 
-/// Runs an attack, and uploads certificates of others one by one meanwhile, and looks one up. Both take no longer than
-/// before, apart from [`DELAY`].
+/// Runs an attack, and uploads certificates of others one by one meanwhile, and looks one up. Both
+/// take no longer than before, apart from [`DELAY`].
 fn beside_others<T: Send>(server: &Site, others: &[Cert], attack: impl FnOnce() -> T + Send) -> T {
     let (before, during) = others.split_at(20);
     let usual = before.iter().map(|cert| upload_time(server, cert)).max().unwrap();

@@ -1,4 +1,5 @@
-//! Signatures and certificates of others: they refuse nothing of the owner, and hide nothing that the owner or a revoker made.
+//! Signatures and certificates of others: they refuse nothing of the owner, and hide nothing that
+//! the owner or a revoker made.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +20,10 @@ use crate::site::{Site, config, gpg, home, newer_gpg, revocation, signer, wait_f
 
 /// A number of this many bits.
 fn number(bits: u16, last: u8) -> Vec<u8> {
-    let mut octets = vec![0x5a; usize::from(bits.div_ceil(8))];
-    octets[0] = 0x80 >> ((8 - bits % 8) % 8);
-    *octets.last_mut().unwrap() = last;
-    [&bits.to_be_bytes()[..], &octets].concat()
+    let mut bytes = vec![0x5a; usize::from(bits.div_ceil(8))];
+    bytes[0] = 0x80 >> ((8 - bits % 8) % 8);
+    *bytes.last_mut().unwrap() = last;
+    [&bits.to_be_bytes()[..], &bytes].concat()
 }
 
 /// A DSA key whose signatures take as long as possible to verify: 4,096 and 512 bits.
@@ -31,7 +32,7 @@ fn slow_key(n: u8) -> Vec<u8> {
     [&[4, 0x50, 0, 0, 0, 17][..], &numbers].concat()
 }
 
-/// A forged certification by DSA that names these key IDs in octets that are not signed.
+/// A forged certification by DSA that names these key IDs in bytes that are not signed.
 fn forged_dsa(kind: u8, n: u32, ids: &[u64]) -> Vec<u8> {
     let mut body = vec![4, kind, 17, 8, 0, 6, 5, 2];
     body.extend((0x6000_0000 + n).to_be_bytes());
@@ -129,7 +130,7 @@ fn certificates_that_name_a_newcomer_as_their_revoker_do_not_keep_it_out() {
     });
 }
 
-/// A forged signature by Ed25519 that names a key ID in octets that are not signed.
+/// A forged signature by Ed25519 that names a key ID in bytes that are not signed.
 fn forged_eddsa(kind: u8, n: u32, id: u64) -> Vec<u8> {
     let mut body = vec![4, kind, 22, 8, 0, 6, 5, 2];
     body.extend((0x6000_0000 + n).to_be_bytes());
@@ -151,9 +152,9 @@ fn other_writings_of_a_designated_revocation_do_not_displace_it() {
     let writings = (1..=6_u16).map(|less| {
         let mut other = body.clone();
         let bits = u16::from_be_bytes([other[start], other[start + 1]]);
-        let octets = bits.div_ceil(8);
-        // As many octets as before.
-        let bits = (bits - less).max(8 * (octets - 1) + 1);
+        let bytes = bits.div_ceil(8);
+        // As many bytes as before.
+        let bits = (bits - less).max(8 * (bytes - 1) + 1);
         other[start..start + 2].copy_from_slice(&bits.to_be_bytes());
         other[start - 1] ^= u8::try_from(less).unwrap();
         other
@@ -216,7 +217,7 @@ fn long_certifications_do_not_make_a_certificate_longer_than_gnupg_reads() {
         assert_eq!(server.offer(&raw).status, 200);
     }
     let served = server.fetched(&cert);
-    assert!(served.as_bytes().len() < 4 << 20, "{} octets", served.as_bytes().len());
+    assert!(served.as_bytes().len() < 4 << 20, "{} bytes", served.as_bytes().len());
     for gpg in [gpg, newer_gpg] {
         let Some(listing) = gpg(home().path(), served.as_bytes()) else { continue };
         assert!(listing.lines().any(|line| line.starts_with("uid:")), "{listing}");

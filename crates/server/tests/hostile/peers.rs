@@ -24,8 +24,9 @@ const DIFFERENCES: [u64; 2] = [10_000, 100_000];
 /// The time in which 99 of 100 look-ups are answered beside hostile peers.
 const ANSWERED: Duration = Duration::from_millis(100);
 
-/// A hostile peer at an address of its own. To everybody who begins an exchange, it sends requests without a pause, and reads
-/// nothing of the answers. Returns its address, and the number of exchanges.
+/// A hostile peer at an address of its own. To everybody who begins an exchange, it sends requests
+/// without a pause, and reads nothing of the answers. Returns its address, and the number of
+/// exchanges.
 fn hostile(number: u8, requests: Arc<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 4, number], 0))).unwrap();
     let address = listener.local_addr().unwrap();
@@ -49,7 +50,8 @@ fn hostile(number: u8, requests: Arc<Vec<u8>>) -> (SocketAddr, Arc<AtomicUsize>)
     (address, begun)
 }
 
-/// Requests whose five differences from these certificates factor, for as many octets as a server reads at once.
+/// Requests whose five differences from these certificates factor, for as many bytes as a server
+/// reads at once.
 fn factorable(digests: impl IntoIterator<Item = [u8; 16]>) -> Vec<u8> {
     let digests: Vec<Digest> = digests.into_iter().map(Digest).collect();
     let len = u32::try_from(digests.len() + 5).unwrap();

@@ -8,11 +8,12 @@ use crate::alone;
 use crate::clients::{connect_from, forged};
 use crate::site::{Site, config, generated, wait_for};
 
-/// Networks with a stalled upload, and the octets of each. Together they leave too little of 36 MiB for the honest upload.
+/// Networks with a stalled upload, and the bytes of each. Together they leave too little of 36 MiB
+/// for the honest upload.
 const NETWORKS: u8 = 15;
 const EACH: usize = 2_480_000;
 
-/// An upload of which all but the last octets are sent.
+/// An upload of which all but the last bytes are sent.
 fn unfinished(server: &Site, from: [u8; 4], sent: usize, missing: usize) -> TcpStream {
     let mut stream = connect_from(from, server.http);
     let length = sent + missing;
@@ -34,7 +35,7 @@ fn stalled_uploads_of_many_networks_leave_room_for_an_honest_one() {
     let _alone = alone();
     let certs = generated(1);
     let honest = forged(&certs[0], 1000, 870);
-    assert!((850_000..950_000).contains(&honest.len()), "{} octets", honest.len());
+    assert!((850_000..950_000).contains(&honest.len()), "{} bytes", honest.len());
     let mut config = config();
     config.policy.foreign_signatures = 100_000;
     let (total, time) = (config.http.requests_bytes, Duration::from_secs(config.http.timeout_s));

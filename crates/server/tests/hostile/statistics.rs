@@ -7,7 +7,8 @@ use talaria_cert::View;
 use crate::site::{NOW, Site, config, generated, get, wait_for};
 use crate::{MIB, alone};
 
-/// Counting reads every certificate. If it mapped the store into memory, the process would grow by all of it.
+/// Counting reads every certificate. If it mapped the store into memory, the process would grow by
+/// all of it.
 #[test]
 fn a_visit_of_the_statistics_maps_no_store() {
     const CERTS: u64 = 10_000;
@@ -29,7 +30,8 @@ fn a_visit_of_the_statistics_maps_no_store() {
     assert!(grown < stored / 3, "{} MiB more, of a store of {} MiB", grown / MIB, stored / MIB);
 }
 
-/// Peers can fill the table of certificates that they do not deliver. To count them takes a tenth of a second.
+/// Peers can fill the table of certificates that they do not deliver. To count them takes a tenth
+/// of a second.
 #[test]
 fn no_visit_counts_what_peers_did_not_deliver() {
     const VISITS: u32 = 100;

@@ -34,14 +34,15 @@ pub(crate) enum Kind {
     Sends(Arc<Vec<u8>>),
     /// It uploads one of these certificates after the other, and waits for each answer.
     Uploads(Arc<Vec<Cert>>),
-    /// It sends an octet now and then.
+    /// It sends a byte now and then.
     Drips(Arc<Vec<u8>>),
 }
 
 /// Requests on a connection of HTTP/2. The server takes eight at once.
 const STREAMS: u32 = 16;
 
-/// The octets that the system keeps for a hostile client, so that the server notices early that it does not read.
+/// The bytes that the system keeps for a hostile client, so that the server notices early that it
+/// does not read.
 const CLIENT_BUFFER: u32 = 4096;
 
 /// Is a hostile client until the end of the test. `number` is its own among those of its kind.
@@ -102,7 +103,8 @@ pub(crate) fn reading_nothing(window: u32, paths: &[String]) -> Kind {
     Kind::Sends(Arc::new(bytes))
 }
 
-/// A server for the hostile clients, with large certificates of one address; the digests of all certificates.
+/// A server for the hostile clients, with large certificates of one address; the digests of all
+/// certificates.
 fn plain(certs: &[Cert]) -> (Site, Vec<Digest>) {
     let mut settings = gossiping();
     settings.gossip.interval_s = 1e6;
@@ -183,7 +185,8 @@ fn with_tls(folder: &std::path::Path, cert: &Cert) -> Option<(Site, Vec<Kind>)> 
     Some((server, vec![Kind::Sends(Arc::new(hello)), Kind::Sends(Arc::new(half))]))
 }
 
-/// Asks for a certificate until it is enough, 300 times at least. Returns the time in which 99 of 100 requests are answered.
+/// Asks for a certificate until it is enough, 300 times at least. Returns the time in which 99 of
+/// 100 requests are answered.
 pub(crate) fn p99_of_others(server: &Site, cert: &Cert, is_enough: impl Fn() -> bool) -> Duration {
     let mut times = Vec::new();
     while !is_enough() || times.len() < 300 {
@@ -260,7 +263,7 @@ fn a_thousand_hostile_clients_of_each_kind_use_bounded_memory_and_others_are_ser
     eprintln!(
         "{} MiB more at most ({:?} MiB for each server); p99 of others {p99:?}; {} certificates uploaded",
         most / MIB,
-        grown.iter().map(|octets| octets / MIB).collect::<Vec<_>>(),
+        grown.iter().map(|bytes| bytes / MIB).collect::<Vec<_>>(),
         server.metric("certs_new_total") + server.metric("certs_unchanged_total"),
     );
     assert!(connected >= 9 * each as u64, "{connected} connections");

@@ -11,7 +11,8 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::site::{Got, Site, config, get, wait_for};
 
-/// A new certificate for `localhost` that only itself vouches for, and its key. `None` if openssl is not installed.
+/// A new certificate for `localhost` that only itself vouches for, and its key. `None` if openssl
+/// is not installed.
 pub(crate) fn certificate(folder: &Path, name: &str) -> Option<(PathBuf, PathBuf)> {
     let file = |end: &str| folder.join(format!("{name}{end}"));
     let (certificate, key) = (file(".pem"), file(".key.pem"));

@@ -1,4 +1,5 @@
-//! Whole answers, as GnuPG imports them. Nobody hides a certificate by another one with the same address.
+//! Whole answers, as GnuPG imports them. Nobody hides a certificate by another one with the same
+//! address.
 
 use std::time::{Duration, SystemTime};
 
@@ -53,12 +54,12 @@ fn new_ed25519() -> Vec<u8> {
 }
 
 /// A primary key that cannot be verified here, and a user ID. Nothing signs it.
-fn unsigned(version: u8, algorithm: u8, octets: usize) -> Vec<u8> {
+fn unsigned(version: u8, algorithm: u8, bytes: usize) -> Vec<u8> {
     let mut key = vec![version, 0x60, 0, 0, 0, algorithm];
     if version > 4 {
-        key.extend(u32::try_from(octets).unwrap().to_be_bytes());
+        key.extend(u32::try_from(bytes).unwrap().to_be_bytes());
     }
-    key.extend(vec![0x40; octets]);
+    key.extend(vec![0x40; bytes]);
     let mut packets = vec![0xc6, 0xff];
     packets.extend(u32::try_from(key.len()).unwrap().to_be_bytes());
     packets.extend(key);
@@ -80,7 +81,8 @@ fn fingerprint(raw: &[u8]) -> String {
     Cert::parse(raw).unwrap().fingerprint().to_string()
 }
 
-/// Each answer in which the certificate of [`VICTIM`] is, besides those for its fingerprint and key ID.
+/// Each answer in which the certificate of [`VICTIM`] is, besides those for its fingerprint and key
+/// ID.
 fn answers(site: &Site) -> Vec<(String, Got)> {
     let hash = web_key_hash("victim");
     let directory = format!("/.well-known/openpgpkey/bank.example/hu/{hash}");
@@ -119,8 +121,8 @@ fn no_certificate_of_strangers_hides_another_one_from_gnupg() {
         let mut all = vec![victim.clone(), other, expired, version_6(), version_6(), new_ed25519()];
         // A key of LibrePGP; post-quantum ones of versions 6 and 4; an unknown one.
         all.extend([(5, 27, 32), (6, 30, 1984), (4, 35, 1216), (4, 99, 40)].map(|of| {
-            let (version, algorithm, octets) = of;
-            unsigned(version, algorithm, octets)
+            let (version, algorithm, bytes) = of;
+            unsigned(version, algorithm, bytes)
         }));
         fastrand::Rng::with_seed(seed).shuffle(&mut all);
         let site = site();
@@ -215,7 +217,8 @@ fn site_with_confirmations() -> Site {
     Site::start(config)
 }
 
-/// A web key directory gives out few certificates. The newest were first, so that anybody could take the places.
+/// A web key directory gives out few certificates. The newest were first, so that anybody could
+/// take the places.
 #[test]
 fn newer_certificates_displace_no_older_one_from_a_directory() {
     let site = site();

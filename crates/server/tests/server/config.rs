@@ -216,7 +216,7 @@ fn texts_pictures_and_colours_of_the_operator_are_checked() {
     };
     let named = format!("logo = {:?}", logo.to_str().unwrap());
     assert!(read(&named).unwrap_err().to_string().contains("server.logo"));
-    for (octets, is_picture) in [
+    for (bytes, is_picture) in [
         (&b"\x89PNG\r\n\x1a\n..."[..], true),
         (b"\xff\xd8\xff\xe0...", true),
         (b"RIFF\0\0\0\0WEBPVP8 ", true),
@@ -224,9 +224,9 @@ fn texts_pictures_and_colours_of_the_operator_are_checked() {
         (b"", false),
         (&[&b"\x89PNG"[..], &vec![0; 256 << 10]].concat(), false),
     ] {
-        fs::write(&logo, octets).unwrap();
+        fs::write(&logo, bytes).unwrap();
         let config = read(&named);
-        assert_eq!(config.is_ok(), is_picture, "{:?}", octets.get(..4));
+        assert_eq!(config.is_ok(), is_picture, "{:?}", bytes.get(..4));
         assert!(config.is_err() || config.unwrap().server.picture.is_some());
     }
     assert!(read("colour = \"#7A1f5c\"\nimprint = \"\"\"\nA\n\nB\"\"\"").is_ok());

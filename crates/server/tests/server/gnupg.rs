@@ -46,7 +46,8 @@ fn assert_is_revoked(site: &Site, raw: &[u8]) {
     }
 }
 
-/// Whoever has lost a key has often nothing but the revocation that `gpg --gen-revoke` or `talaria key generate` wrote.
+/// Whoever has lost a key has often nothing but the revocation that `gpg --gen-revoke` or `talaria
+/// key generate` wrote.
 #[test]
 fn a_revocation_alone_finds_its_certificate() {
     let (alice, bob) = (make(&["Alice <alice@example.org>"]), make(&["Bob <bob@example.org>"]));

@@ -323,15 +323,15 @@ fn an_endless_reply_ends_the_exchange_after_few_requests() {
     let announced: Vec<Digest> = tree(&sks_digests(&certs)).iter().chain(invented).collect();
     let garbage = [&1_000_000u32.to_be_bytes()[..], &vec![0; 1_000_000]].concat();
     let endless: [(&[u8], &str); 3] = [
-        // Certificates without octets, and then more of them than were requested.
+        // Certificates without bytes, and then more of them than were requested.
         (&[0; 4096], "not a list"),
         // Each certificate has 1 GiB.
         (&[0x40, 0, 0, 0], "the answer of"),
         // Many that cannot be read, one in each answer.
         (&garbage, "the answers of"),
     ];
-    for (octets, cause) in endless {
-        let liar = Peer::start(&announced, Vec::new()).with_endless(octets);
+    for (bytes, cause) in endless {
+        let liar = Peer::start(&announced, Vec::new()).with_endless(bytes);
         let mut config = gossiping();
         config.gossip.fetch_bytes = 1 << 20;
         let server = Site::with(&certs, config);
@@ -387,10 +387,10 @@ fn a_certificate_with_too_many_packets_keeps_no_other_away() {
     assert_eq!(server.peer(peer.gossip)["failures"], 0);
 }
 
-/// The certificate with user IDs of so many octets that nobody has bound.
-fn with_long_names(cert: &Cert, octets: usize) -> Cert {
+/// The certificate with user IDs of so many bytes that nobody has bound.
+fn with_long_names(cert: &Cert, bytes: usize) -> Cert {
     let mut raw = cert.as_bytes().to_vec();
-    for number in 0..octets.div_ceil(1000) {
+    for number in 0..bytes.div_ceil(1000) {
         let name = format!("{number:01000}");
         raw.extend([0xc0 | Tag::USER_ID.0, 255]);
         raw.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
@@ -456,12 +456,12 @@ fn gossip_is_refused_to_other_addresses_than_peers() {
     assert_eq!((ours.metric("certs"), strangers.metric("certs")), (10, 10));
 }
 
-/// A peer that sends one octet now and then, of a message that does not end.
+/// A peer that sends one byte now and then, of a message that does not end.
 fn drip(mut stream: TcpStream) {
     // Nothing is wrong with it so far: it may be a configuration.
     let endless = [&[0, 0, 63, 0, 10][..], &[0; 4096]].concat();
-    for octet in endless {
-        if stream.write_all(&[octet]).is_err() {
+    for byte in endless {
+        if stream.write_all(&[byte]).is_err() {
             return;
         }
         thread::sleep(Duration::from_millis(200));
@@ -647,8 +647,8 @@ fn a_peer_does_not_fill_the_log() {
     }
 }
 
-/// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of this key. Each `number`
-/// is another key.
+/// A certificate whose key is one for DSA with 4,096 bits, and that has signatures in the name of
+/// this key. Each `number` is another key.
 fn costly(number: u8, signatures: u32) -> Cert {
     let mut raw = Vec::new();
     let mut write = |tag: Tag, body: &[u8]| {

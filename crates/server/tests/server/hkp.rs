@@ -315,7 +315,8 @@ fn hkp_version_2_finds_exact_matches_only() {
     assert!(log.text().split("\r\n").any(|line| line == prefix));
 }
 
-/// draft-ietf-openpgp-hkp-01 has one media type for certificates without armor, and earlier drafts had another one.
+/// draft-ietf-openpgp-hkp-01 has one media type for certificates without armor, and earlier drafts
+/// had another one.
 #[test]
 fn certificates_without_armor_have_the_media_type_that_the_client_takes() {
     let site = server(1);
@@ -366,7 +367,8 @@ fn uploads_may_have_the_media_type_of_the_draft() {
     assert!(taken.split(", ").any(|media| media == "application/pgp"), "{taken}");
 }
 
-/// A certificate with a primary key of a post-quantum algorithm, and a user ID. Nobody here can check a signature on it.
+/// A certificate with a primary key of a post-quantum algorithm, and a user ID. Nobody here can
+/// check a signature on it.
 fn post_quantum(version: u8, number: u8) -> Vec<u8> {
     let mut key = vec![version, 0x60, 0, 0, number, 30];
     if version > 4 {
@@ -836,13 +838,13 @@ fn statistics_are_counted_once_for_many_visits() {
     assert_eq!((metric("counted_total"), metric("certs")), (2, 31));
 }
 
-/// The status line of the answer to these octets.
-fn raw(site: &Site, octets: &[u8]) -> String {
+/// The status line of the answer to these bytes.
+fn raw(site: &Site, bytes: &[u8]) -> String {
     use std::io::{Read as _, Write as _};
     let mut stream = std::net::TcpStream::connect(site.http).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     // The server may answer and close before it has read all.
-    let _ = stream.write_all(octets);
+    let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
     while let Ok(n) = stream.read(&mut buffer) {

@@ -1,5 +1,5 @@
-//! Random changes of real certificates, uploaded. Afterwards GnuPG imports every real certificate, and makes of it what it
-//! made before.
+//! Random changes of real certificates, uploaded. Afterwards GnuPG imports every real certificate,
+//! and makes of it what it made before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
 const FEW: (usize, usize) = (600, 60);
 const ALL: (usize, usize) = (12_000, usize::MAX);
 
-/// Octets of the certificates in the usual run, at most.
+/// Bytes of the certificates in the usual run, at most.
 const SMALL_BYTES: usize = 20_000;
 
 fn real_certs() -> Vec<Cert> {
@@ -38,7 +38,8 @@ fn write(raw: &mut Vec<u8>, tag: Tag, body: &[u8]) {
     raw.extend_from_slice(body);
 }
 
-/// A certificate with some packets changed, left out, repeated, moved, or taken from another certificate.
+/// A certificate with some packets changed, left out, repeated, moved, or taken from another
+/// certificate.
 fn mutated(cert: &Cert, other: &Cert, random: &mut Rng) -> Vec<u8> {
     let mut packets: Vec<(Tag, Vec<u8>)> =
         cert.packets().map(|packet| (packet.tag, packet.body.to_vec())).collect();
@@ -68,14 +69,15 @@ fn mutated(cert: &Cert, other: &Cert, random: &mut Rng) -> Vec<u8> {
             }
             6 => packets[at].0 = Tag(random.u8(..) % 64),
             _ => {
-                // The signed part comes first in a signature, so that most of these changes are in it.
+                // The signed part comes first in a signature, so that most of these changes are in
+                // it.
                 for _ in 0..=random.usize(..3) {
                     let length = packets[at].1.len();
                     let bound = [length, length.min(80)][random.usize(..2)];
                     let place = random.usize(..bound.max(1));
-                    let octet = random.u8(..);
+                    let byte = random.u8(..);
                     if let Some(place) = packets[at].1.get_mut(place) {
-                        *place = octet;
+                        *place = byte;
                     }
                 }
             }
@@ -92,7 +94,8 @@ fn mutated(cert: &Cert, other: &Cert, random: &mut Rng) -> Vec<u8> {
 /// Certificates in one key ring of GnuPG, which writes all of it for each one.
 const IN_A_RING: usize = 25;
 
-/// What GnuPG makes of the served certificates: for each primary key the lines of its parts, without the order.
+/// What GnuPG makes of the served certificates: for each primary key the lines of its parts,
+/// without the order.
 fn listed(server: &Site, certs: &[Cert]) -> Option<BTreeMap<String, BTreeSet<String>>> {
     let mut parts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for some in certs.chunks(IN_A_RING) {

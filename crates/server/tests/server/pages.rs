@@ -131,7 +131,8 @@ fn user_ids_cannot_inject_html() {
     assert!(page.text().contains("\">") && page.text().contains("U+202E"));
 }
 
-/// The texts of strangers can change nothing in the text around them, nor look like another text by what cannot be seen.
+/// The texts of strangers can change nothing in the text around them, nor look like another text by
+/// what cannot be seen.
 #[test]
 fn user_ids_cannot_reorder_or_hide_text() {
     let attempts = [
@@ -396,8 +397,8 @@ fn the_page_of_a_revoked_certificate_says_when_and_why() {
     assert!(!badges.iter().any(|badge| badge.has_class("valid")), "no part of it is usable");
 }
 
-/// A certificate and the one of its named revoker, who has revoked it, with another revocation in the name of the revoker
-/// that somebody else has made.
+/// A certificate and the one of its named revoker, who has revoked it, with another revocation in
+/// the name of the revoker that somebody else has made.
 fn revoked_by_another() -> (String, Vec<u8>) {
     use openpgp::types::{ReasonForRevocation, RevocationKey};
     let past = std::time::SystemTime::now() - std::time::Duration::from_secs(1000 * 86400);
@@ -684,7 +685,8 @@ fn a_name_is_found_in_every_spelling() {
     assert!(page.text().contains("4 certificates were found"), "{}", page.text());
 }
 
-/// The second search takes the short way, because the server knows from the first one that the words are rare.
+/// The second search takes the short way, because the server knows from the first one that the
+/// words are rare.
 #[test]
 fn a_repeated_search_has_the_same_answer_and_finds_new_certificates() {
     let (_, bytes) = with_user_ids(&["Jörg Adler <joerg@example.org>".as_bytes()]);

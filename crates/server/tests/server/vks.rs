@@ -218,7 +218,8 @@ fn an_address_is_found_once_its_owner_has_confirmed_it() {
     let statuses = json!({ first: "unpublished", second: "unpublished" });
     assert_eq!(uploaded["status"], statuses);
 
-    // The certificate is found by fingerprint and key ID at once, also of a subkey, without user IDs.
+    // The certificate is found by fingerprint and key ID at once, also of a subkey, without user
+    // IDs.
     let subkey = cert.keys().subkeys().next().unwrap().key().fingerprint();
     for path in [
         format!("by-fingerprint/{fingerprint}"),
@@ -422,7 +423,8 @@ fn the_limit_of_a_domain_binds_networks_that_have_confirmed_nothing() {
     assert_eq!(mails.mails().len(), 105);
 }
 
-/// A certificate authority in a folder (`ca.pem`), and its certificate for this machine (`cert.pem`, `key.pem`).
+/// A certificate authority in a folder (`ca.pem`), and its certificate for this machine
+/// (`cert.pem`, `key.pem`).
 fn authority() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let request = |arguments: &[&str]| {
@@ -443,8 +445,8 @@ fn authority() -> tempfile::TempDir {
     folder
 }
 
-/// Requests a mail with both kinds of TLS, and with a mail server that wrongly does not use TLS. Returns the
-/// status and the number of mails that arrived.
+/// Requests a mail with both kinds of TLS, and with a mail server that wrongly does not use TLS.
+/// Returns the status and the number of mails that arrived.
 fn over_tls(folder: &Path) -> [(u16, usize); 3] {
     let (key, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
     let (key, certificate) = (key.to_str().unwrap(), certificate.to_str().unwrap());
@@ -509,10 +511,10 @@ fn an_upload_of_which_a_part_was_not_kept_says_so() {
         assert_eq!(answer["status"], json!({ "bob@example.org": "unpublished" }));
         assert_eq!(answer["key_fpr"], cut.fingerprint().to_hex());
     }
-    // Octets behind a certificate that are none.
+    // Bytes behind a certificate that are none.
     use base64::Engine as _;
-    let octets = [whole.to_vec().unwrap(), vec![0x99, 0x01, 0x00, 4, 1, 2]].concat();
-    let digits = base64::engine::general_purpose::STANDARD.encode(octets);
+    let bytes = [whole.to_vec().unwrap(), vec![0x99, 0x01, 0x00, 4, 1, 2]].concat();
+    let digits = base64::engine::general_purpose::STANDARD.encode(bytes);
     let got = site.json("/vks/v1/upload", &json!({ "keytext": digits }));
     assert_eq!(got.status, 200, "{}", got.text());
     let answer = got.value();
@@ -625,7 +627,8 @@ fn hkp_and_wkd_can_be_limited_to_confirmed_addresses() {
     assert_eq!(got[0].fingerprint(), alice.fingerprint());
 }
 
-/// In the default, HKP and the pages find a certificate by every address in it, and all texts have to say so.
+/// In the default, HKP and the pages find a certificate by every address in it, and all texts have
+/// to say so.
 #[test]
 fn texts_about_unconfirmed_addresses_agree_with_the_searches() {
     let by_all = "find a key by each address in it, confirmed or not";
@@ -762,7 +765,8 @@ fn the_page_after_an_upload_offers_to_confirm_the_addresses() {
         assert_eq!(site.form(link(mail), &[]).status, 200);
     }
     assert_eq!(by_email(&site, "alice@example.org").status, 200);
-    // Nothing is left to be confirmed, the page of the certificate says so, and every page leads to the addresses.
+    // Nothing is left to be confirmed, the page of the certificate says so, and every page leads to
+    // the addresses.
     assert!(!add(&cert).contains("/vks/request"));
     let shown = site.open(&format!("/certificate/{}", cert.fingerprint().to_hex())).text();
     assert!(shown.contains("Address confirmed") && shown.contains("href=\"/vks/manage\""));
@@ -800,8 +804,8 @@ fn the_sign_of_a_confirmed_address_names_it_beside_a_misleading_user_id() {
     let mut config = config(1);
     config.vks.enabled = true;
     let site = Site::start(config);
-    // Each user ID has the address of the other end: with two addresses in it, with letters of another script, and with a
-    // domain that only looks like one.
+    // Each user ID has the address of the other end: with two addresses in it, with letters of
+    // another script, and with a domain that only looks like one.
     let misleading = [
         ("security@bank.example <eve@evil.example>", Some("eve@evil.example")),
         ("\u{430}lice <eve2@evil.example>", Some("eve2@evil.example")),
@@ -959,7 +963,8 @@ fn nobody_learns_which_addresses_the_mail_server_knows() {
     let user_ids: Vec<String> = user_ids.collect();
     let user_ids: Vec<&str> = user_ids.iter().map(String::as_str).collect();
     let token = upload(&site, &make(&user_ids))["token"].clone();
-    // With those that are refused, the share that the network has of each mailbox is used up as with the others.
+    // With those that are refused, the share that the network has of each mailbox is used up as
+    // with the others.
     for status in [200, 200, 429] {
         for email in &emails {
             let got = request_verify(&site, &token, &[email], &[]);

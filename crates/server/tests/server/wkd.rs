@@ -48,7 +48,7 @@ fn both_methods_return_the_certificate_with_that_user_id_only() {
         assert_eq!(got.status, 200, "{}", got.text());
         assert_eq!(got.header("content-type"), "application/octet-stream");
         assert_eq!(got.header("access-control-allow-origin"), "*");
-        // Binary: the first octet of a packet has its high bit set.
+        // Binary: the first byte of a packet has its high bit set.
         assert!(got.body[0] & 0x80 != 0);
         let certs = got.certs();
         assert_eq!(certs.len(), 1);

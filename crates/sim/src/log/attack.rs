@@ -1,4 +1,5 @@
-//! Attacks on the simulated log: two stories, a stolen key, clocks far ahead, ungranted fields, forgeries.
+//! Attacks on the simulated log: two stories, a stolen key, clocks far ahead, ungranted fields,
+//! forgeries.
 
 use talaria_log::{
     Action, Change, Clock, DataAction, Entry, FieldChange, Log, ObjectId, Signed, Value,
@@ -12,15 +13,15 @@ use crate::numbers::Numbers;
 /// A year in milliseconds.
 const YEAR_MS: u64 = 365 * 86_400_000;
 
-/// Damages one octet of records in a few cases.
+/// Damages one byte of records in a few cases.
 pub(super) fn damage(records: &mut [Vec<u8>], numbers: &mut Numbers) {
     if !numbers.percent(3) {
         return;
     }
     let at = numbers.below(records.len());
     let record = &mut records[at];
-    let octet = numbers.below(record.len());
-    record[octet] ^= 1 << numbers.below(8);
+    let byte = numbers.below(record.len());
+    record[byte] ^= 1 << numbers.below(8);
 }
 
 /// Sets a note, which Mallory may do.
@@ -105,7 +106,8 @@ impl World {
         self.spread(&[made], |node| node % 3 == to % 3);
     }
 
-    /// An entry of Mallory's is dated a year ahead. It waits everywhere, and counts nowhere before its time.
+    /// An entry of Mallory's is dated a year ahead. It waits everywhere, and counts nowhere before
+    /// its time.
     fn far_ahead(&mut self, mut copy: Log) {
         let now_ms = self.now_ms + YEAR_MS;
         let made = self.people[MALLORY].maker([203; 16]).make(&mut copy, note("future"), now_ms);
@@ -130,7 +132,8 @@ impl World {
         let Ok(entry) = copy.draft(honest, name("forged"), self.now_ms) else { return };
         let mut stranger = self.people[STRANGER].maker([205; 16]);
         let own = Entry { chain: stranger.chain, ..entry.clone() };
-        // Once with the stranger's key in the name of the honest one, once as the stranger's own with the grant of another.
+        // Once with the stranger's key in the name of the honest one, once as the stranger's own
+        // with the grant of another.
         let Ok(forged) = stranger.sign(entry, copy.id(), self.now_ms) else { return };
         let Ok(own) = stranger.sign(own, copy.id(), self.now_ms) else { return };
         self.spread(&[forged, own], |_| true);

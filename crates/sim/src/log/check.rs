@@ -11,7 +11,8 @@ use super::world::{NODES, SKEW_MS_MAX, World};
 /// Rounds of exchanges after the network has healed.
 const ROUNDS_MAX: usize = 60;
 
-/// All that nodes with the same entries agree on beside the state, as text: which entries count and why, checkpoints, snapshots and keys of nodes.
+/// All that nodes with the same entries agree on beside the state, as text: which entries count and
+/// why, checkpoints, snapshots and keys of nodes.
 fn agreed(log: &Log) -> String {
     let mut ids: Vec<EntryId> = log.ids().collect();
     ids.sort_unstable();

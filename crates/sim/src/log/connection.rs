@@ -1,4 +1,5 @@
-//! Connections between two nodes: the exchange of `docs/formats/log-sync.md`, in pieces of any length, until it ends or breaks.
+//! Connections between two nodes: the exchange of `docs/formats/log-sync.md`, in pieces of any
+//! length, until it ends or breaks.
 
 use std::collections::HashSet;
 
@@ -92,14 +93,16 @@ pub(super) struct Ended {
     pub(super) values: u64,
 }
 
-/// Connects two nodes until both have what the other one had, or until `octets` have gone over the line.
+/// Connects two nodes until both have what the other one had, or until `bytes` have gone over the
+/// line.
 ///
 /// # Errors
 ///
-/// The reason if one of two honest nodes calls the other one faulty, or if the exchange does not end.
+/// The reason if one of two honest nodes calls the other one faulty, or if the exchange does not
+/// end.
 pub(super) fn connect(
     nodes: &mut [&mut Node; 2],
-    mut octets: Option<usize>,
+    mut bytes: Option<usize>,
     world_ms: u64,
     mut cuts: [Cut; 2],
     withholds: [bool; 2],
@@ -117,7 +120,7 @@ pub(super) fn connect(
             let waiting = sessions[from].output().len();
             let most = if numbers.percent(20) { 40 } else { 8192 };
             let mut length = waiting.min(1 + numbers.below(most));
-            if let Some(left) = &mut octets {
+            if let Some(left) = &mut bytes {
                 length = length.min(*left);
                 *left -= length;
                 if *left == 0 {

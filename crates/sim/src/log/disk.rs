@@ -1,4 +1,5 @@
-//! A disk for the segments of a log: writes are durable after a sync, and a crash keeps, loses or tears the others.
+//! A disk for the segments of a log: writes are durable after a sync, and a crash keeps, loses or
+//! tears the others.
 
 use talaria_log::{
     EntryId, Signed, Tail, read_record, scan, segment_frame, segment_header, to_records,
@@ -9,18 +10,18 @@ use crate::disk::Fate;
 use crate::numbers::Numbers;
 
 /// The unit in which a disk writes.
-const SECTOR_OCTETS: usize = 512;
+const SECTOR_BYTES: usize = 512;
 /// The length of a segment: small, so that logs have several.
-const SEGMENT_OCTETS: usize = 24 << 10;
+const SEGMENT_BYTES: usize = 24 << 10;
 /// The payload of a frame, so that groups have several.
-const PAYLOAD_OCTETS: usize = 2 << 10;
+const PAYLOAD_BYTES: usize = 2 << 10;
 
 /// The segments of a node.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     log: EntryId,
     segments: Vec<Vec<u8>>,
-    /// Writes since the last sync: segment, offset, octets.
+    /// Writes since the last sync: segment, offset, bytes.
     pending: Vec<(usize, usize, Vec<u8>)>,
     /// The place behind the last frame of the last segment.
     offset: usize,
@@ -86,7 +87,7 @@ impl Disk {
             return Err(Stopped::Full);
         }
         let number = self.segments.len();
-        self.segments.push(vec![0; SEGMENT_OCTETS]);
+        self.segments.push(vec![0; SEGMENT_BYTES]);
         cut.step()?;
         let header = segment_header(number as u64, self.log);
         self.offset = header.len();
@@ -107,7 +108,7 @@ impl Disk {
         for record in records {
             let length = u32::try_from(record.len()).expect("records are short").to_be_bytes();
             match payloads.last_mut() {
-                Some(last) if last.len() + 4 + record.len() <= PAYLOAD_OCTETS => {
+                Some(last) if last.len() + 4 + record.len() <= PAYLOAD_BYTES => {
                     last.extend(length);
                     last.extend(record);
                 }
@@ -115,31 +116,31 @@ impl Disk {
             }
         }
         let mut group = self.frame;
-        let mut octets: Vec<u8> = Vec::new();
+        let mut bytes: Vec<u8> = Vec::new();
         for payload in payloads {
             let last = (self.segments.len() - 1) as u64;
             let frame = segment_frame(self.log, last, self.frame, group, &payload);
-            if self.offset + octets.len() + frame.len() > SEGMENT_OCTETS {
-                self.put(&mut octets, cut)?;
+            if self.offset + bytes.len() + frame.len() > SEGMENT_BYTES {
+                self.put(&mut bytes, cut)?;
                 self.begin(cut)?;
                 group = self.frame;
                 let last = (self.segments.len() - 1) as u64;
-                octets = segment_frame(self.log, last, self.frame, group, &payload);
+                bytes = segment_frame(self.log, last, self.frame, group, &payload);
             } else {
-                octets.extend(frame);
+                bytes.extend(frame);
             }
             self.frame += 1;
         }
-        self.put(&mut octets, cut)
+        self.put(&mut bytes, cut)
     }
 
-    fn put(&mut self, octets: &mut Vec<u8>, cut: &mut Cut) -> Result<(), Stopped> {
-        if octets.is_empty() {
+    fn put(&mut self, bytes: &mut Vec<u8>, cut: &mut Cut) -> Result<(), Stopped> {
+        if bytes.is_empty() {
             return Ok(());
         }
-        let octets = std::mem::take(octets);
-        let length = octets.len();
-        self.pending.push((self.segments.len() - 1, self.offset, octets));
+        let bytes = std::mem::take(bytes);
+        let length = bytes.len();
+        self.pending.push((self.segments.len() - 1, self.offset, bytes));
         cut.step()?;
         self.sync();
         self.offset += length;
@@ -150,41 +151,42 @@ impl Disk {
         if self.defect == Defect::SyncsIgnored {
             return;
         }
-        for (segment, offset, octets) in std::mem::take(&mut self.pending) {
-            self.segments[segment][offset..offset + octets.len()].copy_from_slice(&octets);
+        for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
+            self.segments[segment][offset..offset + bytes.len()].copy_from_slice(&bytes);
         }
     }
 
     /// The power is cut: each write that is not durable meets `fate`.
     pub(super) fn crash(&mut self, fate: Fate, numbers: &mut Numbers) {
-        for (segment, offset, octets) in std::mem::take(&mut self.pending) {
+        for (segment, offset, bytes) in std::mem::take(&mut self.pending) {
             if !fate.keeps(numbers) {
                 continue;
             }
             let is_torn = fate.tears(numbers);
             let mut at = 0;
-            while at < octets.len() {
-                let end = octets.len().min(at + SECTOR_OCTETS - (offset + at) % SECTOR_OCTETS);
+            while at < bytes.len() {
+                let end = bytes.len().min(at + SECTOR_BYTES - (offset + at) % SECTOR_BYTES);
                 if !is_torn || numbers.percent(50) {
                     self.segments[segment][offset + at..offset + end]
-                        .copy_from_slice(&octets[at..end]);
+                        .copy_from_slice(&bytes[at..end]);
                 }
                 at = end;
             }
         }
     }
 
-    /// Reads the segments after a restart, by the rules of `LogFolder::open`, and makes the disk ready for the next frame.
+    /// Reads the segments after a restart, by the rules of `LogFolder::open`, and makes the disk
+    /// ready for the next frame.
     pub(super) fn recover(&mut self) -> Result<Recovered, String> {
         let mut recovered = Recovered { entries: Vec::new(), is_torn: false };
         let mut frames = 0;
         let count = self.segments.len();
         for number in 0..count {
-            let octets = &self.segments[number];
+            let bytes = &self.segments[number];
             if recovered.is_torn {
                 return Err(format!("segment {} is torn, and another one follows", number - 1));
             }
-            if number > 0 && octets.iter().all(|&octet| octet == 0) {
+            if number > 0 && bytes.iter().all(|&byte| byte == 0) {
                 // The crash came before the header was on disk.
                 if number + 1 != count {
                     return Err(format!("segment {number} is empty, and another one follows"));
@@ -192,8 +194,7 @@ impl Disk {
                 self.segments.pop();
                 break;
             }
-            let scan =
-                scan(octets, frames).map_err(|error| format!("segment {number}: {error}"))?;
+            let scan = scan(bytes, frames).map_err(|error| format!("segment {number}: {error}"))?;
             match scan.tail {
                 Tail::Clean => {}
                 Tail::Torn => recovered.is_torn = true,
@@ -202,7 +203,7 @@ impl Disk {
                 }
             }
             for frame in &scan.frames {
-                let mut rest = &octets[frame.payload.clone()];
+                let mut rest = &bytes[frame.payload.clone()];
                 while let Some((length, behind)) = rest.split_first_chunk::<4>() {
                     let (record, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
                     let entries = read_record(record).map_err(|error| error.to_string())?;

@@ -72,11 +72,11 @@ impl World {
             43..68 => {
                 let to = self.numbers.below(NODES);
                 let is_broken = self.numbers.percent(40);
-                let octets = is_broken.then(|| 1 + self.numbers.below(20_000));
+                let bytes = is_broken.then(|| 1 + self.numbers.below(20_000));
                 if self.network.is_parted(node, to) {
                     self.network.lost += 1;
                 } else {
-                    self.connect(node, to, octets)?;
+                    self.connect(node, to, bytes)?;
                 }
             }
             68..72 => self.crash(node),
@@ -218,7 +218,8 @@ impl World {
         }
     }
 
-    /// An owner states what the node has: a checkpoint with the key of the checkpointer, or a snapshot.
+    /// An owner states what the node has: a checkpoint with the key of the checkpointer, or a
+    /// snapshot.
     fn owner_states(&mut self, number: usize, is_checkpoint: bool) {
         let person = &mut self.people[self.nodes[number].person];
         let key = &self.notary.key;
@@ -343,8 +344,8 @@ impl World {
             node.instance = [self.instances; 16];
         }
         self.report.set_back += 1;
-        // An entry that only this disk had is lost with it. What is on its way may still come. Another node answers for the others
-        // from now on, until it is set back, too.
+        // An entry that only this disk had is lost with it. What is on its way may still come.
+        // Another node answers for the others from now on, until it is set back, too.
         let nodes = &self.nodes;
         let holder = |id: &EntryId| {
             nodes.iter().position(|node| node.stored.iter().any(|signed| signed.id == *id))
@@ -360,12 +361,12 @@ impl World {
         });
     }
 
-    /// Connects two nodes, until the line breaks after some octets.
+    /// Connects two nodes, until the line breaks after some bytes.
     pub(super) fn connect(
         &mut self,
         one: usize,
         other: usize,
-        octets: Option<usize>,
+        bytes: Option<usize>,
     ) -> Result<(), String> {
         if one == other || self.nodes[one].log.is_none() || self.nodes[other].log.is_none() {
             return Ok(());
@@ -375,7 +376,7 @@ impl World {
         let (before, behind) = self.nodes.split_at_mut(high);
         let mut pair = [&mut before[low], &mut behind[0]];
         let withholds = [(); 2].map(|()| !self.is_healed && self.numbers.percent(20));
-        let ended = connect(&mut pair, octets, self.now_ms, cuts, withholds, &mut self.numbers)
+        let ended = connect(&mut pair, bytes, self.now_ms, cuts, withholds, &mut self.numbers)
             .map_err(|why| format!("nodes {low} and {high}: {why}"))?;
         self.report.connections += 1;
         self.report.waited += ended.waiting;

@@ -89,7 +89,8 @@ impl Node {
         result
     }
 
-    /// An entry as it may leave the node: without a deleted value, and without any if the node withholds them.
+    /// An entry as it may leave the node: without a deleted value, and without any if the node
+    /// withholds them.
     pub(super) fn leaving(&self, signed: &Signed, withholds: bool) -> Signed {
         let is_deleted = self.log.as_ref().is_some_and(|log| log.state().is_deleted(&signed.id));
         let opening = signed.opening.clone().filter(|_| !is_deleted && !withholds);
@@ -111,7 +112,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If an update cannot be written. The log in memory is dropped if it is ahead of the disk then.
+    /// If an update cannot be written. The log in memory is dropped if it is ahead of the disk
+    /// then.
     pub(super) fn draft(
         &mut self,
         person: &mut Person,
@@ -159,7 +161,8 @@ impl Node {
         Some(signed)
     }
 
-    /// Makes an entry that states something about all that the node has: a checkpoint or a snapshot.
+    /// Makes an entry that states something about all that the node has: a checkpoint or a
+    /// snapshot.
     pub(super) fn state(
         &mut self,
         person: &mut Person,
@@ -245,7 +248,7 @@ pub(super) fn packet(entries: &[Signed]) -> Packet {
 /// The log of entries that were admitted before, in their order.
 pub(super) fn restored(entries: &[Signed]) -> Result<Log, String> {
     let [genesis, rest @ ..] = entries else { return Err("genesis is not on the disk".into()) };
-    let begun = Log::begin_own(genesis.entry.clone(), genesis.octets.len());
+    let begun = Log::begin_own(genesis.entry.clone(), genesis.bytes.len());
     let mut log = begun.map_err(|error| format!("genesis: {error}"))?;
     for signed in rest {
         log.restore(signed).map_err(|refusal| {

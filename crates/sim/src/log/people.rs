@@ -1,4 +1,5 @@
-//! The people of the simulated log. Their keys are fixtures, so that entries follow from the seed alone.
+//! The people of the simulated log. Their keys are fixtures, so that entries follow from the seed
+//! alone.
 
 use talaria_log::{Certificate, Genesis, Maker, NoteKind, NoteSecret, TreeHead, Witness};
 use talaria_message::openpgp::Cert;

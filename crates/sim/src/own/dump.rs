@@ -122,7 +122,7 @@ impl Scenario for Dump {
         for (name, digest) in &listed {
             let content = files.get(*name).ok_or_else(|| format!("{name} is missing"))?;
             let actual: String =
-                Md5::digest(content).iter().map(|octet| format!("{octet:02x}")).collect();
+                Md5::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
             if actual != **digest {
                 return Err(format!("{name} has another digest than the metadata say"));
             }

@@ -68,8 +68,8 @@ impl SignedLog {
 
     fn signer() -> Done<(Certificate, SigningKey)> {
         let key = signing_key(&ALICE, policy(), NOW, &mut |_, _| None).map_err(text)?;
-        let octets = ALICE.to_vec().map_err(text)?;
-        Ok((Certificate::minimal(&octets).map_err(text)?, key))
+        let bytes = ALICE.to_vec().map_err(text)?;
+        Ok((Certificate::minimal(&bytes).map_err(text)?, key))
     }
 
     /// Makes the log, unless it is there. Keys without a log are those of an attempt that failed.
@@ -121,10 +121,10 @@ impl SignedLog {
 
     fn is_on_disk(root: &Path, secret: &str) -> Done<bool> {
         for path in files_in(&Self::folder(root)).map_err(text)?.into_values() {
-            let octets = fs::read(path).map_err(text)?;
+            let bytes = fs::read(path).map_err(text)?;
             // What is behind the last frame of a segment is zeros.
-            let end = octets.chunks(4096).rposition(|block| block.iter().any(|octet| *octet != 0));
-            let used = &octets[..octets.len().min(end.map_or(0, |end| (end + 1) * 4096))];
+            let end = bytes.chunks(4096).rposition(|block| block.iter().any(|byte| *byte != 0));
+            let used = &bytes[..bytes.len().min(end.map_or(0, |end| (end + 1) * 4096))];
             if used.windows(secret.len()).any(|part| part == secret.as_bytes()) {
                 return Ok(true);
             }
@@ -183,10 +183,10 @@ impl Scenario for SignedLog {
     /// The file with the instance of a log names its own inode. Here it stays the same file.
     fn arrive(&self, root: &Path) -> Done {
         let path = Self::folder(root).join("instance");
-        let Ok(octets) = fs::read(&path) else { return Ok(()) };
-        if octets.len() == 40 && octets[32..] == sha256(&[&octets[..32]])[..8] {
+        let Ok(bytes) = fs::read(&path) else { return Ok(()) };
+        if bytes.len() == 40 && bytes[32..] == sha256(&[&bytes[..32]])[..8] {
             let metadata = fs::metadata(&path).map_err(text)?;
-            let mut sealed = octets[..16].to_vec();
+            let mut sealed = bytes[..16].to_vec();
             sealed.extend(metadata.dev().to_be_bytes());
             sealed.extend(metadata.ino().to_be_bytes());
             let sum = sha256(&[&sealed]);

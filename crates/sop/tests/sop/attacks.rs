@@ -1,5 +1,5 @@
-//! Signed messages changed by an attacker, with the answers of talaria-sop and sqop, if installed. The
-//! draft's rule is that one valid signature is enough.
+//! Signed messages changed by an attacker, with the answers of talaria-sop and sqop, if installed.
+//! The draft's rule is that one valid signature is enough.
 
 use crate::common::{Desk, SOP, peer};
 

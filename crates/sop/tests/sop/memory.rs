@@ -11,8 +11,8 @@ const DATA_BYTES: u64 = 192 << 20;
 /// The memory limit of every subcommand, with a wide margin, whatever the size of the data.
 const MEMORY_KIB_MAX: u64 = 64 << 10;
 
-/// Runs a subcommand with standard input from a file, or with long data, into a file, and returns the peak
-/// memory in KiB.
+/// Runs a subcommand with standard input from a file, or with long data, into a file, and returns
+/// the peak memory in KiB.
 fn run(desk: &Desk, line: &str, input: Option<&str>, output: &str) -> u64 {
     let output = std::fs::File::create(desk.path().join(output)).unwrap();
     let stdin = match input {

@@ -1,8 +1,9 @@
 //! Exchange with other Stateless OpenPGP programs in both directions.
 //!
-//! The table has the features and deviations of each program; everything else holds for all of them. A peer that
-//! is not in `PATH`, or has an unknown version, is skipped by name. Debian has `sqop`; for the others, `go install
-//! github.com/ProtonMail/gosop@latest` and `cargo install rsop`.
+//! The table has the features and deviations of each program; everything else holds for all of
+//! them. A peer that is not in `PATH`, or has an unknown version, is skipped by name. Debian has
+//! `sqop`; for the others, `go install github.com/ProtonMail/gosop@latest` and `cargo install
+//! rsop`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -38,7 +39,8 @@ enum Quirk {
     ClearsignsNoEd448,
     /// Does not sign the last line end of clearsigned text.
     DropsLineEnd,
-    /// Writes a line end after a signed message without armor, which makes the message unreadable for all programs.
+    /// Writes a line end after a signed message without armor, which makes the message unreadable
+    /// for all programs.
     EndsWithLineEnd,
     /// Encrypts only to the password if there are also certificates.
     ForgetsCerts,
@@ -58,7 +60,8 @@ enum Quirk {
     ShowsSignedLineEnds,
     /// Writes text messages with their internal line ends.
     ShowsInnerLineEnds,
-    /// Signs white space at the end of clearsigned lines, so that all programs find the signature bad.
+    /// Signs white space at the end of clearsigned lines, so that all programs find the signature
+    /// bad.
     SignsTrailingSpace,
 }
 
@@ -101,7 +104,8 @@ const PEERS: [Peer; 3] = [
             Quirk::ShowsInnerLineEnds,
         ],
     },
-    // rPGP, 0.12.0. Its profile `security` has the algorithms of RFC 9980, which talaria-sop does not support.
+    // rPGP, 0.12.0. Its profile `security` has the algorithms of RFC 9980, which talaria-sop does
+    // not support.
     Peer {
         name: "rsop",
         keys: &[(Rfc4880, "default"), (Rfc4880, "rfc4880"), (Rfc9580, "performance")],
@@ -291,7 +295,8 @@ fn all_programs_read_keys_and_certificates() {
 #[test]
 fn all_programs_read_encrypted_messages() {
     both_ways(|pair| {
-        // From and to each program, and to all of them together, in both versions if both are supported.
+        // From and to each program, and to all of them together, in both versions if both are
+        // supported.
         let groups = pair.keys.iter().map(std::slice::from_ref).chain([pair.keys]);
         for to in groups {
             let sign = each(to, "--sign-with=", ".key");
@@ -411,7 +416,7 @@ fn all_programs_read_messages_with_session_keys() {
 
 /// Whether a message to a key is in AEAD mode: then its first packet has version 6, else 3.
 fn aead(sealed: &[u8]) -> bool {
-    // After the tag and a length of one octet or two.
+    // After the tag and a length of one byte or two.
     let version = if sealed[1] < 192 { sealed[2] } else { sealed[3] };
     assert!([3, 6].contains(&version), "{version}");
     version == 6

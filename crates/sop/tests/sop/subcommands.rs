@@ -99,7 +99,8 @@ fn revoke_key() {
         desk.put("revocation", desk.sop("revoke-key", desk.get("a.key")).ok());
         desk.put("revoked", desk.sop("merge-certs revocation", desk.get("a.cert")).ok());
         desk.sop("encrypt revoked", "text").fails(17);
-        // A revocation without a reason invalidates all signatures, because the key may have been stolen.
+        // A revocation without a reason invalidates all signatures, because the key may have been
+        // stolen.
         desk.sop("verify sig revoked", "text").fails(3);
         // All files contribute to the known certificate.
         desk.sop("verify sig a.cert revocation", "text").fails(3);

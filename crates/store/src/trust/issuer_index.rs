@@ -58,7 +58,7 @@ pub(super) fn index_issuers(connection: &Connection, table: &str) -> rusqlite::R
     })?;
     let mut insert = connection.prepare(&format!("INSERT INTO {table} VALUES (?1, ?2)"))?;
     let drained: Result<(), Failure> = sorter.drain(|record| {
-        let number = |octets: &[u8]| octets.iter().fold(0, |n: u64, &o| n << 8 | u64::from(o));
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n: u64, &o| n << 8 | u64::from(o));
         let handle = (number(&record[..8]) ^ 1 << 63).cast_signed();
         insert.execute((handle, number(&record[8..]).cast_signed()))?;
         Ok(())

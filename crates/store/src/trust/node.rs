@@ -12,7 +12,7 @@ use crate::sums;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Node {
     pub(super) standing: Option<Standing>,
-    /// Sorted verdicts: the first 15 octets of a digest over issuer, component and signature, then
+    /// Sorted verdicts: the first 15 bytes of a digest over issuer, component and signature, then
     /// 1 for a good signature.
     pub(super) verdicts: Vec<[u8; 16]>,
 }
@@ -100,7 +100,7 @@ impl Node {
     fn sum(id: i64, holds: Span, stored: &[u8]) -> [u8; 4] {
         let Span { from, until } = holds;
         let sum = sums::of(&[&id.to_be_bytes(), &from.to_be_bytes(), &until.to_be_bytes(), stored]);
-        *sum.to_be_bytes().last_chunk().expect("8 octets")
+        *sum.to_be_bytes().last_chunk().expect("8 bytes")
     }
 
     pub(super) fn introducer(&self) -> Option<&Introducer> {
@@ -110,13 +110,13 @@ impl Node {
     pub(super) fn verdict(&self, name: &[u8; 15]) -> Option<bool> {
         let at = self
             .verdicts
-            .binary_search_by_key(name, |entry| *entry.first_chunk().expect("16 octets"))
+            .binary_search_by_key(name, |entry| *entry.first_chunk().expect("16 bytes"))
             .ok()?;
         Some(self.verdicts[at][15] == 1)
     }
 }
 
-/// First octet of the stored form of a standing.
+/// First byte of the stored form of a standing.
 const FORMAT: u8 = 1;
 
 /// The certificates whose standing is not true at `now`.

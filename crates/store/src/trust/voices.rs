@@ -38,7 +38,7 @@ impl IssuerKey {
     fn verdict_name(&self, component: PacketRef<'_>, signature: &[u8]) -> [u8; 15] {
         let length = (component.body.len() as u64).to_be_bytes();
         let parts = [&self.fingerprint[..], &[component.tag.0], &length, component.body, signature];
-        *talaria_cert::sha256(&parts).first_chunk().expect("32 octets")
+        *talaria_cert::sha256(&parts).first_chunk().expect("32 bytes")
     }
 }
 

@@ -6,7 +6,7 @@ use talaria_cert::{Address, Fingerprint, Handle};
 use talaria_store::{Access, Binding, Event, Query, Store};
 use talaria_trust::tofu::Policy;
 
-/// Two forms of one address, which gpg compares as octets, and a lookalike.
+/// Two forms of one address, which gpg compares as bytes, and a lookalike.
 const UNICODE: &str = "user@bücher.example";
 const ASCII: &str = "user@xn--bcher-kva.example";
 const OTHER: &str = "user@bucher.example";

@@ -538,7 +538,8 @@ fn a_read_only_store_can_be_read() {
     assert_eq!(store.count().unwrap(), 5);
 }
 
-/// A reader of an older state keeps text in the log. Writers do not wait for it, and the result says so.
+/// A reader of an older state keeps text in the log. Writers do not wait for it, and the result
+/// says so.
 #[test]
 fn a_snapshot_sees_one_state_until_the_last_guard_is_dropped() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! Damage to the bytes of certificates: it is noticed, named, never made permanent, and repaired with copies.
+//! Damage to the bytes of certificates: it is noticed, named, never made permanent, and repaired
+//! with copies.
 
 use rusqlite::Connection;
 use talaria_cert::{Cert, Fingerprint, Verification, View};
@@ -52,7 +53,7 @@ fn make_format_4(connection: &Connection) {
 }
 
 #[test]
-fn a_certificate_whose_octets_are_gone_is_damaged_and_not_deleted() {
+fn a_certificate_whose_bytes_are_gone_is_damaged_and_not_deleted() {
     let folder = Folder::new();
     let all = corpus(5);
     let mut store = folder.filled(&all);

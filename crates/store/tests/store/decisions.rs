@@ -1,4 +1,5 @@
-//! Damage to what the user and the operator have decided: it is named, the strictest value counts, and nothing overwrites it.
+//! Damage to what the user and the operator have decided: it is named, the strictest value counts,
+//! and nothing overwrites it.
 
 use rusqlite::Connection;
 use talaria_cert::{Address, Cert, Redaction, Verification};
@@ -206,8 +207,8 @@ fn a_listing_answers_from_no_damaged_summary() {
         disk.execute("UPDATE cert SET summary = ?1 WHERE id = 4", [&flipped]).unwrap();
         let row = store.row(all[3].fingerprint()).unwrap().unwrap();
         let now = store.current(row, NOW.into()).unwrap();
-        assert_eq!(now.summary.user_ids, before[3].summary.user_ids, "octet {at}");
-        assert_eq!(now.summary.primary, before[3].summary.primary, "octet {at}");
+        assert_eq!(now.summary.user_ids, before[3].summary.user_ids, "byte {at}");
+        assert_eq!(now.summary.primary, before[3].summary.primary, "byte {at}");
     }
     let report = store.check(Depth::Structure, |_| {}).unwrap();
     assert_eq!(report.findings.len(), 1, "{report:?}");

@@ -70,8 +70,8 @@ pub(crate) fn make(path: &Path) {
     store.compact(None, std::time::Duration::ZERO).unwrap();
 }
 
-/// The file that the program before format 10 has made as [`make`] does. To make it small, SQLite then dropped the optional indexes of
-/// keygrips and trigrams, and vacuumed it.
+/// The file that the program before format 10 has made as [`make`] does. To make it small, SQLite
+/// then dropped the optional indexes of keygrips and trigrams, and vacuumed it.
 const FORMAT_9: &[u8] = include_bytes!("fixtures/format-9.db");
 
 /// What [`make`] has put into a store.
@@ -152,7 +152,8 @@ fn a_file_of_format_9_is_read_as_it_is_and_upgraded_with_all_contents() {
 fn an_upgrade_from_format_9_confirms_no_lost_write() {
     let folder = Folder::new();
     file(&folder, FORMAT_9);
-    // An old row whose checksum fits: the new row of another certificate would not have this digest.
+    // An old row whose checksum fits: the new row of another certificate would not have this
+    // digest.
     let disk = Connection::open(folder.path()).unwrap();
     let other = folder.folder().join("other.db");
     let all = corpus(12);

@@ -1,5 +1,5 @@
-//! No type of SQLite's binding is part of the interface of `store` or `gnupg`: their users must not need the binding, and
-//! another version of it must not break them.
+//! No type of SQLite's binding is part of the interface of `store` or `gnupg`: their users must not
+//! need the binding, and another version of it must not break them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,8 +38,8 @@ fn block(text: &str) -> &str {
     text
 }
 
-/// The declaration at the start of `text`, as far as users see it: a signature, all fields of an enum, the public fields
-/// of a struct.
+/// The declaration at the start of `text`, as far as users see it: a signature, all fields of an
+/// enum, the public fields of a struct.
 fn interface(text: &str) -> String {
     // A semicolon within a line is that of an array.
     let head = text.split('{').next().unwrap_or_default();
@@ -47,7 +47,8 @@ fn interface(text: &str) -> String {
     match words(text).next() {
         Some("enum") => block(text).to_owned(),
         Some("struct") => {
-            // Fields of a tuple are before the brace or semicolon. Public ones of both forms begin a part with `pub`.
+            // Fields of a tuple are before the brace or semicolon. Public ones of both forms begin
+            // a part with `pub`.
             let all = if text[head.len()..].starts_with('{') { block(text) } else { head };
             let parts = all.split(['{', '(', ',', '\n']).map(str::trim);
             parts.filter(|part| part.starts_with("pub ")).collect::<Vec<_>>().join("\n")

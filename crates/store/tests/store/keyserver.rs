@@ -91,7 +91,7 @@ fn owned((peer, digest, tries): (&str, u8, u32)) -> (String, u8, u32) {
     (peer.to_owned(), digest, tries)
 }
 
-/// Peer, first octet of the digest, and tries of what peers did not deliver.
+/// Peer, first byte of the digest, and tries of what peers did not deliver.
 fn given_up(store: &Store) -> Vec<(String, u8, u32)> {
     let mut all = Vec::new();
     let visit = |given_up: GivenUp| {
@@ -322,8 +322,8 @@ fn opening_migrates_format_3() {
     }
 }
 
-/// The verifier of format 3 accepted some bad signatures, rejected some good
-/// ones, and knew fewer algorithms. A migration computes these verdicts again, and logs the changed certificates.
+/// The verifier of format 3 accepted some bad signatures, rejected some good ones, and knew fewer
+/// algorithms. A migration computes these verdicts again, and logs the changed certificates.
 #[test]
 fn a_migration_recomputes_verdicts_that_an_old_verifier_got_wrong() {
     let all = corpus(60);
@@ -422,8 +422,8 @@ fn a_migration_keeps_the_bytes_of_a_damaged_certificate() {
     assert_eq!(kept, 100);
 }
 
-/// A release with other verdicts does not report the store of an older one as damaged, and neither does an
-/// older release with the store of a newer one.
+/// A release with other verdicts does not report the store of an older one as damaged, and neither
+/// does an older release with the store of a newer one.
 #[test]
 fn verdicts_of_another_verifier_version_are_no_damage() {
     for (verifier, stays) in [(1, false), (200, true)] {
@@ -798,7 +798,8 @@ fn a_certificate_at_its_limit_accepts_a_revocation() {
     let stored = store.get(revoked.fingerprint()).unwrap().unwrap();
     assert_eq!(stored.cert.union(&revoked), stored.cert);
     assert!(stored.verdicts.iter().filter(|&&v| v == Verdict::Bad).count() <= 10);
-    // A certificate with more signatures than are looked at is refused, but signatures of others do not count.
+    // A certificate with more signatures than are looked at is refused, but signatures of others do
+    // not count.
     let count = u32::try_from(stored.cert.signature_count()).unwrap();
     store
         .operator_mut()

@@ -104,7 +104,8 @@ fn add(store: &mut Store, certs: &[Cert]) -> Result<usize, StoreError> {
     store.ingest(certs.to_vec(), Verification::Full, NOW.into()).map(|outcomes| outcomes.len())
 }
 
-/// Changes through a link are synced in the log of the file, which no checkpoint has emptied while a reader needs the old state.
+/// Changes through a link are synced in the log of the file, which no checkpoint has emptied while
+/// a reader needs the old state.
 #[test]
 fn a_store_behind_a_symbolic_link_is_written_beside_a_reader() {
     let all = corpus(12);
@@ -350,7 +351,8 @@ fn a_log_that_another_connection_copies_does_not_count_as_copied() {
         let neighbour = scope.spawn(|| {
             let other = Connection::open(folder.path()).unwrap();
             other.busy_timeout(Duration::from_secs(60)).unwrap();
-            // It has the lock for copying, and waits for the writer, as soon as it comes between two copies of ours.
+            // It has the lock for copying, and waits for the writer, as soon as it comes between
+            // two copies of ours.
             let mut is_busy = true;
             while is_busy {
                 let sql = "PRAGMA wal_checkpoint(FULL)";
@@ -407,8 +409,8 @@ fn a_reader_rolls_back_a_leftover_journal() {
     assert_clean(&store);
 }
 
-/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can miss some or have some
-/// twice, so the most different ones of several lists count.
+/// Locks on a file, as the system lists them. While other processes lock and unlock, a list can
+/// miss some or have some twice, so the most different ones of several lists count.
 fn locks(path: &Path) -> usize {
     let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
     let count = || {

@@ -212,7 +212,8 @@ fn longest_wait_beside_a_reindex() -> Duration {
 
 #[test]
 fn an_upload_beside_a_reindex_waits_at_most_200_ms() {
-    // A disk that others use, too, may take longer for one sync, whoever asks for it. It seldom does so in each of three rounds.
+    // A disk that others use, too, may take longer for one sync, whoever asks for it. It seldom
+    // does so in each of three rounds.
     let mut waits = (0..3).map(|_| longest_wait_beside_a_reindex());
     assert!(waits.any(|longest| longest < Duration::from_millis(200)));
 }

@@ -144,12 +144,12 @@ fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(character, 0..14).prop_map(|all| all.into_iter().collect())
 }
 
-/// A user ID: a text, one with an address, or octets that are not UTF-8.
+/// A user ID: a text, one with an address, or bytes that are not UTF-8.
 fn user_id() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => text().prop_map(String::into_bytes),
         3 => (text(), text()).prop_map(|(name, host)| format!("{name} <{name}@{host}>").into_bytes()),
-        1 => (text(), any::<Vec<u8>>()).prop_map(|(text, octets)| [octets, text.into_bytes()].concat()),
+        1 => (text(), any::<Vec<u8>>()).prop_map(|(text, bytes)| [bytes, text.into_bytes()].concat()),
     ]
 }
 

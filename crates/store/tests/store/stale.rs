@@ -32,7 +32,8 @@ fn grown() -> Vec<Cert> {
     corpus(40).into_iter().filter(|cert| half(cert) != *cert).take(12).collect()
 }
 
-/// A store whose certificates have grown, and in which the rows of number 4 in `tables` are those from before.
+/// A store whose certificates have grown, and in which the rows of number 4 in `tables` are those
+/// from before.
 fn with_lost_writes(folder: &Folder, tables: &[&str]) -> (Store, Vec<Cert>) {
     let all = grown();
     let mut store = folder.filled(&all.iter().map(half).collect::<Vec<_>>());
@@ -145,7 +146,8 @@ enum Lost {
     OldDigest,
 }
 
-/// Every choice of rows but none and all: a check names the certificate, a rebuild makes nothing permanent, and a copy repairs it.
+/// Every choice of rows but none and all: a check names the certificate, a rebuild makes nothing
+/// permanent, and a copy repairs it.
 #[test]
 fn a_change_of_which_any_part_is_lost_is_found() {
     const DIGEST: &str = "SELECT view, digest, cert FROM digest WHERE cert = 4 AND view = 0";

@@ -1,5 +1,5 @@
-//! The web of trust of a store on disk: its rules, and the incremental updates, which must equal a computation
-//! from scratch.
+//! The web of trust of a store on disk: its rules, and the incremental updates, which must equal a
+//! computation from scratch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -353,7 +353,7 @@ fn a_deleted_introducer_counts_again_when_imported_again() {
 }
 
 /// The bytes of the file and of its log.
-fn octets(store: &Path) -> (Vec<u8>, Vec<u8>) {
+fn bytes(store: &Path) -> (Vec<u8>, Vec<u8>) {
     let wal = store.with_file_name("store.db-wal");
     (fs::read(store).unwrap(), fs::read(wal).unwrap_or_default())
 }
@@ -368,7 +368,7 @@ fn a_listing_leaves_the_store_unchanged() {
         world.chain(&[who, 5]);
     }
     let path = world.folder.path();
-    let before = octets(&path);
+    let before = bytes(&path);
     assert!(!before.1.is_empty());
     for access in [Access::Read, Access::Write] {
         let store = Store::open(&path, access).unwrap();
@@ -381,7 +381,7 @@ fn a_listing_leaves_the_store_unchanged() {
                 store.tofu().bindings_with(person.fingerprint()).unwrap();
             }
         }
-        assert!(before == octets(&path), "{access:?}");
+        assert!(before == bytes(&path), "{access:?}");
     }
 }
 
@@ -521,7 +521,7 @@ fn check_finds_a_changed_byte_in_the_trust_tables_and_rebuild_repairs() {
         for at in 0..row.3.len() {
             damaged.3[at] ^= 1 << (at % 8);
             put(&damaged);
-            finds(&store, &format!("octet {at} of {}", row.0));
+            finds(&store, &format!("byte {at} of {}", row.0));
             // The damage makes no certificate valid meanwhile.
             for (fingerprint, said) in web(&store, NOW) {
                 assert_eq!(said, good[&fingerprint]);

@@ -1,9 +1,10 @@
-//! The trust amount of each user ID in random networks, compared with the results of `sequoia-wot` (0.15.3) for the
-//! same networks.
+//! The trust amount of each user ID in random networks, compared with the results of `sequoia-wot`
+//! (0.15.3) for the same networks.
 //!
-//! `wot.txt` has these results: a line for each network, with an amount for each user ID of each user. Certificates are
-//! not the same bytes each time, but keys, user IDs and certifications are the same. With `TALARIA_WRITE` set to a
-//! folder, each network is written into it: `N.pgp`, and `N.txt` with the trust roots and their amounts.
+//! `wot.txt` has these results: a line for each network, with an amount for each user ID of each
+//! user. Certificates are not the same bytes each time, but keys, user IDs and certifications are
+//! the same. With `TALARIA_WRITE` set to a folder, each network is written into it: `N.pgp`, and
+//! `N.txt` with the trust roots and their amounts.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Assuan, the protocol of gpg-agent: a command line, lines of the answer, and inquiries in between.
+//! Assuan, the protocol of gpg-agent: a command line, lines of the answer, and inquiries in
+//! between.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,9 +11,9 @@ use zeroize::Zeroizing;
 
 use crate::agent::error::{AgentError, Refusal};
 
-/// The maximum length of a line in octets, in both directions.
+/// The maximum length of a line in bytes, in both directions.
 const LINE_BYTES_MAX: usize = 1000;
-/// The maximum length of the data of an answer in octets.
+/// The maximum length of the data of an answer in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The maximum number of lines of an answer, mostly one for each key of the agent.
 const LINES_MAX: usize = 100_000;
@@ -48,8 +49,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Tells the agent the user's terminal and display for its prompts. Options that the agent does not
-    /// know are skipped.
+    /// Tells the agent the user's terminal and display for its prompts. Options that the agent does
+    /// not know are skipped.
     pub(super) fn surroundings(&mut self) -> Result<(), AgentError> {
         let variables = [
             ("GPG_TTY", "ttyname"),
@@ -120,10 +121,10 @@ impl Connection {
         Err(AgentError::Malformed("too many lines"))
     }
 
-    /// Answers an inquiry of the agent. The passphrase is given only once: a second inquiry means that it was
-    /// wrong.
+    /// Answers an inquiry of the agent. The passphrase is given only once: a second inquiry means
+    /// that it was wrong.
     fn inform(&mut self, what: &[u8], inquiry: &mut Inquiry<'_>) -> Result<(), AgentError> {
-        let keyword = what.split(|&octet| octet == b' ').next().unwrap_or_default();
+        let keyword = what.split(|&byte| byte == b' ').next().unwrap_or_default();
         match (keyword, inquiry.ciphertext, inquiry.password) {
             (b"CIPHERTEXT", Some(ciphertext), _) => self.data(ciphertext),
             (b"PASSPHRASE", _, Some(password)) => {
@@ -136,14 +137,14 @@ impl Connection {
     }
 
     fn data(&mut self, data: &[u8]) -> Result<(), AgentError> {
-        // Escaping may turn each octet into three.
+        // Escaping may turn each byte into three.
         for part in data.chunks((LINE_BYTES_MAX - 4) / 3) {
             let mut line = Zeroizing::new(Vec::with_capacity(LINE_BYTES_MAX));
             line.extend(b"D ");
-            for &octet in part {
-                match octet {
-                    b'%' | b'\r' | b'\n' => line.extend(format!("%{octet:02X}").bytes()),
-                    _ => line.push(octet),
+            for &byte in part {
+                match byte {
+                    b'%' | b'\r' | b'\n' => line.extend(format!("%{byte:02X}").bytes()),
+                    _ => line.push(byte),
                 }
             }
             line.push(b'\n');
@@ -172,7 +173,8 @@ impl Connection {
     }
 }
 
-/// Parses the agent's error line: a number whose lower half is the error code, and a text in any language.
+/// Parses the agent's error line: a number whose lower half is the error code, and a text in any
+/// language.
 fn refusal(line: &str) -> Refusal {
     let (number, text) = line.split_once(' ').unwrap_or((line, line));
     let number: u32 = number.parse().unwrap_or_default();
@@ -183,19 +185,19 @@ fn refusal(line: &str) -> Refusal {
 /// Escapes a text as an argument of a command.
 pub(super) fn escaped(text: &str) -> String {
     text.bytes()
-        .map(|octet| match octet {
+        .map(|byte| match byte {
             b' ' => "+".to_owned(),
-            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'-' => char::from(octet).to_string(),
-            _ => format!("%{octet:02X}"),
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'-' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
         })
         .collect()
 }
 
 /// Decodes a text with GnuPG's percent escapes.
 pub(super) fn unescaped(text: &str) -> String {
-    let mut octets = Vec::new();
-    unescape(text.as_bytes(), &mut octets);
-    String::from_utf8_lossy(&octets).into_owned()
+    let mut bytes = Vec::new();
+    unescape(text.as_bytes(), &mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn unescape(text: &[u8], to: &mut Vec<u8>) {
@@ -203,8 +205,8 @@ fn unescape(text: &[u8], to: &mut Vec<u8>) {
     while let Some((&first, behind)) = rest.split_first() {
         let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(octet) if first == b'%' => {
-                to.push(octet);
+            Some(byte) if first == b'%' => {
+                to.push(byte);
                 rest = &behind[2..];
             }
             _ => {

@@ -55,7 +55,8 @@ impl AgentError {
         }
     }
 
-    /// Whether the agent has refused, by an error or one of its causes: the passphrase is wrong, or the user said no.
+    /// Whether the agent has refused, by an error or one of its causes: the passphrase is wrong, or
+    /// the user said no.
     #[must_use]
     pub fn is_refusal(error: &(dyn std::error::Error + 'static)) -> bool {
         std::iter::successors(Some(error), |error| error.source())

@@ -5,15 +5,15 @@ use crate::agent::error::AgentError;
 /// The maximum nesting of lists in an answer.
 const DEPTH_MAX: usize = 16;
 
-/// A list or a string of octets.
+/// A list or a string of bytes.
 #[derive(Debug)]
 pub(super) enum Expression<'a> {
     List(Vec<Expression<'a>>),
-    Octets(&'a [u8]),
+    Bytes(&'a [u8]),
 }
 
 impl<'a> Expression<'a> {
-    /// Parses one expression. Octets after it are ignored: the agent ends answers with a 0.
+    /// Parses one expression. Bytes after it are ignored: the agent ends answers with a 0.
     pub(super) fn parse(text: &'a [u8]) -> Result<Self, AgentError> {
         let mut rest = text;
         Self::read(&mut rest, 0).ok_or(AgentError::Malformed("a broken expression"))
@@ -34,17 +34,17 @@ impl<'a> Expression<'a> {
                 list.push(Self::read(rest, depth + 1)?);
             }
         }
-        let colon = rest.iter().take(8).position(|&octet| octet == b':')?;
+        let colon = rest.iter().take(8).position(|&byte| byte == b':')?;
         let len: usize = std::str::from_utf8(&rest[..colon]).ok()?.parse().ok()?;
-        let octets = rest.get(colon + 1..)?.get(..len)?;
+        let bytes = rest.get(colon + 1..)?.get(..len)?;
         *rest = &rest[colon + 1 + len..];
-        Some(Self::Octets(octets))
+        Some(Self::Bytes(bytes))
     }
 
     /// The value that follows `name` in the first list that begins with `name`, at any depth.
     pub(super) fn value(&self, name: &str) -> Option<&'a [u8]> {
         let Self::List(list) = self else { return None };
-        if let [Self::Octets(first), Self::Octets(value), ..] = &list[..]
+        if let [Self::Bytes(first), Self::Bytes(value), ..] = &list[..]
             && *first == name.as_bytes()
         {
             return Some(value);
@@ -53,12 +53,12 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// Encodes a ciphertext: `(enc-val(NAME(NUMBER OCTETS)…))`.
+/// Encodes a ciphertext: `(enc-val(NAME(NUMBER BYTES)…))`.
 pub(super) fn list(name: &str, numbers: &[(&str, &[u8])]) -> Vec<u8> {
     let mut text = format!("(7:enc-val({}:{name}", name.len()).into_bytes();
-    for (name, octets) in numbers {
-        text.extend(format!("({}:{name}{}:", name.len(), octets.len()).bytes());
-        text.extend_from_slice(octets);
+    for (name, bytes) in numbers {
+        text.extend(format!("({}:{name}{}:", name.len(), bytes.len()).bytes());
+        text.extend_from_slice(bytes);
         text.push(b')');
     }
     text.extend(b"))");

@@ -1,13 +1,15 @@
 //! The limit on the memory that a compressed file may ask for.
 //!
-//! Decompression keeps the last part of its output: the dictionary of xz (up to 4 GiB) or the window of zstd (up to
-//! 3.75 TiB). The file says how much, so a small file could fill the memory of its reader. This module reads these sizes
-//! before the decompressor allocates. (gzip keeps 32 KiB, bzip2 at most 3.6 MB: their formats have no more.)
+//! Decompression keeps the last part of its output: the dictionary of xz (up to 4 GiB) or the
+//! window of zstd (up to 3.75 TiB). The file says how much, so a small file could fill the memory
+//! of its reader. This module reads these sizes before the decompressor allocates. (gzip keeps
+//! 32 KiB, bzip2 at most 3.6 MB: their formats have no more.)
 
 use std::fmt::{self, Display};
 use std::io::{self, Read};
 
-/// The largest window in octets: 128 MiB. `xz -9` uses 64 MiB, and `zstd --ultra -22` and `zstd --long` use 128 MiB.
+/// The largest window in bytes: 128 MiB. `xz -9` uses 64 MiB, and `zstd --ultra -22` and `zstd
+/// --long` use 128 MiB.
 pub(crate) const WINDOW_BYTES_MAX: u64 = 128 << 20;
 
 /// A compressed file needs more memory than talaria allows.
@@ -15,7 +17,7 @@ pub(crate) const WINDOW_BYTES_MAX: u64 = 128 << 20;
 pub struct WindowTooLarge {
     /// The program that decompresses the format: `xz` or `zstd`.
     pub program: &'static str,
-    /// The size of the window in octets.
+    /// The size of the window in bytes.
     pub bytes: u64,
 }
 
@@ -42,9 +44,9 @@ fn check(program: &'static str, bytes: u64) -> io::Result<()> {
 
 /// The header of a zstd frame (RFC 8878, section 3.1.1.1), and the size of its window.
 pub(super) struct ZstdHeader {
-    /// The octets of the header: only the magic number, if the frame is skippable.
+    /// The bytes of the header: only the magic number, if the frame is skippable.
     pub(super) bytes: Vec<u8>,
-    /// In octets; 0 if the frame is skippable.
+    /// In bytes; 0 if the frame is skippable.
     pub(super) window: u64,
 }
 
@@ -70,37 +72,37 @@ impl ZstdHeader {
         let is_single_segment = descriptor & 0x20 != 0;
         let stated = if is_single_segment { None } else { more(1)?.first().copied() };
         more([0, 1, 2, 4][usize::from(descriptor & 3)])?;
-        let octets = [usize::from(is_single_segment), 2, 4, 8][usize::from(descriptor >> 6)];
-        let size = more(octets)?.iter().rev().fold(0, |size, octet| size << 8 | u64::from(*octet));
+        let width = [usize::from(is_single_segment), 2, 4, 8][usize::from(descriptor >> 6)];
+        let size = more(width)?.iter().rev().fold(0, |size, byte| size << 8 | u64::from(*byte));
         let window = match stated {
             Some(stated) => {
                 let base = 1_u64 << (10 + (stated >> 3));
                 base + base / 8 * u64::from(stated & 7)
             }
-            // The whole content is the window. A size of two octets counts from 256.
-            None => size + if octets == 2 { 256 } else { 0 },
+            // The whole content is the window. A size of two bytes counts from 256.
+            None => size + if width == 2 { 256 } else { 0 },
         };
         check("zstd", window)?;
         Ok(Self { bytes, window })
     }
 }
 
-/// An xz file (format version 1.2) on its way to the decompressor. Its structure is followed, and a block with a
-/// dictionary that is too large is an error before the decompressor sees its header.
+/// An xz file (format version 1.2) on its way to the decompressor. Its structure is followed, and a
+/// block with a dictionary that is too large is an error before the decompressor sees its header.
 pub(crate) struct XzGuard<R> {
     input: R,
     state: State,
-    /// The octets of the current field that have passed.
+    /// The bytes of the current field that have passed.
     field: Vec<u8>,
     /// The length of the current field.
     wanted: usize,
-    /// Octets to pass unseen before the next field.
+    /// Bytes to pass unseen before the next field.
     skip: u64,
 }
 
 /// The field of an xz file that comes next.
 enum State {
-    /// The header of a stream; with `behind`, its first octet has passed.
+    /// The header of a stream; with `behind`, its first byte has passed.
     StreamHeader {
         behind: bool,
     },
@@ -111,7 +113,7 @@ enum State {
     BlockHeader {
         check_bytes: u64,
     },
-    /// The control octet of an LZMA2 chunk, and the octets of the block before it.
+    /// The control byte of an LZMA2 chunk, and the bytes of the block before it.
     Control {
         check_bytes: u64,
         passed: u64,
@@ -122,18 +124,18 @@ enum State {
         passed: u64,
         control: u8,
     },
-    /// The octets of numbers in an index: the count of records, then two numbers for each.
+    /// The bytes of numbers in an index: the count of records, then two numbers for each.
     Index {
         numbers: Option<u64>,
         passed: u64,
-        octets: u8,
+        bytes: u8,
         value: u64,
     },
     /// Behind a stream: padding, or another stream.
     Behind,
 }
 
-/// The first octets of an xz stream.
+/// The first bytes of an xz stream.
 const XZ_MAGIC: [u8; 6] = [0xFD, b'7', b'z', b'X', b'Z', 0];
 /// The identifier of the LZMA2 filter.
 const LZMA2: u64 = 0x21;
@@ -149,7 +151,7 @@ impl<R: Read> XzGuard<R> {
         }
     }
 
-    /// Follows the octets that pass.
+    /// Follows the bytes that pass.
     fn follow(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             if self.skip > 0 {
@@ -175,7 +177,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the xz file is damaged")
 }
 
-/// The next state, the length of its field, and the octets to skip before it.
+/// The next state, the length of its field, and the bytes to skip before it.
 type Next = (State, usize, u64);
 
 impl State {
@@ -184,7 +186,7 @@ impl State {
         let first = *field.first()?;
         Some(Ok(match self {
             Self::StreamHeader { behind } => {
-                // The type of the check is in the second octet of the flags.
+                // The type of the check is in the second byte of the flags.
                 let check = field.strip_prefix(&XZ_MAGIC[usize::from(behind)..])?.get(1)?;
                 let check_bytes = match check {
                     0 => 0,
@@ -194,7 +196,7 @@ impl State {
                 (Self::BlockStart { check_bytes }, 1, 0)
             }
             Self::BlockStart { .. } if first == 0 => {
-                (Self::Index { numbers: None, passed: 1, octets: 0, value: 0 }, 1, 0)
+                (Self::Index { numbers: None, passed: 1, bytes: 0, value: 0 }, 1, 0)
             }
             Self::BlockStart { check_bytes } => {
                 (Self::BlockHeader { check_bytes }, usize::from(first) * 4 + 3, 0)
@@ -208,7 +210,7 @@ impl State {
             Self::Control { check_bytes, passed } => {
                 let passed = passed + 1;
                 let sizes = match first {
-                    // The block ends with padding to four octets, and the check.
+                    // The block ends with padding to four bytes, and the check.
                     0 => {
                         let padding = passed.wrapping_neg() % 4;
                         return Some(Ok((
@@ -230,12 +232,12 @@ impl State {
                 let passed = passed + field.len() as u64 + data;
                 (Self::Control { check_bytes, passed }, 1, data)
             }
-            Self::Index { numbers, passed, octets, value } => {
-                let value = value | u64::from(first & 0x7F).checked_shl(u32::from(octets) * 7)?;
+            Self::Index { numbers, passed, bytes, value } => {
+                let value = value | u64::from(first & 0x7F).checked_shl(u32::from(bytes) * 7)?;
                 let passed = passed + 1;
                 if first & 0x80 != 0 {
-                    return (octets < 8).then_some(Ok((
-                        Self::Index { numbers, passed, octets: octets + 1, value },
+                    return (bytes < 8).then_some(Ok((
+                        Self::Index { numbers, passed, bytes: bytes + 1, value },
                         1,
                         0,
                     )));
@@ -245,9 +247,9 @@ impl State {
                     Some(numbers) => numbers - 1,
                 };
                 if left > 0 {
-                    (Self::Index { numbers: Some(left), passed, octets: 0, value: 0 }, 1, 0)
+                    (Self::Index { numbers: Some(left), passed, bytes: 0, value: 0 }, 1, 0)
                 } else {
-                    // Padding to four octets, a checksum, and the footer of the stream.
+                    // Padding to four bytes, a checksum, and the footer of the stream.
                     (Self::Behind, 1, passed.wrapping_neg() % 4 + 4 + 12)
                 }
             }
@@ -258,8 +260,8 @@ impl State {
     }
 }
 
-/// The size of the dictionary in octets that a block header asks for; `None` if the header is malformed. The first
-/// octet, which has its size, is not part of `header`.
+/// The size of the dictionary in bytes that a block header asks for; `None` if the header is
+/// malformed. The first byte, which has its size, is not part of `header`.
 fn dictionary(header: &[u8]) -> Option<u64> {
     let (&flags, mut rest) = header.split_first()?;
     // The sizes of the block are optional.
@@ -290,14 +292,14 @@ fn dictionary(header: &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a number of seven bits per octet, least significant first.
+/// Reads a number of seven bits per byte, least significant first.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for at in 0..9 {
-        let (&octet, rest) = bytes.split_first()?;
+        let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
-        value |= u64::from(octet & 0x7F) << (at * 7);
-        if octet & 0x80 == 0 {
+        value |= u64::from(byte & 0x7F) << (at * 7);
+        if byte & 0x80 == 0 {
             return Some(value);
         }
     }

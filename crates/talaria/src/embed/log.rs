@@ -37,11 +37,11 @@ fn usage(text: &'static str) -> Error {
 
 /// A pattern of fields.
 fn pattern(text: &str) -> Result<Pattern, Error> {
-    Pattern::new(text).ok_or_else(|| usage("a pattern of fields has 1 to 256 octets"))
+    Pattern::new(text).ok_or_else(|| usage("a pattern of fields has 1 to 256 bytes"))
 }
 
-/// A log in a folder. All threads of a program share it, and their commits share syncs. No other process can open it
-/// meanwhile, unless it is served ([`SharedLog::serve`]).
+/// A log in a folder. All threads of a program share it, and their commits share syncs. No other
+/// process can open it meanwhile, unless it is served ([`SharedLog::serve`]).
 pub struct SharedLog {
     log: Arc<LogFolder>,
     /// The keys that open encrypted values.
@@ -59,8 +59,9 @@ pub struct HistoryEntry {
     pub operation: &'static str,
     /// The field, if the change is about one. A pattern where encryption begins or ends.
     pub field: Option<String>,
-    /// The new value, if there is one: for a creation, the name of the object. A commitment for a deletable value that is deleted, or not
-    /// here, and the encrypted value with the reason if no key opens it.
+    /// The new value, if there is one: for a creation, the name of the object. A commitment for a
+    /// deletable value that is deleted, or not here, and the encrypted value with the reason if no
+    /// key opens it.
     pub value: Option<Value>,
     /// The time that the author claims, in milliseconds since 1970.
     pub time_ms: u64,
@@ -153,8 +154,8 @@ pub struct LogWatcher {
 const LOOK: Duration = Duration::from_millis(50);
 
 impl LogWatcher {
-    /// Begins behind what is in the log in `folder` now. Encrypted values are opened with the secret keys in `keys`, each of which
-    /// is unlocked with one of `key_passphrases`.
+    /// Begins behind what is in the log in `folder` now. Encrypted values are opened with the
+    /// secret keys in `keys`, each of which is unlocked with one of `key_passphrases`.
     ///
     /// # Errors
     ///
@@ -205,8 +206,8 @@ pub struct LogFigures {
     pub forks: u64,
     /// The number of entries that the last valid checkpoint covers; 0 without one.
     pub covered: u64,
-    /// The length of the log on disk in octets.
-    pub octets: u64,
+    /// The length of the log on disk in bytes.
+    pub bytes: u64,
     /// The number of syncs since the log was opened.
     pub syncs: u64,
     /// The hash of the state. Equal on two nodes with the same entries.
@@ -214,13 +215,14 @@ pub struct LogFigures {
 }
 
 impl SharedLog {
-    /// Makes a log in `folder`, which is empty or does not exist. The owners are the owner of `key` and those of the certificates
-    /// in `owners`. `rules` are patterns of fields with the name of a merge rule; the first match counts. Without `checkpointer`, the log
-    /// has no checkpoints.
+    /// Makes a log in `folder`, which is empty or does not exist. The owners are the owner of `key`
+    /// and those of the certificates in `owners`. `rules` are patterns of fields with the name of a
+    /// merge rule; the first match counts. Without `checkpointer`, the log has no checkpoints.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] for arguments that contradict each other; [`Error::Log`]; [`Error::Witness`].
+    /// [`Error::Message`] for arguments that contradict each other; [`Error::Log`];
+    /// [`Error::Witness`].
     pub fn create<B: AsRef<[u8]>>(
         folder: &Path,
         key: &SharedKey,
@@ -266,7 +268,8 @@ impl SharedLog {
         Ok(Self::of(LogFolder::open(folder)?))
     }
 
-    /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log with this identity.
+    /// Makes a log in `folder` from the export `file` of another node. With `expected`, only a log
+    /// with this identity.
     ///
     /// # Errors
     ///
@@ -286,7 +289,8 @@ impl SharedLog {
         Self { log: log.into(), keys: RwLock::default() }
     }
 
-    /// Opens encrypted values from now on with the secret keys in `keys`, each of which is unlocked with one of `key_passphrases`.
+    /// Opens encrypted values from now on with the secret keys in `keys`, each of which is unlocked
+    /// with one of `key_passphrases`.
     ///
     /// # Errors
     ///
@@ -305,11 +309,13 @@ impl SharedLog {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Encrypts values of the fields of `object` that match a pattern from now on, to the certificates in `readers` and to nobody else.
+    /// Encrypts values of the fields of `object` that match a pattern from now on, to the
+    /// certificates in `readers` and to nobody else.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] for a certificate without a key to encrypt to, and for no pattern; [`Error::Log`].
+    /// [`Error::Message`] for a certificate without a key to encrypt to, and for no pattern;
+    /// [`Error::Log`].
     pub fn encrypt<B: AsRef<[u8]>>(
         &self,
         key: &SharedKey,
@@ -354,8 +360,8 @@ impl SharedLog {
         self.log.path()
     }
 
-    /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities of the entries. They are on disk
-    /// when this returns.
+    /// Writes updates by the owner of `key` with one sync, all or none, and returns the identities
+    /// of the entries. They are on disk when this returns.
     ///
     /// # Errors
     ///
@@ -377,7 +383,8 @@ impl SharedLog {
         })
     }
 
-    /// Lets the owner of the certificate `cert` change `object`, or all objects, and the fields that match the pattern.
+    /// Lets the owner of the certificate `cert` change `object`, or all objects, and the fields
+    /// that match the pattern.
     ///
     /// # Errors
     ///
@@ -407,7 +414,8 @@ impl SharedLog {
         key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
     }
 
-    /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate. `honoured` says what counts of it.
+    /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate.
+    /// `honoured` says what counts of it.
     ///
     /// # Errors
     ///
@@ -440,7 +448,8 @@ impl SharedLog {
         Ok(Revoked { entry, devices, approvals_missing: threshold.saturating_sub(1) })
     }
 
-    /// Makes a checkpoint over all entries that are here, with the key of the checkpointer in the file `checkpointer`.
+    /// Makes a checkpoint over all entries that are here, with the key of the checkpointer in the
+    /// file `checkpointer`.
     ///
     /// # Errors
     ///
@@ -450,12 +459,14 @@ impl SharedLog {
         key.write(|maker| Ok(self.log.put_checkpoint(maker, &checkpointer, now_ms())?))
     }
 
-    /// The request to witnesses for the last checkpoint. `old` is the number of entries in the checkpoint that the witness cosigned last: by
-    /// default, that of the last one that enough witnesses have cosigned.
+    /// The request to witnesses for the last checkpoint. `old` is the number of entries in the
+    /// checkpoint that the witness cosigned last: by default, that of the last one that enough
+    /// witnesses have cosigned.
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if the log has no checkpoint, or the last one has fewer entries than `old`; [`Error::Log`].
+    /// [`Error::Message`] if the log has no checkpoint, or the last one has fewer entries than
+    /// `old`; [`Error::Log`].
     pub fn witness_request(&self, old: Option<u64>) -> Result<String, Error> {
         let request = self.log.read(|log| {
             log.last_checkpoint().and_then(|last| log.witness_request_from(&last.entry, old))
@@ -516,7 +527,8 @@ impl SharedLog {
         key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
     }
 
-    /// Ends the key of a node. Returns the identities of the entries: a key can be published more than once.
+    /// Ends the key of a node. Returns the identities of the entries: a key can be published more
+    /// than once.
     ///
     /// # Errors
     ///
@@ -533,7 +545,8 @@ impl SharedLog {
         })
     }
 
-    /// Exchanges entries with the node at `address`, once. `peer` is the key that it must have, which need not be published.
+    /// Exchanges entries with the node at `address`, once. `peer` is the key that it must have,
+    /// which need not be published.
     ///
     /// # Errors
     ///
@@ -543,7 +556,8 @@ impl SharedLog {
         Ok(exchange(self.log.path(), replica, address, peer)?.report)
     }
 
-    /// Makes a copy of the log `wanted` in `folder`, from the node at `address` that has the key `peer`.
+    /// Makes a copy of the log `wanted` in `folder`, from the node at `address` that has the key
+    /// `peer`.
     ///
     /// # Errors
     ///
@@ -559,7 +573,8 @@ impl SharedLog {
         Ok((Self::of(log.ok_or(NetError::Closed)?), report))
     }
 
-    /// Serves the log by threads of this process. Other processes can use the log meanwhile. Returns when the node listens.
+    /// Serves the log by threads of this process. Other processes can use the log meanwhile.
+    /// Returns when the node listens.
     ///
     /// # Errors
     ///
@@ -655,7 +670,7 @@ impl SharedLog {
         Ok(self.log.read(talaria_log::Log::forks)?)
     }
 
-    /// Verifies the log again from its octets on disk.
+    /// Verifies the log again from its bytes on disk.
     ///
     /// # Errors
     ///
@@ -703,7 +718,8 @@ impl SharedLog {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`] if no snapshot is in force.
+    /// [`Error::Io`] if there is a file of this name, or it cannot be written; [`Error::Log`] if no
+    /// snapshot is in force.
     pub fn export_snapshot(&self, file: &Path) -> Result<EntryId, Error> {
         let failed =
             |source| Error::Io { action: "write", name: file.display().to_string(), source };
@@ -750,7 +766,7 @@ impl SharedLog {
     ///
     /// [`Error::Log`].
     pub fn figures(&self) -> Result<LogFigures, Error> {
-        let (octets, syncs) = (self.log.octets(), self.log.syncs());
+        let (bytes, syncs) = (self.log.bytes(), self.log.syncs());
         Ok(self.log.read(|log| LogFigures {
             entries: log.len() as u64,
             objects: log.state().objects().count() as u64,
@@ -758,15 +774,15 @@ impl SharedLog {
             grants: log.grants().filter(|(_, _, in_force)| *in_force).count() as u64,
             forks: log.forks().len() as u64,
             covered: log.last_valid_checkpoint().map_or(0, |last| last.head.size),
-            octets,
+            bytes,
             syncs,
             state: EntryId(log.state_hash()),
         })?)
     }
 }
 
-/// A witness in a folder, which cosigns checkpoints of logs of others. All threads of a program share it, and no other process can open it
-/// meanwhile.
+/// A witness in a folder, which cosigns checkpoints of logs of others. All threads of a program
+/// share it, and no other process can open it meanwhile.
 pub struct SharedWitness(WitnessFolder);
 
 impl SharedWitness {
@@ -794,7 +810,8 @@ impl SharedWitness {
         self.0.public().to_string()
     }
 
-    /// Lets the witness cosign a log, by the file with the public key of its checkpointer. Returns the origin of the log.
+    /// Lets the witness cosign a log, by the file with the public key of its checkpointer. Returns
+    /// the origin of the log.
     ///
     /// # Errors
     ///
@@ -805,7 +822,8 @@ impl SharedWitness {
         Ok(key.name)
     }
 
-    /// Cosigns the checkpoint of a request, and returns the answer. The witness remembers the checkpoint, on disk, before this returns.
+    /// Cosigns the checkpoint of a request, and returns the answer. The witness remembers the
+    /// checkpoint, on disk, before this returns.
     ///
     /// # Errors
     ///

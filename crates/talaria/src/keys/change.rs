@@ -40,8 +40,8 @@ pub enum RevocationTarget {
 }
 
 impl RevocationTarget {
-    /// The user ID of `cert` with the text `name`, or the only one with the address `name`. A revocation cannot be
-    /// undone, so a part of a user ID is not enough.
+    /// The user ID of `cert` with the text `name`, or the only one with the address `name`. A
+    /// revocation cannot be undone, so a part of a user ID is not enough.
     ///
     /// # Errors
     ///
@@ -61,7 +61,8 @@ impl RevocationTarget {
 }
 
 impl KeyStore {
-    /// Replaces the stored secrets by those of `unlocked`, encrypted with this protection. See [`unlocked`].
+    /// Replaces the stored secrets by those of `unlocked`, encrypted with this protection. See
+    /// [`unlocked`].
     ///
     /// # Errors
     ///
@@ -81,8 +82,8 @@ impl KeyStore {
         })
     }
 
-    /// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry time
-    /// of their own get the same.
+    /// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an
+    /// expiry time of their own get the same.
     ///
     /// # Errors
     ///
@@ -113,9 +114,9 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without the secret
-    /// primary key; [`Error::Message`] if no passphrase unlocks the primary key; errors of reading and
-    /// writing.
+    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without the
+    /// secret primary key; [`Error::Message`] if no passphrase unlocks the primary key; errors of
+    /// reading and writing.
     pub fn add_subkey(
         &self,
         cert: &openpgp::Cert,
@@ -139,9 +140,9 @@ impl KeyStore {
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if the key already has the user ID, is revoked or not valid; [`Error::NoSecret`]
-    /// without the secret primary key; [`Error::Message`] if no passphrase unlocks the primary key; errors of
-    /// reading and writing.
+    /// [`Error::KeyRefused`] if the key already has the user ID, is revoked or not valid;
+    /// [`Error::NoSecret`] without the secret primary key; [`Error::Message`] if no passphrase
+    /// unlocks the primary key; errors of reading and writing.
     pub fn add_user_id(
         &self,
         cert: &openpgp::Cert,
@@ -192,7 +193,8 @@ pub struct MadeRevocation {
     pub component: Option<Packet>,
 }
 
-/// Makes a revocation of a key or of a part of it. [`KeyStore::add`] puts the revocation into force.
+/// Makes a revocation of a key or of a part of it. [`KeyStore::add`] puts the revocation into
+/// force.
 ///
 /// # Errors
 ///

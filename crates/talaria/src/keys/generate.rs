@@ -1,9 +1,10 @@
 //! Generating keys for the key store.
 //!
-//! A new key has three parts: its file in the key store, its certificate in the store with the trust of an own key,
-//! and a revocation certificate. All of them are there, or none. The file has the name `FINGERPRINT.STORE.new` until the
-//! store has committed the certificate, where `STORE` names the store. If the process is killed before, the next one
-//! looks into the store and finishes the work or takes it back ([`KeyStore::settle`]).
+//! A new key has three parts: its file in the key store, its certificate in the store with the
+//! trust of an own key, and a revocation certificate. All of them are there, or none. The file has
+//! the name `FINGERPRINT.STORE.new` until the store has committed the certificate, where `STORE`
+//! names the store. If the process is killed before, the next one looks into the store and finishes
+//! the work or takes it back ([`KeyStore::settle`]).
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -33,13 +34,14 @@ pub struct NewKey<'a> {
 }
 
 impl KeyStore {
-    /// Generates a key at `now`, in seconds since 1970: a primary key that certifies, a signing subkey and an
-    /// encryption subkey. The key is on disk, but nobody sees it before [`NewKey::publish`]. No other process can
-    /// change the key store until then.
+    /// Generates a key at `now`, in seconds since 1970: a primary key that certifies, a signing
+    /// subkey and an encryption subkey. The key is on disk, but nobody sees it before
+    /// [`NewKey::publish`]. No other process can change the key store until then.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyRefused`] if such a key cannot be generated; errors of the store, and of writing.
+    /// [`Error::KeyRefused`] if such a key cannot be generated; errors of the store, and of
+    /// writing.
     pub fn generate(
         &self,
         options: &GenerateOptions,
@@ -65,8 +67,9 @@ impl KeyStore {
         Ok(new)
     }
 
-    /// Completes or takes back keys whose generation for the first of `stores` was interrupted: a key stays if the store has
-    /// its certificate. Does nothing while another process changes the key store.
+    /// Completes or takes back keys whose generation for the first of `stores` was interrupted: a
+    /// key stays if the store has its certificate. Does nothing while another process changes the
+    /// key store.
     ///
     /// # Errors
     ///
@@ -113,8 +116,8 @@ impl KeyStore {
         Ok(!self.unfinished()?.is_empty())
     }
 
-    /// The files of keys that are being generated, or whose generation was interrupted, with their fingerprints and the
-    /// names of their stores.
+    /// The files of keys that are being generated, or whose generation was interrupted, with their
+    /// fingerprints and the names of their stores.
     fn unfinished(&self) -> Result<Vec<(PathBuf, openpgp::Fingerprint, String)>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -143,18 +146,21 @@ impl NewKey<'_> {
         &self.made
     }
 
-    /// The path for the revocation certificate beside the keys. A file there disappears with the key.
+    /// The path for the revocation certificate beside the keys. A file there disappears with the
+    /// key.
     #[must_use]
     pub fn revocation_path(&self) -> &Path {
         &self.revocation
     }
 
-    /// Puts the certificate into the store, as one of the user's own, and the key into the key store. `deliver` comes last
-    /// before the store commits: it gives the revocation certificate its name. If it fails, nothing was done.
+    /// Puts the certificate into the store, as one of the user's own, and the key into the key
+    /// store. `deliver` comes last before the store commits: it gives the revocation certificate
+    /// its name. If it fails, nothing was done.
     ///
     /// # Errors
     ///
-    /// The error of `deliver`; [`Error::KeyRefused`] if the store refuses the certificate; errors of writing.
+    /// The error of `deliver`; [`Error::KeyRefused`] if the store refuses the certificate; errors
+    /// of writing.
     pub fn publish<E: From<Error>>(
         mut self,
         stores: &mut Stores,

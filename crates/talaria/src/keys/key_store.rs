@@ -26,7 +26,7 @@ pub(super) const UNFINISHED: &str = "new";
 /// The permission bits for group and others, which must not be set.
 const OTHERS: u32 = 0o077;
 
-/// The maximum length of a key file in octets: the largest certificate that a store accepts, and
+/// The maximum length of a key file in bytes: the largest certificate that a store accepts, and
 /// secrets.
 const KEY_BYTES_MAX: u64 = talaria_cert::CERT_BYTES_MAX as u64 + (1 << 20);
 

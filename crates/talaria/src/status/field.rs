@@ -9,8 +9,8 @@ pub(super) fn escaped(text: &str) -> String {
         if plain(c) {
             out.push(c);
         } else {
-            let mut octets = [0; 4];
-            c.encode_utf8(&mut octets).bytes().for_each(|octet| out += &format!("%{octet:02X}"));
+            let mut bytes = [0; 4];
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| out += &format!("%{byte:02X}"));
         }
     }
     out
@@ -21,7 +21,7 @@ pub(super) fn escaped_name(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         out += &escaped(chunk.valid()).replace(' ', "%20");
-        chunk.invalid().iter().for_each(|octet| out += &format!("%{octet:02X}"));
+        chunk.invalid().iter().for_each(|byte| out += &format!("%{byte:02X}"));
     }
     out
 }

@@ -1,5 +1,5 @@
-//! Ed25519 keys and signatures with components of small order, in certificates and on documents: the verdict is
-//! the same alone and in a batch, and a signature that gpg calls bad is never good.
+//! Ed25519 keys and signatures with components of small order, in certificates and on documents:
+//! the verdict is the same alone and in a batch, and a signature that gpg calls bad is never good.
 
 use std::collections::HashSet;
 use std::process::Command;
@@ -36,11 +36,11 @@ fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn mpi(octets: &[u8]) -> Vec<u8> {
-    let start = octets.iter().position(|&octet| octet != 0).unwrap_or(octets.len());
-    let octets = &octets[start..];
-    let bits = octets.first().map_or(0, |first| octets.len() * 8 - first.leading_zeros() as usize);
-    [&u16::try_from(bits).unwrap().to_be_bytes()[..], octets].concat()
+fn mpi(bytes: &[u8]) -> Vec<u8> {
+    let start = bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len());
+    let bytes = &bytes[start..];
+    let bits = bytes.first().map_or(0, |first| bytes.len() * 8 - first.leading_zeros() as usize);
+    [&u16::try_from(bits).unwrap().to_be_bytes()[..], bytes].concat()
 }
 
 impl Attacker {
@@ -53,8 +53,8 @@ impl Attacker {
         Self::new(Scalar::from_bytes_mod_order(sha256(&[b"key", &number.to_be_bytes()])), component)
     }
 
-    /// Signs so that the equation times eight holds. `wanted` says whether the equation itself must hold, which
-    /// depends on the nonce.
+    /// Signs so that the equation times eight holds. `wanted` says whether the equation itself must
+    /// hold, which depends on the nonce.
     fn sign(&self, message: &[u8], component: EdwardsPoint, wanted: bool) -> Option<[u8; 64]> {
         for nonce in 0..200_u64 {
             let nonce = Scalar::from_bytes_mod_order(sha256(&[message, &nonce.to_be_bytes()]));
@@ -132,11 +132,12 @@ impl Attacker {
     }
 }
 
-/// A certificate, whether its signature is good, and whether its key has no component of small order.
+/// A certificate, whether its signature is good, and whether its key has no component of small
+/// order.
 type Made = (Vec<u8>, bool, bool);
 
-/// Certificates with every pair of components in A and R, with an equation that holds and with one that does
-/// not, if both exist.
+/// Certificates with every pair of components in A and R, with an equation that holds and with one
+/// that does not, if both exist.
 fn hostile() -> Vec<Made> {
     let mut made = Vec::new();
     for (i, a) in EIGHT_TORSION.into_iter().enumerate() {
@@ -161,8 +162,8 @@ fn store() -> Store {
 }
 
 /// An attacker adds a component of small order to a key, so that a batch may find good what single
-/// verification refuses. Before, that depended on the other certificates in the file, and `check` called the
-/// store damaged.
+/// verification refuses. Before, that depended on the other certificates in the file, and `check`
+/// called the store damaged.
 #[test]
 fn small_order_verdicts_do_not_depend_on_the_batch() {
     let hostile = hostile();
@@ -188,7 +189,8 @@ fn small_order_verdicts_do_not_depend_on_the_batch() {
     }
 }
 
-/// gpg's verdicts on the signatures of certificates with an Ed25519 key: `!` is good, everything else bad.
+/// gpg's verdicts on the signatures of certificates with an Ed25519 key: `!` is good, everything
+/// else bad.
 fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
     let home = tempfile::tempdir().unwrap();
     let gpg = |args: &[&str]| {
@@ -216,8 +218,8 @@ fn by_gpg(certificates: &[Vec<u8>]) -> Option<Vec<bool>> {
     Some(certificates.iter().map(is_good).collect())
 }
 
-/// For proper keys, gpg's verdict equals ours for every R. For other keys, gpg accepts other signatures than
-/// those that satisfy the equation, and our verdict is bad.
+/// For proper keys, gpg's verdict equals ours for every R. For other keys, gpg accepts other
+/// signatures than those that satisfy the equation, and our verdict is bad.
 #[test]
 fn a_signature_that_gpg_calls_bad_is_never_good() {
     let hostile = hostile();
@@ -233,8 +235,8 @@ fn a_signature_that_gpg_calls_bad_is_never_good() {
     }
 }
 
-/// A key that is only a point of small order, also zero: anybody can make signatures that satisfy the
-/// equation. gpg stops with a fatal error.
+/// A key that is only a point of small order, also zero: anybody can make signatures that satisfy
+/// the equation. gpg stops with a fatal error.
 #[test]
 fn a_key_of_small_order_has_no_good_signature() {
     let made = EIGHT_TORSION.into_iter().flat_map(|a| {

@@ -89,8 +89,9 @@ fn path_of(file: &OwnedFd) -> CString {
     CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("there is no NUL")
 }
 
-/// Sets owner, attributes, mode and time, in this order: a new owner clears bits of the mode and capabilities, an access control
-/// list changes the mode, and everything but the time changes the time of the inode.
+/// Sets owner, attributes, mode and time, in this order: a new owner clears bits of the mode and
+/// capabilities, an access control list changes the mode, and everything but the time changes the
+/// time of the inode.
 pub(super) fn apply(
     object: &Object<'_>,
     meta: &Meta,

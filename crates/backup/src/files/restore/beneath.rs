@@ -18,7 +18,7 @@ const OPEN_MAX: usize = 64;
 
 /// A component of a path of a tree: it is not empty, `.` or `..`, and has no `/`.
 pub(super) fn name_of(path: &[u8]) -> CString {
-    let start = path.iter().rposition(|octet| *octet == b'/').map_or(0, |at| at + 1);
+    let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
     CString::new(&path[start..]).expect("the path of an entry has no NUL")
 }
 
@@ -27,7 +27,8 @@ pub(super) fn open_folder(parent: &OwnedFd, name: &CStr) -> rustix::io::Result<O
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(parent, name, flags, Mode::empty(), beneath) {
-        // Old kernels and some containers do not have the call. For one component, the flags say the same.
+        // Old kernels and some containers do not have the call. For one component, the flags say
+        // the same.
         Err(Errno::NOSYS | Errno::PERM) => openat(parent, name, flags, Mode::empty()),
         opened => opened,
     }
@@ -45,7 +46,8 @@ pub(super) enum Obstacle {
 /// The folders from the target to the current entry.
 pub(super) struct Folders {
     target: Arc<OwnedFd>,
-    /// The length of the part of paths that does not count: the folder of the snapshot that becomes the target.
+    /// The length of the part of paths that does not count: the folder of the snapshot that becomes
+    /// the target.
     base_bytes: usize,
     obstacle: Obstacle,
     path: Vec<u8>,
@@ -86,7 +88,8 @@ impl Folders {
         Self { target, base_bytes: base.len(), obstacle, path: Vec::new(), levels: Vec::new() }
     }
 
-    /// Whether `path` is not beneath the innermost folder, so that it has to be left, with [`Self::leave`].
+    /// Whether `path` is not beneath the innermost folder, so that it has to be left, with
+    /// [`Self::leave`].
     pub(super) fn left_by(&self, path: &[u8]) -> bool {
         self.levels.last().is_some_and(|level| !is_beneath(path, &self.path[..level.path_bytes]))
     }
@@ -104,7 +107,8 @@ impl Folders {
         Some(Left { path, state, meta: level.meta, folder })
     }
 
-    /// Takes a folder as the innermost one. Folders that do not have it beneath them have been left.
+    /// Takes a folder as the innermost one. Folders that do not have it beneath them have been
+    /// left.
     pub(super) fn enter(&mut self, path: &[u8], meta: Option<Meta>) {
         self.complete(path);
         self.path.clear();
@@ -199,7 +203,8 @@ fn make_folder(parent: &OwnedFd, name: &CStr, obstacle: Obstacle) -> io::Result<
     Ok((opened?, made.is_ok()))
 }
 
-/// Lets its owner write in a folder that is there and gets its mode again at the end. Where this fails, writing does.
+/// Lets its owner write in a folder that is there and gets its mode again at the end. Where this
+/// fails, writing does.
 fn open_to_owner(folder: &OwnedFd) {
     if let Ok(found) = fstat(folder) {
         let mode = Mode::from_raw_mode(found.st_mode);

@@ -50,18 +50,18 @@ fn snapshot(top: &Path) -> (Memory, Root) {
     let mut tree = TreeWriter::new(chunks.identifiers.clone());
     for mut entry in entries(top) {
         if let Node::File { content, size, .. } = &mut entry.node {
-            let octets = fs::read(on_disk(top, &entry.path)).unwrap();
-            assert_eq!(octets.len() as u64, *size);
+            let bytes = fs::read(on_disk(top, &entry.path)).unwrap();
+            assert_eq!(bytes.len() as u64, *size);
             let mut writer = ContentWriter::new();
-            for octets in octets.chunks(PART) {
-                let length = octets.len() as u64;
-                let part = if octets.len() == PART && octets.iter().all(|octet| *octet == 0) {
+            for bytes in bytes.chunks(PART) {
+                let length = bytes.len() as u64;
+                let part = if bytes.len() == PART && bytes.iter().all(|byte| *byte == 0) {
                     Part::Hole(length)
-                } else if octets.len() <= 512 {
-                    Part::Inline(octets.to_vec())
+                } else if bytes.len() <= 512 {
+                    Part::Inline(bytes.to_vec())
                 } else {
                     // A chunk has more than the range.
-                    let chunk = [b"before", octets, b"after"].concat();
+                    let chunk = [b"before", bytes, b"after"].concat();
                     let id = chunks.write(Kind::Data, &chunk).unwrap();
                     Part::Data { id, offset: 6, length }
                 };
@@ -107,7 +107,8 @@ fn options() -> RestoreOptions {
     RestoreOptions { owners: rustix::process::geteuid().is_root(), ..RestoreOptions::default() }
 }
 
-/// Compares two folders: path, kind, mode, owner, time in nanoseconds, attributes, links, content and, nearly, blocks.
+/// Compares two folders: path, kind, mode, owner, time in nanoseconds, attributes, links, content
+/// and, nearly, blocks.
 fn assert_same(expected: &Path, found: &Path) {
     let (a, b) = (entries(expected), entries(found));
     for (a, b) in a.iter().zip(&b) {
@@ -128,9 +129,9 @@ fn write(path: &Path, content: &[u8]) {
 }
 
 fn random(length: usize, seed: u64) -> Vec<u8> {
-    let mut octets = vec![0; length];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut octets);
-    octets
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
 }
 
 /// Sets the time of anything, in seconds and nanoseconds.
@@ -371,7 +372,8 @@ fn links_in_the_target_lead_nowhere_outside() {
         } else {
             assert_eq!(events, []);
             assert_same(&source, &target);
-            // Only the number of links of `c` and with it the time of its inode changed: its name in the target is gone.
+            // Only the number of links of `c` and with it the time of its inode changed: its name
+            // in the target is gone.
             for (before, after) in before.iter().zip(&after) {
                 assert_eq!(before.2, after.2);
                 if !before.0.ends_with("c") {
@@ -461,11 +463,11 @@ fn damage_affects_only_the_files_that_contain_it() {
     let mut all = entries(&source);
     all.sort_by(|a, b| path_order(&a.path, &b.path));
     for mut entry in all {
-        let octets = fs::read(on_disk(&source, &entry.path)).unwrap_or_default();
+        let bytes = fs::read(on_disk(&source, &entry.path)).unwrap_or_default();
         if let Node::File { content, size, .. } = &mut entry.node {
-            for (at, octets) in octets.chunks(PART).enumerate() {
-                let length = octets.len() as u64;
-                let id = chunks.write(Kind::Data, octets).unwrap();
+            for (at, bytes) in bytes.chunks(PART).enumerate() {
+                let length = bytes.len() as u64;
+                let id = chunks.write(Kind::Data, bytes).unwrap();
                 let is_lost = entry.path == b"bad" || entry.path == b"large" && at == 20;
                 if is_lost {
                     chunks.chunks.remove(&(Kind::Data, id));
@@ -519,7 +521,7 @@ fn a_lost_part_of_the_tree_costs_only_its_entries() {
         leaves.iter().find(|(_, text)| String::from_utf8_lossy(text).contains(" 2\n")).unwrap();
     chunks.chunks.remove(lost);
     let lost_files =
-        text.split(|octet| *octet == b'\n').filter(|line| line.starts_with(b"f ")).count();
+        text.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"f ")).count();
     let (report, events) = run(&chunks, root, &target, &options()).unwrap();
     assert_eq!(events.len(), 1);
     assert!(events[0].0.is_empty() && events[0].1.contains("missing"), "{events:?}");
@@ -682,15 +684,15 @@ proptest::proptest! {
         };
         let found: Vec<_> = entries(&target).into_iter().map(|entry| (content(&entry), entry)).collect();
         let expected = tree.into_iter().map(|mut entry| {
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             if let Node::File { content, .. } = &mut entry.node {
                 for part in std::mem::take(content) {
                     if let Part::Inline(part) = part {
-                        octets.extend(part);
+                        bytes.extend(part);
                     }
                 }
             }
-            (octets, entry)
+            (bytes, entry)
         });
         proptest::prop_assert_eq!(found, expected.collect::<Vec<_>>());
     }
@@ -744,9 +746,9 @@ fn every_difference_from_the_snapshot_is_named() {
     // One bit in the middle of a long file, in a part that is read from a chunk, and one in a hole.
     for (name, at) in [("sizes/5000000", 3_000_000), ("hole", 1_000_000), ("sizes/512", 511)] {
         keep_time(name, &|path| {
-            let mut octets = fs::read(path).unwrap();
-            octets[at] ^= 1;
-            fs::write(path, octets).unwrap();
+            let mut bytes = fs::read(path).unwrap();
+            bytes[at] ^= 1;
+            fs::write(path, bytes).unwrap();
         });
     }
     keep_time("sizes/70000", &|path| {

@@ -28,7 +28,7 @@ use crate::progress::BackupProgress;
 use crate::text::{Place, escaped};
 use crate::tree::{ContentParts, Finder, Tree};
 
-/// Octets of a hole that are compared at once.
+/// Bytes of a hole that are compared at once.
 const HOLE_BYTES: usize = 256 << 10;
 /// Entries that a thread takes at once.
 const BATCH: usize = 32;
@@ -49,7 +49,7 @@ pub enum Mismatch {
 pub struct VerifyReport {
     /// Files with the content of the snapshot.
     pub files: u64,
-    /// Octets of these files.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Other paths that are as in the snapshot.
     pub others: u64,
@@ -66,12 +66,14 @@ impl std::ops::AddAssign for VerifyReport {
     }
 }
 
-/// Reads the content of the folder `target`, and compares it with the files that [`restore`](super::restore) would write
-/// there: kinds, content, targets of links, modes, times and, with [`RestoreOptions::owners`], owners. Extended attributes,
-/// and modes and times of folders, are not compared. Devices are compared only with [`RestoreOptions::privileged`]. Further
-/// files in the folder do not matter.
+/// Reads the content of the folder `target`, and compares it with the files that
+/// [`restore`](super::restore) would write there: kinds, content, targets of links, modes, times
+/// and, with [`RestoreOptions::owners`], owners. Extended attributes, and modes and times of
+/// folders, are not compared. Devices are compared only with [`RestoreOptions::privileged`].
+/// Further files in the folder do not matter.
 ///
-/// A part of a file that is a whole chunk is compared by its identifier, and not read from the repository.
+/// A part of a file that is a whole chunk is compared by its identifier, and not read from the
+/// repository.
 ///
 /// `tell` is called by several threads.
 ///
@@ -291,7 +293,8 @@ pub(super) fn open_file(folder: &OwnedFd, name: &CStr) -> rustix::io::Result<Fil
     openat(folder, name, flags, Mode::empty()).map(File::from)
 }
 
-/// Whether a file has this content. With `identifiers`, parts that are whole chunks are not read from the repository.
+/// Whether a file has this content. With `identifiers`, parts that are whole chunks are not read
+/// from the repository.
 pub(super) fn has_content(
     chunks: &dyn ReadChunks,
     identifiers: Option<&Identifiers>,
@@ -301,8 +304,8 @@ pub(super) fn has_content(
     progress: &BackupProgress,
 ) -> Result<bool> {
     let failed = |source| BackupError::File { path: escaped(path, Place::Last), source };
-    let is_whole = |id: Id, octets: &[u8]| {
-        identifiers.is_some_and(|identifiers| identifiers.of(Kind::Data, octets) == id)
+    let is_whole = |id: Id, bytes: &[u8]| {
+        identifiers.is_some_and(|identifiers| identifiers.of(Kind::Data, bytes) == id)
     };
     let mut buffer = Vec::new();
     let mut at = 0;
@@ -320,7 +323,7 @@ pub(super) fn has_content(
         let part = part?;
         let length = part.length();
         let is_same = match part {
-            Part::Inline(octets) => read(&mut buffer, at, length)? && buffer == octets,
+            Part::Inline(bytes) => read(&mut buffer, at, length)? && buffer == bytes,
             Part::Hole(_) => {
                 let (mut at, mut left) = (at, length);
                 loop {
@@ -328,7 +331,7 @@ pub(super) fn has_content(
                     if step == 0 {
                         break true;
                     }
-                    if !read(&mut buffer, at, step)? || buffer.iter().any(|octet| *octet != 0) {
+                    if !read(&mut buffer, at, step)? || buffer.iter().any(|byte| *byte != 0) {
                         break false;
                     }
                     (at, left) = (at + step, left - step);

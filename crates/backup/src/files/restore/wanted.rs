@@ -25,7 +25,8 @@ pub enum Overwrite {
     /// Leave everything that is there, folders with their mode and time too.
     #[default]
     Never,
-    /// Replace files whose size, time, mode, attributes or, where owners are restored, owner differ.
+    /// Replace files whose size, time, mode, attributes or, where owners are restored, owner
+    /// differ.
     IfChanged,
     /// As [`Self::IfChanged`], and compare the content of the others, too.
     IfDifferent,
@@ -40,7 +41,8 @@ pub enum Overwrite {
 pub struct RestoreOptions {
     /// The paths to restore.
     pub selection: PathSelection,
-    /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for everything.
+    /// The folder of the snapshot that becomes the target, or the only file to restore. Empty for
+    /// everything.
     pub subfolder: Vec<u8>,
     /// When to replace files that are there. A folder is never replaced by a file.
     pub overwrite: Overwrite,
@@ -48,8 +50,8 @@ pub struct RestoreOptions {
     pub owners: bool,
     /// The numbers of the owners.
     pub names: Owners,
-    /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and `trusted.*`. Without this, they
-    /// are [withheld](RestoreEvent::Withheld).
+    /// Restore devices, set-user-ID and set-group-ID bits, and the attributes `security.*` and
+    /// `trusted.*`. Without this, they are [withheld](RestoreEvent::Withheld).
     pub privileged: bool,
     /// The number of threads that write files; 0 for one per core.
     pub threads: usize,
@@ -79,7 +81,8 @@ pub enum RestoreEvent {
     },
 }
 
-/// The folder of the snapshot that becomes the target, if `subfolder` is restored: itself, or the folder of a file.
+/// The folder of the snapshot that becomes the target, if `subfolder` is restored: itself, or the
+/// folder of a file.
 pub(super) fn base_of<'a>(tree: &Tree<'_>, subfolder: &'a [u8]) -> Result<&'a [u8]> {
     if subfolder.is_empty() {
         return Ok(subfolder);
@@ -116,7 +119,8 @@ pub(super) fn threads_of(options: &RestoreOptions) -> usize {
     }
 }
 
-/// Whether an existing file has the mode, the time and, where they are restored, the owners of an entry.
+/// Whether an existing file has the mode, the time and, where they are restored, the owners of an
+/// entry.
 pub(super) fn has_meta(found: &Stat, meta: &Meta, options: &RestoreOptions) -> bool {
     let time = (found.st_mtime, found.st_mtime_nsec);
     let mode = if options.privileged { 0o7777 } else { 0o1777 };

@@ -47,8 +47,8 @@ pub(super) fn known(all: &[Digits], operator: &Operator) -> Result<Vec<Fingerpri
     all.iter().map(|digits| digits.known(operator)).collect()
 }
 
-/// Carries out a command about all of the certificates, or none, and prints the results. The exit status is 1 if there was
-/// nothing to do for one of them.
+/// Carries out a command about all of the certificates, or none, and prints the results. The exit
+/// status is 1 if there was nothing to do for one of them.
 pub(super) fn carry_out(
     operator: &Operator,
     cx: &Context,

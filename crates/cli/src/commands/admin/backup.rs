@@ -13,8 +13,8 @@ use crate::progress::grouped;
 
 /// Back up the store while it is in use
 ///
-/// Writes a consistent copy with certificates, block list, redactions, peers and counters. The copy is a store, which
-/// `talaria admin restore` puts in place. The file appears when it is complete.
+/// Writes a consistent copy with certificates, block list, redactions, peers and counters. The copy
+/// is a store, which `talaria admin restore` puts in place. The file appears when it is complete.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File to write, which must not exist

@@ -12,8 +12,8 @@ use crate::error::CliError;
 
 /// Delete certificates and refuse them from now on
 ///
-/// The server refuses uploads and gossip of a blocked certificate. A certificate can be blocked before it is in
-/// the store.
+/// The server refuses uploads and gossip of a blocked certificate. A certificate can be blocked
+/// before it is in the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Fingerprints of the certificates

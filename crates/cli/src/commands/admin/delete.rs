@@ -13,7 +13,8 @@ use crate::error::CliError;
 
 /// Delete certificates without blocking them
 ///
-/// An upload or a gossip peer can bring them back within minutes: use `talaria admin block` to prevent that.
+/// An upload or a gossip peer can bring them back within minutes: use `talaria admin block` to
+/// prevent that.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Fingerprints of the certificates

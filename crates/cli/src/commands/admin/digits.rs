@@ -23,8 +23,9 @@ impl FromStr for Digits {
 }
 
 impl Digits {
-    /// The fingerprint with these bytes: a `known` one, otherwise that of the version with this length. `None` for a version
-    /// 3 fingerprint that is not known, because the bytes do not give its key ID.
+    /// The fingerprint with these bytes: a `known` one, otherwise that of the version with this
+    /// length. `None` for a version 3 fingerprint that is not known, because the bytes do not give
+    /// its key ID.
     pub(crate) fn resolve(
         &self,
         known: impl FnOnce(&Query) -> Result<Vec<Fingerprint>, CliError>,

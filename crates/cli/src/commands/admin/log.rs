@@ -10,8 +10,8 @@ use crate::render::printable;
 
 /// List what operators ordered: who, when and why
 ///
-/// Each `delete`, `block`, `unblock`, `redact` and `unredact` adds an entry, also over HTTP. The log is a file beside the
-/// store (`certs.db.audit`). It has no user IDs.
+/// Each `delete`, `block`, `unblock`, `redact` and `unredact` adds an entry, also over HTTP. The
+/// log is a file beside the store (`certs.db.audit`). It has no user IDs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 

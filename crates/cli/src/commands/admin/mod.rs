@@ -23,8 +23,8 @@ use crate::error::CliError;
 
 /// Administer a keyserver: delete, block, redact, back up
 ///
-/// The server can keep running; it sees changes at once. Certificates are given by the full fingerprint of their
-/// primary key.
+/// The server can keep running; it sees changes at once. Certificates are given by the full
+/// fingerprint of their primary key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -16,9 +16,10 @@ use crate::render::printable;
 
 /// Remove user IDs of a certificate and refuse them from now on
 ///
-/// Keys, subkeys and revocations stay, so that the certificate can still be updated and revoked. On a terminal, talaria
-/// shows what it will remove and asks. The store keeps only a digest of removed user IDs. Run `talaria compact` to
-/// overwrite their remains in the file. Gossip peers keep their copies.
+/// Keys, subkeys and revocations stay, so that the certificate can still be updated and revoked. On
+/// a terminal, talaria shows what it will remove and asks. The store keeps only a digest of removed
+/// user IDs. Run `talaria compact` to overwrite their remains in the file. Gossip peers keep their
+/// copies.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(super) struct Args {

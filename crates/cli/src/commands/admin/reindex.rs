@@ -12,9 +12,9 @@ use crate::error::CliError;
 
 /// Rebuild all indexes from the certificates
 ///
-/// Runs in short transactions beside a server: lookups and uploads continue. It takes about as long as `talaria build` from
-/// a dump. If it is interrupted, the store stays usable, and a later run within a day continues. `talaria check --rebuild`
-/// repairs indexes whose tables cannot be read.
+/// Runs in short transactions beside a server: lookups and uploads continue. It takes about as long
+/// as `talaria build` from a dump. If it is interrupted, the store stays usable, and a later run
+/// within a day continues. `talaria check --rebuild` repairs indexes whose tables cannot be read.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {}
 

@@ -14,9 +14,9 @@ use crate::progress::grouped;
 
 /// Put a backup of the store in place
 ///
-/// Checks the backup first, and restores nothing if it is damaged. Stop the server first: a store that is in use
-/// is not replaced. With --overwrite, the present store and its log are renamed, damaged or not; nothing is
-/// deleted.
+/// Checks the backup first, and restores nothing if it is damaged. Stop the server first: a store
+/// that is in use is not replaced. With --overwrite, the present store and its log are renamed,
+/// damaged or not; nothing is deleted.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Store that `talaria admin backup` wrote

@@ -14,9 +14,9 @@ use crate::render::counted;
 
 /// List, save or delete the damaged bytes that `talaria check` set aside
 ///
-/// A repair that cannot restore a certificate as it was keeps its damaged bytes: a revocation or a signature by others
-/// may be in them that no other copy has. They are never served or exported. Deleting or redacting a certificate
-/// deletes them, too.
+/// A repair that cannot restore a certificate as it was keeps its damaged bytes: a revocation or a
+/// signature by others may be in them that no other copy has. They are never served or exported.
+/// Deleting or redacting a certificate deletes them, too.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Numbers of entries [default: all]

@@ -30,8 +30,8 @@ pub(crate) struct AccessArgs {
     /// Folder of this machine's records of repositories [default: in the XDG data folder]
     #[arg(long, env = "TALARIA_BACKUP_STATE", value_name = "FOLDER")]
     pub(super) state: Option<PathBuf>,
-    /// Identifier of a snapshot that must be there, as `list --json` gives it, so that an old state of the repository is noticed
-    /// (can be repeated)
+    /// Identifier of a snapshot that must be there, as `list --json` gives it, so that an old state
+    /// of the repository is noticed (can be repeated)
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     pub(super) expect_head: Vec<Id>,
     #[command(flatten)]
@@ -53,7 +53,8 @@ impl AccessArgs {
         self.open_with(place, is_remote(place), cx)
     }
 
-    /// Like [`Self::open`], and everything is read from the storage itself, even if this machine has copies.
+    /// Like [`Self::open`], and everything is read from the storage itself, even if this machine
+    /// has copies.
     pub(super) fn open_storage(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
         self.open_with(place, false, cx)
     }
@@ -135,7 +136,8 @@ impl AccessArgs {
         Ok(repository.unlock(&mut secrets, &recipients)?)
     }
 
-    /// The key that signs, which must have a role: the one called `wanted`, or the only one of the user.
+    /// The key that signs, which must have a role: the one called `wanted`, or the only one of the
+    /// user.
     pub(super) fn signer(
         &self,
         wanted: Option<&str>,
@@ -149,7 +151,8 @@ impl AccessArgs {
         self.signer_who(wanted, session, &may, &what, cx)
     }
 
-    /// The signer of new snapshots; none in a repository without signatures, unless a key is `wanted`.
+    /// The signer of new snapshots; none in a repository without signatures, unless a key is
+    /// `wanted`.
     pub(super) fn client(
         &self,
         wanted: Option<&str>,

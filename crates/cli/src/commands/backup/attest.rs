@@ -14,10 +14,10 @@ use crate::error::CliError;
 
 /// Attest that snapshots are genuine, in case the key of their client is revoked
 ///
-/// If the key of a client is revoked as compromised, its snapshots count only if the owner has attested them or a
-/// later one of the same chain. Attest the last snapshot of which you are sure that the client made it. Without
-/// SNAPSHOT, the newest one of each client is attested. Attest regularly: after a key is compromised it is too
-/// late.
+/// If the key of a client is revoked as compromised, its snapshots count only if the owner has
+/// attested them or a later one of the same chain. Attest the last snapshot of which you are sure
+/// that the client made it. Without SNAPSHOT, the newest one of each client is attested. Attest
+/// regularly: after a key is compromised it is too late.
 ///
 /// Only the owner can attest.
 #[derive(Debug, clap::Args)]

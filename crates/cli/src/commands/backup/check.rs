@@ -16,12 +16,12 @@ use crate::render::counted;
 
 /// Check that a repository is complete and unchanged
 ///
-/// Without --read-data, talaria checks signatures, indexes, trees, and the length of every pack. With --read-data it also
-/// decrypts every pack and computes the identifier of every chunk.
+/// Without --read-data, talaria checks signatures, indexes, trees, and the length of every pack.
+/// With --read-data it also decrypts every pack and computes the identifier of every chunk.
 ///
-/// With --promote, talaria also reads the packs whose content nobody has confirmed, and signs a confirmation for those that
-/// are intact. Other clients can then use their content instead of storing it again. The signing key must belong to a reader
-/// with the role "prune".
+/// With --promote, talaria also reads the packs whose content nobody has confirmed, and signs a
+/// confirmation for those that are intact. Other clients can then use their content instead of
+/// storing it again. The signing key must belong to a reader with the role "prune".
 ///
 /// The exit status is 4 if anything is wrong.
 #[derive(Debug, clap::Args)]

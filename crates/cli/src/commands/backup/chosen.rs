@@ -8,7 +8,8 @@ use super::option::parse_fingerprint;
 /// The client whose snapshots are meant.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ClientArgs {
-    /// Only snapshots of the client with this fingerprint; needed for `latest` if there are several clients
+    /// Only snapshots of the client with this fingerprint; needed for `latest` if there are several
+    /// clients
     #[arg(long, value_name = "FINGERPRINT", value_parser = parse_fingerprint)]
     pub(super) client: Option<Fingerprint>,
 }

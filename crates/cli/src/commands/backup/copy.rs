@@ -17,15 +17,16 @@ use crate::terminal::Paint;
 
 /// Copy snapshots from another repository
 ///
-/// Reads snapshots of the repository FROM, and writes them to the repository named with --repo, encrypted for its
-/// readers. You must be a reader of FROM. You sign the copies, so you need the role `create` in the other repository.
-/// Existing content is not stored again, and snapshots that you copied before are skipped, so an interrupted copy
-/// continues when you start it again.
+/// Reads snapshots of the repository FROM, and writes them to the repository named with --repo,
+/// encrypted for its readers. You must be a reader of FROM. You sign the copies, so you need the
+/// role `create` in the other repository. Existing content is not stored again, and snapshots that
+/// you copied before are skipped, so an interrupted copy continues when you start it again.
 ///
 /// If a snapshot is damaged, talaria names it, copies the others, and ends with exit status 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot to copy: `latest` or the start of an identifier (can be repeated) [default: all that count]
+    /// Snapshot to copy: `latest` or the start of an identifier (can be repeated) [default: all
+    /// that count]
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
     /// Repository to copy from: a folder or a URL

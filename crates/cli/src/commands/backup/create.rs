@@ -24,12 +24,14 @@ use crate::terminal::Paint;
 
 /// Back up files and folders
 ///
-/// Writes one snapshot of all PATHs with everything beneath them. Content that the repository has is not stored again, and
-/// unchanged files are not read again. The repository itself is left out.
+/// Writes one snapshot of all PATHs with everything beneath them. Content that the repository has
+/// is not stored again, and unchanged files are not read again. The repository itself is left out.
 ///
-/// If a path cannot be read, talaria names it, backs up everything else, and ends with exit status 5.
+/// If a path cannot be read, talaria names it, backs up everything else, and ends with exit
+/// status 5.
 ///
-/// With --stdin, the end of the input is the end of the file: talaria cannot know whether the program before the pipe has failed.
+/// With --stdin, the end of the input is the end of the file: talaria cannot know whether the
+/// program before the pipe has failed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// File or folder to back up (can be repeated)
@@ -245,8 +247,8 @@ fn report_dry_run(
     Ok(if seen.unread_count > 0 { ExitCode::from(5) } else { ExitCode::SUCCESS })
 }
 
-/// Standard input. It ends only if the user did not interrupt the run: an interrupt also ends the program before the pipe, and
-/// half of its output is no backup.
+/// Standard input. It ends only if the user did not interrupt the run: an interrupt also ends the
+/// program before the pipe, and half of its output is no backup.
 struct StdinInput(Arc<BackupProgress>);
 
 impl Read for StdinInput {

@@ -16,8 +16,8 @@ use crate::terminal::Paint;
 
 /// Show the differences between two snapshots
 ///
-/// A line has `+` for a path that only the second snapshot has, `-` for one that only the first has, `M` for changed
-/// content, and `U` for other changes: permissions, owner, time or attributes.
+/// A line has `+` for a path that only the second snapshot has, `-` for one that only the first
+/// has, `M` for changed content, and `U` for other changes: permissions, owner, time or attributes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Older snapshot: `latest~1` for the one before the newest, or the start of its identifier

@@ -17,9 +17,9 @@ use crate::terminal::Paint;
 
 /// Test whether a snapshot can be restored
 ///
-/// Reads everything that a restore would read: the tree, and the content of all files. Every chunk is decrypted
-/// and verified, and no file is written. A signed record in the repository keeps the date and the result;
-/// `talaria backup list` shows its age.
+/// Reads everything that a restore would read: the tree, and the content of all files. Every chunk
+/// is decrypted and verified, and no file is written. A signed record in the repository keeps the
+/// date and the result; `talaria backup list` shows its age.
 ///
 /// The exit status is 5 if something cannot be read.
 #[derive(Debug, clap::Args)]

@@ -17,8 +17,9 @@ use crate::terminal::{Paint, stdout_columns};
 
 /// Find files in snapshots by their names
 ///
-/// Searches all snapshots that count, oldest first. If a file has the same size, time and owner in several snapshots, it is
-/// listed once, with the oldest snapshot and the number of snapshots. A matching folder is listed without its content.
+/// Searches all snapshots that count, oldest first. If a file has the same size, time and owner in
+/// several snapshots, it is listed once, with the oldest snapshot and the number of snapshots. A
+/// matching folder is listed without its content.
 ///
 /// The exit status is 1 if nothing matches.
 #[derive(Debug, clap::Args)]
@@ -71,7 +72,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
                 continue;
             }
             folder = is_folder.then(|| entry.path.clone());
-            // Small files share chunks with their neighbours, so the same content can have other parts. Size and time decide.
+            // Small files share chunks with their neighbours, so the same content can have other
+            // parts. Size and time decide.
             if let Node::File { content, .. } = &mut entry.node {
                 content.clear();
             }

@@ -22,11 +22,13 @@ use crate::terminal::Paint;
 
 /// Forget snapshots that are no longer needed
 ///
-/// Forgets the named snapshots, or all snapshots that no --keep rule keeps. Each rule applies to each client separately, and
-/// there to each host and set of paths (see --group-by). The newest snapshot of each group always stays. A snapshot
-/// whose time is in the future, or earlier than that of its predecessor, stays until you name it.
+/// Forgets the named snapshots, or all snapshots that no --keep rule keeps. Each rule applies to
+/// each client separately, and there to each host and set of paths (see --group-by). The newest
+/// snapshot of each group always stays. A snapshot whose time is in the future, or earlier than
+/// that of its predecessor, stays until you name it.
 ///
-/// Forgotten snapshots are no longer listed. Their content stays in the repository until the next prune.
+/// Forgotten snapshots are no longer listed. Their content stays in the repository until the next
+/// prune.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Snapshot: the start of its identifier (can be repeated)
@@ -73,7 +75,8 @@ struct Keep {
     /// Keep the newest snapshot of each of the last N years that have one
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     keep_yearly: u32,
-    /// Keep all snapshots that are at most DURATION older than the newest one, such as 12h, 30d or 8w
+    /// Keep all snapshots that are at most DURATION older than the newest one, such as 12h, 30d or
+    /// 8w
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     keep_within: Option<u32>,
     /// Keep all snapshots with this tag (can be repeated)

@@ -17,18 +17,19 @@ use crate::query::parse_query;
 
 /// Make a backup repository
 ///
-/// The key that signs becomes the owner. Snapshots can be read with the keys named with --to, by default with
-/// the owner's key.
+/// The key that signs becomes the owner. Snapshots can be read with the keys named with --to, by
+/// default with the owner's key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Certificate that can read the snapshots: a fingerprint, or the address of a confirmed certificate (can be repeated)
-    /// [default: the owner's]
+    /// Certificate that can read the snapshots: a fingerprint, or the address of a confirmed
+    /// certificate (can be repeated) [default: the owner's]
     #[arg(long, short, value_name = "CERT", value_parser = parse_query)]
     to: Vec<Query>,
     /// Key of the owner [default: your only key]
     #[arg(long, short = 'u', visible_alias = "local-user", value_name = "KEY")]
     sign_with: Option<String>,
-    /// Message format: rfc9580, librepgp (gpg from 2.2.21 reads it), rfc4880 (every program reads it), or none
+    /// Message format: rfc9580, librepgp (gpg from 2.2.21 reads it), rfc4880 (every program reads
+    /// it), or none
     #[arg(long, default_value = "rfc9580", value_name = "PROFILE")]
     profile: EpochProfile,
     /// Accept snapshots without a signature

@@ -27,8 +27,8 @@ enum Command {
     Add(Person),
     /// Stop a certificate from reading new snapshots
     ///
-    /// Later backups use new keys. Earlier backups stay readable for everybody who kept the old keys and has access
-    /// to the repository.
+    /// Later backups use new keys. Earlier backups stay readable for everybody who kept the old
+    /// keys and has access to the repository.
     Remove(Person),
 }
 

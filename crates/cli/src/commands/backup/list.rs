@@ -20,12 +20,14 @@ use crate::terminal::{Paint, stdout_columns};
 
 /// List snapshots
 ///
-/// If somebody removes the newest snapshot, the repository alone does not show it. The list therefore ends with the age
-/// of each client's newest snapshot, and talaria compares the repository with the records of this machine. A snapshot
-/// with a date in the future does not count as new.
+/// If somebody removes the newest snapshot, the repository alone does not show it. The list
+/// therefore ends with the age of each client's newest snapshot, and talaria compares the
+/// repository with the records of this machine. A snapshot with a date in the future does not count
+/// as new.
 ///
-/// With --max-age, the exit status is 1 if the newest snapshot of a client is too old. With --max-drill-age, it is 1 if the last
-/// restore drill of a client is too old or has failed (see `talaria backup drill`).
+/// With --max-age, the exit status is 1 if the newest snapshot of a client is too old. With
+/// --max-drill-age, it is 1 if the last restore drill of a client is too old or has failed (see
+/// `talaria backup drill`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List only snapshots of this host

@@ -65,7 +65,7 @@ impl Metrics<'_> {
         );
         family(
             "newest_snapshot_bytes",
-            "Octets of the files of the newest snapshot of a client.",
+            "Bytes of the files of the newest snapshot of a client.",
             &mut each(|one| Some(one.bytes)),
         );
         family(
@@ -89,7 +89,7 @@ impl Metrics<'_> {
             &mut one(self.irregularities as u64),
         );
         family("packs", "Packs in the storage.", &mut one(self.packs));
-        family("pack_bytes", "Octets of the packs in the storage.", &mut one(self.pack_bytes));
+        family("pack_bytes", "Bytes of the packs in the storage.", &mut one(self.pack_bytes));
         family(
             "listed_timestamp_seconds",
             "Time at which the repository was listed for this file.",

@@ -44,9 +44,10 @@ use crate::services::networks;
 
 /// Back up files, encrypted to OpenPGP keys
 ///
-/// A repository holds snapshots of files. Content that is in several snapshots is stored once. Everything is
-/// encrypted to OpenPGP certificates, and snapshots are signed. The provider of the storage can neither read nor
-/// forge them. docs/formats/backup.md shows how to recover files with gpg alone.
+/// A repository holds snapshots of files. Content that is in several snapshots is stored once.
+/// Everything is encrypted to OpenPGP certificates, and snapshots are signed. The provider of the
+/// storage can neither read nor forge them. docs/formats/backup.md shows how to recover files with
+/// gpg alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Repository: a folder, or a URL (s3://, sftp://, webdav://, webdavs://; see docs/backup.md)

@@ -21,10 +21,12 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// Show snapshots as a read-only folder
 ///
-/// Mounts one snapshot, or a folder for each snapshot that counts, with FUSE. Every chunk is verified before a program sees it.
-/// Only you can enter the folder. Set-user-ID bits and devices have no effect in it.
+/// Mounts one snapshot, or a folder for each snapshot that counts, with FUSE. Every chunk is
+/// verified before a program sees it. Only you can enter the folder. Set-user-ID bits and devices
+/// have no effect in it.
 ///
-/// The command runs until you interrupt it with Ctrl-C, or unmount the folder with `fusermount -u FOLDER`.
+/// The command runs until you interrupt it with Ctrl-C, or unmount the folder with `fusermount -u
+/// FOLDER`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Snapshot: `latest`, or the start of its identifier [default: all]
@@ -69,7 +71,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let tell = |path: &[u8], error: &BackupError| {
         say(format_args!("{}: {}: {error}", Paint::stderr().bad("Not shown"), printable(path)));
     };
-    // A signal between mounting and waiting must unmount, too, and a second one must not end the command before that.
+    // A signal between mounting and waiting must unmount, too, and a second one must not end the
+    // command before that.
     cx.asking(true, |monitor| -> Result<(), CliError> {
         let mount = Mount::new(reader, mounted, &args.target, Box::new(tell))?;
         if cx.json {

@@ -21,7 +21,7 @@ pub(super) struct Newest {
     pub(super) snapshots: usize,
     /// The number of snapshots with a time in the future.
     pub(super) ahead: usize,
-    /// Octets of its files, and paths that could not be read.
+    /// Bytes of its files, and paths that could not be read.
     pub(super) bytes: u64,
     pub(super) unread: u64,
     /// The last drill of one of the snapshots of the client that is not in the future.
@@ -66,7 +66,8 @@ pub(super) fn newest(listed: &[Listed], drills: &[Drill], now: u32) -> Vec<Newes
             Some(client) if !is_alone => format!("{host} ({})", client.to_hex()),
             _ => host.clone(),
         };
-        // Otherwise a thief of a client's key could silence an alarm with one snapshot from the future.
+        // Otherwise a thief of a client's key could silence an alarm with one snapshot from the
+        // future.
         let times = snapshots.iter().map(|one| one.snapshot.made());
         let is_own = |drill: &&Drill| snapshots.iter().any(|one| one.id == drill.snapshot.id);
         let own = drills.iter().filter(|drill| match original {
@@ -94,7 +95,8 @@ fn last_of<'a>(drills: impl Iterator<Item = &'a Drill>) -> Option<Drill> {
     drills.max_by_key(|drill| (drill.time, drill.read.failed)).cloned()
 }
 
-/// Whether the drill was one of a copy. The drill of a snapshot that was forgotten since counts for its client.
+/// Whether the drill was one of a copy. The drill of a snapshot that was forgotten since counts for
+/// its client.
 fn is_copied(drill: &Drill, listed: &[Listed]) -> bool {
     let found = listed.iter().find(|one| one.id == drill.snapshot.id);
     found.is_some_and(|one| one.snapshot.original.is_some())

@@ -82,7 +82,8 @@ pub(crate) fn change(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The certificate of somebody who gets access: named by a key, or by the address of a confirmed certificate.
+/// The certificate of somebody who gets access: named by a key, or by the address of a confirmed
+/// certificate.
 pub(super) fn entitled(query: &Query, cx: &Context) -> Result<Cert, CliError> {
     let stores = cx.stores(Access::Read)?;
     let name = stores.signer(query, cx.now)?.fingerprint().to_hex();

@@ -12,8 +12,8 @@ use crate::error::CliError;
 
 /// Protect a snapshot from being forgotten
 ///
-/// Only the owner and signers with the role "admin" can protect snapshots. Nobody can forget a protected snapshot,
-/// whatever rules say, until its protection is removed.
+/// Only the owner and signers with the role "admin" can protect snapshots. Nobody can forget a
+/// protected snapshot, whatever rules say, until its protection is removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Snapshot: `latest`, or the start of its identifier

@@ -18,11 +18,12 @@ use crate::terminal::Paint;
 
 /// Delete content that no snapshot needs
 ///
-/// Packs that no snapshot needs are deleted. If a pack is used in part, its needed content is copied to new packs
-/// first. Others can back up meanwhile: talaria waits for the backups that are running. The next prune continues
-/// an interrupted one.
+/// Packs that no snapshot needs are deleted. If a pack is used in part, its needed content is
+/// copied to new packs first. Others can back up meanwhile: talaria waits for the backups that are
+/// running. The next prune continues an interrupted one.
 ///
-/// You need the role "prune" and the key of a reader: only the content of snapshots shows which packs are needed.
+/// You need the role "prune" and the key of a reader: only the content of snapshots shows which
+/// packs are needed.
 ///
 /// The exit status is 4 if needed content is damaged. The damaged content stays where it is.
 #[derive(Debug, clap::Args)]

@@ -16,11 +16,12 @@ use crate::render::counted;
 
 /// Repair a damaged repository, without deleting anything
 ///
-/// Rebuilds missing and damaged indexes from the packs. A signed document lists the damaged packs: each client that still
-/// has their content then stores it again. talaria also lists the files that lost content, with their snapshots.
+/// Rebuilds missing and damaged indexes from the packs. A signed document lists the damaged packs:
+/// each client that still has their content then stores it again. talaria also lists the files that
+/// lost content, with their snapshots.
 ///
-/// With --yes, damaged packs and indexes are moved to the folder "set-aside" of the repository. Their readable
-/// content is copied first. Nothing is ever deleted.
+/// With --yes, damaged packs and indexes are moved to the folder "set-aside" of the repository.
+/// Their readable content is copied first. Nothing is ever deleted.
 ///
 /// You need the key of a reader, and the role "prune". Afterwards, run a backup on every machine.
 ///

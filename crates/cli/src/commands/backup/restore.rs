@@ -22,14 +22,18 @@ use crate::terminal::Paint;
 
 /// Restore files from a snapshot
 ///
-/// Writes beneath the target folder only, whatever the snapshot contains. Every chunk is verified before it is written.
+/// Writes beneath the target folder only, whatever the snapshot contains. Every chunk is verified
+/// before it is written.
 ///
-/// If a path cannot be restored, talaria names it, restores everything else, and ends with exit status 5.
+/// If a path cannot be restored, talaria names it, restores everything else, and ends with exit
+/// status 5.
 ///
-/// With --verify, talaria reads the files again at the end and compares them with the snapshot. The exit status is 5 if one differs.
+/// With --verify, talaria reads the files again at the end and compares them with the snapshot. The
+/// exit status is 5 if one differs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Snapshot: `latest`, `latest~1` for the one before, or the start of its identifier; SNAPSHOT:PATH is short for --path
+    /// Snapshot: `latest`, `latest~1` for the one before, or the start of its identifier;
+    /// SNAPSHOT:PATH is short for --path
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     snapshot: String,
     /// Folder to restore into; it is created if it does not exist
@@ -38,7 +42,8 @@ pub(crate) struct Args {
     /// Restore this folder of the snapshot as the target folder, or only this file
     #[arg(long, value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Restore the folder OLD of the snapshot as the folder NEW of the target, and nothing else (can be repeated)
+    /// Restore the folder OLD of the snapshot as the folder NEW of the target, and nothing else
+    /// (can be repeated)
     #[arg(long, value_name = "OLD=NEW", value_parser = parse_mapping, conflicts_with = "path")]
     map: Vec<Mapping>,
     /// Read the restored files again, and compare them with the snapshot

@@ -21,8 +21,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Refuses a repository that lacks one of these snapshots: somebody has put back an old state. A snapshot that somebody with
-    /// the right to do so has forgotten is not missing.
+    /// Refuses a repository that lacks one of these snapshots: somebody has put back an old state.
+    /// A snapshot that somebody with the right to do so has forgotten is not missing.
     pub(super) fn expect(&self, heads: &[Id], cx: &Context) -> Result<(), CliError> {
         if heads.is_empty() {
             return Ok(());
@@ -44,7 +44,8 @@ impl Session {
         }
     }
 
-    /// All snapshots, oldest first. Says what is wrong with them, and remembers the newest of each client.
+    /// All snapshots, oldest first. Says what is wrong with them, and remembers the newest of each
+    /// client.
     pub(super) fn snapshots(
         &mut self,
         cx: &Context,

@@ -16,7 +16,8 @@ use crate::query::parse_query;
 
 /// Manage keys that may create, forget and prune, besides the owner's
 ///
-/// The owner has all roles. A client or reader gets further ones here; to prune, it must be a reader.
+/// The owner has all roles. A client or reader gets further ones here; to prune, it must be a
+/// reader.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -16,7 +16,8 @@ use crate::terminal::Paint;
 
 /// Show the sizes of a repository
 ///
-/// Compares the files of all snapshots with what the storage has for them. Clients can do this, too: no content is read.
+/// Compares the files of all snapshots with what the storage has for them. Clients can do this,
+/// too: no content is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

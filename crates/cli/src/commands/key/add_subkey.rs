@@ -17,9 +17,9 @@ use crate::query::parse_query;
 
 /// Add a subkey to a key
 ///
-/// The new subkey gets the passphrase of the primary key. Programs use the newest subkey for each purpose, so a
-/// new subkey also replaces an old one. Keep the old encryption subkey to read old messages;
-/// `talaria key revoke --subkey` revokes one.
+/// The new subkey gets the passphrase of the primary key. Programs use the newest subkey for each
+/// purpose, so a new subkey also replaces an old one. Keep the old encryption subkey to read old
+/// messages; `talaria key revoke --subkey` revokes one.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("use").required(true).multiple(true))]
 pub(super) struct Args {
@@ -38,7 +38,8 @@ pub(super) struct Args {
     /// Algorithm
     #[arg(long, value_enum, default_value_t = AlgorithmArg::Curve25519)]
     algorithm: AlgorithmArg,
-    /// Expiry: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y); not later than the key's
+    /// Expiry: never, a date (2030-12-31), or a time from now (90d, 8w, 6m, 2y); not later than the
+    /// key's
     #[arg(long, value_name = "WHEN", default_value = "never")]
     expires: Expiry,
     #[command(flatten)]

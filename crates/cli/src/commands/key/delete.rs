@@ -12,8 +12,8 @@ use crate::query::parse_query;
 
 /// Delete a secret key
 ///
-/// Without a copy of the key, messages encrypted to it can never be decrypted again. talaria shows the key and
-/// asks. The certificate stays in the store.
+/// Without a copy of the key, messages encrypted to it can never be decrypted again. talaria shows
+/// the key and asks. The certificate stays in the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Key to delete

@@ -16,7 +16,8 @@ use talaria::day;
 
 /// Set the expiry date of a key
 ///
-/// Subkeys with an expiry date get the same one. Publish the certificate again so that others see the new date.
+/// Subkeys with an expiry date get the same one. Publish the certificate again so that others see
+/// the new date.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Key to change

@@ -25,14 +25,16 @@ use crate::render::printable;
 
 /// Generate a new key
 ///
-/// Generates a primary key for certification, a signing subkey and an encryption subkey. The certificate is added
-/// to the store and trusted as your own. talaria asks for a passphrase, unless one is given.
+/// Generates a primary key for certification, a signing subkey and an encryption subkey. The
+/// certificate is added to the store and trusted as your own. talaria asks for a passphrase, unless
+/// one is given.
 ///
-/// A revocation certificate is written beside the keys, for the day you lose the key or its passphrase. If the
-/// command fails, or is killed, no part of the new key stays.
+/// A revocation certificate is written beside the keys, for the day you lose the key or its
+/// passphrase. If the command fails, or is killed, no part of the new key stays.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name and address: "Alice <alice@example.org>" (can be repeated; the first is the primary user ID)
+    /// Name and address: "Alice <alice@example.org>" (can be repeated; the first is the primary
+    /// user ID)
     #[arg(value_name = "USER-ID", required = true, value_parser = parse_user_id)]
     user_ids: Vec<String>,
     /// Key format
@@ -146,7 +148,8 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks before a second key for the same address is generated: others could not tell which of them to use.
+/// Asks before a second key for the same address is generated: others could not tell which of them
+/// to use.
 fn check_first(found: &[Cert], user_id: &str, yes: bool, cx: &Context) -> Result<(), CliError> {
     if found.is_empty() || yes {
         return Ok(());

@@ -17,8 +17,9 @@ use crate::render::printable;
 
 /// Import secret keys
 ///
-/// Reads the output of `gpg --export-secret-keys` and other OpenPGP programs. Keys keep their passphrases; for keys without
-/// one, talaria asks for a new passphrase. The certificates are added to the store.
+/// Reads the output of `gpg --export-secret-keys` and other OpenPGP programs. Keys keep their
+/// passphrases; for keys without one, talaria asks for a new passphrase. The certificates are added
+/// to the store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files with secret keys, binary or armored; - for standard input

@@ -20,8 +20,8 @@ use crate::terminal::Paint;
 
 /// List your secret keys
 ///
-/// Lists the keys in the key folder, then those of a running gpg-agent whose certificates are in the store. Commands
-/// use the keys of the agent with --gpg-agent.
+/// Lists the keys in the key folder, then those of a running gpg-agent whose certificates are in
+/// the store. Commands use the keys of the agent with --gpg-agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Keys to list [default: all]

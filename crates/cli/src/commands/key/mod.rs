@@ -23,8 +23,8 @@ use crate::error::CliError;
 
 /// Manage your secret keys
 ///
-/// Secret keys are kept in a folder of their own, one file per key, protected by a passphrase. Their
-/// certificates (public keys) are in the store.
+/// Secret keys are kept in a folder of their own, one file per key, protected by a passphrase.
+/// Their certificates (public keys) are in the store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -22,8 +22,8 @@ pub(super) fn publish(cert: &Cert, stores: &mut Stores, cx: &Context) -> Result<
     Ok(())
 }
 
-/// Writes the public part of a changed key to the store, and waits until the change is in force: a second
-/// change in the same second is dated one second ahead.
+/// Writes the public part of a changed key to the store, and waits until the change is in force: a
+/// second change in the same second is dated one second ahead.
 pub(super) fn publish_change(
     cert: &Cert,
     stores: &mut Stores,

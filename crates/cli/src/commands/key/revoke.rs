@@ -25,9 +25,10 @@ use crate::render::printable;
 
 /// Revoke a key, one of its subkeys, or one of its user IDs
 ///
-/// A revocation cannot be undone. talaria shows what it will revoke and asks. The key and the store are updated;
-/// publish the certificate so that others learn of the revocation. With --output, the revocation is only
-/// written to a file, and takes effect when that file is imported (`talaria import`).
+/// A revocation cannot be undone. talaria shows what it will revoke and asks. The key and the store
+/// are updated; publish the certificate so that others learn of the revocation. With --output, the
+/// revocation is only written to a file, and takes effect when that file is imported (`talaria
+/// import`).
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("output", |arg| arg.help("Write the revocation to FILE and do not revoke; - for standard output")))]
 pub(super) struct Args {
@@ -135,8 +136,8 @@ fn importable(cert: &Cert, component: Option<Packet>, revocation: Signature) -> 
     [Some(primary), component, Some(revocation.into())].into_iter().flatten().collect()
 }
 
-/// Writes a revocation as GnuPG does: armored as a public key block, which every program imports. A file is complete, and
-/// has no name yet.
+/// Writes a revocation as GnuPG does: armored as a public key block, which every program imports. A
+/// file is complete, and has no name yet.
 pub(super) fn written_revocation(
     packets: &[Packet],
     mut target: Target,

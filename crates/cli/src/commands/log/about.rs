@@ -10,7 +10,8 @@ use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 
-/// Writes an approval or a choice, which names another entry. `name` is that of the command, and `done` says what it did.
+/// Writes an approval or a choice, which names another entry. `name` is that of the command, and
+/// `done` says what it did.
 pub(super) fn put_about(
     entry: EntryId,
     action: fn(EntryId) -> Action,

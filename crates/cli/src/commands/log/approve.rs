@@ -13,8 +13,8 @@ use crate::error::CliError;
 
 /// Agree with a grant, a revocation, a choice or a snapshot of another owner
 ///
-/// A log with a threshold above 1 needs several owners for these. Look at the entry first: `talaria log list --grants`. A snapshot is
-/// computed again, and only approved if it is right.
+/// A log with a threshold above 1 needs several owners for these. Look at the entry first: `talaria
+/// log list --grants`. A snapshot is computed again, and only approved if it is right.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Grant, revocation, choice or snapshot: the identity of its entry

@@ -22,7 +22,8 @@ pub(super) struct SignArgs {
     passphrase: PassphraseArgs,
 }
 
-/// An author, ready to sign. The log is opened afterwards, so that nobody waits for it while a passphrase is typed.
+/// An author, ready to sign. The log is opened afterwards, so that nobody waits for it while a
+/// passphrase is typed.
 pub(super) struct Author {
     pub(super) cert: Cert,
     key: SigningKey,

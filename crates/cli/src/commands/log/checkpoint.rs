@@ -15,9 +15,10 @@ use crate::render::counted;
 
 /// Say which entries exist now
 ///
-/// A checkpoint covers all entries that this node has. It is signed with the key of the checkpointer, which `talaria log init
-/// --checkpointer` made, and by you. Witnesses cosign it with the request that --request writes. Entries of a key that has expired, and of
-/// one that was stolen at a stated time, count if a checkpoint covered them before.
+/// A checkpoint covers all entries that this node has. It is signed with the key of the
+/// checkpointer, which `talaria log init --checkpointer` made, and by you. Witnesses cosign it with
+/// the request that --request writes. Entries of a key that has expired, and of one that was stolen
+/// at a stated time, count if a checkpoint covered them before.
 ///
 /// Without --key, the request is for the last checkpoint, and none is made.
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     /// Replace the file of --request if it exists
     #[arg(long, requires = "request")]
     overwrite: bool,
-    /// Number of entries in the checkpoint that the witness cosigned last [default: that of the last one that enough have cosigned]
+    /// Number of entries in the checkpoint that the witness cosigned last [default: that of the
+    /// last one that enough have cosigned]
     #[arg(long, value_name = "N", requires = "request")]
     old: Option<u64>,
     #[command(flatten)]

@@ -13,8 +13,9 @@ use crate::error::CliError;
 
 /// Choose a branch after a fork
 ///
-/// A fork is two different entries of one author at one place, as after the restore of a machine. Nothing of this author counts
-/// from there on, until an owner names an entry of the branch that counts. `talaria log verify` lists forks.
+/// A fork is two different entries of one author at one place, as after the restore of a machine.
+/// Nothing of this author counts from there on, until an owner names an entry of the branch that
+/// counts. `talaria log verify` lists forks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// An entry of the branch that counts: its identity

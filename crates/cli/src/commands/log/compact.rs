@@ -11,9 +11,9 @@ use crate::render::counted;
 
 /// Remove deleted values from disk
 ///
-/// Writes the files of the log that have deleted values anew, without these. All entries stay, and so do their signatures and proofs.
-/// The command can be interrupted at any time: run it again. Old blocks of the disk are not overwritten, and backups keep what they
-/// have.
+/// Writes the files of the log that have deleted values anew, without these. All entries stay, and
+/// so do their signatures and proofs. The command can be interrupted at any time: run it again. Old
+/// blocks of the disk are not overwritten, and backups keep what they have.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -23,7 +23,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
     if cx.json {
         let json = serde_json::json!({
             "action": "log compact", "values": compacted.values, "segments": compacted.segments,
-            "freed": compacted.octets,
+            "freed": compacted.bytes,
         });
         cx.report(Content::Elsewhere, &json)?;
     } else if compacted.values == 0 {
@@ -32,7 +32,7 @@ pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode,
         cx.status(format_args!(
             "Removed {} and freed {}. Wrote {} anew.",
             counted(compacted.values, "deleted value"),
-            size(compacted.octets),
+            size(compacted.bytes),
             counted(compacted.segments, "file")
         ));
     }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_log::{Action, NOTE_OCTETS_MAX};
+use talaria_log::{Action, NOTE_BYTES_MAX};
 
 use super::author::SignArgs;
 use super::folder::open;
@@ -15,7 +15,8 @@ use crate::render::counted;
 
 /// Add the cosignatures of witnesses to a checkpoint
 ///
-/// Reads what a witness answered, and finds the checkpoint for which it holds. Anybody who may write into the log can add it.
+/// Reads what a witness answered, and finds the checkpoint for which it holds. Anybody who may
+/// write into the log can add it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Answer of a witness [default: standard input]
@@ -28,10 +29,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let path = args.file.as_deref();
     let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
-    let mut octets = Vec::new();
-    let input = Source::open(path)?.plain().take(NOTE_OCTETS_MAX as u64 + 1);
-    { input }.read_to_end(&mut octets).map_err(|error| failed("read", &name, error))?;
-    let text = String::from_utf8_lossy(&octets);
+    let mut bytes = Vec::new();
+    let input = Source::open(path)?.plain().take(NOTE_BYTES_MAX as u64 + 1);
+    { input }.read_to_end(&mut bytes).map_err(|error| failed("read", &name, error))?;
+    let text = String::from_utf8_lossy(&bytes);
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
     let found = log.read(|log| log.find_cosigned(&text))?;

@@ -15,9 +15,10 @@ use crate::render::{counted, printable};
 
 /// Delete the values of a field for good
 ///
-/// Deletes all values of FIELD that were stored with `talaria log put --deletable`, earlier ones included. No node shows them or
-/// sends them any more. They leave the disk of each node with `talaria log compact`. That they were there, when and by whom, stays in
-/// the history. Nobody can make a node forget that does not follow the rules, or a copy that somebody has made.
+/// Deletes all values of FIELD that were stored with `talaria log put --deletable`, earlier ones
+/// included. No node shows them or sends them any more. They leave the disk of each node with
+/// `talaria log compact`. That they were there, when and by whom, stays in the history. Nobody can
+/// make a node forget that does not follow the rules, or a copy that somebody has made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Object: its name, or its identity

@@ -16,11 +16,13 @@ use crate::signatures::StatusArgs;
 
 /// Choose who can read fields of an object
 ///
-/// From now on, values of FIELDS of OBJECT are encrypted to the certificates of --to, and to nobody else. An object that does not exist is
-/// created. To remove a reader, run the command again with those who stay: values that are there stay readable for the readers they
-/// were encrypted to. Name yourself, or you can neither read nor write these fields.
+/// From now on, values of FIELDS of OBJECT are encrypted to the certificates of --to, and to nobody
+/// else. An object that does not exist is created. To remove a reader, run the command again with
+/// those who stay: values that are there stay readable for the readers they were encrypted to. Name
+/// yourself, or you can neither read nor write these fields.
 ///
-/// Everybody with a copy of the log still sees who writes which field and when, how long the values are, and the key IDs of the readers.
+/// Everybody with a copy of the log still sees who writes which field and when, how long the values
+/// are, and the key IDs of the readers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Object: its name, or its identity

@@ -16,8 +16,8 @@ use crate::shell::shell_word;
 
 /// Write entries for other nodes or programs
 ///
-/// Writes all entries as a stream that `talaria log import` reads on another node. With --pgp, writes each entry as a file with
-/// its signature beside it, so that gpg and sq can verify it.
+/// Writes all entries as a stream that `talaria log import` reads on another node. With --pgp,
+/// writes each entry as a file with its signature beside it, so that gpg and sq can verify it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write files for other OpenPGP programs into DIR, which is empty or does not exist

@@ -14,7 +14,8 @@ use crate::stderr::say;
 /// Time in which a process that serves the log lends it.
 const LENT: Duration = Duration::from_secs(1);
 
-/// Opens the log in a folder. While another process has it open, waits, and says so if it takes long.
+/// Opens the log in a folder. While another process has it open, waits, and says so if it takes
+/// long.
 pub(super) fn open(folder: &Path, cx: &Context) -> Result<LogFolder, CliError> {
     let (opened, waits) = mpsc::channel::<()>();
     let (name, quiet) = (folder.display().to_string(), cx.quiet);

@@ -16,13 +16,14 @@ use crate::terminal::{Form, Output, PagerArgs, Paint};
 
 /// Print an object or a field
 ///
-/// Prints the fields of OBJECT, or the value of FIELD: one line per value. A strict field has several values if they were written
-/// at once; `talaria log put` replaces them. Encrypted values are shown if you have a key of a reader.
+/// Prints the fields of OBJECT, or the value of FIELD: one line per value. A strict field has
+/// several values if they were written at once; `talaria log put` replaces them. Encrypted values
+/// are shown if you have a key of a reader.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     part: PartArgs,
-    /// Write the octets of the value as they are, without a line end
+    /// Write the bytes of the value as they are, without a line end
     #[arg(long, requires = "field", conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
@@ -101,7 +102,7 @@ fn raw(object: &str, fields: &[(String, Content)], cx: &Context) -> Result<ExitC
             LogError::from(UpdateError::WhichElement(format!("{field} of {object}"))).into()
         );
     };
-    // A terminal gets no octets with an effect; everything else gets them as they are.
+    // A terminal gets no bytes with an effect; everything else gets them as they are.
     let is_shown = std::io::stdout().is_terminal();
     let mut out = Output::stdout(if is_shown { cx.form() } else { Form::Exact });
     match value {
@@ -109,7 +110,7 @@ fn raw(object: &str, fields: &[(String, Content)], cx: &Context) -> Result<ExitC
             let field = printable(field.as_bytes());
             return Err(CliError::Missing(format!("{field} is encrypted: {why}")));
         }
-        Value::Bytes(octets) => out.write_all(octets)?,
+        Value::Bytes(bytes) => out.write_all(bytes)?,
         value => write!(out, "{value}")?,
     }
     out.flush()?;

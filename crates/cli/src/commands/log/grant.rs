@@ -18,9 +18,10 @@ use crate::render::printable;
 
 /// Allow somebody to change objects
 ///
-/// The certificate must be able to sign now: it is not expired and not revoked. Afterwards it counts until an owner revokes the
-/// grant, the key or the author: a later revocation of the certificate itself does not reach the log. Name it by its
-/// fingerprint, which you have compared with the owner; or by its address, if you have confirmed it (see `talaria certify`).
+/// The certificate must be able to sign now: it is not expired and not revoked. Afterwards it
+/// counts until an owner revokes the grant, the key or the author: a later revocation of the
+/// certificate itself does not reach the log. Name it by its fingerprint, which you have compared
+/// with the owner; or by its address, if you have confirmed it (see `talaria certify`).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Certificate of the author: a fingerprint, or the address of a confirmed certificate
@@ -59,11 +60,11 @@ enum Which {
 
 pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::new(text)
-        .ok_or_else(|| "a pattern has 1 to 256 octets, and no control characters".into())
+        .ok_or_else(|| "a pattern has 1 to 256 bytes, and no control characters".into())
 }
 
-/// The part of a certificate in the store that a log needs, after the policy that a log asks of those who write
-/// grants.
+/// The part of a certificate in the store that a log needs, after the policy that a log asks of
+/// those who write grants.
 pub(super) fn member(query: &Query, cx: &Context) -> Result<Certificate, CliError> {
     let cert = cx.stores(Access::Read)?.signer(query, cx.now)?;
     refuse_revoked(&cert, cx)?;

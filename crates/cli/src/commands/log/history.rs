@@ -19,8 +19,9 @@ use crate::terminal::{PagerArgs, Paint};
 
 /// List the changes of an object
 ///
-/// Each line has the time that the author claims, the start of the identity of the entry, the author and the change. Changes
-/// that do not count are marked: their key or grant was revoked, or their author has made two different entries at one place.
+/// Each line has the time that the author claims, the start of the identity of the entry, the
+/// author and the change. Changes that do not count are marked: their key or grant was revoked, or
+/// their author has made two different entries at one place.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -18,10 +18,12 @@ use crate::terminal::Paint;
 
 /// Take entries from other nodes
 ///
-/// Reads what `talaria log export` wrote on another node, and checks every entry. Entries may come in any order and more than
-/// once. If the folder has no log, a copy is made; --expect makes sure that it is the right one.
+/// Reads what `talaria log export` wrote on another node, and checks every entry. Entries may come
+/// in any order and more than once. If the folder has no log, a copy is made; --expect makes sure
+/// that it is the right one.
 ///
-/// If an entry is refused, comes before its past, or has a clock in the future, the others are taken and the exit status is 1.
+/// If an entry is refused, comes before its past, or has a clock in the future, the others are
+/// taken and the exit status is 1.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Exports to read [default: standard input]

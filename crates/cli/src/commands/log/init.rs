@@ -17,30 +17,34 @@ use crate::query::parse_query;
 
 /// Make a log
 ///
-/// Your key signs the first entry and becomes an owner. The first entry also fixes the other owners and the merge rules, for
-/// ever. Other nodes get the log with `talaria log import`.
+/// Your key signs the first entry and becomes an owner. The first entry also fixes the other owners
+/// and the merge rules, for ever. Other nodes get the log with `talaria log import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Certificate of a further owner: a fingerprint, or the address of a confirmed certificate (can be repeated)
+    /// Certificate of a further owner: a fingerprint, or the address of a confirmed certificate
+    /// (can be repeated)
     #[arg(long, value_name = "CERT", value_parser = parse_query)]
     owner: Vec<Query>,
     /// Number of owners who must agree on a grant, a revocation or a choice
     #[arg(long, value_name = "N", default_value_t = 1)]
     threshold: u8,
-    /// Merge rule of the fields that match PATTERN, which may end with *: last-writer, strict, set, counter or list (can be
-    /// repeated, the first match counts) [default: last-writer]
+    /// Merge rule of the fields that match PATTERN, which may end with *: last-writer, strict, set,
+    /// counter or list (can be repeated, the first match counts) [default: last-writer]
     #[arg(long, value_name = "PATTERN=RULE", value_parser = parse_rule)]
     rule: Vec<(Pattern, MergeRule)>,
-    /// Make a key for checkpoints in a new FILE, and its public part in FILE.pub; see `talaria log checkpoint`
+    /// Make a key for checkpoints in a new FILE, and its public part in FILE.pub; see `talaria log
+    /// checkpoint`
     #[arg(long, value_name = "FILE")]
     checkpointer: Option<PathBuf>,
-    /// Public key of a witness who cosigns checkpoints, from `talaria log witness init` (can be repeated)
+    /// Public key of a witness who cosigns checkpoints, from `talaria log witness init` (can be
+    /// repeated)
     #[arg(long, value_name = "FILE", requires = "checkpointer")]
     witness: Vec<PathBuf>,
     /// Number of witnesses who must cosign a checkpoint [default: the smallest majority]
     #[arg(long, value_name = "N", requires = "witness")]
     cosigners: Option<u8>,
-    /// Time after the expiry of a key within which a checkpoint must cover its entries: 3d, 2w [default: 7d]
+    /// Time after the expiry of a key within which a checkpoint must cover its entries: 3d, 2w
+    /// [default: 7d]
     #[arg(long, value_name = "TIME", requires = "checkpointer", value_parser = parse_grace)]
     grace: Option<u32>,
     #[command(flatten)]
@@ -56,7 +60,7 @@ fn parse_grace(text: &str) -> Result<u32, String> {
 
 fn parse_rule(text: &str) -> Result<(Pattern, MergeRule), String> {
     let (pattern, name) = text.rsplit_once('=').ok_or("a rule is PATTERN=RULE, as tags*=set")?;
-    let pattern = Pattern::new(pattern).ok_or("a pattern has 1 to 256 octets")?;
+    let pattern = Pattern::new(pattern).ok_or("a pattern has 1 to 256 bytes")?;
     let rule =
         MergeRule::from_name(name).ok_or("a rule is last-writer, strict, set, counter or list")?;
     Ok((pattern, rule))

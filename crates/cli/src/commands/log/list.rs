@@ -23,9 +23,10 @@ use crate::terminal::{PagerArgs, Paint};
 
 /// List objects, grants, readers, checkpoints or snapshots
 ///
-/// Lists the objects that are not deleted: name, start of the identity, number of fields, and creator. --grants lists who may
-/// change what. --readers lists which fields are encrypted now, and to which keys. --checkpoints lists the checkpoints, the last one
-/// last, and --snapshots the snapshots.
+/// Lists the objects that are not deleted: name, start of the identity, number of fields, and
+/// creator. --grants lists who may change what. --readers lists which fields are encrypted now, and
+/// to which keys. --checkpoints lists the checkpoints, the last one last, and --snapshots the
+/// snapshots.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List owners and grants
@@ -166,7 +167,8 @@ fn snapshots(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     log.snapshots().iter().map(|snapshot| snapshot_line(snapshot, &people, cx)).collect()
 }
 
-/// What decides now how fields are encrypted: entries that no later one replaces for all their fields.
+/// What decides now how fields are encrypted: entries that no later one replaces for all their
+/// fields.
 fn readers(log: &talaria_log::Log, cx: &Context) -> Vec<String> {
     let (people, paint) = (people(log), Paint::stdout());
     let stores = cx.stores(Access::Read).ok();

@@ -42,9 +42,10 @@ use crate::error::CliError;
 
 /// Share data in which every change is signed
 ///
-/// A log is a small database that several nodes change. Each change carries the OpenPGP signature of its author, and each
-/// node checks all of them. Owners say who may change which fields. Nodes exchange entries over the network (`talaria log serve`,
-/// `talaria log sync`) or as files (`talaria log export`, `talaria log import`). docs/log.md says what a log is good for.
+/// A log is a small database that several nodes change. Each change carries the OpenPGP signature
+/// of its author, and each node checks all of them. Owners say who may change which fields. Nodes
+/// exchange entries over the network (`talaria log serve`, `talaria log sync`) or as files
+/// (`talaria log export`, `talaria log import`). docs/log.md says what a log is good for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder of the log

@@ -19,8 +19,9 @@ use crate::terminal::{PagerArgs, Paint};
 
 /// Say which nodes may connect
 ///
-/// Each node has a key for its connections, in its folder. A node talks only to nodes whose keys are published in the log. An
-/// author publishes the key of each of their nodes; the key ends with the author or their grant, or when they end it.
+/// Each node has a key for its connections, in its folder. A node talks only to nodes whose keys
+/// are published in the log. An author publishes the key of each of their nodes; the key ends with
+/// the author or their grant, or when they end it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -31,13 +32,15 @@ pub(crate) struct Args {
 enum Command {
     /// Print the key of this node
     ///
-    /// Prints the public key. If the folder has no key, one is made; the folder need not have a log yet.
+    /// Prints the public key. If the folder has no key, one is made; the folder need not have a log
+    /// yet.
     Key,
     /// Publish the key of a node
     Publish(PublishArgs),
     /// End the key of a node
     ///
-    /// Connections with this key end, and no new ones are made. Authors end their own keys, and owners end all keys.
+    /// Connections with this key end, and no new ones are made. Authors end their own keys, and
+    /// owners end all keys.
     End(EndArgs),
     /// List the keys of nodes
     List(ListArgs),

@@ -40,7 +40,7 @@ pub(super) fn author_named(query: &Query, log: &Log) -> Result<KeyName, CliError
     let mut found: Vec<(KeyName, String)> = Vec::new();
     let exact = query.exact();
     for certificate in log.certificates() {
-        let Ok(cert) = read_cert(certificate.as_octets()) else { continue };
+        let Ok(cert) = read_cert(certificate.as_bytes()) else { continue };
         let is_named = exact.as_ref().is_some_and(|query| names(query, &cert));
         if is_named && found.iter().all(|(name, _)| *name != certificate.name()) {
             found.push((certificate.name(), talaria::described(&cert)));

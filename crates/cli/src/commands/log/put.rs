@@ -16,20 +16,22 @@ use crate::error::{CliError, failed};
 use crate::files::Source;
 use crate::render::counted;
 
-/// The maximum length of a line of updates in octets. A value of 65,536 octets can take six times as many in JSON.
+/// The maximum length of a line of updates in bytes. A value of 65,536 bytes can take six times as
+/// many in JSON.
 const LINE_BYTES_MAX: usize = 1 << 19;
 /// The maximum number of updates in one file, which are all in memory.
 const UPDATES_MAX: usize = 1 << 20;
 
 /// Change a field
 ///
-/// Sets FIELD of OBJECT to VALUE, or adds VALUE, as the merge rule of the field says. An object that does not exist is created.
-/// The change is on disk when the command ends. If the field is encrypted (talaria log encrypt), so is VALUE, and you must be one of the
-/// readers.
+/// Sets FIELD of OBJECT to VALUE, or adds VALUE, as the merge rule of the field says. An object
+/// that does not exist is created. The change is on disk when the command ends. If the field is
+/// encrypted (talaria log encrypt), so is VALUE, and you must be one of the readers.
 ///
-/// With --from, each line of FILE is one update in JSON, such as {"object": "server-1", "field": "color", "value": "red"}. Texts,
-/// numbers, true and false stand for themselves; octets are {"bytes": "00ff"}, another object is {"object": "IDENTITY"}. "remove":
-/// true does what --remove does, "deletable": true what --deletable does. All updates are stored, with one sync, or none.
+/// With --from, each line of FILE is one update in JSON, such as {"object": "server-1", "field":
+/// "color", "value": "red"}. Texts, numbers, true and false stand for themselves; bytes are
+/// {"bytes": "00ff"}, another object is {"object": "IDENTITY"}. "remove": true does what --remove
+/// does, "deletable": true what --deletable does. All updates are stored, with one sync, or none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Object: its name, or its identity
@@ -44,7 +46,8 @@ pub(crate) struct Args {
     /// Type of the value [default: string; integer for counters]
     #[arg(id = "type", long = "type", value_enum, value_name = "TYPE", conflicts_with = "from")]
     kind: Option<Type>,
-    /// Remove VALUE from a set or list; without VALUE, the value of FIELD; without FIELD, the object
+    /// Remove VALUE from a set or list; without VALUE, the value of FIELD; without FIELD, the
+    /// object
     #[arg(long, conflicts_with = "from")]
     remove: bool,
     /// Keep VALUE beside the change, so that it can be deleted for good (talaria log delete)

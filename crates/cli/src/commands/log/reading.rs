@@ -28,7 +28,8 @@ pub(super) struct ReadArgs {
     pub(super) passphrase: PassphraseArgs,
 }
 
-/// The keys of the epochs of a log that the user's keys open. Without any epoch, nobody's keys are looked at.
+/// The keys of the epochs of a log that the user's keys open. Without any epoch, nobody's keys are
+/// looked at.
 pub(super) fn epoch_keys(
     keys: &KeyArgs,
     passphrase: &PassphraseArgs,

@@ -20,9 +20,9 @@ use crate::render::counted;
 
 /// End a grant, a key or an author
 ///
-/// By default everything counts that this node has from the author now, and nothing else: other entries do not count, whatever
-/// date they have. If a key was stolen earlier, name the last good entry of each device with --last. `talaria log history`
-/// shows the identities of entries.
+/// By default everything counts that this node has from the author now, and nothing else: other
+/// entries do not count, whatever date they have. If a key was stolen earlier, name the last good
+/// entry of each device with --last. `talaria log history` shows the identities of entries.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Grant (its identity), or author (certificate)
@@ -31,14 +31,15 @@ pub(crate) struct Args {
     /// End only this key of the author: the fingerprint of the key
     #[arg(long, value_name = "FINGERPRINT", value_parser = parse_key)]
     only_key: Option<KeyName>,
-    /// Last entry of a device that counts (can be repeated). Devices without one do not count at all
+    /// Last entry of a device that counts (can be repeated). Devices without one do not count at
+    /// all
     #[arg(long, value_name = "ENTRY", value_parser = parse_entry)]
     last: Vec<EntryId>,
     /// No entry counts, from the beginning
     #[arg(long, conflicts_with = "last")]
     all: bool,
-    /// The key was stolen at this time: a date (2026-11-22), or seconds since 1970. Entries count if a valid checkpoint covered
-    /// them before
+    /// The key was stolen at this time: a date (2026-11-22), or seconds since 1970. Entries count
+    /// if a valid checkpoint covered them before
     #[arg(long, value_name = "WHEN", conflicts_with_all = ["last", "all"], value_parser = parse_when)]
     stolen: Option<u64>,
     /// Reason

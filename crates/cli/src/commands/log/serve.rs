@@ -21,8 +21,9 @@ use crate::services::networks;
 
 /// Exchange entries with other nodes, all the time
 ///
-/// Listens, and stays connected with the named peers; new entries go to all of them at once. Both sides of a connection must be
-/// published: `talaria log node publish`. Other commands can use the log meanwhile. SIGTERM and SIGINT stop the node.
+/// Listens, and stays connected with the named peers; new entries go to all of them at once. Both
+/// sides of a connection must be published: `talaria log node publish`. Other commands can use the
+/// log meanwhile. SIGTERM and SIGINT stop the node.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     /// Peer to stay connected with (can be repeated)
     #[arg(long = "peer", value_name = "HOST:PORT")]
     peers: Vec<String>,
-    /// NATS server with JetStream whose stream carries entries: nats://HOST:PORT, or tls:// and with USER:PASSWORD@
+    /// NATS server with JetStream whose stream carries entries: nats://HOST:PORT, or tls:// and
+    /// with USER:PASSWORD@
     #[arg(long, value_name = "URL", env = "TALARIA_LOG_NATS", hide_env_values = true)]
     nats: Option<String>,
 }

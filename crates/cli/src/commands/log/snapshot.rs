@@ -26,12 +26,14 @@ use crate::terminal::{PagerArgs, Paint};
 
 /// Sign what the log is, for those who have no copy of it
 ///
-/// Owners say with a snapshot what all objects and fields are at one moment. `make` signs one, and other owners agree with `talaria log
-/// approve`, if the log demands several. `export` writes a file that shows the snapshot to people who know nothing but the identity of the
-/// log: `check` and `read` need neither the log nor its entries.
+/// Owners say with a snapshot what all objects and fields are at one moment. `make` signs one, and
+/// other owners agree with `talaria log approve`, if the log demands several. `export` writes a
+/// file that shows the snapshot to people who know nothing but the identity of the log: `check` and
+/// `read` need neither the log nor its entries.
 ///
-/// The file shows that as many owners as the log demands have signed this state. It does not show whether there is a newer one, whether an
-/// owner was removed since or a key was stolen, or which values were deleted since. A node cannot begin with it: for that, it needs the entries.
+/// The file shows that as many owners as the log demands have signed this state. It does not show
+/// whether there is a newer one, whether an owner was removed since or a key was stolen, or which
+/// values were deleted since. A node cannot begin with it: for that, it needs the entries.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -42,21 +44,24 @@ pub(crate) struct Args {
 enum Command {
     /// Sign what the log is now
     ///
-    /// Only owners do this. The snapshot is about all that this node has, and takes effect with as many owners as the log demands: they look at
-    /// `talaria log list --snapshots`, and agree with `talaria log approve`.
+    /// Only owners do this. The snapshot is about all that this node has, and takes effect with as
+    /// many owners as the log demands: they look at `talaria log list --snapshots`, and agree with
+    /// `talaria log approve`.
     Make(MakeArgs),
     /// Write a file that shows a snapshot
     ///
-    /// The snapshot must be in force. The file has the objects and fields, the deletable values that are here and not deleted now, and the entries that show who
-    /// has signed.
+    /// The snapshot must be in force. The file has the objects and fields, the deletable values
+    /// that are here and not deleted now, and the entries that show who has signed.
     Export(ExportArgs),
     /// Check the file of a snapshot
     ///
-    /// Checks the signatures of the owners and the hash of the state, and prints who has signed what. If something does not hold, the exit status is 4.
+    /// Checks the signatures of the owners and the hash of the state, and prints who has signed
+    /// what. If something does not hold, the exit status is 4.
     Check(CheckArgs),
     /// Print objects and fields from the file of a snapshot
     ///
-    /// Checks the file first, as `check` does. Lists the objects, or prints the fields of OBJECT, or the value of FIELD.
+    /// Checks the file first, as `check` does. Lists the objects, or prints the fields of OBJECT,
+    /// or the value of FIELD.
     Read(ReadArgs),
 }
 

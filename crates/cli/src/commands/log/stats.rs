@@ -21,7 +21,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let log = open(folder, cx)?;
-    let bytes = log.octets();
+    let bytes = log.bytes();
     let json = log.read(|log: &Log| {
         let owners: Vec<String> =
             log.genesis().owners.iter().map(|owner| owner.name().to_string()).collect();

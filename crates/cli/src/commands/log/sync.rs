@@ -17,9 +17,10 @@ use crate::services::networks;
 
 /// Exchange entries with another node, once
 ///
-/// Connects with a node that serves the log (`talaria log serve`). Afterwards each side has what the other one had. Both
-/// keys must be published: `talaria log node publish`. If the folder has no log, a copy is made; then --expect and --peer-key say
-/// which log and which node, as its owner says.
+/// Connects with a node that serves the log (`talaria log serve`). Afterwards each side has what
+/// the other one had. Both keys must be published: `talaria log node publish`. If the folder has no
+/// log, a copy is made; then --expect and --peer-key say which log and which node, as its owner
+/// says.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address of the node

@@ -18,7 +18,7 @@ pub(super) enum Type {
     Float,
     /// true or false
     Boolean,
-    /// Octets, in hexadecimal digits
+    /// Bytes, in hexadecimal digits
     Bytes,
     /// Another object, by name or identity
     Object,
@@ -60,8 +60,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     (0..text.len()).step_by(2).map(pair).collect()
 }
 
-fn to_hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The value of a JSON text; the reason if it has none.
@@ -103,7 +103,7 @@ pub(super) fn to_json(value: &Value) -> serde_json::Value {
         Value::Float(number) if number.get().is_finite() => number.get().into(),
         Value::Float(number) => serde_json::json!({ "float": number.get().to_string() }),
         Value::Boolean(value) => (*value).into(),
-        Value::Bytes(octets) => serde_json::json!({ "bytes": to_hex(octets) }),
+        Value::Bytes(bytes) => serde_json::json!({ "bytes": to_hex(bytes) }),
         Value::Object(object) => serde_json::json!({ "object": object.to_string() }),
         Value::Committed(commitment) => {
             serde_json::json!({ "commitment": to_hex(&commitment.hash) })
@@ -126,8 +126,8 @@ pub(super) fn to_text(value: &Value) -> String {
     printable(value.to_string().as_bytes())
 }
 
-/// The values of a field: one for most rules, the conflicting ones of a strict field, the elements of a set or a list.
-/// A write that has removed a strict value is none.
+/// The values of a field: one for most rules, the conflicting ones of a strict field, the elements
+/// of a set or a list. A write that has removed a strict value is none.
 pub(super) fn values(content: &Content) -> Vec<Value> {
     match content {
         Content::LastWriter(value) => vec![value.clone()],

@@ -15,10 +15,12 @@ use crate::terminal::Paint;
 
 /// Check the whole log again
 ///
-/// Reads all entries from disk and checks every signature, hash and rule, as if they came from a stranger. Deletable values are hashed again. Also lists forks: two
-/// different entries of one author at one place, which are evidence against this author, and checkpoints that do not see each other,
-/// which are evidence against the checkpointer. The last 16 snapshots are computed again, and wrong ones are listed: evidence against the owners who have
-/// signed them. If something fails, the exit status is 4.
+/// Reads all entries from disk and checks every signature, hash and rule, as if they came from a
+/// stranger. Deletable values are hashed again. Also lists forks: two different entries of one
+/// author at one place, which are evidence against this author, and checkpoints that do not see
+/// each other, which are evidence against the checkpointer. The last 16 snapshots are computed
+/// again, and wrong ones are listed: evidence against the owners who have signed them. If something
+/// fails, the exit status is 4.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -21,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Print changes as they come
 ///
-/// Prints each new change of an object, or of all, as a line of `talaria log history`, until it is interrupted. Other commands
-/// write to the log meanwhile, such as `talaria log serve`.
+/// Prints each new change of an object, or of all, as a line of `talaria log history`, until it is
+/// interrupted. Other commands write to the log meanwhile, such as `talaria log serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Object: its name, or its identity [default: all]

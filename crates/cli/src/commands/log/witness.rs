@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use talaria_log::{NOTE_OCTETS_MAX, WitnessFolder, public_path, read_public_note_key};
+use talaria_log::{NOTE_BYTES_MAX, WitnessFolder, public_path, read_public_note_key};
 
 use crate::context::{Content, Context};
 use crate::error::{CliError, failed};
@@ -14,8 +14,9 @@ use crate::output::OutputArgs;
 
 /// Cosign checkpoints of logs of others
 ///
-/// A witness says when it saw a checkpoint, and that each one follows the last. It needs no copy of the log and no OpenPGP key, only a folder
-/// with its own key and the last state of each log. The folder must not be set back to an earlier state.
+/// A witness says when it saw a checkpoint, and that each one follows the last. It needs no copy of
+/// the log and no OpenPGP key, only a folder with its own key and the last state of each log. The
+/// folder must not be set back to an earlier state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,16 +27,18 @@ pub(crate) struct Args {
 enum Command {
     /// Make a witness with a new key
     ///
-    /// Give DIR/key.pub to the owner of a log, who names it at `talaria log init --witness`. The other files stay with the witness.
+    /// Give DIR/key.pub to the owner of a log, who names it at `talaria log init --witness`. The
+    /// other files stay with the witness.
     Init(InitArgs),
     /// Let a witness cosign a log
     ///
-    /// FILE has the public key of the checkpointer: the file with the end .pub that `talaria log init --checkpointer` makes.
+    /// FILE has the public key of the checkpointer: the file with the end .pub that `talaria log
+    /// init --checkpointer` makes.
     Trust(TrustArgs),
     /// Check a checkpoint, and cosign it
     ///
-    /// The witness refuses a checkpoint that does not follow the one that it cosigned last. Both are then evidence that the
-    /// checkpointer shows different logs: keep them.
+    /// The witness refuses a checkpoint that does not follow the one that it cosigned last. Both
+    /// are then evidence that the checkpointer shows different logs: keep them.
     Cosign(CosignArgs),
 }
 
@@ -108,12 +111,12 @@ fn cosign(args: &CosignArgs, cx: &Context) -> Result<ExitCode, CliError> {
     args.output.check(args.request.as_deref())?;
     let path: Option<&Path> = args.request.as_deref();
     let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
-    let mut octets = Vec::new();
-    let mut input = Source::open(path)?.plain().take(NOTE_OCTETS_MAX as u64 + 1);
-    input.read_to_end(&mut octets).map_err(|error| failed("read", &name, error))?;
+    let mut bytes = Vec::new();
+    let mut input = Source::open(path)?.plain().take(NOTE_BYTES_MAX as u64 + 1);
+    input.read_to_end(&mut bytes).map_err(|error| failed("read", &name, error))?;
     let witness = WitnessFolder::open(&args.folder)?;
     let mut target = args.output.open(false)?;
-    let line = witness.cosign(&String::from_utf8_lossy(&octets), &name, cx.now.into())?;
+    let line = witness.cosign(&String::from_utf8_lossy(&bytes), &name, cx.now.into())?;
     target.write_all(line.to_string().as_bytes())?;
     target.keep(false)?;
     let json = serde_json::json!({

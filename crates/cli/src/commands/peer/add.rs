@@ -17,7 +17,8 @@ pub(super) struct Args {
     /// Peer; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// Data set (view) of the peer: sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 (see `talaria peer probe`)
+    /// Data set (view) of the peer: sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 (see
+    /// `talaria peer probe`)
     #[arg(long, value_name = "VIEW", default_value = "sks")]
     view: View,
     /// HKP port, if it differs from what the peer announces

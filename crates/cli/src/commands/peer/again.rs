@@ -10,8 +10,8 @@ use crate::error::CliError;
 
 /// Ask a peer again for certificates that it failed to deliver
 ///
-/// Forgets the failed attempts that `talaria peer list --given-up` shows. A running server asks at the next exchange with
-/// the peer.
+/// Forgets the failed attempts that `talaria peer list --given-up` shows. A running server asks at
+/// the next exchange with the peer.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Peer; the default port is 11370

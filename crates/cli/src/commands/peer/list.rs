@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 fn given_up(operator: &Operator, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut out = cx.stdout();
     for GivenUp { peer, view, digest, tries, time } in operator.given_up()? {
-        let digest: String = digest.iter().map(|octet| format!("{octet:02X}")).collect();
+        let digest: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
         let (view, last) = (view.name(), timestamp(time));
         // Its last colon stands before the port.
         let (host, port) = peer.rsplit_once(':').unwrap_or((&peer, ""));

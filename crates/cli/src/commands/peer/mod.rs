@@ -18,8 +18,8 @@ use crate::error::CliError;
 
 /// Manage the gossip peers of a keyserver
 ///
-/// Peers are kept in the store; a running server notices changes. With --config, the peers of the configuration
-/// and of its membership file are included.
+/// Peers are kept in the store; a running server notices changes. With --config, the peers of the
+/// configuration and of its membership file are included.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -18,7 +18,8 @@ pub(super) struct Args {
     /// Keyserver; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// Expected data set (view): sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default: any]
+    /// Expected data set (view): sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default:
+    /// any]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
     #[command(flatten)]

@@ -22,8 +22,8 @@ impl Settings {
     }
 }
 
-/// The peer that a user named: its stored settings, with `view` if that is given. An unknown peer is allowed,
-/// too.
+/// The peer that a user named: its stored settings, with `view` if that is given. An unknown peer
+/// is allowed, too.
 pub(super) fn named(
     target: &Target,
     view: Option<View>,

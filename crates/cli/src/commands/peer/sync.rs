@@ -13,13 +13,15 @@ use crate::error::CliError;
 
 /// Compare the store with a peer and fetch what is missing
 ///
-/// Runs one exchange, also while a server uses the store. The peer fetches the certificates that it lacks by itself.
+/// Runs one exchange, also while a server uses the store. The peer fetches the certificates that it
+/// lacks by itself.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Peer; the default port is 11370
     #[arg(value_name = "HOST[:PORT]")]
     peer: Target,
-    /// Data set (view) of the peer: sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default: as added, or sks]
+    /// Data set (view) of the peer: sks, hockeypuck-2.1, hockeypuck-2.3 or hockeypuck-2.4 [default:
+    /// as added, or sks]
     #[arg(long, value_name = "VIEW")]
     view: Option<View>,
     /// Also retry certificates that the peer failed to deliver

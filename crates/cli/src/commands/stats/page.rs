@@ -1,4 +1,5 @@
-//! Statistics of a store as one HTML page: the drawings, and beside them all numbers, which a picture has no room for.
+//! Statistics of a store as one HTML page: the drawings, and beside them all numbers, which a
+//! picture has no room for.
 
 use std::fmt::Write as _;
 

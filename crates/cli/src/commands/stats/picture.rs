@@ -156,8 +156,8 @@ fn columns(title: &str, counts: Vec<(String, f64)>, wide: bool) -> Option<Panel>
 /// The maximum number of years in a picture.
 const YEARS_MAX: i32 = 40;
 
-/// All years from the first to the last, including years without a certificate. Outliers, such as keys that
-/// claim to be from 1970, become "earlier" and "later".
+/// All years from the first to the last, including years without a certificate. Outliers, such as
+/// keys that claim to be from 1970, become "earlier" and "later".
 #[expect(clippy::cast_precision_loss, reason = "a picture")]
 fn years(counts: &BTreeMap<i32, u64>) -> Vec<(String, f64)> {
     let mut counts = counts.clone();

@@ -84,8 +84,8 @@ fn claim(
     }))
 }
 
-/// The maximum number of certificates examined for a fingerprint, which other certificates can have as a
-/// subkey.
+/// The maximum number of certificates examined for a fingerprint, which other certificates can have
+/// as a subkey.
 const ROWS_MAX: usize = 20;
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {

@@ -13,8 +13,8 @@ use crate::render::counted;
 
 /// Import TOFU statistics and policies of GnuPG
 ///
-/// Reads a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14, and does not change it. Policies that are set
-/// here are kept; signatures recorded in both are counted once.
+/// Reads a tofu.db, or the folder tofu.d of GnuPG 2.1.10 to 2.1.14, and does not change it.
+/// Policies that are set here are kept; signatures recorded in both are counted once.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// File tofu.db or folder tofu.d

@@ -15,9 +15,9 @@ use crate::error::CliError;
 
 /// Inspect and resolve conflicts of trust on first use (TOFU)
 ///
-/// In the trust models tofu and tofu+pgp, the first certificate seen for an address is marginally trusted. If a
-/// second one appears for the same address, you decide which is right: `talaria tofu policy`. Verifying and
-/// encrypting record what was seen; listing does not.
+/// In the trust models tofu and tofu+pgp, the first certificate seen for an address is marginally
+/// trusted. If a second one appears for the same address, you decide which is right: `talaria tofu
+/// policy`. Verifying and encrypting record what was seen; listing does not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -12,8 +12,8 @@ use crate::render::counted;
 
 /// Update the web of trust
 ///
-/// Imports and changes of trust update the web of trust automatically, and listings respect expiry dates. This command
-/// saves the current state; with --anew it recomputes everything.
+/// Imports and changes of trust update the web of trust automatically, and listings respect expiry
+/// dates. This command saves the current state; with --anew it recomputes everything.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Recompute everything and verify every certification again

@@ -21,7 +21,7 @@ pub(super) struct Args {
     input: Option<PathBuf>,
 }
 
-/// The maximum length of a list in octets: ten million entries.
+/// The maximum length of a list in bytes: ten million entries.
 const LIST_BYTES_MAX: u64 = 512 << 20;
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {

@@ -17,9 +17,9 @@ use crate::error::CliError;
 
 /// Manage the web of trust
 ///
-/// Certificates that you certified are valid, and so are those certified by people you trust (owner trust). Keys
-/// set to `ultimate` are the trust roots. The web of trust is updated with every import. These commands use the
-/// first store.
+/// Certificates that you certified are valid, and so are those certified by people you trust (owner
+/// trust). Keys set to `ultimate` are the trust roots. The web of trust is updated with every
+/// import. These commands use the first store.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -19,8 +19,8 @@ use crate::terminal::Paint;
 
 /// Show why user IDs are valid: the certifications from your own keys to them
 ///
-/// Each line is a certification that counts, with the issuer above the certified user ID. The exit status is 1 if
-/// there is no path.
+/// Each line is a certification that counts, with the issuer above the certified user ID. The exit
+/// status is 1 if there is no path.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Certificate to find paths to
@@ -207,8 +207,8 @@ fn lead(
             trust: Some(certifier.introducer.level.name()),
             created: Some(certifier.created.seconds()),
         });
-        // Only certifiers at a lower depth come into question, so each step is nearer to an own key. The
-        // highest owner trust wins, then the lowest depth.
+        // Only certifiers at a lower depth come into question, so each step is nearer to an own
+        // key. The highest owner trust wins, then the lowest depth.
         let depth = certifier.introducer.depth;
         let before = certifiers.of(certifier.cert)?.into_iter();
         next = before.filter(|before| before.introducer.depth < depth).min_by_key(|before| {

@@ -13,7 +13,8 @@ use crate::gnupg::Release;
 
 /// Show or change the rules of the web of trust
 ///
-/// By default, as in GnuPG, a user ID is valid with 1 full or 3 marginal certifications, at a depth of up to 5.
+/// By default, as in GnuPG, a user ID is valid with 1 full or 3 marginal certifications, at a depth
+/// of up to 5.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Certifications by fully trusted owners that make a user ID valid
@@ -25,7 +26,8 @@ pub(super) struct Args {
     /// Longest accepted path from your own keys
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: Option<u8>,
-    /// GnuPG release to follow: 2.4 ignores all SHA-1 certifications, 2.2 accepts those made before 2019-01-19
+    /// GnuPG release to follow: 2.4 ignores all SHA-1 certifications, 2.2 accepts those made before
+    /// 2019-01-19
     #[arg(long, value_enum, value_name = "RELEASE")]
     gnupg: Option<Release>,
 }

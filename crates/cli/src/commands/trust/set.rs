@@ -13,8 +13,9 @@ use crate::render::counted;
 
 /// Set the owner trust of a certificate: how much you trust its owner to certify others
 ///
-/// Owner trust does not make the certificate itself valid: use `talaria certify` for that, first. For marginal, full and
-/// ultimate, an address names a confirmed certificate only; a fingerprint names any. Use `ultimate` for your own keys only.
+/// Owner trust does not make the certificate itself valid: use `talaria certify` for that, first.
+/// For marginal, full and ultimate, an address names a confirmed certificate only; a fingerprint
+/// names any. Use `ultimate` for your own keys only.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Certificate whose owner trust to set

@@ -29,8 +29,8 @@ impl Disk {
         assert!(mount(&["-o", "remount,rw"], &self.at));
     }
 
-    /// Takes away what [`Self::fill`] has written. A program that another test has just started may have a copy of its open file
-    /// for a moment, so the file is cut first.
+    /// Takes away what [`Self::fill`] has written. A program that another test has just started may
+    /// have a copy of its open file for a moment, so the file is cut first.
     pub(crate) fn free(&self) {
         let filler = self.at.join("filler");
         if filler.exists() {

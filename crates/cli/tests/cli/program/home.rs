@@ -36,7 +36,8 @@ impl Home {
     }
 }
 
-/// The folders of Alice, with the files that the examples in the help speak of, and of Bob beside it.
+/// The folders of Alice, with the files that the examples in the help speak of, and of Bob beside
+/// it.
 pub(crate) fn prepared(root: &Path) -> Home {
     let home = |name: &str| {
         let folder = root.join(name);

@@ -113,7 +113,8 @@ impl Program {
     }
 }
 
-/// Makes a folder for gpg. The agent hashes passphrases fewer times than for people: it would do so for 0.1 s each time.
+/// Makes a folder for gpg. The agent hashes passphrases fewer times than for people: it would do so
+/// for 0.1 s each time.
 pub(crate) fn make_gnupg_home(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

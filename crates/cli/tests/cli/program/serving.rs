@@ -65,7 +65,8 @@ impl Serving {
         serving
     }
 
-    /// Starts a server with further settings, whose standard error goes to `log`, and waits until it answers.
+    /// Starts a server with further settings, whose standard error goes to `log`, and waits until
+    /// it answers.
     pub(crate) fn start_with_log(program: &Program, settings: &str, log: Stdio) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();

@@ -14,9 +14,10 @@ pub(super) enum Fault {
     Refuse,
     /// Nothing comes through, and the connections stay.
     Stall,
-    /// A connection ends after this many octets to the server.
+    /// A connection ends after this many bytes to the server.
     CutUpload(usize),
-    /// A connection ends before every answer of this number comes through. The server has done its work.
+    /// A connection ends before every answer of this number comes through. The server has done its
+    /// work.
     LoseAnswers(usize),
 }
 
@@ -94,7 +95,7 @@ impl Shared {
             total += count;
             let cut = match (self.fault(), is_upload) {
                 (Fault::Refuse, _) => true,
-                // The octets are lost, and nobody is told.
+                // The bytes are lost, and nobody is told.
                 (Fault::Stall, _) => continue,
                 (Fault::CutUpload(after), true) => total > after,
                 (Fault::LoseAnswers(every), false) => {

@@ -1,4 +1,5 @@
-//! Backups to services that a network leads to: real servers of S3, SFTP and WebDAV, and a line that fails.
+//! Backups to services that a network leads to: real servers of S3, SFTP and WebDAV, and a line
+//! that fails.
 
 mod line;
 mod servers;
@@ -97,7 +98,8 @@ fn remote(url: &str, env: &[(&'static str, String)]) -> Remote {
     Remote::new(&RepositoryUrl::parse(url, &variable).unwrap()).unwrap()
 }
 
-/// A storage can answer anything. A list costs little, whatever it is, and one that is too large is refused at once.
+/// A storage can answer anything. A list costs little, whatever it is, and one that is too large is
+/// refused at once.
 #[test]
 fn hostile_lists_cost_little() {
     let owner = Program::new();
@@ -116,7 +118,7 @@ fn hostile_lists_cost_little() {
             "more than 128 namespace bindings",
         ),
         (format!("<multistatus>{nested}"), "start tag not closed"),
-        (large, "the answer has more than 67108864 octets"),
+        (large, "the answer has more than 67108864 bytes"),
     ] {
         // It answers reads as it should, and lies in lists.
         let (mark, body) = (mark.clone(), body.into_bytes());
@@ -281,7 +283,8 @@ fn backups_live_on_sftp() {
     away.compare("latest", &root);
 }
 
-/// The connection breaks, stalls, or loses answers: the error says so, nothing is lost, and the next run continues.
+/// The connection breaks, stalls, or loses answers: the error says so, nothing is lost, and the
+/// next run continues.
 #[test]
 fn a_failing_connection_loses_nothing() {
     let Some(s3) = S3::start() else { return };
@@ -335,7 +338,8 @@ fn documented(language: &str) -> Vec<String> {
     blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The policy of docs/backup.md: who has the keys of the client can add to the repository, and delete nothing.
+/// The policy of docs/backup.md: who has the keys of the client can add to the repository, and
+/// delete nothing.
 #[test]
 fn a_bucket_policy_makes_a_repository_append_only() {
     let Some(s3) = S3::start() else { return };

@@ -62,7 +62,8 @@ fn is_there(program: &Path) -> bool {
     there
 }
 
-/// The S3 server that scripts/s3-server builds: Versity S3 Gateway, with an administrator and a client who owns the buckets.
+/// The S3 server that scripts/s3-server builds: Versity S3 Gateway, with an administrator and a
+/// client who owns the buckets.
 pub(super) struct S3(Running);
 
 impl S3 {
@@ -196,7 +197,8 @@ impl S3 {
         self.script(&format!("s3.put_bucket_policy(Bucket='{bucket}', Policy='''{policy}''')"));
     }
 
-    /// Tries to delete every version of every object, and returns how many the server refused to delete.
+    /// Tries to delete every version of every object, and returns how many the server refused to
+    /// delete.
     pub(super) fn delete_versions(&self, bucket: &str) -> usize {
         let refused = self.script(&format!(
             "refused = 0\n\

@@ -1,6 +1,6 @@
-//! The verdicts on signatures of other keys: verifying them costs more than a look-up. They are remembered for a while here,
-//! and what a key has made is written to the store, when there is enough of it or some time has passed. Writing them is no
-//! change of a certificate.
+//! The verdicts on signatures of other keys: verifying them costs more than a look-up. They are
+//! remembered for a while here, and what a key has made is written to the store, when there is
+//! enough of it or some time has passed. Writing them is no change of a certificate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,12 @@ use talaria_store::{CertId, ChangeNumber, Store, StoreError};
 /// The time after which signatures are verified again, because their issuers may have arrived.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// Verdicts of all certificates together, of one octet each: 8 MiB. If there are more, all are forgotten.
+/// Verdicts of all certificates together, of one byte each: 8 MiB. If there are more, all are
+/// forgotten.
 const VERDICTS_MAX: usize = 8 << 20;
 
-/// Certificates whose verdicts are written to the store at once, and the time after which fewer are.
+/// Certificates whose verdicts are written to the store at once, and the time after which fewer
+/// are.
 const WRITE: usize = 256;
 const WRITE_AFTER: Duration = Duration::from_secs(10);
 
@@ -44,7 +46,7 @@ pub(crate) type Found = (CertId, ChangeNumber, Arc<[Verdict]>);
 #[derive(Clone, Debug)]
 struct Entry {
     change: ChangeNumber,
-    /// The digest of the octets that they are about.
+    /// The digest of the bytes that they are about.
     digest: [u8; 16],
     at: Instant,
     verdicts: Arc<[Verdict]>,
@@ -57,9 +59,11 @@ impl Entry {
 }
 
 impl Certified {
-    /// The verdicts on the signatures of a certificate, as [`Store::certified`] computes them, a few minutes old at most.
+    /// The verdicts on the signatures of a certificate, as [`Store::certified`] computes them, a
+    /// few minutes old at most.
     ///
-    /// The number of the certificate, that of its last change, `cert` and `verdicts` are those of `store` at this moment.
+    /// The number of the certificate, that of its last change, `cert` and `verdicts` are those of
+    /// `store` at this moment.
     pub(crate) fn verdicts(
         &self,
         store: &Store,
@@ -119,8 +123,8 @@ impl Certified {
         self.known(cert).is_some()
     }
 
-    /// The remembered verdicts on a certificate whose octets have a digest. They belong to these octets, whatever the last change
-    /// of the certificate is.
+    /// The remembered verdicts on a certificate whose bytes have a digest. They belong to these
+    /// bytes, whatever the last change of the certificate is.
     pub(crate) fn known_by_digest(&self, id: CertId, digest: [u8; 16]) -> Option<Arc<[Verdict]>> {
         self.fresh(id, |entry| entry.digest == digest)
     }

@@ -1,5 +1,6 @@
-//! The thread that copies a long write-ahead log into the database, while others go on to write. What they write meanwhile, the
-//! writer copies itself: that is little, and no commit comes in between, so that the log can begin anew.
+//! The thread that copies a long write-ahead log into the database, while others go on to write.
+//! What they write meanwhile, the writer copies itself: that is little, and no commit comes in
+//! between, so that the log can begin anew.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,8 @@ use std::thread::JoinHandle;
 
 use talaria_store::{LOG_BYTES, Store, StoreError};
 
-/// Length of the log from which on the writer waits for the copy, and then makes the rest of it, in octets.
+/// Length of the log from which on the writer waits for the copy, and then makes the rest of it, in
+/// bytes.
 const LATE_BYTES: u64 = 4 * LOG_BYTES;
 
 /// Page cache of the connection that copies. Pages go from the log into the database without it.
@@ -38,8 +40,9 @@ impl State {
 }
 
 impl Copier {
-    /// Starts the thread for the log of `writing`. `copying` is another connection to the same store. `finish` is called
-    /// after each copy, with the error because of which the writer must end, if there is one.
+    /// Starts the thread for the log of `writing`. `copying` is another connection to the same
+    /// store. `finish` is called after each copy, with the error because of which the writer must
+    /// end, if there is one.
     pub(super) fn start(
         writing: &mut Store,
         copying: Store,
@@ -77,8 +80,8 @@ impl Copier {
         self.state.is_late.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits for the copy that is on its way, and makes the rest of it. Returns the error because of which the writer must
-    /// end, if there is one.
+    /// Waits for the copy that is on its way, and makes the rest of it. Returns the error because
+    /// of which the writer must end, if there is one.
     pub(super) fn catch_up(&self, store: &Store) -> Option<Arc<StoreError>> {
         self.state.copy(store)
     }
@@ -93,8 +96,9 @@ impl Copier {
     }
 }
 
-/// Copies the log. Returns the error because of which the writer must end, if there is one: if a sync fails, nobody knows
-/// what is on the disk. Without room in the database, what is in the log is safe there.
+/// Copies the log. Returns the error because of which the writer must end, if there is one: if a
+/// sync fails, nobody knows what is on the disk. Without room in the database, what is in the log
+/// is safe there.
 pub(super) fn copy(store: &Store) -> Option<Arc<StoreError>> {
     outcome(store.copy_log())
 }

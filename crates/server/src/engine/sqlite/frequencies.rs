@@ -1,5 +1,5 @@
-//! The number of certificates that have a word. Asking the index costs as much as a small search, so the answers are remembered for
-//! some seconds: searches tend to repeat the same names.
+//! The number of certificates that have a word. Asking the index costs as much as a small search,
+//! so the answers are remembered for some seconds: searches tend to repeat the same names.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,13 @@ use talaria_store::{Store, StoreError};
 /// The time for which an answer holds. A server takes some ten thousand certificates in it.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Words that are remembered, and the octets of each: strangers choose both. If there are more words, all are forgotten.
+/// Words that are remembered, and the bytes of each: strangers choose both. If there are more
+/// words, all are forgotten.
 const WORDS_MAX: usize = 4096;
 const WORD_BYTES_MAX: usize = 64;
 
-/// Certificates with each of the words of a search, counted together, up to which the search is short. The index looks at each of
-/// them at most once, in some 30 ns.
+/// Certificates with each of the words of a search, counted together, up to which the search is
+/// short. The index looks at each of them at most once, in some 30 ns.
 const CERTS_MAX: u32 = 16_000;
 
 /// Words of a search, above which its cost is not estimated.
@@ -33,7 +34,8 @@ struct Entry {
     at: Instant,
 }
 
-/// The words of a search in the form that their spellings share. `None` if the cost of the search is not estimated.
+/// The words of a search in the form that their spellings share. `None` if the cost of the search
+/// is not estimated.
 fn forms(query: &Query) -> Option<Vec<String>> {
     let Query::Spelled(words) = query else { return None };
     let form = |word: &Vec<String>| {

@@ -1,7 +1,7 @@
 //! The engine in one file of SQLite.
 //!
-//! Readers see one state of the store each and wait for nobody, so point reads finish on the thread that asks. Long reads
-//! run on a few threads of their own. One thread writes.
+//! Readers see one state of the store each and wait for nobody, so point reads finish on the thread
+//! that asks. Long reads run on a few threads of their own. One thread writes.
 
 mod certified;
 mod convert;
@@ -54,8 +54,9 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the store at `path`, and starts its threads. Waits for locks of other processes end when `stop` is set. Also
-    /// returns the end of the writing thread, and a secret of the store if it is for a server.
+    /// Opens the store at `path`, and starts its threads. Waits for locks of other processes end
+    /// when `stop` is set. Also returns the end of the writing thread, and a secret of the store if
+    /// it is for a server.
     pub(crate) fn open(
         path: &Path,
         purpose: Purpose,
@@ -208,7 +209,8 @@ fn open(
         Purpose::Operate(Access::Write) => talaria_store::Access::Write,
         Purpose::Operate(Access::Read) => talaria_store::Access::Read,
     };
-    // A new store is for uploads, and nobody asks a server for keygrips (`docs/decisions/0023-one-row.md`).
+    // A new store is for uploads, and nobody asks a server for keygrips
+    // (`docs/decisions/0023-one-row.md`).
     let mut layout = Layout::default();
     layout.page_bytes = 8 << 10;
     layout.keygrips = false;

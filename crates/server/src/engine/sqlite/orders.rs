@@ -143,7 +143,8 @@ fn command(
     })
 }
 
-/// Deletes a certificate with the confirmations of its addresses: if somebody uploads it again, its owner must confirm them again.
+/// Deletes a certificate with the confirmations of its addresses: if somebody uploads it again, its
+/// owner must confirm them again.
 fn delete(
     store: &mut Store,
     fingerprint: Fingerprint,

@@ -36,8 +36,9 @@ const CACHE_BYTES: u64 = 4 << 20;
 /// Connections that are not in use, at most; more are closed.
 const IDLE_MAX: usize = 32;
 
-/// The time for which a snapshot serves later readings as well, if this process has not written for as long before it
-/// began, and does not write meanwhile. What other processes write is seen that much later.
+/// The time for which a snapshot serves later readings as well, if this process has not written for
+/// as long before it began, and does not write meanwhile. What other processes write is seen that
+/// much later.
 const KEPT: Duration = Duration::from_millis(2);
 
 /// Hands out connections for reading.
@@ -144,8 +145,9 @@ impl Readers {
         &self.certified
     }
 
-    /// Checks that the store has not been moved or replaced. Warns if it has got a second name, as a backup by hard links makes
-    /// one: the server goes on, and no other program can use that name to write.
+    /// Checks that the store has not been moved or replaced. Warns if it has got a second name, as
+    /// a backup by hard links makes one: the server goes on, and no other program can use that name
+    /// to write.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(files) = files.as_ref() else { return Ok(()) };
@@ -169,7 +171,8 @@ impl Readers {
         self.idle.written.store(u64::try_from(nanoseconds).unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// Ends the snapshots that are not in use, and each other one with its reading, so that the write-ahead log can be emptied.
+    /// Ends the snapshots that are not in use, and each other one with its reading, so that the
+    /// write-ahead log can be emptied.
     pub(crate) fn let_go(&self) {
         self.have_to_look();
         // Whoever needs one meanwhile waits, since a new one would take longer.
@@ -181,7 +184,8 @@ impl Readers {
     fn open(&self) -> Result<Store, StoreError> {
         let mut store = Store::open(&self.path, Access::Read)?;
         store.share_comparisons(&self.compared);
-        // The system caches the pages of the file. Mapped pages would count as this process's memory.
+        // The system caches the pages of the file. Mapped pages would count as this process's
+        // memory.
         store.set_memory(CACHE_BYTES, 0)?;
         Ok(store)
     }

@@ -1,5 +1,5 @@
-//! The thread that puts commits on the disk, and then answers for them. During one sync, the next commit is made, and the one after it
-//! gathers: more than that would make small commits.
+//! The thread that puts commits on the disk, and then answers for them. During one sync, the next
+//! commit is made, and the one after it gathers: more than that would make small commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +49,8 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    /// Starts the thread. It calls `wake`, which must not wait, if a sync fails: then nobody knows what is on the disk.
+    /// Starts the thread. It calls `wake`, which must not wait, if a sync fails: then nobody knows
+    /// what is on the disk.
     pub(super) fn start(log: LogToSync, wake: impl FnOnce() + Send + 'static) -> Self {
         let (batches, waiting) = sync_channel(0);
         let synced = Arc::new(AtomicU64::new(0));

@@ -1,7 +1,7 @@
 //! The prefix trees in memory, one per view, which follow the change log of the store.
 //!
-//! The trees follow the log and not this server's own writes. So they are right after a crash, and after
-//! another program, such as the command line, has written to the store.
+//! The trees follow the log and not this server's own writes. So they are right after a crash, and
+//! after another program, such as the command line, has written to the store.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,7 +19,8 @@ struct Followed {
 
 /// The digest of each certificate by its number, all zero where the view has none.
 ///
-/// Numbers come from the file of the store. One far above all others, as damage makes it, takes as little memory as any.
+/// Numbers come from the file of the store. One far above all others, as damage makes it, takes as
+/// little memory as any.
 #[derive(Debug, Default)]
 struct Digests {
     /// By number.
@@ -106,8 +107,8 @@ impl Trees {
         Some(look(&followed.tree))
     }
 
-    /// Brings the trees to the end of the change log, or reads them again if the store made its tables
-    /// again. Returns how many changes there were.
+    /// Brings the trees to the end of the change log, or reads them again if the store made its
+    /// tables again. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
         if store.digests().tables_made()? != reached.tables {

@@ -1,6 +1,7 @@
-//! The one place that writes to the store: a thread that takes whatever was prepared (`intake.rs`) and commits it as one
-//! transaction. Another thread (`syncer.rs`) puts the commits on the disk and then answers, while the next batch is
-//! written. So the rate of durable uploads grows with the number of clients.
+//! The one place that writes to the store: a thread that takes whatever was prepared (`intake.rs`)
+//! and commits it as one transaction. Another thread (`syncer.rs`) puts the commits on the disk and
+//! then answers, while the next batch is written. So the rate of durable uploads grows with the
+//! number of clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +16,8 @@ use super::syncer::{Batch, Ended, Reply, Syncer};
 use crate::clock;
 use crate::engine::error::EngineError;
 
-/// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large upload waits in the
-/// queue again.
+/// Certificates that one transaction writes, so that nobody waits long for it. The rest of a large
+/// upload waits in the queue again.
 const BATCH_CERTS: usize = 500;
 
 /// Requests in the queue. If it is full, callers wait until there is a place.
@@ -31,8 +32,8 @@ enum Job {
     Close,
 }
 
-/// A handle to the writing thread. It ends when it is closed or the last handle is gone, and all that
-/// was handed over is written then.
+/// A handle to the writing thread. It ends when it is closed or the last handle is gone, and all
+/// that was handed over is written then.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Job>,
@@ -42,8 +43,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread. The store is closed at the end of it, after all answers. With `second`, another connection for
-    /// writing, a long log is copied while this one goes on.
+    /// Starts the thread. The store is closed at the end of it, after all answers. With `second`,
+    /// another connection for writing, a long log is copied while this one goes on.
     pub(crate) fn start(
         mut store: Store,
         second: Option<Store>,
@@ -99,8 +100,8 @@ impl Writer {
         }
     }
 
-    /// Writes prepared certificates, as many as fit into one transaction. What is written is on the disk, and so is what
-    /// the certificates were prepared against.
+    /// Writes prepared certificates, as many as fit into one transaction. What is written is on the
+    /// disk, and so is what the certificates were prepared against.
     pub(crate) async fn write(&self, intake: Intake) -> Result<Intake, EngineError> {
         let (reply, outcome) = oneshot::channel();
         let intake = Box::new(intake);
@@ -148,7 +149,8 @@ impl Writer {
     }
 }
 
-/// Whether nothing can be written any more: another file has the name of the store, or it has another format.
+/// Whether nothing can be written any more: another file has the name of the store, or it has
+/// another format.
 fn is_last(error: &StoreError) -> bool {
     matches!(error, StoreError::Moved { .. } | StoreError::Format { .. })
 }

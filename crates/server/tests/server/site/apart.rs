@@ -1,4 +1,5 @@
-//! A server in a process of its own, so that its memory is not that of the test, and its log can be read.
+//! A server in a process of its own, so that its memory is not that of the test, and its log can be
+//! read.
 
 use std::fs;
 use std::io::Read as _;
@@ -13,7 +14,8 @@ use talaria_server::{Config, Server, start_log};
 
 use super::wait_for;
 
-/// The variable with the folder of the server: its store and its settings, and, once it listens, its addresses.
+/// The variable with the folder of the server: its store and its settings, and, once it listens,
+/// its addresses.
 const FOLDER: &str = "TALARIA_SITE";
 
 /// The process. It ends when its standard input does.
@@ -83,7 +85,7 @@ impl Apart {
         Path::new("/proc").join(self.child.id().to_string()).join(file)
     }
 
-    /// Octets in a line of the status of the process.
+    /// Bytes in a line of the status of the process.
     fn status(&self, name: &str) -> u64 {
         let text = fs::read_to_string(self.proc("status")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -108,7 +110,8 @@ impl Apart {
     /// The CPU time that it has used.
     pub(crate) fn cpu(&self) -> Duration {
         let text = fs::read_to_string(self.proc("stat")).unwrap();
-        // Behind the name of the program: 11 other fields, then user and system time in ticks of 10 ms.
+        // Behind the name of the program: 11 other fields, then user and system time in ticks of
+        // 10 ms.
         let fields = text.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
         Duration::from_millis(fields.map(|ticks| 10 * ticks.parse::<u64>().unwrap()).sum())
     }

@@ -55,7 +55,8 @@ impl Drop for Gpg {
     }
 }
 
-/// Imports certificates into GnuPG, and returns its listing with colons. `None` if it is not installed.
+/// Imports certificates into GnuPG, and returns its listing with colons. `None` if it is not
+/// installed.
 pub(crate) fn gpg(home: &Path, certs: &[u8]) -> Option<String> {
     imported(Path::new("gpg"), home, certs)
 }

@@ -1,5 +1,5 @@
-//! The one set-up of a server for tests: it runs within the process, or in one of its own, in a folder of its own, with some
-//! certificates.
+//! The one set-up of a server for tests: it runs within the process, or in one of its own, in a
+//! folder of its own, with some certificates.
 
 #![allow(dead_code, unused_imports, reason = "both programs of tests use what each needs")]
 
@@ -119,7 +119,8 @@ impl Site {
         }
     }
 
-    /// Ends the server, and returns its log. While a server runs, the last lines may wait for the thread that writes them.
+    /// Ends the server, and returns its log. While a server runs, the last lines may wait for the
+    /// thread that writes them.
     pub(crate) fn whole_log(mut self) -> String {
         self.end();
         self.process().log()
@@ -248,7 +249,8 @@ impl Drop for Site {
     }
 }
 
-/// Puts certificates into the store of a folder, and has the settings listen on ports that are free. Returns the store.
+/// Puts certificates into the store of a folder, and has the settings listen on ports that are
+/// free. Returns the store.
 fn prepare(folder: &TempDir, certs: &[Cert], time: u32, config: &mut Config) -> PathBuf {
     let free = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     if config.http.listen == Config::default().http.listen {
@@ -301,7 +303,8 @@ pub(crate) fn user_ids(cert: &openpgp::Cert) -> Vec<String> {
     texts
 }
 
-/// A port that nobody has, and that nobody gets who asks for any port: it is below those that the kernel gives out.
+/// A port that nobody has, and that nobody gets who asks for any port: it is below those that the
+/// kernel gives out.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();

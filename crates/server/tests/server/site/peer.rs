@@ -21,7 +21,8 @@ struct Gives {
     at_most: usize,
     /// The time that an answer takes.
     pause: Duration,
-    /// Octets that follow the number of requested certificates again and again, instead of certificates.
+    /// Bytes that follow the number of requested certificates again and again, instead of
+    /// certificates.
     endless: Option<Vec<u8>>,
 }
 
@@ -92,9 +93,10 @@ impl Peer {
         self
     }
 
-    /// Answers each request with the number of requested certificates, and then with these octets again and again.
-    pub(crate) fn with_endless(self, octets: &[u8]) -> Self {
-        self.gives.lock().unwrap().endless = Some(octets.to_vec());
+    /// Answers each request with the number of requested certificates, and then with these bytes
+    /// again and again.
+    pub(crate) fn with_endless(self, bytes: &[u8]) -> Self {
+        self.gives.lock().unwrap().endless = Some(bytes.to_vec());
         self
     }
 
@@ -135,7 +137,8 @@ fn talk(mut stream: TcpStream, settings: &Settings, tree: &PrefixTree) -> Option
     }
 }
 
-/// Answers one query for certificates. Other requests, as for the name of its software, get no answer.
+/// Answers one query for certificates. Other requests, as for the name of its software, get no
+/// answer.
 fn give(
     mut stream: TcpStream,
     requests: &AtomicUsize,
@@ -161,11 +164,11 @@ fn give(
     requests.fetch_add(1, Ordering::SeqCst);
     asked.lock().unwrap().extend(&digests);
     thread::sleep(gives.pause);
-    if let Some(octets) = &gives.endless {
+    if let Some(bytes) = &gives.endless {
         stream.write_all(b"HTTP/1.0 200 OK\r\ncontent-type: pgp/keys\r\n\r\n")?;
         stream.write_all(&u32::try_from(digests.len()).unwrap().to_be_bytes())?;
         loop {
-            stream.write_all(octets)?;
+            stream.write_all(bytes)?;
         }
     }
     let is_given = |cert: &&Cert| gives.anything || digests.contains(&Digest(cert.sks_digest()));

@@ -32,8 +32,8 @@ pub(crate) fn is_installed() -> bool {
 }
 
 impl Sks {
-    /// Builds and starts an SKS server with these certificates. Its only peers are at `peers`; it never
-    /// connects to its own address, 127.0.0.1.
+    /// Builds and starts an SKS server with these certificates. Its only peers are at `peers`; it
+    /// never connects to its own address, 127.0.0.1.
     pub(crate) fn start(base: &Path, certs: &[Cert], peers: &[SocketAddr]) -> Self {
         for part in [
             "etc/sks",
@@ -99,8 +99,9 @@ impl Sks {
                 Ok(n) => decoder.feed(&buffer[..n]),
             }
             while let Some(message) = decoder.next_message().unwrap() {
-                // Its first request covers its complete set. The exchange ends here: if it went on, SKS
-                // would try to fetch from us what it lacks, and refuse other exchanges meanwhile.
+                // Its first request covers its complete set. The exchange ends here: if it went on,
+                // SKS would try to fetch from us what it lacks, and refuse other exchanges
+                // meanwhile.
                 match &message {
                     GossipMessage::Poly { prefix, len, values } => {
                         let ours = tree.at(*prefix);

@@ -108,7 +108,7 @@ pub(crate) fn peer(name: &str) -> Option<String> {
     talaria_needs::peer(name).map(|path| path.to_str().unwrap().to_owned())
 }
 
-/// The same message with one octet in the middle of its armor changed.
+/// The same message with one byte in the middle of its armor changed.
 pub(crate) fn changed(armored: &[u8]) -> Vec<u8> {
     let mut changed = armored.to_vec();
     let middle =

@@ -73,7 +73,8 @@ pub(crate) fn make_format_9(connection: &Connection) {
         .unwrap();
 }
 
-/// Makes the store one of format 8, except that certificates which cannot be read keep their rows of the index of key IDs.
+/// Makes the store one of format 8, except that certificates which cannot be read keep their rows
+/// of the index of key IDs.
 pub(crate) fn make_format_8(connection: &Connection) {
     make_format_9(connection);
     make_key_index(connection, |id, is_primary| id.rotated() & !1 | u64::from(!is_primary));
@@ -112,7 +113,8 @@ pub(crate) fn make_format_7(connection: &Connection) {
         .unwrap();
 }
 
-/// Makes the store one of format 5, except that certificates which cannot be read keep their rows of the index of key IDs.
+/// Makes the store one of format 5, except that certificates which cannot be read keep their rows
+/// of the index of key IDs.
 pub(crate) fn make_format_5(connection: &Connection) {
     make_format_7(connection);
     connection
@@ -151,7 +153,8 @@ pub(crate) fn set_meta(connection: &Connection, name: &str, value: i64) {
     connection.execute("INSERT INTO meta VALUES (?1, ?2, ?3)", (name, value, sum)).unwrap();
 }
 
-/// Writes the checksums of all certificates and of their rows as the store would, after a test changed verdicts or verifiers.
+/// Writes the checksums of all certificates and of their rows as the store would, after a test
+/// changed verdicts or verifiers.
 pub(crate) fn seal(connection: &Connection) {
     let mut select = connection.prepare("SELECT id, verdicts, bytes, change FROM blob").unwrap();
     let mut rows = select.query([]).unwrap();

@@ -1,5 +1,5 @@
-//! Test users with keys, who certify each other. Every signature is a separate certificate with the key
-//! and the signed component. The certificate of a user is the union of such pieces.
+//! Test users with keys, who certify each other. Every signature is a separate certificate with the
+//! key and the signed component. The certificate of a user is the union of such pieces.
 
 use std::time::{Duration, SystemTime};
 
@@ -97,7 +97,7 @@ impl Person {
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         match self.key.fingerprint() {
-            TheirFingerprint::V4(octets) => Fingerprint::V4(octets),
+            TheirFingerprint::V4(bytes) => Fingerprint::V4(bytes),
             other => panic!("{other}"),
         }
     }

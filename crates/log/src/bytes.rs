@@ -1,15 +1,15 @@
 //! Reading and writing the fields of the format, which are big-endian.
 
-use crate::name::{EntryId, KEY_NAME_OCTETS, KeyName, ObjectId};
+use crate::name::{EntryId, KEY_NAME_BYTES, KeyName, ObjectId};
 
-/// The octets are not an encoding that the format allows.
+/// The bytes are not an encoding that the format allows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// A field ends after the end of the octets.
-    #[error("the octets end within a field")]
+    /// A field ends after the end of the bytes.
+    #[error("the bytes end within a field")]
     Short,
-    /// Octets follow the last field.
-    #[error("octets follow the last field")]
+    /// Bytes follow the last field.
+    #[error("bytes follow the last field")]
     Trailing,
     /// A field has a value that the format does not allow.
     #[error("the field `{0}` has a value that the format does not allow")]
@@ -18,7 +18,7 @@ pub enum Malformed {
     #[error("the list `{0}` is not ascending")]
     Order(&'static str),
     /// A part is longer than its limit.
-    #[error("`{what}` has {found} octets or items, more than {limit}")]
+    #[error("`{what}` has {found} bytes or items, more than {limit}")]
     Limit {
         /// The part.
         what: &'static str,
@@ -29,7 +29,7 @@ pub enum Malformed {
     },
 }
 
-/// Fields that are read from the start of octets.
+/// Fields that are read from the start of bytes.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -46,7 +46,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
-        self.array::<1>().map(|[octet]| octet)
+        self.array::<1>().map(|[byte]| byte)
     }
 
     pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
@@ -70,18 +70,18 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn key(&mut self, what: &'static str) -> Result<KeyName, Malformed> {
-        let octets = self.array::<KEY_NAME_OCTETS>()?;
-        KeyName::from_octets(&octets).ok_or(Malformed::Field(what))
+        let bytes = self.array::<KEY_NAME_BYTES>()?;
+        KeyName::from_bytes(&bytes).ok_or(Malformed::Field(what))
     }
 
-    /// A part with its length in `wide` octets before it.
+    /// A part with its length in `wide` bytes before it.
     pub(crate) fn part(
         &mut self,
         wide: usize,
         limit: usize,
         what: &'static str,
     ) -> Result<&'a [u8], Malformed> {
-        let length = self.take(wide)?.iter().fold(0, |a, &octet| a << 8 | u64::from(octet));
+        let length = self.take(wide)?.iter().fold(0, |a, &byte| a << 8 | u64::from(byte));
         let limit = limit as u64;
         if length > limit {
             return Err(Malformed::Limit { what, found: length, limit });
@@ -89,10 +89,10 @@ impl<'a> Fields<'a> {
         self.take(usize::try_from(length).map_err(|_| Malformed::Short)?)
     }
 
-    /// A text with its length in two octets before it.
+    /// A text with its length in two bytes before it.
     pub(crate) fn text(&mut self, limit: usize, what: &'static str) -> Result<String, Malformed> {
-        let octets = self.part(2, limit, what)?;
-        text(octets).ok_or(Malformed::Field(what)).map(str::to_owned)
+        let bytes = self.part(2, limit, what)?;
+        text(bytes).ok_or(Malformed::Field(what)).map(str::to_owned)
     }
 
     /// `count` identities, ascending.
@@ -117,16 +117,16 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The text of octets that are UTF-8 without control characters.
-pub(crate) fn text(octets: &[u8]) -> Option<&str> {
-    std::str::from_utf8(octets).ok().filter(|text| !text.chars().any(char::is_control))
+/// The text of bytes that are UTF-8 without control characters.
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
 }
 
-/// Writes the length of a part in `wide` octets, and the part. The limits of the parts keep them below the
-/// greatest such length.
+/// Writes the length of a part in `wide` bytes, and the part. The limits of the parts keep them
+/// below the greatest such length.
 pub(crate) fn write_part(out: &mut Vec<u8>, wide: usize, part: &[u8]) {
     let length = (part.len() as u64).to_be_bytes();
-    debug_assert!(length[..8 - wide].iter().all(|&octet| octet == 0), "a part beyond its limit");
+    debug_assert!(length[..8 - wide].iter().all(|&byte| byte == 0), "a part beyond its limit");
     out.extend_from_slice(&length[8 - wide..]);
     out.extend_from_slice(part);
 }
