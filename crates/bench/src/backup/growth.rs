@@ -116,7 +116,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
     let repository = Repository::init(Arc::new(Folder::new(&root)), &init, &mut signer, now);
     let repository = repository.map_err(|error| failed("a repository")(&error))?;
     let mut noise = Noise(chunks | 1);
-    let mut bytes = || {
+    let mut random = || {
         let mut bytes = [0; 32];
         noise.fill(&mut bytes);
         bytes
@@ -132,7 +132,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
                     count += 1;
                     PackedChunk {
                         kind: Kind::Data,
-                        id: Id(bytes()),
+                        id: Id(random()),
                         offset: 512 + (count - 1) * u64::from(CHUNK_BYTES + 512),
                         stored: CHUNK_BYTES,
                         plain: CHUNK_BYTES,
@@ -142,7 +142,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
             });
             let chunks: Vec<PackedChunk> = chunks.collect();
             left -= chunks.len() as u64;
-            let hash = ObjectHash(bytes());
+            let hash = ObjectHash(random());
             let name = hash.to_string();
             let path = root.join("packs").join(&name[..2]);
             fs::create_dir_all(&path).map_err(BenchError::io("make", &path))?;

@@ -76,7 +76,7 @@ impl Refusal {
     pub(super) const BAD_PIN: u16 = 87;
     const CARD_REMOVED: u16 = 110;
     const CARD_NOT_PRESENT: u16 = 112;
-    const NO_SCDAEMON: u16 = 119;
+    pub(super) const NO_SCDAEMON: u16 = 119;
 }
 
 impl fmt::Display for Refusal {
