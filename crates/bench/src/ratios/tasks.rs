@@ -22,8 +22,11 @@ const IMPORTED: usize = 60;
 /// Files that are backed up.
 const FILES: usize = 4000;
 
-/// Certificates of the dump from which keyservers are built, and of the long listing.
+/// Certificates of the dump from which keyservers are built.
 const DUMP: u64 = 5000;
+
+/// Certificates of the long listing.
+const LISTED: u64 = 1000;
 
 /// Updates of the log.
 const UPDATES: usize = 1000;
@@ -204,7 +207,10 @@ pub(super) fn prepare(options: &RatiosOptions, folder: &Path) -> Result<Place, B
     }
     fs::write(&place.input, &noise).map_err(BenchError::io("write", &place.input))?;
     place.with_store("debian.db").arg("import").arg(&place.keyring).measure()?;
-    place.with_store("many.db").arg("build").args(&place.dump).measure()?;
+    let prefix = folder.join("listed");
+    let listed = generate_files(&Generate { count: LISTED, ..Generate::default() }, &prefix, 1)
+        .map_err(BenchError::io("write", &prefix))?;
+    place.with_store("many.db").arg("build").args(&listed).measure()?;
     let generate = place.with_store("own.db").args(["key", "generate", "--no-passphrase"]);
     generate.args(["--profile", "rfc9580", "Bob <bob@example.org>"]).measure()?;
     let sign = place.with_store("own.db").args(["sign", "--with", "bob@example.org", "--output"]);
@@ -279,7 +285,7 @@ fn certificates(place: &Place) -> Vec<Task<'_>> {
             once(list("d").arg("--list-keys")),
         ),
         place.beside_gpg(
-            "list 5,000 certificates",
+            "list 1,000 certificates",
             once(place.with_store("many.db").args(["list", "--with-colons"])),
             once(list("m").arg("--list-keys")),
         ),

@@ -22,7 +22,7 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
-/// The result of [`Log::offer`].
+/// The result of [`Log::offer`](crate::Log::offer).
 #[derive(Debug, Default)]
 pub struct Offered {
     /// The outcome for each offered entry, in their order.
