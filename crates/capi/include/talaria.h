@@ -117,7 +117,8 @@ typedef enum {
  */
 typedef enum {
     /**
-     * The newest format that all recipients have announced; RFC 9580 if there is only a passphrase.
+     * The newest format that all recipients have announced; RFC 9580 if there is only a
+     * passphrase.
      */
     TALARIA_PROFILE_AUTO = 0,
     /**
@@ -141,8 +142,8 @@ typedef struct talaria_key talaria_key;
 
 /**
  * Decrypts many messages with the same keys and passphrases. It caches the session keys of the
- * latest thousand, so only the first message of a sealer costs time. It opens one message at a time: use
- * one opener per thread.
+ * latest thousand, so only the first message of a sealer costs time. It opens one message at a
+ * time: use one opener per thread.
  */
 typedef struct talaria_opener talaria_opener;
 
@@ -152,8 +153,8 @@ typedef struct talaria_opener talaria_opener;
 typedef struct talaria_sealer talaria_sealer;
 
 /**
- * A store of certificates, or a keyring file. Changes by other programs are visible at once; a keyring file
- * is read once, when it is opened.
+ * A store of certificates, or a keyring file. Changes by other programs are visible at once; a
+ * keyring file is read once, when it is opened.
  */
 typedef struct talaria_store talaria_store;
 
@@ -163,8 +164,8 @@ typedef struct talaria_store talaria_store;
 typedef struct talaria_verifier talaria_verifier;
 
 /**
- * Bytes returned by the library. They belong to the caller, who frees them with talaria_buffer_free and
- * does not change the fields.
+ * Bytes returned by the library. They belong to the caller, who frees them with
+ * talaria_buffer_free and does not change the fields.
  */
 typedef struct {
     /**
@@ -196,8 +197,8 @@ typedef struct {
 } talaria_bytes;
 
 /**
- * The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed with
- * talaria_verifications_free.
+ * The verification of a signature. Strings are UTF-8, or null if there is no text, and are freed
+ * with talaria_verifications_free.
  */
 typedef struct {
     /**
@@ -250,8 +251,8 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next call on
- * this thread fails.
+ * The error of the latest failed call on this thread, in UTF-8. Never null; valid until the next
+ * call on this thread fails.
  */
 const char *talaria_error_message(void);
 
@@ -262,8 +263,8 @@ const char *talaria_error_message(void);
 void talaria_buffer_free(talaria_buffer *buffer);
 
 /**
- * Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A passphrase
- * with a null pointer means no passphrase.
+ * Reads and unlocks the newest signing key of the single certificate in `key`, armored or not. A
+ * passphrase with a null pointer means no passphrase.
  */
 talaria_status talaria_key_new(talaria_bytes bytes,
                                talaria_bytes passphrase,
@@ -275,8 +276,8 @@ talaria_status talaria_key_new(talaria_bytes bytes,
 void talaria_key_free(talaria_key *key);
 
 /**
- * The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the key. Null for
- * null.
+ * The fingerprint of the certificate of a key, in upper-case hexadecimal; valid as long as the
+ * key. Null for null.
  */
 const char *talaria_key_certificate(const talaria_key *key);
 
@@ -288,8 +289,8 @@ talaria_status talaria_sign(const talaria_key *key,
                             talaria_buffer *signature);
 
 /**
- * Makes a detached signature on each of `count` data; `signatures` has the same length. All are made, or
- * none.
+ * Makes a detached signature on each of `count` data; `signatures` has the same length. All are
+ * made, or none.
  */
 talaria_status talaria_sign_many(const talaria_key *key,
                                  const talaria_bytes *data,
@@ -308,8 +309,9 @@ talaria_status talaria_store_open(const char *path,
 void talaria_store_free(talaria_store *store);
 
 /**
- * Writes all certificates that match `query` to `certs`, concatenated, and their number to `count`, which
- * may be null. `query` is UTF-8, as on the command line: fingerprint, key ID, =exact user ID,
+ * Writes all certificates that match `query` to `certs`, concatenated, and their number to
+ * `count`, which may be null. `query` is UTF-8, as on the command line: fingerprint, key ID,
+ * =exact user ID,
  * <mail@address>, part of a user ID.
  *
  * Anybody can make a certificate with any user ID. For encryption, use a fingerprint or
@@ -321,17 +323,18 @@ talaria_status talaria_store_lookup(const talaria_store *store,
                                     size_t *count);
 
 /**
- * Writes the single certificate with the exact name `query` and an encryption key: a fingerprint, a key
- * ID, or the whole address or text of a user ID. A part of a name selects none.
+ * Writes the single certificate with the exact name `query` and an encryption key: a fingerprint,
+ * a key ID, or the whole address or text of a user ID. A part of a name selects none.
  */
 talaria_status talaria_store_recipient(const talaria_store *store,
                                        const char *query,
                                        talaria_buffer *cert);
 
 /**
- * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more, armored or
- * not; `profile` is one of talaria_profile. The call derives keys from passphrases and encrypts session keys,
- * once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes of Argon2 over 64 MiB.
+ * Makes a sealer for passphrases and certificates. Each of `certs` has one certificate or more,
+ * armored or not; `profile` is one of talaria_profile. The call derives keys from passphrases and
+ * encrypts session keys, once: 0.2 ms per key, 40 ms for a passphrase, or by default three passes
+ * of Argon2 over 64 MiB.
  */
 talaria_status talaria_sealer_new(const talaria_bytes *passphrases,
                                   size_t passphrases_count,
@@ -385,18 +388,19 @@ talaria_status talaria_opener_new(const talaria_bytes *passphrases,
 void talaria_opener_free(talaria_opener *opener);
 
 /**
- * Decrypts one message, armored or not, without checking its signatures. `plain` is written only if no part of
- * the message was changed.
+ * Decrypts one message, armored or not, without checking its signatures. `plain` is written only
+ * if no part of the message was changed.
  */
 talaria_status talaria_open(const talaria_opener *opener,
                             talaria_bytes sealed,
                             talaria_buffer *plain);
 
 /**
- * Decrypts one message and checks its signatures. `count` gets their number, and the first `room` of them are
- * written to `verifications`; 0 if the message is not signed. A message has at most 128. A bad signature gives
- * TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers` (fingerprints in hexadecimal),
- * each of them must have made a good signature. Pass null and 0 to accept any signer or none.
+ * Decrypts one message and checks its signatures. `count` gets their number, and the first `room`
+ * of them are written to `verifications`; 0 if the message is not signed. A message has at
+ * most 128. A bad signature gives TALARIA_STATUS_NOT_ACCEPTED, and nothing is written. With `signers`
+ * (fingerprints in hexadecimal), each of them must have made a good signature. Pass null and 0 to
+ * accept any signer or none.
  */
 talaria_status talaria_open_verified(const talaria_opener *opener,
                                      talaria_bytes sealed,
@@ -427,9 +431,9 @@ talaria_status talaria_verifier_new_store(const talaria_store *store,
 void talaria_verifier_free(talaria_verifier *verifier);
 
 /**
- * Verifies a detached signature, armored or not, or several concatenated ones. Faults of signatures are in
- * `verification`, and are not errors of the call. The result has the deciding signature: the first bad one,
- * else the first good one, else the first.
+ * Verifies a detached signature, armored or not, or several concatenated ones. Faults of
+ * signatures are in `verification`, and are not errors of the call. The result has the deciding
+ * signature: the first bad one, else the first good one, else the first.
  */
 talaria_status talaria_verify(const talaria_verifier *verifier,
                               talaria_bytes signature,
@@ -447,8 +451,8 @@ talaria_status talaria_verify_signers(const talaria_verifier *verifier,
                                       size_t signers_count);
 
 /**
- * Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has the same
- * length.
+ * Verifies `count` signatures on all cores, and Ed25519 signatures in batches. `verifications` has
+ * the same length.
  */
 talaria_status talaria_verify_many(const talaria_verifier *verifier,
                                    const talaria_signed *items,

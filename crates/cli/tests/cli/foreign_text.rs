@@ -332,7 +332,7 @@ fn answers_of_a_keyserver_have_no_effect_on_a_terminal() {
 #[test]
 fn few_files_write_to_standard_output_and_error() {
     const WRITERS: [&str; 5] =
-        ["terminal.rs", "error.rs", "progress.rs", "confirm.rs", "output.rs"];
+        ["terminal.rs", "stderr.rs", "progress.rs", "confirm.rs", "output.rs"];
     const WAYS: [&str; 6] =
         ["print!(", "println!(", "stdout().lock", "stderr().lock", "stdout(),", "stderr(),"];
     let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

@@ -353,11 +353,11 @@ impl From<&str> for Problem {
 
 /// Longer texts are not loaded; a blob stands in for them.
 fn bounded(column: &str) -> String {
-    format!("iif(byte_length({column}) <= {TOFU_TEXT_BYTES_MAX}, {column}, x'')")
+    format!("iif(octet_length({column}) <= {TOFU_TEXT_BYTES_MAX}, {column}, x'')")
 }
 
 fn bounded_or_null(column: &str) -> String {
-    format!("iif(byte_length({column}) > {TOFU_TEXT_BYTES_MAX}, 0, {column})")
+    format!("iif(octet_length({column}) > {TOFU_TEXT_BYTES_MAX}, 0, {column})")
 }
 
 fn value<'r>(row: &'r Row, column: usize, name: &str) -> Result<ValueRef<'r>, Problem> {
