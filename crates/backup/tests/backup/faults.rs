@@ -400,7 +400,7 @@ fn a_prune_on_a_failing_storage_loses_nothing() {
             let files = place.change(seed, turn);
             newest = (place.create(NOW + u32::try_from(turn).unwrap()).unwrap(), files);
             let harsh = u64::from(turn % 2 == 1);
-            let rates = Rates { before: 3 + 20 * harsh, after: 3, dead: 10, ..Rates::default() };
+            let rates = Rates { before: 3 + 20 * harsh, after: 3, dead: 2, ..Rates::default() };
             match place.prune(&newest.0, rates) {
                 Ok(_) => done += 1,
                 Err(error) => {
