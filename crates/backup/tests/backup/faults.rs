@@ -393,14 +393,14 @@ fn a_finished_snapshot_survives_every_fault() {
 fn a_prune_on_a_failing_storage_loses_nothing() {
     let alice = person("alice");
     let (mut done, mut failed) = (0, 0);
-    for seed in seeds(16) {
+    for seed in seeds(20) {
         let place = Place::new(&alice, seed);
         let mut newest = (String::new(), Files::new());
         for turn in 0..5 {
             let files = place.change(seed, turn);
             newest = (place.create(NOW + u32::try_from(turn).unwrap()).unwrap(), files);
             let harsh = u64::from(turn % 2 == 1);
-            let rates = Rates { before: 3 + 20 * harsh, after: 3, dead: 2, ..Rates::default() };
+            let rates = Rates { before: 4 + 20 * harsh, after: 4, dead: 10, ..Rates::default() };
             match place.prune(&newest.0, rates) {
                 Ok(_) => done += 1,
                 Err(error) => {
