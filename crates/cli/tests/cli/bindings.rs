@@ -88,10 +88,11 @@ fn libraries() -> PathBuf {
     let mut build = Command::new(cargo);
     // Cargo describes the package of a test in the test's environment. The build script of `ring`
     // reads the same names for its own package: it would run again, and all crates that depend on
-    // `ring` would be compiled again.
+    // `ring` would be compiled again, while other tests start the programs.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+        let is_of_package = ["CARGO_PKG_", "CARGO_MANIFEST_"].map(|start| text.starts_with(start));
+        if is_of_package.contains(&true) || text == "OUT_DIR" {
             build.env_remove(&name);
         }
     }
