@@ -142,8 +142,9 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 ///
 /// Those of the sync.
 pub fn try_sync_folder(folder: &Path) -> io::Result<()> {
-    take(FileStep::SyncFolder(folder), || {
-        File::open(folder).map_or(Ok(()), |folder| folder.sync_all())
+    take(FileStep::SyncFolder(folder), || match File::open(folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        folder => folder?.sync_all(),
     })
 }
 

@@ -1,9 +1,10 @@
 //! Files that appear when they are complete.
 //!
 //! Everything that talaria writes for a user goes through [`NewFile`]: new stores, outputs of
-//! commands, and keys. An unfinished file has no name, so nothing is left of it if the process is
-//! killed. Where the file system has no files without names, an unfinished file has a temporary
-//! name, which starts with [`TEMPORARY`].
+//! commands, and keys. While it is written, a file has no name, so nothing is left of it if the
+//! process is killed. It has a temporary name, which starts with [`TEMPORARY`], for the moment
+//! before it replaces another file, and from the start where the file system has no files without
+//! names, or does not keep what is synced in one.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, IoSlice, Write};
@@ -28,7 +29,7 @@ pub struct NewFile {
     temporary: Option<TempPath>,
     /// The name of the finished file.
     path: PathBuf,
-    /// The file that it replaces.
+    /// What it replaces; `None` if it must not replace anything.
     replaced: Option<Replaced>,
 }
 
@@ -43,18 +44,18 @@ pub enum Readers {
     Everybody,
 }
 
-/// A file that a new one replaces.
+/// What a new file replaces.
 #[derive(Debug)]
 struct Replaced {
     /// Its path without symbolic links, which stay.
     path: PathBuf,
-    /// Its permission bits.
-    mode: u32,
+    /// The permission bits of the file that was there at the start.
+    mode: Option<u32>,
 }
 
 impl NewFile {
-    /// Starts a file that will be `path`. If there is a file of that name, [`Self::keep`] replaces
-    /// it; a symbolic link stays, and its target is replaced.
+    /// Starts a file that will be `path`. If there is a file of that name by then, [`Self::keep`]
+    /// replaces it; a symbolic link stays, and its target is replaced.
     ///
     /// # Errors
     ///
@@ -63,11 +64,11 @@ impl NewFile {
         let replaced = match path.metadata() {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(metadata) => {
-                Some(Replaced { path: path.canonicalize()?, mode: metadata.permissions().mode() })
+                Replaced { path: path.canonicalize()?, mode: Some(metadata.permissions().mode()) }
             }
-            Err(_) => None,
+            Err(_) => Replaced { path: path.to_owned(), mode: None },
         };
-        Self::start(path, replaced)
+        Self::start(path, Some(replaced))
     }
 
     /// Starts a file that will be `path`. [`Self::keep`] replaces nothing: it fails if there is a
@@ -112,6 +113,15 @@ impl NewFile {
         try_sync_folder(&folder)
     }
 
+    /// Makes sure that the content so far is on disk. [`Self::keep`] and [`Self::name`] do so, too.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system, as if the disk is full.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
     /// Finishes the file as [`Self::keep`] does, but a crash may take its name away until
     /// [`sync_folder`] is called for [`Self::folder`].
     ///
@@ -144,12 +154,12 @@ impl NewFile {
     }
 
     fn permit(&self, readers: Readers) -> io::Result<()> {
-        let mode = match (readers, &self.replaced) {
+        let mode = match (readers, self.replaced.as_ref().and_then(|replaced| replaced.mode)) {
             // New files are so.
             (Readers::Owner, None) => return Ok(()),
-            (Readers::Owner, Some(replaced)) => replaced.mode & 0o600,
+            (Readers::Owner, Some(mode)) => mode & 0o600,
             (Readers::Usual, None) => 0o666 & !mask(),
-            (Readers::Usual, Some(replaced)) => replaced.mode & 0o777,
+            (Readers::Usual, Some(mode)) => mode & 0o777,
             (Readers::Everybody, _) => 0o644,
         };
         self.file().set_permissions(Permissions::from_mode(mode))
@@ -241,12 +251,22 @@ fn mask() -> u32 {
 fn unnamed(folder: &Path) -> io::Result<(WrittenFile, Option<TempPath>)> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        let is_kept = rustix::fs::fstatfs(&file).is_ok_and(|system| keeps_unnamed(system.f_type));
         let file = File::from(file);
-        if descriptor_path(&file).exists() {
+        if is_kept && descriptor_path(&file).exists() {
             return Ok((WrittenFile::unnamed(file, folder)?, None));
         }
     }
     named(folder)
+}
+
+/// Whether a file system, by its type as statfs(2) lists them, keeps what is synced in a file without
+/// a name. Btrfs takes such a sync for needless (`btrfs_log_inode_parent` in Linux before 6.16): if
+/// the file gets a name and the power is cut within half a minute, it is there and empty.
+fn keeps_unnamed(file_system: i64) -> bool {
+    const BTRFS: i64 = 0x9123_683e;
+    // A type has 32 bits, of which some systems extend the sign.
+    file_system & 0xffff_ffff != BTRFS
 }
 
 /// The same with a temporary name.
@@ -290,6 +310,30 @@ mod tests {
         let new = NewFile { file, temporary, path: path.clone(), replaced: None };
         new.keep(Readers::Owner).unwrap();
         assert_eq!((count(), mode(&path)), (1, 0o600));
+    }
+
+    #[test]
+    fn files_without_names_are_not_for_btrfs() {
+        assert!(!keeps_unnamed(0x9123_683e) && !keeps_unnamed(-0x6edc_97c2));
+        // ext4, XFS and tmpfs.
+        assert!([0xef53, 0x5846_5342, 0x0102_1994].map(keeps_unnamed) == [true; 3]);
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_replaced_if_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut new = NewFile::replacing(&path).unwrap();
+        new.write_all(b"new").unwrap();
+        fs::write(&path, "of another process").unwrap();
+        new.keep(Readers::Usual).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        // A symbolic link that leads nowhere is replaced, too.
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        replace(&link, b"new", Readers::Owner).unwrap();
+        assert_eq!((fs::read(&link).unwrap(), mode(&link)), (b"new".to_vec(), 0o600));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]
