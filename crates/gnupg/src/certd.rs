@@ -97,6 +97,8 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
     let mut left_out = Vec::new();
     // A certificate that is given twice goes to the next batch, to be joined with its file.
     let mut pending: Vec<(NewFile, PathBuf)> = Vec::new();
+    // The base has the names of new folders.
+    let mut folders = BTreeSet::from([base.to_owned()]);
     for cert in certs {
         let fingerprint = cert.fingerprint();
         let Some(name) = name(fingerprint) else {
@@ -106,7 +108,7 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
         };
         let path = base.join(name);
         if pending.len() >= BATCH || pending.iter().any(|(_, other)| *other == path) {
-            put_in_place(base, &mut pending)?;
+            put_in_place(&mut pending, &mut folders)?;
         }
         let joined = match read(&path) {
             Ok(bytes) => match parse(&bytes, fingerprint) {
@@ -130,7 +132,10 @@ pub fn write_certd(base: &Path, certs: &[Cert]) -> Result<Vec<LeftOut>, GnupgErr
         let file = stage(&path, bytes).map_err(GnupgError::io("write", &path))?;
         pending.push((file, path));
     }
-    put_in_place(base, &mut pending)?;
+    put_in_place(&mut pending, &mut folders)?;
+    for folder in folders {
+        sync_folder(&folder).map_err(GnupgError::io("write", &folder))?;
+    }
     Ok(left_out)
 }
 
@@ -151,7 +156,7 @@ fn parse(bytes: &[u8], expected: Fingerprint) -> Result<Cert, Reason> {
     Err(Reason::Container(format!("the file contains the certificate {}", cert.fingerprint())))
 }
 
-/// Writes a file that will be `path`, and can be read by everybody like its neighbours.
+/// Writes a file that will be `path`, with the usual permissions like its neighbours.
 fn stage(path: &Path, bytes: &[u8]) -> io::Result<NewFile> {
     match create_folder(folder_of(path), 0o777) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -162,16 +167,14 @@ fn stage(path: &Path, bytes: &[u8]) -> io::Result<NewFile> {
     Ok(file)
 }
 
-/// Puts staged files on disk and in their places, and then the names of their folders.
-fn put_in_place(base: &Path, pending: &mut Vec<(NewFile, PathBuf)>) -> Result<(), GnupgError> {
-    // It has the names of new folders.
-    let mut folders = BTreeSet::from([base.to_owned()]);
+/// Puts staged files on disk and in their places, and notes the folders that have their names.
+fn put_in_place(
+    pending: &mut Vec<(NewFile, PathBuf)>,
+    folders: &mut BTreeSet<PathBuf>,
+) -> Result<(), GnupgError> {
     for (file, path) in pending.drain(..) {
         folders.insert(folder_of(&path).to_owned());
-        file.name(Readers::Everybody).map_err(GnupgError::io("write", &path))?;
-    }
-    for folder in folders {
-        sync_folder(&folder).map_err(GnupgError::io("write", &folder))?;
+        file.name(Readers::Usual).map_err(GnupgError::io("write", &path))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
+use talaria_disk::beside;
 
 use crate::error::GnupgError;
 
@@ -44,9 +45,7 @@ impl Dotlock {
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         // GnuPG has an address where we have a number.
         let unique = folder.join(format!(".#lk0x{number:08x}.{host}.{me}"));
-        let mut lock = path.as_os_str().to_owned();
-        lock.push(".lock");
-        let held = Self { lock: lock.into(), unique };
+        let held = Self { lock: beside(path, ".lock"), unique };
         let failed = GnupgError::io("lock", path);
         let written = OpenOptions::new()
             .write(true)

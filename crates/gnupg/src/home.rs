@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use talaria_cert::{BATCH_BYTES, Cert, Fingerprint, Item, Splitter};
-use talaria_disk::{NewFile, Readers, beside, sync_folder};
+use talaria_disk::{NewFile, Readers, beside, folder_of, sync_folder};
 
 use crate::dotlock::Dotlock;
 use crate::error::{GnupgError, LeftOut};
@@ -161,7 +161,6 @@ impl Home {
                 present.read_ring(ring)?;
             }
         }
-        let failed = || GnupgError::io("write", &keybox);
         let mut left_out = Vec::new();
         replace(&keybox, |out| {
             left_out = present.write(out, certs, now)?;
@@ -173,7 +172,6 @@ impl Home {
             let text = write_ownertrust(ownertrusts);
             replace(&file, |out| out.write_all(text.as_bytes()))?;
         }
-        sync_folder(path).map_err(failed())?;
         Ok(left_out)
     }
 }
@@ -185,26 +183,31 @@ fn is_used_for_openpgp(keybox: &Path) -> bool {
 }
 
 /// Writes a file, and puts it on disk and in the place of `path`. The old one becomes `path~`, as
-/// with GnuPG. The caller syncs the folder.
+/// with GnuPG. Of a symbolic link, both are the file to which it leads.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<NewFile>) -> io::Result<()>,
 ) -> Result<(), GnupgError> {
     let attempt = || -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(1 << 20, NewFile::replacing(path)?);
+        let found = path.canonicalize();
+        let is_there = found.is_ok();
+        let path = found.unwrap_or_else(|_| path.to_owned());
+        let mut out = BufWriter::with_capacity(1 << 20, NewFile::replacing(&path)?);
         write(&mut out)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        let backup = beside(path, "~");
-        match fs::hard_link(path, &backup) {
+        // A full disk must not cost the older one.
+        file.sync()?;
+        let backup = beside(&path, "~");
+        match fs::hard_link(&path, &backup) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_file(&backup)?;
-                fs::hard_link(path, &backup)?;
+                fs::hard_link(&path, &backup)?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             linked => linked?,
         }
-        let readers = if path.exists() { Readers::Usual } else { Readers::Owner };
-        file.name(readers)
+        file.name(if is_there { Readers::Usual } else { Readers::Owner })?;
+        sync_folder(folder_of(&path))
     };
     attempt().map_err(GnupgError::io("write", path))
 }

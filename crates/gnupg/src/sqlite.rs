@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use talaria_disk::beside;
 
 use crate::error::GnupgError;
 
@@ -183,12 +185,6 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(HEADER_BYTES).read_to_end(&mut head)?;
     Ok(head)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn has_bytes(path: &Path) -> bool {
