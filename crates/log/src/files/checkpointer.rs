@@ -51,7 +51,8 @@ impl NewCheckpointer<'_> {
         // ever.
         write_note_key(self.key, &key)?;
         let made = LogFolder::create(folder, &genesis);
-        if let Err(LogError::Occupied { .. }) = &made {
+        let is_another = matches!(made, Err(LogError::Occupied { .. } | LogError::InUse { .. }));
+        if is_another || !LogFolder::is_there(folder) {
             let _ = remove(self.key);
             let _ = remove(&public_path(self.key));
         }

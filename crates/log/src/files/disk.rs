@@ -5,7 +5,7 @@ use std::path::Path;
 use talaria_disk::{WrittenFile, remove_if_there, rename, sync_folder};
 
 use super::error::LogError;
-use super::file::{io, new_segment_path, segment_path};
+use super::file::{SEGMENTS, io, new_segment_path, segment_path};
 use super::index_file::{End, LastFrame};
 use super::load::{Recovered, locations};
 use crate::bytes::write_part;
@@ -152,6 +152,6 @@ impl Disk {
 
 /// Brings the names of segments to disk.
 fn sync_segments(folder: &Path) -> Result<(), LogError> {
-    let segments = folder.join("segments");
+    let segments = folder.join(SEGMENTS);
     sync_folder(&segments).map_err(io("write", &segments))
 }

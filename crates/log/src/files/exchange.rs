@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use talaria_disk::{NewFile, Readers};
+use talaria_disk::WrittenFile;
 
 use super::error::LogError;
 use super::folder::LogFolder;
@@ -334,13 +334,9 @@ impl LogFolder {
     pub fn export_pgp(&self, folder: &Path) -> Result<ProofFiles, LogError> {
         let write = |name: &str, bytes: &[u8]| {
             let path = folder.join(name);
-            let written = || {
-                let mut file = NewFile::beginning(&path)?;
-                file.write_all(bytes)?;
-                // Signatures show damage, and the log has all of it.
-                file.name_unsynced(Readers::Usual)
-            };
-            written().map_err(|source| LogError::Io { action: "write", path, source })
+            // Signatures show damage, and the log has all of it: no sync.
+            let written = WrittenFile::create_new(&path).and_then(|mut file| file.write_all(bytes));
+            written.map_err(|source| LogError::Io { action: "write", path, source })
         };
         let mut files = ProofFiles::default();
         let mut covered = self.read(covered)?;

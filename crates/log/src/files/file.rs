@@ -18,14 +18,17 @@ pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) ->
     move |source| LogError::Io { action, path, source }
 }
 
+/// The folder of the segments.
+pub(super) const SEGMENTS: &str = "segments";
+
 pub(super) fn segment_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join("segments").join(format!("{number:08}"))
+    folder.join(SEGMENTS).join(format!("{number:08}"))
 }
 
 /// A segment that has no number yet: the first one of a new log, or the new form of one that a
 /// compaction writes.
 pub(super) fn new_segment_path(folder: &Path) -> PathBuf {
-    folder.join("segments").join("new")
+    folder.join(SEGMENTS).join("new")
 }
 
 /// Removes what a compaction has left that a crash has cut off.

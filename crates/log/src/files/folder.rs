@@ -1,19 +1,25 @@
 //! The folder of a log: opening, appending with one sync for all that wait, and reading records
 //! again.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use talaria_disk::{create_folder, make_folder, sync_folder};
+use talaria_disk::{
+    FolderLock, create_folder, folder_of, make_folder, sync_folder, try_sync_folder,
+};
 
 use super::announce::Announcer;
 use super::bodies::{Bodies, FrameEntries};
 use super::disk::Disk;
 use super::error::LogError;
-use super::file::{NODE_KEY, io, is_locked_soon, lock_file, remove_new_segment, segment_path};
+use super::file::{
+    NODE_KEY, SEGMENTS, io, is_locked_soon, lock_file, new_segment_path, remove_new_segment,
+    segment_path,
+};
 use super::index_file::{self, Age, End};
 use super::instance;
 use super::load::{Recovered, each_record, extend, load};
@@ -62,26 +68,58 @@ struct Memory {
     failed: bool,
 }
 
+/// The names in a folder.
+fn names_in(folder: &Path) -> Result<Vec<OsString>, LogError> {
+    let entries = fs::read_dir(folder).map_err(io("read", folder))?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    names.collect::<io::Result<_>>().map_err(io("read", folder))
+}
+
+/// Whether the segments of a folder are what a creation has left that was cut off: they have no
+/// first one.
+fn is_cut_off(folder: &Path) -> Result<bool, LogError> {
+    let new = new_segment_path(folder);
+    Ok(names_in(&folder.join(SEGMENTS))?.iter().all(|name| new.ends_with(name)))
+}
+
 impl LogFolder {
     /// Makes a log that begins with a genesis entry, in a folder that does not exist, or has at
-    /// most the key of the node.
+    /// most the key of the node and what is left of a creation that was cut off.
     ///
     /// # Errors
     ///
-    /// [`LogError::Occupied`], [`LogError::Genesis`] or [`LogError::Io`].
+    /// [`LogError::Occupied`]; [`LogError::InUse`] if another process makes a log there;
+    /// [`LogError::Genesis`] or [`LogError::Io`].
     pub fn create(folder: &Path, genesis: &Signed) -> Result<Self, LogError> {
         Log::begin(genesis)?;
         make_folder(folder, 0o777).map_err(io("make", folder))?;
-        for entry in fs::read_dir(folder).map_err(io("read", folder))? {
-            if entry.map_err(io("read", folder))?.file_name() != NODE_KEY {
+        let made = FolderLock::try_take(folder).map_err(io("lock", folder))?;
+        let Some(_made) = made else {
+            return Err(LogError::InUse { path: folder.to_owned() });
+        };
+        for name in names_in(folder)? {
+            if name != NODE_KEY && (name != SEGMENTS || !is_cut_off(folder)?) {
                 return Err(LogError::Occupied { path: folder.to_owned() });
             }
         }
-        let segments = folder.join("segments");
-        create_folder(&segments, 0o777).map_err(io("make", &segments))?;
+        let segments = folder.join(SEGMENTS);
+        match create_folder(&segments, 0o777) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_new_segment(folder)?;
+            }
+            created => created.map_err(io("make", &segments))?,
+        }
         Disk::begin_log(folder, genesis)?;
         sync_folder(folder).map_err(io("write", folder))?;
+        // A creation that was cut off can have made the folder.
+        let above = folder_of(folder);
+        try_sync_folder(above).map_err(io("write", above))?;
         Self::open(folder)
+    }
+
+    /// Whether there is a log in a folder.
+    pub(super) fn is_there(folder: &Path) -> bool {
+        segment_path(folder, 0).is_file()
     }
 
     /// Opens a log.
@@ -121,7 +159,7 @@ impl LogFolder {
         in_use: impl FnOnce(&File, &Path) -> Result<(), LogError>,
     ) -> Result<Self, LogError> {
         let not_a_log = || LogError::NotALog { path: folder.to_owned() };
-        if !segment_path(folder, 0).is_file() {
+        if !Self::is_there(folder) {
             return Err(not_a_log());
         }
         let (lock_path, lock) = lock_file(folder, "lock")?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use talaria_cert::{ErrorKind, sha256};
 use talaria_disk::{
-    NewFile, Readers, beside, create_folder, folder_of, remove, replace, sync_folder,
+    NewFile, Readers, beside, create_folder, folder_of, remove, replace, try_sync_folder,
 };
 
 use super::file::open_lock;
@@ -227,7 +227,7 @@ impl WitnessFolder {
         let logs = folder.join("logs");
         create_folder(&logs, 0o777).map_err(io("make", &logs))?;
         let above = folder_of(folder);
-        sync_folder(above).map_err(io("write", above))?;
+        try_sync_folder(above).map_err(io("write", above))?;
         write_note_key(&folder.join("key"), &key)?;
         Self::open(folder)
     }

@@ -431,3 +431,31 @@ fn a_log_whose_creation_was_cut_off_is_no_log() {
     fs::rename(segments.join("00000000"), segments.join("new")).unwrap();
     assert!(matches!(LogFolder::open(&path), Err(LogError::NotALog { .. })));
 }
+
+/// The same command again makes the log.
+#[test]
+fn a_log_can_be_made_where_its_creation_was_cut_off() {
+    for has_segment in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let segments = path.join("segments");
+        fs::create_dir_all(&segments).unwrap();
+        if has_segment {
+            fs::write(segments.join("new"), "half of a segment").unwrap();
+        }
+        drop(create(&path, 0));
+        assert!(LogFolder::open(&path).is_ok());
+        assert!(!segments.join("new").exists());
+    }
+    // Something else is not removed.
+    let folder = tempfile::tempdir().unwrap();
+    let segments = folder.path().join("segments");
+    fs::create_dir(&segments).unwrap();
+    fs::write(segments.join("mine"), "").unwrap();
+    let mut alice = Person::new(0, 1);
+    let genesis = genesis_of(&[&alice], 1);
+    let genesis = begin(&mut alice, genesis);
+    let refused = LogFolder::create(folder.path(), &genesis);
+    assert!(matches!(refused, Err(LogError::Occupied { .. })));
+    assert!(segments.join("mine").exists());
+}

@@ -74,7 +74,7 @@ impl SignedLog {
 
     /// Makes the log, unless it is there. Keys without a log are those of an attempt that failed.
     fn make(root: &Path) -> Done {
-        if Self::folder(root).exists() {
+        if LogFolder::open(&Self::folder(root)).is_ok() {
             return Ok(());
         }
         for path in [Self::key(root), public_path(&Self::key(root))] {
@@ -196,23 +196,11 @@ impl Scenario for SignedLog {
         Ok(())
     }
 
-    /// What is left of a log whose creation was interrupted is deleted.
-    fn recover(&self, root: &Path) -> Done {
-        match LogFolder::open(&Self::folder(root)) {
-            Err(LogError::NotALog { path }) if path.exists() => {
-                fs::remove_dir_all(path).map_err(text)
-            }
-            Ok(_) | Err(LogError::NotALog { .. }) => Ok(()),
-            Err(error) => Err(text(error)),
-        }
-    }
-
     fn look(&self, root: &Path, done: usize, _: bool) -> Done {
-        let folder = Self::folder(root);
-        if done == 0 && !folder.exists() {
-            return Ok(());
-        }
-        let log = LogFolder::open(&folder).map_err(text)?;
+        let log = match LogFolder::open(&Self::folder(root)) {
+            Err(LogError::NotALog { .. }) if done == 0 => return Ok(()),
+            log => log.map_err(text)?,
+        };
         let made: Vec<EntryId> = self.made.iter().take(done).flatten().copied().collect();
         let lost = log.read(|log| made.iter().copied().find(|id| log.entry(id).is_none()));
         if let Some(lost) = lost.map_err(text)? {
