@@ -1,11 +1,12 @@
 //! A repository in a local folder.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use talaria_disk::{NewFile, Readers, TEMPORARY, create_folder, remove, sync_folder};
+use talaria_disk::{NewFile, Readers, TEMPORARY, create_folder, remove, try_sync_folder};
 
 use crate::backend::{Backend, Object};
 use crate::error::{BackupError, Result};
@@ -14,8 +15,16 @@ use crate::files::direct::write_start;
 /// Objects as files in a folder of the local file system.
 pub struct Folder {
     root: PathBuf,
+    names: Mutex<Names>,
+}
+
+/// What is known of the names in the folders.
+#[derive(Default)]
+struct Names {
     /// Folders with new names that are not durable yet.
-    unsynced: Mutex<Vec<PathBuf>>,
+    unsynced: Vec<PathBuf>,
+    /// Folders whose own names are durable, or will be with the next sync.
+    known: HashSet<PathBuf>,
 }
 
 impl Folder {
@@ -25,7 +34,7 @@ impl Folder {
         let root = root.into();
         // The parent of a relative path with one component has no name.
         let root = std::path::absolute(&root).unwrap_or(root);
-        Self { root, unsynced: Mutex::new(Vec::new()) }
+        Self { root, names: Mutex::default() }
     }
 
     /// The path of the folder.
@@ -48,28 +57,31 @@ impl Folder {
         }
     }
 
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that a name in `folder` is new.
     fn note(&self, folder: &Path) {
-        let mut unsynced = self.unsynced.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unsynced = &mut self.names().unsynced;
         if !unsynced.iter().any(|known| known == folder) {
             unsynced.push(folder.to_owned());
         }
     }
 
     /// Makes the folder of an object, with a private mode, and notes the folders that got a new
-    /// name.
+    /// name. A run that was killed can have made a folder of the repository that is there, so its
+    /// name is noted once, too.
     fn make_folders(&self, folder: &Path) -> io::Result<()> {
-        if folder.is_dir() {
-            // A run that was killed can have made it, and its name may not be durable yet.
-            if folder != self.root
-                && let Some(above) = folder.parent()
-            {
-                self.note(above);
-            }
+        let is_there = folder.is_dir();
+        let is_ours = folder.starts_with(&self.root);
+        if is_there && (!is_ours || !self.names().known.insert(folder.to_owned())) {
             return Ok(());
         }
         if let Some(above) = folder.parent() {
-            self.make_folders(above)?;
+            if !is_there || folder != self.root {
+                self.make_folders(above)?;
+            }
             self.note(above);
         }
         match create_folder(folder, 0o700) {
@@ -129,9 +141,10 @@ impl Backend for Folder {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut unsynced = self.unsynced.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unsynced = &mut self.names().unsynced;
         for folder in unsynced.iter() {
-            sync_folder(folder).map_err(|source| BackupError::Storage {
+            // The folder of the repository may be one that cannot be read.
+            try_sync_folder(folder).map_err(|source| BackupError::Storage {
                 name: folder.display().to_string(),
                 source,
             })?;

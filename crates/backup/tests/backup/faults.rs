@@ -316,7 +316,7 @@ fn read(folder: &Path) -> Files {
 
 fn seeds(default: u64) -> std::ops::Range<u64> {
     let given = std::env::var("TALARIA_BACKUP_SEEDS").ok().and_then(|text| text.parse().ok());
-    0..given.unwrap_or(default)
+    0..given.unwrap_or_else(|| talaria_needs::short_or_full(default, 200))
 }
 
 fn is_fault(error: &BackupError) -> bool {
