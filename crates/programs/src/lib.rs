@@ -69,10 +69,11 @@ impl ProgramError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Missing { places, .. } => {
+            Self::Missing { program, places } => {
                 let places = places.iter().map(|place| format!("\n  {}", place.display()));
                 format!(
-                    "Install all programs of one release. Looked for:{}",
+                    "Install all programs of one release; from its sources: {}\nLooked for:{}",
+                    program.installation(),
                     places.collect::<String>()
                 )
             }
@@ -102,6 +103,14 @@ impl Program {
         }
     }
 
+    /// How it is installed from the sources.
+    fn installation(self) -> &'static str {
+        match self {
+            Self::Services => "cargo install --locked --path crates/cli",
+            Self::Bench => "cargo install --locked --path crates/measure",
+        }
+    }
+
     /// Starts it in the place of this process. Returns only if that fails.
     #[must_use]
     pub fn take_over(self) -> ProgramError {
@@ -112,14 +121,19 @@ impl Program {
         let folder = own.parent().unwrap_or(Path::new("/"));
         let places: Vec<PathBuf> =
             PLACES.iter().map(|place| folder.join(place).join(self.name())).collect();
-        let Some(path) = places.iter().find(|path| path.is_file()) else {
+        let Some(given) = places.iter().find(|path| path.is_file()) else {
             return ProgramError::Missing { program: self, places };
         };
-        let path = path.clone();
-        match is_of_same_owner(&path) {
+        let given = given.clone();
+        // What was looked at is started, wherever symbolic links lead by then.
+        let path = match given.canonicalize() {
+            Ok(path) => path,
+            Err(source) => return ProgramError::Start { path: given, source },
+        };
+        match are_of_same_owner([&given, &path], folder) {
             Ok(true) => {}
-            Ok(false) => return ProgramError::Foreign { path },
-            Err(source) => return ProgramError::Start { path, source },
+            Ok(false) => return ProgramError::Foreign { path: given },
+            Err(source) => return ProgramError::Start { path: given, source },
         }
         let mut command = Command::new(&path);
         // The name of this program, which is the one to measure and to start again.
@@ -141,12 +155,19 @@ impl Program {
     }
 }
 
-/// Whether a program belongs to the owner of `talaria`, or to root. In a folder such as `/tmp`,
-/// others can put programs beside it, and symbolic links, which they can change between this look
-/// and the start.
-fn is_of_same_owner(program: &Path) -> io::Result<bool> {
+/// Whether programs and symbolic links belong to the owner of `talaria`, or to root, and so do the
+/// folders that lead to them. In a folder such as `/tmp`, others can put programs, links and
+/// folders beside `talaria`. The folders that lead to `talaria` itself do not count: their owners
+/// can replace `talaria`.
+fn are_of_same_owner(paths: [&Path; 2], folder: &Path) -> io::Result<bool> {
     // Also if the file was replaced since this process began.
     let own = fs::metadata("/proc/self/exe")?.uid();
-    let found = [fs::symlink_metadata(program)?.uid(), fs::metadata(program)?.uid()];
-    Ok(found.iter().all(|&owner| owner == own || owner == 0))
+    let is_beside = |path: &&Path| !folder.starts_with(path) && !path.ends_with("..");
+    for path in paths.into_iter().flat_map(|path| path.ancestors().take_while(is_beside)) {
+        let owner = fs::symlink_metadata(path)?.uid();
+        if owner != own && owner != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -119,3 +119,23 @@ fn services_of_another_user_are_not_started() {
         assert!(said(&output).contains("belongs to another user"), "{output:?}");
     }
 }
+
+/// A stranger makes the folder beside that of `talaria`, such as `/tmp/libexec`, and puts a link to
+/// the services of root there. He could have it lead elsewhere before they start.
+#[test]
+fn services_in_a_folder_of_another_user_are_not_started() {
+    const OTHER: u32 = 12_345;
+    let installed = Installed::new(&[("bin/talaria", FRONT), ("root/talaria-services", SERVICES)]);
+    let libexec = installed.path("libexec");
+    fs::create_dir(&libexec).unwrap();
+    symlink(installed.path("root"), libexec.join("talaria")).unwrap();
+    let front = installed.path("bin/talaria");
+    assert_ne!(run(&front, &SHOW).status.code(), Some(5));
+    if lchown(&libexec, Some(OTHER), None).is_err() {
+        talaria_needs::left_out("the right to give files away");
+        return;
+    }
+    let output = run(&front, &SHOW);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(said(&output).contains("belongs to another user"), "{output:?}");
+}
