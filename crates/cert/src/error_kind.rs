@@ -20,7 +20,8 @@ pub enum ErrorKind {
     UnusableKey,
     /// No key and no passphrase opens a message.
     NoSecret,
-    /// Something exists already where something would be made.
+    /// A repository, log or witness exists already where one would be made. (A file that exists
+    /// where an output goes is [`Self::Io`].)
     Exists,
     /// The arguments make no sense, or contradict each other.
     Usage,

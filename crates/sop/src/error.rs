@@ -71,7 +71,10 @@ pub(crate) fn of_make(error: MakeError) -> Error {
         MakeError::NotAlive { .. } | MakeError::MayNotCertify { .. } => Error::KeyCannotSign,
         MakeError::NoSecret { .. } => Error::BadData,
         MakeError::Locked(_) => Error::KeyIsProtected,
-        error => of_kind(error.kind()),
+        MakeError::UserIdExists { .. }
+        | MakeError::UserId(_)
+        | MakeError::EndsTooEarly
+        | MakeError::Failed(_) => Error::UnspecifiedFailure,
     };
     tell(&error);
     number

@@ -1,13 +1,11 @@
 //! Errors of making and changing keys.
 
 use sequoia_openpgp as openpgp;
-use talaria_cert::ErrorKind;
 
 use crate::error::MessageError;
 
 /// The reason why a key could not be made or changed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum MakeError {
     /// A certificate has no valid self-signature, or only self-signatures that are too weak.
     #[error("{name} is not valid")]
@@ -68,21 +66,6 @@ pub enum MakeError {
 pub(super) type Result<T> = std::result::Result<T, MakeError>;
 
 impl MakeError {
-    /// The kind.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Invalid { .. }
-            | Self::Revoked { .. }
-            | Self::NotAlive { .. }
-            | Self::MayNotCertify { .. } => ErrorKind::UnusableKey,
-            Self::NoSecret { .. } => ErrorKind::NotFound,
-            Self::Locked(error) => error.kind(),
-            Self::UserIdExists { .. } | Self::UserId(_) | Self::EndsTooEarly => ErrorKind::Usage,
-            Self::Failed(_) => ErrorKind::KeyHolder,
-        }
-    }
-
     pub(super) fn failed(source: openpgp::anyhow::Error) -> Self {
         Self::Failed(source)
     }
