@@ -31,7 +31,7 @@ use crate::schema::{self, Indexes, TextIndex};
 use crate::store::Store;
 use crate::texts::fill_text;
 use crate::{format, meta, revoker};
-use talaria_disk::beside;
+use talaria_disk::{beside, folder_of};
 
 /// Options for building a store. Programs set the fields of [`Self::new`].
 #[derive(Clone, Debug)]
@@ -139,10 +139,7 @@ impl Builder {
         }
         refuse_leftovers(target)?;
         let partial = beside(target, ".building");
-        let folder = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(target);
         fs::create_dir_all(folder).map_err(|source| io("make the folder of", source))?;
         let engine = |source| StoreError::engine(&partial, source);
         let mut resumed = partial.exists().then(|| resume(&partial, inputs, &options)).flatten();

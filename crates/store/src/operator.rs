@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use talaria_cert::{Address, Fingerprint, Limits, Redaction, Timestamp, Verification};
+use talaria_disk::folder_of;
 
 use crate::derive::Failure;
 use crate::derive::failed;
@@ -199,16 +200,13 @@ impl Operator<&mut Store> {
         fill: impl FnOnce(&Connection, &Path) -> Result<(), Failure>,
     ) -> Result<(), StoreError> {
         let path = self.0.path.clone();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut failure = None;
-        let result = self.0.transaction(|connection, _| {
-            match fill(connection, folder.unwrap_or(Path::new("."))) {
-                Ok(()) => Ok(()),
-                Err(Failure::Engine(error)) => Err(error),
-                Err(other) => {
-                    failure = Some(failed(&path, other));
-                    Err(rusqlite::Error::QueryReturnedNoRows)
-                }
+        let result = self.0.transaction(|connection, _| match fill(connection, folder_of(&path)) {
+            Ok(()) => Ok(()),
+            Err(Failure::Engine(error)) => Err(error),
+            Err(other) => {
+                failure = Some(failed(&path, other));
+                Err(rusqlite::Error::QueryReturnedNoRows)
             }
         });
         failure.map_or(result, Err)

@@ -25,6 +25,7 @@ use talaria_cert::merge::Record;
 use talaria_cert::{
     Cert, Reason, Summary, Timestamp, VERIFIER, Verdict, Verification, View, search_text, verdicts,
 };
+use talaria_disk::folder_of;
 
 use crate::blob::{self, Blob, Integrity, Part, Version};
 use crate::change::{self, ChangeKind};
@@ -120,9 +121,8 @@ impl Store {
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<Option<CheckReport>, StoreError> {
         let path = self.path.clone();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut reindex = Reindex {
-            folder: folder.map_or_else(|| ".".into(), Into::into),
+            folder: folder_of(&path).to_owned(),
             evidence: Arc::new(self.run(Evidence::gather)?),
             store: self,
             now: now.seconds(),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use talaria::Progress;
 use talaria::store::{Access, Depth, Store, StoreError};
+use talaria_disk::beside;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -79,10 +80,6 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 
 /// A name beside `path` that no file has.
 fn free_name(path: &Path) -> PathBuf {
-    let name = |number: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".replaced-{number}"));
-        PathBuf::from(name)
-    };
+    let name = |number: u32| beside(path, &format!(".replaced-{number}"));
     (1..u32::MAX).map(name).find(|name| !name.exists()).expect("there are fewer files")
 }
