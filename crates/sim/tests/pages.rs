@@ -10,7 +10,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn run_all(rots: &[Rot], files: usize, seeds: u64) -> PagesReport {
     let only = number("TALARIA_SEED");
-    let seeds = number("TALARIA_SEEDS").unwrap_or(talaria_needs::short_or_full(seeds, 1000));
+    let seeds = number("TALARIA_SEEDS").unwrap_or(talaria_needs::short_or_full(seeds, 10_000));
     let seeds = only.map_or(0..seeds, |seed| seed..seed + 1);
     let mut total = PagesReport::default();
     for seed in seeds {

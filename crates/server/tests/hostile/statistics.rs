@@ -11,15 +11,14 @@ use crate::{MIB, alone};
 /// all of it.
 #[test]
 fn a_visit_of_the_statistics_maps_no_store() {
-    const CERTS: u64 = 10_000;
+    let (certs, grouped) = talaria_needs::short_or_full((10_000, "10,000"), (20_000, "20,000"));
     let _alone = alone();
-    let server = Site::apart(&generated(CERTS), config());
+    let server = Site::apart(&generated(certs), config());
     let stored = std::fs::metadata(server.path()).unwrap().len();
     assert_eq!(server.get("/").status, 200);
     let process = server.process();
     process.forget_peak();
     let before = process.resident();
-    let grouped = "10,000";
     wait_for("the certificates are counted", || {
         let page = server.open("/statistics").text();
         page.contains(grouped) && page.contains("class=\"totals\"")
