@@ -1,9 +1,9 @@
 //! The `talaria` command: parses arguments, calls one operation of the library, and prints the
 //! result.
 //!
-//! Two programs are made of it. `talaria` ([`front`]) has what people and programs run many times a
-//! second, and starts `talaria-services` ([`services()`]) in its place for the rest, so that a
-//! look-up does not pay for a server.
+//! Three programs are made of it. `talaria` ([`front`]) has what people and programs run many times
+//! a second, and starts `talaria-services` ([`services()`]) or `talaria-bench` ([`bench`]) in its
+//! place for the rest, so that a look-up does not pay for a server.
 
 mod cli;
 mod commands;
@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::SIGXFSZ;
+use talaria_programs::Program;
 
 use crate::outcome::Outcome;
 
@@ -77,6 +78,14 @@ pub fn front() -> ExitCode {
 pub fn services() -> ExitCode {
     match services::offer() {
         Ok(()) => run(commands::run),
+        Err(error) => error::CliError::from(error).report(usage::wants_json()),
+    }
+}
+
+/// The program `talaria-bench`: measures, if `talaria` has started it.
+pub fn bench() -> ExitCode {
+    match Program::Bench.check_start() {
+        Ok(()) => run(commands::run_bench),
         Err(error) => error::CliError::from(error).report(usage::wants_json()),
     }
 }

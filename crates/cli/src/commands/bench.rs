@@ -4,6 +4,7 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use talaria_bench::BenchError;
 use talaria_bench::command::Measurement;
 use talaria_corpus::{CorpusProfile, Generate, file_names, generate, generate_files};
 use talaria_programs::Program;
@@ -58,6 +59,15 @@ enum Kind {
     Ring,
     /// One user ID and one subkey each, nothing else
     Ed25519,
+}
+
+/// Measures. Only `talaria-bench` does.
+pub(crate) fn measure(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
+    let What::Measurement(measurement) = &args.what else { return run(args, cx) };
+    measurement.run(&mut io::stdout().lock()).map_err(|error| match error {
+        BenchError::Output(error) => CliError::Output(error),
+        error => CliError::Bench(talaria::describe(&error)),
+    })
 }
 
 pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {

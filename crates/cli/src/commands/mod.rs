@@ -98,6 +98,14 @@ macro_rules! commands {
     };
 }
 
+/// Runs a command in `talaria-bench`.
+pub(crate) fn run_bench(command: &Command, cx: &mut Context) -> Result<ExitCode, CliError> {
+    match command {
+        Command::Bench(args) => bench::measure(args, cx),
+        other => run_front(other, cx),
+    }
+}
+
 commands! {
     front {
         Import => import,

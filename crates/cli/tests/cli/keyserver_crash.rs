@@ -1,6 +1,5 @@
 //! `kill -9` of a keyserver during uploads: every acknowledged upload is stored, and everything
 //! derived from it is as if nothing had happened.
-//!
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

@@ -1,0 +1,7 @@
+//! The program `talaria-bench`, which `talaria` starts in its place.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    talaria_cli::bench()
+}
