@@ -3,11 +3,11 @@
 use std::error::Error as _;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use opendal::{Buffer, EntryMode, Error, ErrorKind, Operator, services};
+use parking_lot::{Mutex, MutexGuard};
 use talaria_backup::{Backend, BackupError, Object};
 use tokio::runtime::Runtime;
 
@@ -320,7 +320,7 @@ impl Remote {
     }
 
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ahead.lock()
     }
 }
 

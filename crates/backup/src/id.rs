@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use talaria_cert::hex::{self, Lower};
 use zeroize::Zeroizing;
 
 use crate::error::{BackupError, Result};
@@ -53,7 +54,7 @@ pub struct Id(pub [u8; 32]);
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+        Lower(&self.0).fmt(f)
     }
 }
 
@@ -82,7 +83,7 @@ pub struct RepositoryId(pub [u8; 16]);
 
 impl fmt::Display for RepositoryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+        Lower(&self.0).fmt(f)
     }
 }
 
@@ -113,7 +114,7 @@ impl ObjectHash {
 
 impl fmt::Display for ObjectHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+        Lower(&self.0).fmt(f)
     }
 }
 
@@ -193,27 +194,12 @@ impl Identifiers {
 
 /// Lower-case hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    Lower(bytes).to_string()
 }
 
 /// The bytes of exactly `2 * N` lower-case hexadecimal digits.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let value = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let text = text.as_bytes();
-    if text.len() != 2 * N {
-        return None;
-    }
-    let mut out = [0; N];
-    for (out, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
-        *out = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(out)
+    hex::array(text).filter(|_| !text.contains(|digit: char| digit.is_ascii_uppercase()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! modules in `files` (walking, restoring, the local folder) touch the file system.
 //!
 //! ```
-//! use std::sync::{Arc, Mutex};
+//! use std::sync::Arc;
 //!
 //! use talaria_backup::{
 //!     BackupProgress, CreateOptions, EpochProfile, Expected, Folder, InitOptions, Repository,
@@ -32,8 +32,8 @@
 //! Repository::init(backend.clone(), &options, &mut signer, now)?;
 //!
 //! let repository = Repository::open(backend, &Expected::default(), &mut |_| None, now)?;
-//! let ask = Arc::new(Mutex::new(|_, _: &_| None));
-//! let mut secrets = Secrets { keys: decryption_keys(&alice, &ask), ..Secrets::default() };
+//! let keys = decryption_keys([&alice], |_, _| None);
+//! let mut secrets = Secrets { keys, ..Secrets::default() };
 //! let keys = repository.unlock(&mut secrets, &[alice.fingerprint()])?;
 //!
 //! // A snapshot of the folder.

@@ -1,7 +1,6 @@
 //! Opening packs: of the right epoch, in the right format, whole or in parts.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use talaria_message::{
     DecryptOptions, DecryptionKey, MessageError, OpenedBy, RangeOpener, Release, Secrets, Verifier,
     decrypt, literal_start, policy,
@@ -83,7 +82,7 @@ impl PackOpener {
             return Ok(OpenPack::Plain(content, bytes - content));
         }
         let opened = {
-            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut secrets = self.secrets.lock();
             RangeOpener::new(&start, bytes, &mut secrets)
         };
         match opened {
@@ -112,7 +111,7 @@ impl PackOpener {
             return Ok(None);
         }
         let by = {
-            let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut secrets = self.secrets.lock();
             match RangeOpener::new(&start, bytes, &mut secrets) {
                 Ok(opener) => Some(opener.by().clone()),
                 // Version 1 packets cannot be read in parts.
@@ -146,7 +145,7 @@ impl PackOpener {
             let start = usize::try_from(start).expect("it is in memory");
             return Ok((object[start..].to_vec(), None));
         }
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.secrets.lock();
         match RangeOpener::new(object, bytes, &mut secrets) {
             Ok(opener) => {
                 drop(secrets);

@@ -2,8 +2,9 @@
 //! in `docs/formats/backup.md`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
@@ -23,7 +24,7 @@ use crate::pack::{PackedChunk, pack_name};
 use crate::plan::{Plan, Plans, can_rely, may_delete};
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
-use crate::sink::{SealIndex, Sink, SinkOptions, lock};
+use crate::sink::{SealIndex, Sink, SinkOptions};
 use crate::source::Source;
 use crate::tree::mark;
 use crate::verified::{Verdicts, Verified};
@@ -197,7 +198,7 @@ impl Repository {
         let begun = self.plans(keys, now)?.planned();
         chosen.retain(|pack| !begun.contains(pack));
         if !chosen.is_empty() {
-            self.write_plan(keys, &chosen, &mut lock(&signer), now)?;
+            self.write_plan(keys, &chosen, &mut signer.lock(), now)?;
         }
         // From here on, plans that others have begun are carried out, too.
         let plans = self.plans(keys, now)?;
@@ -213,7 +214,7 @@ impl Repository {
                 commit.is_ours && commit.of == plan.of && commit.packs == plan.packs
             };
             if !plans.commits.iter().any(is_committed) {
-                self.write_commit(keys, plan, &mut lock(&signer), now)?;
+                self.write_commit(keys, plan, &mut signer.lock(), now)?;
             }
         }
         let (view, kept) =
@@ -231,7 +232,7 @@ impl Repository {
             }
         }
         self.tidy(keys, now)?;
-        self.merge_tombstones(keys, (name, &mut lock(&signer)), now)?;
+        self.merge_tombstones(keys, (name, &mut signer.lock()), now)?;
         Ok(pruned)
     }
 
@@ -498,7 +499,7 @@ impl Repository {
             kept.extend(view.unreadable.iter().copied());
             sink.finish()?;
             // The identifiers of the copies were computed here.
-            self.write_verified(keys, &lock(&verdicts), &mut lock(signer), now)?;
+            self.write_verified(keys, &verdicts.lock(), &mut signer.lock(), now)?;
             relied.extend(store.written());
             let planned = self.plans(keys, now)?.planned();
             let listed = self.listed_packs()?;
@@ -527,8 +528,8 @@ impl Repository {
         let good = Arc::clone(&verdicts);
         let seal_index: SealIndex = Box::new(move |text| {
             let packs = index::parse("indexes", text.as_bytes(), repository)?;
-            lock(&good).good.extend(packs.iter().map(|pack| (pack.hash, pack.lines_hash())));
-            sealing.seal("indexes", text.as_bytes(), Some(&mut *lock(&signer)), now)
+            good.lock().good.extend(packs.iter().map(|pack| (pack.hash, pack.lines_hash())));
+            sealing.seal("indexes", text.as_bytes(), Some(&mut *signer.lock()), now)
         });
         let sink = Sink::new(SinkOptions {
             backend: Arc::clone(self.backend()),

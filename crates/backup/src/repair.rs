@@ -5,8 +5,9 @@
 //! was copied that can still be read of it.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
@@ -21,7 +22,6 @@ use crate::pack::{PACK_BYTES_MAX, SEALED_EXTRA_MAX, pack_name};
 use crate::progress::BackupProgress;
 use crate::prune::copy;
 use crate::repository::{Keys, Repository};
-use crate::sink::lock;
 use crate::snapshot::Heads;
 use crate::verified::{VERDICTS, Verdicts};
 
@@ -258,7 +258,7 @@ impl Repository {
             }
         })?;
         sink.finish()?;
-        self.write_verified(keys, &lock(&verdicts), &mut lock(signer), now)?;
+        self.write_verified(keys, &verdicts.lock(), &mut signer.lock(), now)?;
         Ok(store.progress.new_bytes.load(std::sync::atomic::Ordering::Relaxed))
     }
 

@@ -1,12 +1,10 @@
 //! A repository: its configuration, its keys and its snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::openpgp::cert::Cert;
-use talaria_message::openpgp::packet::Key;
-use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::{
     DecryptionKey, EncryptOptions, Recipients, Secrets, SigningKey, decryption_keys, encrypt, pack,
@@ -821,12 +819,7 @@ impl Keys {
 }
 
 fn secrets<'a>(keys: impl Iterator<Item = &'a Cert>) -> Secrets {
-    let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
-    let ask = Arc::new(Mutex::new(never));
-    Secrets {
-        keys: keys.flat_map(|key| decryption_keys(key, &ask)).collect(),
-        ..Secrets::default()
-    }
+    Secrets { keys: decryption_keys(keys, |_, _| None), ..Secrets::default() }
 }
 
 fn read_all_certs(

@@ -5,11 +5,12 @@
 //! others. Memory: one pack in the making, and one and a sealed one for each of these threads.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::chunks::{CHUNK_BYTES_MAX, WriteChunks};
@@ -125,7 +126,7 @@ impl Sink {
     ///
     /// The first error of any thread.
     pub(crate) fn finish(mut self) -> Result<()> {
-        let last = std::mem::take(&mut *lock(&self.store.open));
+        let last = std::mem::take(&mut *self.store.open.lock());
         if !last.is_empty() && !self.store.has_failed() {
             self.store.send(last)?;
         }
@@ -136,7 +137,7 @@ impl Sink {
     }
 
     fn join(&mut self) {
-        lock(&self.store.full).take();
+        self.store.full.lock().take();
         for sealer in self.sealers.drain(..) {
             if let Err(panic) = sealer.join()
                 && !std::thread::panicking()
@@ -171,12 +172,12 @@ impl Store {
     ///
     /// Errors of temporary files.
     pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
-        lock(&self.present).contains(id)
+        self.present.lock().contains(id)
     }
 
     /// The packs that were written so far.
     pub(crate) fn written(&self) -> Vec<ObjectHash> {
-        lock(&self.written).clone()
+        self.written.lock().clone()
     }
 
     fn has_failed(&self) -> bool {
@@ -196,13 +197,13 @@ impl Store {
 
     /// The first error of any thread, or this one.
     pub(crate) fn error_or(&self, error: BackupError) -> BackupError {
-        lock(&self.failed).take().unwrap_or(error)
+        self.failed.lock().take().unwrap_or(error)
     }
 
     /// Notes an error, which ends the run.
     pub(crate) fn fail(&self, error: BackupError) {
         if !matches!(error, BackupError::Cancelled) {
-            lock(&self.failed).get_or_insert(error);
+            self.failed.lock().get_or_insert(error);
         }
         self.has_failed.store(true, Ordering::Relaxed);
     }
@@ -212,7 +213,7 @@ impl Store {
         self.go_on()?;
         assert!(plain.len() <= CHUNK_BYTES_MAX, "a chunk is smaller");
         let id = self.identifiers.of(kind, &plain);
-        if !lock(&self.present).insert(&id)? {
+        if !self.present.lock().insert(&id)? {
             return Ok(id);
         }
         let length = u32::try_from(plain.len()).expect("a chunk is smaller");
@@ -224,7 +225,7 @@ impl Store {
         BackupProgress::add(&self.progress.new_bytes, u64::from(length));
         BackupProgress::add(&self.progress.stored_bytes, bytes.len() as u64);
         let full = {
-            let mut open = lock(&self.open);
+            let mut open = self.open.lock();
             open.push(kind, id, length, compressed, bytes);
             (open.bytes() >= PACK_BYTES).then(|| std::mem::take(&mut *open))
         };
@@ -233,7 +234,7 @@ impl Store {
     }
 
     fn send(&self, pack: PackWriter) -> Result<()> {
-        let Some(full) = lock(&self.full).clone() else { return Err(BackupError::Cancelled) };
+        let Some(full) = self.full.lock().clone() else { return Err(BackupError::Cancelled) };
         full.send(pack).map_err(|_| BackupError::Cancelled)
     }
 
@@ -268,8 +269,8 @@ impl Store {
         }
         BackupProgress::add(&self.progress.packs, 1);
         BackupProgress::add(&self.progress.written_bytes, object.len() as u64);
-        lock(&self.written).push(hash);
-        let mut index = lock(&self.index);
+        self.written.lock().push(hash);
+        let mut index = self.index.lock();
         index.chunks += chunks.len();
         index.packs.push_back(IndexedPack { hash, bytes: object.len() as u64, chunks });
         Ok(())
@@ -277,7 +278,7 @@ impl Store {
 
     /// Writes an index of the packs that are in none, if they are many or the `last`.
     fn write_index(&self, last: bool) -> Result<()> {
-        let mut index = lock(&self.index);
+        let mut index = self.index.lock();
         let is_due = index.packs.len() >= INDEX_PACKS || index.chunks >= INDEX_CHUNKS || last;
         if !is_due || index.packs.is_empty() {
             return Ok(());
@@ -302,10 +303,6 @@ impl Drop for Alarm<'_> {
             self.0.fail(BackupError::Cancelled);
         }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

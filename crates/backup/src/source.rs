@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::backend::Backend;
 use crate::chunks::{CHUNK_BYTES_MAX, ReadChunks};
@@ -13,7 +15,6 @@ use crate::located::{Located, Place};
 pub(crate) use crate::opener::EpochReader;
 use crate::opener::{OpenPack, PackOpener, WholePack};
 use crate::pack::{PackedChunk, pack_name};
-use crate::sink::lock;
 use crate::table::Scratch;
 
 /// Bytes of chunks in the cache of [`Source::read_shared`].
@@ -110,14 +111,14 @@ impl Source {
     }
 
     fn open_pack(&self, number: u32, name: &str, bytes: u64) -> Result<Arc<OpenPack>> {
-        let slot = lock(&self.open).get_or(number, OPEN_PACK_BYTES, Slot::default);
-        let mut opened = lock(&slot);
+        let slot = self.open.lock().get_or(number, OPEN_PACK_BYTES, Slot::default);
+        let mut opened = slot.lock();
         if let Some(opened) = &*opened {
             return Ok(Arc::clone(opened));
         }
         let pack = Arc::new(self.opener.open(&*self.backend, name, bytes)?);
         if let OpenPack::Whole(content) = &*pack {
-            lock(&self.open).weigh(&number, content.len());
+            self.open.lock().weigh(&number, content.len());
         }
         *opened = Some(Arc::clone(&pack));
         Ok(pack)
@@ -181,12 +182,12 @@ impl ReadChunks for Source {
     }
 
     fn read_shared(&self, kind: Kind, id: &Id) -> Result<Arc<Vec<u8>>> {
-        if let Some(plain) = lock(&self.shared).get(&(kind, *id)) {
+        if let Some(plain) = self.shared.lock().get(&(kind, *id)) {
             return Ok(plain);
         }
         let plain = Arc::new(self.read(kind, id)?);
         debug_assert!(plain.len() <= CHUNK_BYTES_MAX);
-        lock(&self.shared).get_or((kind, *id), plain.len(), || Arc::clone(&plain));
+        self.shared.lock().get_or((kind, *id), plain.len(), || Arc::clone(&plain));
         Ok(plain)
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{Secrets, SigningKey, decryption_keys, policy, read_cert, signing_key};
@@ -40,18 +41,18 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn names(&self, folder: &str) -> Vec<String> {
-        let objects = self.objects.lock().unwrap();
+        let objects = self.objects.lock();
         objects.keys().filter(|name| name.starts_with(folder)).cloned().collect()
     }
 
     pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
-        change(self.objects.lock().unwrap().get_mut(name).unwrap());
+        change(self.objects.lock().get_mut(name).unwrap());
     }
 }
 
 impl Backend for Memory {
     fn put(&self, name: &str, parts: &[&[u8]]) -> Result<()> {
-        let mut objects = self.objects.lock().unwrap();
+        let mut objects = self.objects.lock();
         let full = self.full_after.load(Ordering::Relaxed);
         if full > 0 && objects.len() >= full {
             let source = std::io::ErrorKind::StorageFull.into();
@@ -79,14 +80,14 @@ impl Backend for Memory {
     }
 
     fn get_range(&self, name: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
-        let objects = self.objects.lock().unwrap();
+        let objects = self.objects.lock();
         let object = objects.get(name).ok_or_else(|| BackupError::Missing { name: name.into() })?;
         let at = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(object.len());
         Ok(object[at(offset)..at(offset.saturating_add(length))].to_vec())
     }
 
     fn list_each(&self, folder: &str, each: &mut dyn FnMut(Object)) -> Result<()> {
-        let objects = self.objects.lock().unwrap();
+        let objects = self.objects.lock();
         let all = objects.iter().filter(|(name, _)| name.starts_with(&format!("{folder}/")));
         all.map(|(name, object)| Object { name: name.clone(), bytes: object.len() as u64 })
             .for_each(each);
@@ -98,7 +99,7 @@ impl Backend for Memory {
     }
 
     fn delete(&self, name: &str) -> Result<()> {
-        self.objects.lock().unwrap().remove(name);
+        self.objects.lock().remove(name);
         Ok(())
     }
 }
@@ -159,8 +160,7 @@ impl Place {
     /// A reader that has no index.
     pub(crate) fn empty_source(&self) -> Source {
         let cert = read_cert(&self.key.secret).unwrap();
-        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
-        let keys = decryption_keys(&cert, &ask);
+        let keys = decryption_keys([&cert], |_, _| None);
         let epoch = EpochReader { number: 1, profile: self.profile, keys };
         let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
         Source::new(backend, Arc::new(InMemory), REPOSITORY, self.identifiers.clone(), vec![epoch])
@@ -239,8 +239,7 @@ impl People {
         let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
         let expected = Expected::default();
         let repository = Repository::open(backend, &expected, &mut |_| None, NOW).unwrap();
-        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
-        let keys = decryption_keys(person, &ask);
+        let keys = decryption_keys([person], |_, _| None);
         let mut secrets = Secrets { keys, ..Secrets::default() };
         let keys = repository.unlock(&mut secrets, &[person.fingerprint()]).unwrap();
         (repository, keys)

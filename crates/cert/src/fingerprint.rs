@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::hex::Upper;
+
 /// The fingerprint of a key (RFC 9580, section 5.5.4).
 ///
 /// Order is version, then bytes, and is also the key order of the store. The text form is hex,
@@ -89,7 +91,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, self.as_bytes())
+        Upper(self.as_bytes()).fmt(f)
     }
 }
 
@@ -115,7 +117,7 @@ impl KeyId {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0.to_be_bytes())
+        Upper(&self.0.to_be_bytes()).fmt(f)
     }
 }
 
@@ -126,17 +128,6 @@ pub struct Keygrip(pub [u8; 20]);
 
 impl fmt::Display for Keygrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
+        Upper(&self.0).fmt(f)
     }
-}
-
-/// Writes upper-case hex in one piece, because listings spend most of their time here.
-fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let mut text = [0u8; 64];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
-    f.write_str(std::str::from_utf8(&text[..2 * bytes.len().min(32)]).unwrap_or_default())
 }

@@ -44,6 +44,7 @@ mod fields;
 mod fingerprint;
 mod folding;
 mod hash;
+pub mod hex;
 mod holding;
 mod identity;
 mod key;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use crate::address::{self, Address};
 use crate::cert::Cert;
 use crate::fingerprint::{Fingerprint, KeyId};
+use crate::hex::{self, Upper};
 use crate::key::Key;
 use crate::user_id;
 
@@ -232,13 +233,15 @@ impl FromStr for Query {
                 }
                 Self::Words(words)
             }
-            Some(b'&') => match hex(&rest()?).and_then(|bytes| bytes.try_into().ok()) {
+            Some(b'&') => match hex::array(&rest()?) {
                 Some(keygrip) => Self::Keygrip(keygrip),
                 None => return Err(error("a keygrip has 40 hexadecimal digits")),
             },
             Some(_) => match identifier(trimmed) {
                 Some(query) => query,
-                None if trimmed.starts_with("0x") && hex(&trimmed[2..]).is_some() => {
+                None if trimmed.len() > 2
+                    && trimmed.strip_prefix("0x").and_then(hex::bytes).is_some() =>
+                {
                     return Err(error("a key ID has 8 or 16 digits, a fingerprint 32, 40 or 64"));
                 }
                 None if user_id::folded(trimmed).trim().is_empty() => {
@@ -273,7 +276,7 @@ fn identifier(text: &str) -> Option<Query> {
     if joined.len() != digits.len() && joined.len() < 32 {
         return None;
     }
-    let bytes = hex(&joined)?;
+    let bytes = hex::bytes(&joined)?;
     match bytes.len() {
         4 => Some(Query::ShortKeyId(u32::from_be_bytes(bytes.try_into().ok()?))),
         8 => Some(Query::KeyId(KeyId(u64::from_be_bytes(bytes.try_into().ok()?)))),
@@ -284,31 +287,15 @@ fn identifier(text: &str) -> Option<Query> {
     }
 }
 
-fn hex(digits: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = digits.as_bytes().as_chunks();
-    if pairs.is_empty() || !rest.is_empty() {
-        return None;
-    }
-    let digit = |byte: u8| -> Option<u8> { char::from(byte).to_digit(16)?.try_into().ok() };
-    let mut bytes: Vec<u8> = Vec::with_capacity(pairs.len());
-    for &[high, low] in pairs {
-        bytes.push(digit(high)? << 4 | digit(low)?);
-    }
-    Some(bytes)
-}
-
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
-            bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
-        };
         match self {
-            Self::Fingerprint(bytes) => hex(f, bytes),
+            Self::Fingerprint(bytes) => Upper(bytes).fmt(f),
             Self::KeyId(id) => write!(f, "0x{id}"),
             Self::ShortKeyId(id) => write!(f, "0x{id:08X}"),
             Self::Keygrip(bytes) => {
                 f.write_str("&")?;
-                hex(f, bytes)
+                Upper(bytes).fmt(f)
             }
             Self::Exact(text) | Self::Identity(text) => write!(f, "={text}"),
             Self::Email(text) => write!(f, "<{text}>"),

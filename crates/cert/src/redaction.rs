@@ -1,6 +1,7 @@
 //! Redactions: user IDs that a store removes and no longer accepts.
 
 use crate::cert::Cert;
+use crate::hex::Lower;
 use crate::packet::PacketRef;
 use crate::tag::Tag;
 use crate::user_id;
@@ -26,7 +27,7 @@ impl Redaction {
     pub fn digest_text(&self) -> Option<String> {
         match self {
             Self::All => None,
-            Self::One(digest) => Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Self::One(digest) => Some(Lower(digest).to_string()),
         }
     }
 

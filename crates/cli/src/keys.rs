@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::slice;
-use std::sync::{Arc, Mutex};
 
 use talaria::agent::{Agent, Start};
 use talaria::keys::{can_certify, can_sign, certifier, names, read_keys};
@@ -198,8 +197,7 @@ impl KeyArgs {
         cx: &Context,
     ) -> Result<(Vec<DecryptionKey>, Option<Elsewhere>), CliError> {
         let certs = self.certs(cx)?;
-        let ask = Arc::new(Mutex::new(unlocker(given.to_vec(), &certs)));
-        let keys = certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
+        let keys = decryption_keys(&certs, unlocker(given.to_vec(), &certs));
         if !self.gpg_agent {
             return Ok((keys, None));
         }

@@ -6,10 +6,11 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use talaria::Progress;
 
 use crate::terminal::{columns, cut, width};
@@ -31,14 +32,14 @@ static TERMINAL: Mutex<bool> = Mutex::new(false);
 
 /// Locks the terminal and clears the progress line.
 pub(crate) fn terminal() -> MutexGuard<'static, bool> {
-    let mut drawn = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut drawn = TERMINAL.lock();
     clear(&mut drawn);
     drawn
 }
 
 /// Clears the progress line before the process ends, unless a question is on the terminal.
 pub(crate) fn leave() {
-    if let Ok(mut drawn) = TERMINAL.try_lock() {
+    if let Some(mut drawn) = TERMINAL.try_lock() {
         clear(&mut drawn);
     } else if io::stderr().is_terminal() {
         // Leave the question on the terminal and begin a new line for the following text.
@@ -90,7 +91,7 @@ pub(crate) fn shown<T>(
     work: impl FnOnce(&mut dyn FnMut(Progress)) -> T,
 ) -> T {
     let state = Mutex::new(State::new(Instant::now()));
-    let locked = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let locked = || state.lock();
     thread::scope(|scope| {
         let (running, ended) = mpsc::channel::<()>();
         scope.spawn(move || {
@@ -131,7 +132,7 @@ fn draw(shown: Shown, state: &mut State) {
         Shown::Never => {}
         Shown::Line => {
             // The holder of the lock asks the user, which may take some time.
-            let Ok(mut drawn) = TERMINAL.try_lock() else {
+            let Some(mut drawn) = TERMINAL.try_lock() else {
                 state.begun = now;
                 return;
             };

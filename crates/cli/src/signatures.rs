@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use talaria::cert::Cert;
+use talaria::cert::hex::Upper;
 use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
 use talaria::message::{
@@ -183,9 +184,10 @@ impl SignerArgs {
             if let Query::Fingerprint(bytes) = &query
                 && bytes.len() > 16
             {
-                let hex: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-                let key: Fingerprint =
-                    hex.parse().map_err(|_| CliError::Missing(format!("no key {name}")))?;
+                let key: Fingerprint = Upper(bytes)
+                    .to_string()
+                    .parse()
+                    .map_err(|_| CliError::Missing(format!("no key {name}")))?;
                 return Ok(key.into());
             }
             let any_of = cx.stores(Access::Read)?.signers(&query, cx.now)?;

@@ -1,9 +1,9 @@
 //! The arguments for the trust model.
 
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use parking_lot::Mutex;
 use talaria::cert::{Addressee, UserIdContent};
 use talaria::message::{Distrust, Outcome, SignatureReport, Signer};
 use talaria::store::{Access, Event, Order, Query, Row, Store};
@@ -176,7 +176,7 @@ impl<'c> SignerBeliefs<'c> {
         user_id: Option<&[u8]>,
     ) -> Result<Option<Belief>, CliError> {
         let claimed = self.claimed(user_id);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let same = |one: &&Known| one.0 == certificate && one.1 == claimed;
         if let Some((_, _, belief)) = known.iter().find(same) {
             return Ok(*belief);

@@ -67,10 +67,7 @@ pub fn stranger() -> Verifier<'static> {
 /// The secrets of all keys here.
 #[must_use]
 pub fn secrets() -> Vec<talaria_message::DecryptionKey> {
-    let ask = std::sync::Arc::new(std::sync::Mutex::new(
-        |_: usize, _: &talaria_message::openpgp::packet::Key<_, _>| None,
-    ));
-    keys().iter().flat_map(|cert| decryption_keys(cert, &ask)).collect()
+    decryption_keys(keys(), |_, _| None)
 }
 
 /// The public encryption keys of all keys here: ECDH, RSA and X25519.

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use talaria_cert::hex;
 use talaria_cert::{Fingerprint, KeyId};
 
 use crate::error::GnupgError;
@@ -64,32 +65,19 @@ pub fn write_ownertrust(entries: &[(Fingerprint, u8)]) -> String {
 }
 
 fn entry(line: &str) -> Result<(Fingerprint, u8), &'static str> {
-    let (hex, rest) = line.split_once(':').ok_or("no colon after the fingerprint")?;
+    let (digits, rest) = line.split_once(':').ok_or("no colon after the fingerprint")?;
     let value = rest.split(':').next().unwrap_or_default();
-    let digits = value.bytes().all(|b| b.is_ascii_digit());
+    let is_decimal = value.bytes().all(|b| b.is_ascii_digit());
     let value =
-        value.parse().ok().filter(|_| digits).ok_or("the value is not a number up to 255")?;
+        value.parse().ok().filter(|_| is_decimal).ok_or("the value is not a number up to 255")?;
     let no_fingerprint = "the fingerprint does not have 32, 40 or 64 hexadecimal digits";
-    let fingerprint = match hex.len() {
-        32 => unhex(hex).map(|bytes| Fingerprint::V3(bytes, KeyId(0))),
-        40 => unhex(hex).map(Fingerprint::V4),
-        64 => unhex(hex).map(Fingerprint::V5),
+    let fingerprint = match digits.len() {
+        32 => hex::array(digits).map(|bytes| Fingerprint::V3(bytes, KeyId(0))),
+        40 => hex::array(digits).map(Fingerprint::V4),
+        64 => hex::array(digits).map(Fingerprint::V5),
         _ => None,
     };
     Ok((fingerprint.ok_or(no_fingerprint)?, value))
-}
-
-/// Reads exactly `N` bytes of hex, in any case.
-pub(crate) fn unhex<const N: usize>(hex: &str) -> Option<[u8; N]> {
-    let digit = |c: u8| (c as char).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    if hex.len() != 2 * N {
-        return None;
-    }
-    let mut out = [0; N];
-    for (byte, pair) in out.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(out)
 }
 
 #[cfg(test)]

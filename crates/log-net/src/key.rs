@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 use talaria_cert::ErrorKind;
+use talaria_cert::hex::{self, Lower};
 use talaria_disk::{NewFile, Readers};
 use talaria_log::NODE_KEY;
 use tokio_rustls::rustls::crypto::ring::sign::any_eddsa_type;
@@ -38,7 +39,7 @@ impl NodePublic {
 
 impl fmt::Display for NodePublic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Lower(&self.0).fmt(f)
     }
 }
 
@@ -51,14 +52,7 @@ impl FromStr for NodePublic {
     type Err = NotAKey;
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
-        let mut key = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(NotAKey);
-        }
-        for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
-            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| NotAKey)?;
-        }
-        Ok(Self(key))
+        hex::array(text).map(Self).ok_or(NotAKey)
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use talaria_log::{Farewell, FolderReplica, LogFolder, Mode, SessionReport};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::runtime::{Builder, Runtime};
@@ -185,7 +186,7 @@ impl<K: Eq + Hash + Copy> Counts<K> {
     }
 
     fn enter(self: &Arc<Self>, key: K) -> Option<Counted<K>> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let count = counts.entry(key).or_default();
         if *count >= self.1 {
             return None;
@@ -199,7 +200,7 @@ struct Counted<K: Eq + Hash>(Arc<Counts<K>>, K);
 
 impl<K: Eq + Hash> Drop for Counted<K> {
     fn drop(&mut self) {
-        let mut counts = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.0.lock();
         if let Some(count) = counts.get_mut(&self.1) {
             *count -= 1;
             if *count == 0 {

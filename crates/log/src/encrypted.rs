@@ -7,6 +7,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use talaria_cert::hex::Upper;
 use talaria_cert::sha256;
 
 use crate::bytes::{Fields, Malformed};
@@ -250,7 +251,7 @@ fn readers_of(message: &[u8]) -> Result<Vec<String>, Malformed> {
             },
             _ => return Err(WRONG),
         };
-        let text: String = name.iter().map(|byte| format!("{byte:02X}")).collect();
+        let text = Upper(name).to_string();
         // A key that is named twice, or a hidden one, could cost its owner many uses of it.
         if name.iter().all(|&byte| byte == 0) || readers.contains(&text) {
             return Err(Malformed::Field("reader"));

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use talaria_message::{
     Cipher, MessageError, Opener, ReadLimits, Sealer, Secrets, Verifier, policy,
 };
@@ -121,13 +121,9 @@ impl EpochKeys {
         Self(Mutex::new(Opened { opener, known: HashMap::new() }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Opened> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Opens the epoch that an entry of the log `log` begins, if that was not tried before.
     pub(crate) fn learn(&self, log: EntryId, id: EntryId, entry: &Entry) {
-        self.lock().learn(log, id, entry);
+        self.0.lock().learn(log, id, entry);
     }
 
     /// Opens the encrypted value of an entry: the one that is in it, or beside it if it is
@@ -149,7 +145,7 @@ impl EpochKeys {
         }
         let place =
             ValuePlace { log: log.id(), object: *object, field, author: found.author(), epoch };
-        let mut opened = self.lock();
+        let mut opened = self.0.lock();
         let key = opened.key(log, &epoch)?;
         let plain = open(&mut key.opener, value.packet()).map_err(|_| Unreadable::Damaged)?;
         place.value(&plain)
@@ -169,7 +165,7 @@ impl EpochKeys {
     ) -> Result<Encrypted, Unreadable> {
         let place = ValuePlace { log: log.id(), object, field, author, epoch };
         let plain = Zeroizing::new(place.plain(value));
-        let sealed = self.lock().key(log, &epoch)?.sealer.seal(&plain);
+        let sealed = self.0.lock().key(log, &epoch)?.sealer.seal(&plain);
         let sealed = sealed.map_err(|error| Unreadable::Secret(error.to_string()))?;
         Encrypted::new(epoch, sealed).map_err(|_| Unreadable::Damaged)
     }

@@ -20,7 +20,6 @@ mod index_file;
 mod instance;
 mod listeners;
 mod load;
-mod mutex;
 mod put;
 mod read;
 mod witness_folder;

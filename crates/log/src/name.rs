@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use talaria_cert::hex::{self, Lower};
 use talaria_cert::{Fingerprint, sha256};
 
 /// The identity of an entry: the hash of its bytes, 32 bytes. The identity of the genesis entry
@@ -48,23 +49,6 @@ impl ObjectId {
 #[error("expected 64 hexadecimal digits")]
 pub struct NotAnId;
 
-fn read_hex(text: &str) -> Result<[u8; 32], NotAnId> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 {
-        return Err(NotAnId);
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(NotAnId);
-        let value = digit(digits[0])? << 4 | digit(digits[1])?;
-        *byte = u8::try_from(value).map_err(|_| NotAnId)?;
-    }
-    Ok(bytes)
-}
-
-fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
 /// Compares hashes as their bytes: nearly always the first ones decide.
 fn compare(a: &[u8; 32], b: &[u8; 32]) -> Ordering {
     let first = |bytes: &[u8; 32]| bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
@@ -87,13 +71,13 @@ macro_rules! hexadecimal {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(f, &self.0)
+                Lower(&self.0).fmt(f)
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(f, &self.0[..6])
+                Lower(&self.0[..6]).fmt(f)
             }
         }
 
@@ -101,7 +85,7 @@ macro_rules! hexadecimal {
             type Err = NotAnId;
 
             fn from_str(text: &str) -> Result<Self, NotAnId> {
-                read_hex(text).map(Self)
+                hex::array(text).map(Self).ok_or(NotAnId)
             }
         }
     };

@@ -9,6 +9,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signer as _, SigningKey};
+use talaria_cert::hex::Lower;
 use talaria_cert::{Ed25519Key, sha256};
 
 use crate::bytes::Malformed;
@@ -106,7 +107,7 @@ impl std::str::FromStr for NoteKey {
     fn from_str(text: &str) -> Result<Self, NotANoteKey> {
         let (name, kind, id, key) = parts(text).ok_or(NotANoteKey)?;
         let key = Self { name: name.to_owned(), kind, key };
-        if hex(key.id()) == id { Ok(key) } else { Err(NotANoteKey) }
+        if Lower(&key.id()).to_string() == id { Ok(key) } else { Err(NotANoteKey) }
     }
 }
 
@@ -123,12 +124,8 @@ fn parts(text: &str) -> Option<(&str, NoteKind, &str, [u8; 32])> {
 impl fmt::Display for NoteKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = [&[self.kind.byte()], &self.key[..]].concat();
-        write!(f, "{}+{}+{}", self.name, hex(self.id()), STANDARD.encode(bytes))
+        write!(f, "{}+{}+{}", self.name, Lower(&self.id()), STANDARD.encode(bytes))
     }
-}
-
-fn hex(bytes: [u8; 4]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A secret key for notes. It is wiped when it is dropped.
@@ -183,7 +180,7 @@ impl NoteSecret {
     #[must_use]
     pub fn to_text(&self) -> String {
         let bytes = [&[self.kind.byte()], &self.key.as_bytes()[..]].concat();
-        format!("{PRIVATE}{}+{}+{}", self.name, hex(self.public().id()), STANDARD.encode(bytes))
+        format!("{PRIVATE}{}+{}+{}", self.name, Lower(&self.public().id()), STANDARD.encode(bytes))
     }
 }
 
@@ -193,7 +190,8 @@ impl std::str::FromStr for NoteSecret {
     fn from_str(text: &str) -> Result<Self, NotANoteKey> {
         let found = text.strip_prefix(PRIVATE).and_then(parts).ok_or(NotANoteKey)?;
         let (name, kind, id, seed) = found;
-        let secret = Self::new(name, kind, &seed).filter(|secret| hex(secret.public().id()) == id);
+        let secret = Self::new(name, kind, &seed)
+            .filter(|secret| Lower(&secret.public().id()).to_string() == id);
         secret.ok_or(NotANoteKey)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use talaria_cert::hex::Lower;
+
 use crate::bytes::{Fields, Malformed};
 use crate::commitment::Commitment;
 use crate::encrypted::Encrypted;
@@ -175,7 +177,7 @@ impl fmt::Display for Value {
             Self::Integer(number) => number.fmt(f),
             Self::Float(number) => number.get().fmt(f),
             Self::Boolean(value) => value.fmt(f),
-            Self::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Bytes(bytes) => Lower(bytes).fmt(f),
             Self::Object(object) => object.fmt(f),
             Self::Committed(_) => f.write_str("(value not here)"),
             Self::Encrypted(Encrypted { why: Some(why), .. }) => write!(f, "(encrypted: {why})"),

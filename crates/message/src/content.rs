@@ -135,7 +135,7 @@ fn signed<'a>(
     }
     // The hashers see the data on its way into the literal packet. At its end they are taken back
     // to make the signatures, in reverse order.
-    let shared = std::sync::Arc::new(std::sync::Mutex::new(hashers));
+    let shared = std::sync::Arc::new(parking_lot::Mutex::new(hashers));
     let tee = Tee { data, hashers: std::sync::Arc::clone(&shared) };
     let literal = literal(Box::new(tee), size, how)?;
     let signatures = Signatures { hashers: shared, signers, now, made: None };
@@ -143,11 +143,7 @@ fn signed<'a>(
     Ok(Content { stream: Box::new(stream), bytes: None })
 }
 
-type Shared = std::sync::Arc<std::sync::Mutex<Vec<DocumentHasher>>>;
-
-fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<DocumentHasher>> {
-    shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+type Shared = std::sync::Arc<parking_lot::Mutex<Vec<DocumentHasher>>>;
 
 struct Tee<R> {
     data: R,
@@ -157,7 +153,7 @@ struct Tee<R> {
 impl<R: Read> Read for Tee<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.data.read(buf)?;
-        lock(&self.hashers).iter_mut().for_each(|hasher| hasher.update(&buf[..read]));
+        self.hashers.lock().iter_mut().for_each(|hasher| hasher.update(&buf[..read]));
         Ok(read)
     }
 }
@@ -174,7 +170,7 @@ impl Read for Signatures<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.made.is_none() {
             let mut packets = Vec::new();
-            let hashers = std::mem::take(&mut *lock(&self.hashers));
+            let hashers = std::mem::take(&mut *self.hashers.lock());
             for (signer, hasher) in self.signers.iter_mut().zip(hashers).rev() {
                 let body = signer.finish(hasher, self.now)?;
                 framing::write_packet(&mut packets, tag::SIGNATURE, &body)?;

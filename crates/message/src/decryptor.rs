@@ -1,12 +1,9 @@
 //! A builder that reads a message in one expression.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::sync::{Arc, Mutex};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
-use sequoia_openpgp::packet::Key;
-use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::policy::Policy;
 
 use crate::accept::ExpectedSigner;
@@ -180,12 +177,8 @@ impl<'a> Decryptor<'a> {
         disposable: bool,
     ) -> Result<Received> {
         let unlocking = self.passwords.clone();
-        let ask = move |asked: usize, _: &Key<PublicParts, UnspecifiedRole>| {
-            unlocking.get(asked).cloned()
-        };
-        let ask = Arc::new(Mutex::new(ask));
         let mut secrets = Secrets {
-            keys: self.keys.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect(),
+            keys: decryption_keys(&self.keys, move |asked, _| unlocking.get(asked).cloned()),
             passwords: self.passwords,
             ..Secrets::default()
         };

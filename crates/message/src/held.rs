@@ -210,7 +210,9 @@ impl Read for HeldReader {
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -220,13 +222,13 @@ mod tests {
 
     impl Read for Open {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().read(buf)
+            self.0.lock().read(buf)
         }
     }
 
     impl Write for Open {
         fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(data)
+            self.0.lock().write(data)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -236,7 +238,7 @@ mod tests {
 
     impl Seek for Open {
         fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-            self.0.lock().unwrap().seek(to)
+            self.0.lock().seek(to)
         }
     }
 
@@ -269,11 +271,11 @@ mod tests {
         let file = Open::default();
         let content = b"attack at dawn. ".repeat(100_000);
         let held_back = held(&file, 1000, &content);
-        let on_disk = |file: &Open| file.0.lock().unwrap().get_ref().clone();
+        let on_disk = |file: &Open| file.0.lock().get_ref().clone();
         assert!(on_disk(&file).len() > content.len() / 2);
         assert!(!on_disk(&file).windows(6).any(|part| part == b"attack"));
         let mut reader = held_back.into_reader().unwrap();
-        file.0.lock().unwrap().get_mut()[PIECE_BYTES * 2] ^= 1;
+        file.0.lock().get_mut()[PIECE_BYTES * 2] ^= 1;
         let mut out = Vec::new();
         assert!(reader.read_to_end(&mut out).is_err());
         assert!(content.starts_with(&out), "what came before is what was written");

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use talaria_cert::Signature;
+use talaria_cert::hex::Upper;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
 use crate::error::{MessageError, Result};
@@ -97,7 +98,7 @@ fn name(tag: u8) -> &'static str {
 
 /// Names and values of the fields at the start of a body; fields that do not parse are left out.
 fn fields(kind: u8, body: &[u8]) -> Vec<(&'static str, String)> {
-    let hex = |bytes: &[u8]| bytes.iter().map(|o| format!("{o:02X}")).collect::<String>();
+    let hex = |bytes: &[u8]| Upper(bytes).to_string();
     let cipher =
         |number: u8| Cipher::from_number(number).map_or(number.to_string(), |c| c.to_string());
     let aead = |number: u8| Aead::from_number(number).map_or(number.to_string(), |a| a.to_string());

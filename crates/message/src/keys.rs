@@ -1,8 +1,9 @@
 //! Secret keys of certificates, prepared for signing and decrypting.
 
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
+use parking_lot::Mutex;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::Preferences as _;
 use sequoia_openpgp::crypto::{Decryptor, KeyPair, Password, SessionKey, mpi};
@@ -128,27 +129,27 @@ fn with_leading_zeros(
     }
 }
 
-/// The decryption keys of `cert`, including expired and revoked ones, because old messages must
+/// The decryption keys of `certs`, including expired and revoked ones, because old messages must
 /// stay readable. For a locked key, `ask` is called for a passphrase when a message needs the key.
-pub fn decryption_keys<A>(
-    cert: &openpgp::Cert,
-    ask: &std::sync::Arc<Mutex<A>>,
+pub fn decryption_keys<'a, A>(
+    certs: impl IntoIterator<Item = &'a openpgp::Cert>,
+    ask: A,
 ) -> Vec<DecryptionKey>
 where
     A: FnMut(usize, &Key<PublicParts, UnspecifiedRole>) -> Option<Password> + Send + 'static,
 {
-    sound(cert)
-        .keys()
-        .secret()
-        .filter(|key| key.key().pk_algo().for_encryption())
-        .map(|key| {
+    let ask = Arc::new(Mutex::new(ask));
+    let mut all = Vec::new();
+    for cert in certs {
+        let sound = sound(cert);
+        for key in sound.keys().secret().filter(|key| key.key().pk_algo().for_encryption()) {
             let key = key.key().clone();
             let public = key.parts_as_public().clone();
-            let ask = std::sync::Arc::clone(ask);
-            let key = Lazy { public, locked: Some(key), pair: None, ask };
-            DecryptionKey::new(Box::new(key), cert.fingerprint())
-        })
-        .collect()
+            let key = Lazy { public, locked: Some(key), pair: None, ask: Arc::clone(&ask) };
+            all.push(DecryptionKey::new(Box::new(key), cert.fingerprint()));
+        }
+    }
+    all
 }
 
 /// A decryption key that is unlocked on first use.
@@ -156,7 +157,7 @@ struct Lazy<A> {
     public: Key<PublicParts, UnspecifiedRole>,
     locked: Option<Key<SecretParts, UnspecifiedRole>>,
     pair: Option<KeyPair>,
-    ask: std::sync::Arc<Mutex<A>>,
+    ask: Arc<Mutex<A>>,
 }
 
 impl<A> Decryptor for Lazy<A>
@@ -173,7 +174,7 @@ where
         plaintext_len: Option<usize>,
     ) -> openpgp::Result<SessionKey> {
         if let Some(locked) = self.locked.take() {
-            let mut ask = self.ask.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut ask = self.ask.lock();
             self.pair = Some(unlock(locked, &mut *ask)?);
         }
         match &mut self.pair {

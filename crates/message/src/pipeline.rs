@@ -9,7 +9,7 @@
 //! all segments before it are drained before the caller gets the error, and none after it is
 //! drained.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{MessageError, Result};
 
@@ -69,9 +69,9 @@ impl<'a, T> Station<'a, T> {
     where
         T: Stage<S>,
     {
-        let mut turns = lock(&self.state);
+        let mut turns = self.state.lock();
         while turns.turn != ticket && !turns.closed {
-            turns = self.turned.wait(turns).unwrap_or_else(PoisonError::into_inner);
+            self.turned.wait(&mut turns);
         }
         if turns.closed {
             return None;
@@ -85,7 +85,7 @@ impl<'a, T> Station<'a, T> {
     }
 
     fn close(&self) {
-        lock(&self.state).closed = true;
+        self.state.lock().closed = true;
         self.turned.notify_all();
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn run<S: Send + Default, W: Work<S>>(
         }
         shared.serve(&mut segment, &mut first);
     });
-    shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    shared.failed.into_inner().map_or(Ok(()), Err)
 }
 
 struct Shared<'a, R, C, D> {
@@ -151,7 +151,7 @@ impl<R, C, D> Shared<'_, R, C, D> {
         let _alarm = Alarm(self);
         loop {
             let (ticket, filled) = {
-                let mut intake = lock(&self.intake);
+                let mut intake = self.intake.lock();
                 if intake.done {
                     return;
                 }
@@ -166,9 +166,9 @@ impl<R, C, D> Shared<'_, R, C, D> {
             let Some(checked) = self.check.pass(ticket, segment, worked) else { return };
             let Some(drained) = self.drain.pass(ticket, segment, checked) else { return };
             if let Err(error) = drained {
-                lock(&self.failed).get_or_insert(error);
+                self.failed.lock().get_or_insert(error);
                 self.check.close();
-                lock(&self.intake).done = true;
+                self.intake.lock().done = true;
                 return;
             }
         }
@@ -182,13 +182,9 @@ struct Alarm<'a, 'b, R, C, D>(&'a Shared<'b, R, C, D>);
 impl<R, C, D> Drop for Alarm<'_, '_, R, C, D> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            lock(&self.0.failed).get_or_insert(MessageError::Malformed("a worker thread panicked"));
+            self.0.failed.lock().get_or_insert(MessageError::Malformed("a worker thread panicked"));
             self.0.check.close();
             self.0.drain.close();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,9 +10,10 @@ pub(crate) mod receiver;
 pub(crate) mod report;
 
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::policy::Policy;
@@ -296,16 +297,16 @@ impl<'a> Verifier<'a> {
 
     fn distrusts(&self, report: &SignatureReport) -> bool {
         let (Some(distrust), Some(signer)) = (&self.distrust, &report.signer) else { return false };
-        lock(distrust)(signer, report.signer_user_id.as_deref())
+        distrust.lock()(signer, report.signer_user_id.as_deref())
     }
 
     /// The keys that match an issuer.
     fn keys(&self, issuer: &Issuer) -> Arc<Vec<CachedKey>> {
-        if let Some(keys) = lock(&self.known).get(issuer) {
+        if let Some(keys) = self.known.lock().get(issuer) {
             return keys;
         }
         let keys = {
-            let mut look_up = lock(&self.lookup);
+            let mut look_up = self.lookup.lock();
             let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
             let mut keys = |cert| {
@@ -314,12 +315,8 @@ impl<'a> Verifier<'a> {
             };
             certs.iter().flat_map(&mut keys).collect()
         };
-        lock(&self.known).put(issuer, keys)
+        self.known.lock().put(issuer, keys)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The report on a signature before any key is tried.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER_PERMISSIVE, HEXUPPER};
+
 /// The digest of one certificate as SKS computes it, 16 bytes of MD5.
 ///
 /// It names one state of a certificate: with another signature comes another digest. Nothing here
@@ -31,7 +33,7 @@ impl From<[u8; 16]> for Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+        HEXUPPER.encode_display(&self.0).fmt(f)
     }
 }
 
@@ -45,11 +47,8 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        if text.len() != 32 || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
-            return Err(DigestError);
-        }
-        let number = u128::from_str_radix(text, 16).map_err(|_| DigestError)?;
-        Ok(Self(number.to_be_bytes()))
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| DigestError)?;
+        Ok(Self(bytes.try_into().map_err(|_| DigestError)?))
     }
 }
 

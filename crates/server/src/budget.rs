@@ -4,9 +4,10 @@
 //! made. So a client that does not read holds counted memory, and no other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -84,7 +85,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock()
     }
 
     /// Takes `bytes` of `total` for a network.

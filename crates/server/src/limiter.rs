@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use ipnet::IpNet;
+use parking_lot::Mutex;
 
 use crate::config::{Rate, Rates};
 use crate::network::Network;
@@ -89,7 +89,7 @@ impl Limiter {
             per_second *= f64::from(rates.onion_share);
             burst *= f64::from(rates.onion_share);
         }
-        let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if buckets.len() >= NETWORKS_MAX && !buckets.contains_key(&(network, class)) {
             forget_fullest(&mut buckets, rates, now);
         }
@@ -168,7 +168,7 @@ mod tests {
             assert!(take(0x0200_0000 + other * 256));
         }
         assert!(!take(used));
-        let buckets = limiter.buckets.lock().unwrap().len();
+        let buckets = limiter.buckets.lock().len();
         assert!((NETWORKS_MAX / 2..=NETWORKS_MAX).contains(&buckets), "{buckets}");
     }
 
@@ -198,6 +198,6 @@ mod tests {
             let net = Network::Net(rates.net(IpAddr::from(n.to_be_bytes())));
             let _ = limiter.take(&rates, net, Class::Lookup, start);
         }
-        assert!(limiter.buckets.lock().unwrap().len() <= NETWORKS_MAX);
+        assert!(limiter.buckets.lock().len() <= NETWORKS_MAX);
     }
 }

@@ -11,9 +11,10 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::panic::PanicHookInfo;
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use prometheus::IntCounter;
 use talaria_cert::user_id::{visible_json, visible_text};
 use tracing_subscriber::EnvFilter;
@@ -185,13 +186,9 @@ impl Waiting {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a line, or counts it as lost.
     fn add(&self, line: &[u8]) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.lines.len() + line.len() > QUEUE_BYTES_MAX {
             waiting.lose(line);
         } else {
@@ -206,11 +203,11 @@ impl Queue {
         let mut lines = Vec::new();
         loop {
             {
-                let mut waiting = self.lock();
+                let mut waiting = self.waiting.lock();
                 waiting.is_writing = false;
                 self.changed.notify_all();
                 while waiting.lines.is_empty() {
-                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                    self.changed.wait(&mut waiting);
                 }
                 waiting.is_writing = true;
                 lines.clear();
@@ -218,12 +215,12 @@ impl Queue {
             }
             let rest = out.write(&lines);
             if !rest.is_empty() {
-                self.lock().lose(rest);
+                self.waiting.lock().lose(rest);
                 continue;
             }
-            let lost = std::mem::take(&mut self.lock().unreported);
+            let lost = std::mem::take(&mut self.waiting.lock().unreported);
             if lost > 0 && !out.write(&notice(lost)).is_empty() {
-                self.lock().unreported += lost;
+                self.waiting.lock().unreported += lost;
             }
         }
     }
@@ -231,11 +228,10 @@ impl Queue {
     /// Waits until all lines are written, or for this time.
     fn flush(&self, time: Duration) {
         let begun = Instant::now();
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         while !waiting.lines.is_empty() || waiting.is_writing {
             let Some(left) = time.checked_sub(begun.elapsed()) else { return };
-            let waited = self.changed.wait_timeout(waiting, left);
-            (waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_for(&mut waiting, left);
         }
     }
 }
@@ -311,7 +307,7 @@ mod tests {
             match self.room.recv() {
                 Ok(Some(room)) => {
                     let taken = room.min(bytes.len());
-                    self.written.lock().unwrap().extend_from_slice(&bytes[..taken]);
+                    self.written.lock().extend_from_slice(&bytes[..taken]);
                     Ok(taken)
                 }
                 Ok(None) => Err(io::ErrorKind::StorageFull.into()),
@@ -350,7 +346,7 @@ mod tests {
         }
 
         fn written(&self) -> String {
-            String::from_utf8(self.written.lock().unwrap().clone()).unwrap()
+            String::from_utf8(self.written.lock().clone()).unwrap()
         }
     }
 
@@ -365,8 +361,8 @@ mod tests {
         }
         log.queue.flush(Duration::from_millis(100));
         assert!(begun.elapsed() < Duration::from_secs(10));
-        assert!(log.queue.lock().lines.len() <= QUEUE_BYTES_MAX);
-        let lost = log.queue.lock().unreported;
+        assert!(log.queue.waiting.lock().lines.len() <= QUEUE_BYTES_MAX);
+        let lost = log.queue.waiting.lock().unreported;
         // There is room again.
         log.give(&vec![Some(usize::MAX); lines]);
         log.queue.flush(Duration::from_secs(60));

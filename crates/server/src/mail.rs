@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lettre::message::Mailbox;
@@ -15,6 +15,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Message, Tokio1Executor};
+use parking_lot::{Mutex, MutexGuard};
 use talaria_cert::Fingerprint;
 use tokio::sync::Semaphore;
 
@@ -293,7 +294,7 @@ impl Mails {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Sends the mails that wait, when their domains may get more.
@@ -329,7 +330,7 @@ impl Mails {
                 Ok(Err(error)) => refused(error, &address),
                 Err(_) => {
                     // The next mail has another connection, since this one waits for its answer.
-                    self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    self.connection.lock().take();
                     Err(MailError::Silent)
                 }
             }
@@ -350,7 +351,7 @@ impl Mails {
     /// Ends the connection, which must happen while the runtime is there.
     pub(crate) async fn close(&self) {
         self.waiting().networks.clear();
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let connection = self.connection.lock().take();
         if let Some(connection) = connection {
             connection.transport.shutdown().await;
         }
@@ -365,7 +366,7 @@ impl Mails {
             _ => String::new(),
         };
         let hostname = &config.server.hostname;
-        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connection = self.connection.lock();
         if let Some(known) = &*connection
             && (&known.vks, &known.hostname, &known.password) == (vks, hostname, &password)
         {

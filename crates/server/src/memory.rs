@@ -1,6 +1,8 @@
 //! The memory that requests and answers hold, and that of the process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::answer::{Answer, Refusal};
 use crate::budget::{Budget, Room};
@@ -140,7 +142,7 @@ pub(crate) fn holding(mut answer: Answer, room: Room) -> Answer {
 /// The room that [`holding`] gave an answer.
 pub(crate) fn held(answer: &mut http::response::Parts) -> Option<Room> {
     let Held(room) = answer.extensions.remove()?;
-    room.lock().unwrap_or_else(PoisonError::into_inner).take()
+    room.lock().take()
 }
 
 /// Bytes of this process that are in memory, 0 where the system does not tell.

@@ -1,8 +1,8 @@
 //! The server's metrics, in the format of Prometheus.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus::core::Collector as _;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
@@ -207,7 +207,7 @@ impl Metrics {
     /// Requests since the last call, by name, for the tally of the day.
     pub(crate) fn since_last_tally(&self) -> Vec<(String, u64)> {
         let now = self.requests();
-        let mut tallied = self.tallied.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tallied = self.tallied.lock();
         let before = std::mem::replace(&mut *tallied, now);
         RequestKind::ALL
             .iter()

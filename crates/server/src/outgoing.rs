@@ -3,11 +3,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -56,14 +57,14 @@ pub(crate) async fn while_taken(stream: impl Future<Output = ()>) {
 
 impl Taking {
     fn set(&self, since: Option<Instant>) {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *self.since.lock() = since;
         if since.is_some() {
             self.waits.notify_one();
         }
     }
 
     fn since(&self) -> Option<Instant> {
-        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.since.lock()
     }
 
     /// Waits until the answer has waited for too long.

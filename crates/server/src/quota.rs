@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use talaria_cert::Fingerprint;
 
 use crate::network::Network;
@@ -126,10 +126,6 @@ impl Sent {
 }
 
 impl Quota {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Payer, Sent>> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the place of one mail from each of `payers`, or from none. [`Self::give_back`] frees
     /// it if the mail did not reach the mail server.
     ///
@@ -137,7 +133,7 @@ impl Quota {
     ///
     /// [`Spent`] for the first payer that has its mails.
     pub(crate) fn take(&self, payers: &[(Payer, usize)], now: Instant) -> Result<(), Spent> {
-        let mut all = self.lock();
+        let mut all = self.sent.lock();
         check(&mut all, payers, now)?;
         for (payer, max) in payers {
             let sent = all.entry(payer.clone()).or_default();
@@ -156,11 +152,11 @@ impl Quota {
     ///
     /// As [`Self::take`].
     pub(crate) fn check(&self, payers: &[(Payer, usize)], now: Instant) -> Result<(), Spent> {
-        check(&mut self.lock(), payers, now)
+        check(&mut self.sent.lock(), payers, now)
     }
 
     pub(crate) fn give_back(&self, payers: &[(Payer, usize)]) {
-        let mut all = self.lock();
+        let mut all = self.sent.lock();
         for (payer, _) in payers {
             let Some(Sent { times, .. }) = all.get_mut(payer) else { continue };
             times.pop_back();
@@ -176,7 +172,7 @@ impl Quota {
         if network == Network::Onion {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= KNOWN_MAX {
             let oldest = known.iter().min_by_key(|(_, since)| **since).map(|(network, _)| *network);
             oldest.map(|oldest| known.remove(&oldest));
@@ -186,7 +182,7 @@ impl Quota {
 
     /// Whether somebody in a network has confirmed an address lately.
     pub(crate) fn is_known(&self, network: Network, now: Instant) -> bool {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(&network).is_some_and(|since| now.saturating_duration_since(*since) < KNOWN)
     }
 }
@@ -322,7 +318,7 @@ mod tests {
         }
         for n in 0..2 * REMEMBERED_MAX {
             quota.take(&of(n.to_string()), start).unwrap();
-            assert!(quota.lock().len() <= REMEMBERED_MAX);
+            assert!(quota.sent.lock().len() <= REMEMBERED_MAX);
         }
         assert!(quota.take(&of("victim".into()), start).is_err());
         quota.take(&of("victim".into()), start + WINDOW).unwrap();

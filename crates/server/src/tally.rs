@@ -1,7 +1,9 @@
 //! The counts of the day that wait to be written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
 
@@ -20,7 +22,7 @@ impl Tally {
 
     /// Adds to the counts that are written with the next tally.
     pub(crate) fn note(&self, counts: &[(String, u64)]) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         for (name, n) in counts {
             *noted.entry(name.clone()).or_default() += n;
         }
@@ -28,7 +30,7 @@ impl Tally {
 
     /// All counts since the last call.
     pub(crate) fn take(&self) -> Vec<(String, u64)> {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         let taken = std::mem::take(&mut *noted);
         drop(noted);
         self.metrics.since_last_tally().into_iter().chain(taken).collect()

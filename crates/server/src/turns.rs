@@ -8,11 +8,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -130,7 +131,7 @@ impl<K: Eq + Hash> OneEach<K> {
     /// [`TurnError::Busy`] if the one before does not end for a long time.
     pub(crate) async fn turn(&self, key: K) -> Result<OwnedSemaphorePermit, TurnError> {
         let turns = {
-            let mut all = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.turns.lock();
             // Those that nobody has or waits for are not needed.
             all.retain(|_, turns| Arc::strong_count(turns) > 1);
             Arc::clone(all.entry(key).or_insert_with(|| Arc::new(Semaphore::new(1))))
@@ -248,7 +249,7 @@ fn work_off(queue: &Mutex<Receiver<Job>>, nice: i32) {
     }
     stay_on_this_thread();
     loop {
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = queue.lock().recv();
         let Ok(job) = job else { return };
         job();
     }
@@ -283,7 +284,7 @@ mod tests {
         drop(first);
         drop(all.turn(1).await.unwrap());
         drop(all.turn(3).await.unwrap());
-        assert_eq!(all.turns.lock().unwrap().len(), 2, "2, and 3, which is forgotten next");
+        assert_eq!(all.turns.lock().len(), 2, "2, and 3, which is forgotten next");
     }
 
     #[tokio::test]
@@ -301,7 +302,7 @@ mod tests {
                 if let Some(begins) = begins {
                     begins.recv().unwrap();
                 }
-                done.lock().unwrap().push(key);
+                done.lock().push(key);
                 Ok::<_, TurnError>(())
             };
             all.push(tokio::spawn(async move { turns.run(key, work).await }));
@@ -314,7 +315,7 @@ mod tests {
         for work in all {
             assert_eq!(work.await.unwrap(), Ok(()));
         }
-        assert_eq!(*done.lock().unwrap(), ["much", "little", "much", "much", "much"]);
+        assert_eq!(*done.lock(), ["much", "little", "much", "much", "much"]);
     }
 
     #[tokio::test]
@@ -325,7 +326,7 @@ mod tests {
             .map(|_| {
                 let (turns, made) = (turns.clone(), Arc::clone(&made));
                 let work = async move || {
-                    *made.lock().unwrap() += 1;
+                    *made.lock() += 1;
                     Ok::<_, TurnError>(())
                 };
                 Box::pin(async move { turns.run(work).await })
@@ -336,7 +337,7 @@ mod tests {
         let asked = poll_fn(|cx| Poll::Ready(all.as_mut().poll(cx).is_pending()));
         assert!(asked.await);
         thread::sleep(Duration::from_millis(200));
-        assert_eq!(*made.lock().unwrap(), RESULTS_EACH);
+        assert_eq!(*made.lock(), RESULTS_EACH);
         assert_eq!(all.await, [Ok(()); 20]);
     }
 

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use http::{Method, header};
+use parking_lot::{Mutex, RwLock};
 use percent_encoding::percent_decode_str;
 use talaria_cert::address::{compared_domain, unicode_domain};
 use talaria_cert::{Address, Cert, Summary, Tag, UserIdContent, Validity, user_id};
@@ -223,7 +224,7 @@ struct Directory {
 impl Directories {
     /// The addresses of a domain.
     fn of(&self, domain: &str) -> Arc<Addresses> {
-        let mut directories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut directories = self.0.lock();
         Arc::clone(directories.entry(domain.to_owned()).or_default())
     }
 }
@@ -259,7 +260,7 @@ impl Addresses {
                     add(&mut added, &row.summary, domain);
                 }
             }
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.write();
             if let Some(Directory { addresses, reached }) = &mut *known {
                 let room = ADDRESSES_MAX.saturating_sub(addresses.len());
                 addresses.extend(added.into_iter().take(room));
@@ -268,18 +269,18 @@ impl Addresses {
         } else {
             // Without the index, all certificates would have to be looked at.
             let Some(directory) = Directory::build(store, domain).await? else { return Ok(None) };
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(directory);
+            *self.known.write() = Some(directory);
         }
         Ok(self.known(hash))
     }
 
     fn known(&self, hash: &str) -> Option<Address> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         known.as_ref()?.addresses.get(hash).cloned()
     }
 
     fn reached(&self) -> Option<Position> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.read();
         Some(known.as_ref()?.reached)
     }
 }
@@ -352,7 +353,7 @@ mod tests {
         let known = |known: &mut Option<Directory>| {
             known.as_mut().unwrap().addresses.insert("alice".into(), alice.clone())
         };
-        known(&mut addresses.known.write().unwrap());
+        known(&mut addresses.known.write());
         let _update = addresses.update.lock().await;
         let got = addresses.address(&mut store, "example.org", "alice").await.unwrap();
         assert_eq!(got, Some(alice));

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use talaria_disk::FileStep;
 
 /// A file, whatever its name. Numbers are not used again.
@@ -131,7 +132,7 @@ pub(crate) fn recorder_of(path: &Path) -> Option<(Arc<Recorder>, String)> {
 /// The recorder of a folder or file, and its name. The name is empty for the folder that the
 /// recorder was made for.
 fn recorder_of_folder(path: &Path) -> Option<(Arc<Recorder>, String)> {
-    let folders = FOLDERS.read().unwrap_or_else(PoisonError::into_inner);
+    let folders = FOLDERS.read();
     let recorder = path.ancestors().find_map(|folder| folders.get(folder))?;
     let name = path.strip_prefix(&recorder.folder).ok()?.to_str()?;
     Some((Arc::clone(recorder), name.to_owned()))
@@ -172,7 +173,7 @@ impl Watched {
         let recorder =
             Recorder { folder: folder.to_owned(), is_quiet, recording: Mutex::new(recording) };
         let recorder = Arc::new(recorder);
-        let mut folders = FOLDERS.write().unwrap_or_else(PoisonError::into_inner);
+        let mut folders = FOLDERS.write();
         folders.insert(folder.to_owned(), Arc::clone(&recorder));
         Self(recorder)
     }
@@ -180,13 +181,13 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        FOLDERS.write().unwrap_or_else(PoisonError::into_inner).remove(&self.0.folder);
+        FOLDERS.write().remove(&self.0.folder);
     }
 }
 
 impl Recorder {
     fn recording(&self) -> MutexGuard<'_, Recording> {
-        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recording.lock()
     }
 
     /// Lets steps fail from now on, or no longer. Returns how many steps have failed since the last

@@ -1,8 +1,8 @@
 //! `decrypt`
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use sop::errors::Error;
@@ -128,18 +128,16 @@ impl ops::Ready<(Option<SessionKey>, Vec<Verification>)> for DecryptThis<'_, '_>
         let Decrypt { sop, acceptance, session_keys, passwords, keys, key_passwords } =
             self.decrypt;
         let is_locked = Arc::new(AtomicBool::new(false));
-        let ask = Arc::new(Mutex::new({
-            let is_locked = Arc::clone(&is_locked);
-            move |asked: usize, _: &_| {
-                let password = key_passwords.get(asked);
-                if password.is_none() {
-                    is_locked.store(true, Ordering::Relaxed);
-                }
-                password
+        let has_asked_in_vain = Arc::clone(&is_locked);
+        let ask = move |asked: usize, _: &_| {
+            let password = key_passwords.get(asked);
+            if password.is_none() {
+                has_asked_in_vain.store(true, Ordering::Relaxed);
             }
-        }));
+            password
+        };
         let mut secrets = Secrets {
-            keys: keys.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect(),
+            keys: decryption_keys(&keys, ask),
             passwords: passwords.into_vec(),
             session_keys,
             ..Secrets::default()

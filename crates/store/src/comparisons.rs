@@ -3,8 +3,9 @@
 //! (`docs/decisions/0025-stale-pages.md`).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use crate::blob::Blob;
@@ -40,7 +41,7 @@ impl Known {
 
 impl Comparisons {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes in the changes that this state of the store has.

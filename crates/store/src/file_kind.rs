@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 
 use crate::format;
 
@@ -52,7 +54,7 @@ pub fn file_kind(path: &Path) -> io::Result<FileKind> {
     if !meta.is_file() {
         return Ok(FileKind::Other);
     }
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     if let Some(file) = kept.get(&name(&meta)).and_then(|files| files.first()) {
         return kind_of(file);
     }

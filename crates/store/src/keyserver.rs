@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension as _};
+use talaria_cert::hex::Lower;
 use talaria_cert::{Address, Fingerprint, Peer, Timestamp, View, sha256};
 
 use crate::error::StoreError;
@@ -22,8 +23,7 @@ pub const LINK_SECONDS_MAX: u32 = 30 * 86400;
 /// The entry of `meta` that has the generation of the links for an address of a certificate.
 fn link_entry(fingerprint: &[u8], email: &str) -> String {
     let digest = sha256(&[b"link", fingerprint, &[0], email.as_bytes()]);
-    let digits: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("link:{digits}")
+    format!("link:{}", Lower(&digest[..16]))
 }
 
 /// Ends the links that were sent to an address about a certificate. An entry is the generation,

@@ -14,7 +14,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use openpgp::crypto::mem::Protected;
 use openpgp::crypto::mpi::{self, MPI};
@@ -23,6 +22,7 @@ use openpgp::packet::Key;
 use openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use openpgp::policy::Policy;
 use openpgp::types::HashAlgorithm;
+use parking_lot::Mutex;
 use talaria_cert::{Fingerprint, Keygrip, Summary};
 use talaria_message::{
     DecryptionKey, MessageError, Revocations, SigningKey, make, openpgp, usable,
@@ -413,7 +413,7 @@ static SOCKET: Mutex<Option<(Option<PathBuf>, PathBuf)>> = Mutex::new(None);
 /// The path of the agent's socket. gpgconf is asked once for each home directory.
 fn socket() -> Result<PathBuf, AgentError> {
     let home = home();
-    let mut known = SOCKET.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = SOCKET.lock();
     if let Some((_, socket)) = known.as_ref().filter(|(of, _)| *of == home) {
         return Ok(socket.clone());
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use md5::{Digest as _, Md5};
+use talaria_cert::hex::Lower;
 use talaria_cert::timestamp;
 use talaria_cert::{Cert, Fingerprint};
 use talaria_disk::{
@@ -374,7 +375,7 @@ impl DumpWriter<'_> {
         let Some(Open { temporary, out, md5, .. }) = self.open.take() else { return Ok(()) };
         let synced = || out.into_inner()?.sync();
         synced().map_err(|error: io::Error| failed("write", &temporary.0, error))?;
-        let md5: String = md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let md5 = Lower(&md5.finalize()).to_string();
         self.done.push(Written { number: self.next, temporary, md5 });
         self.next += 1;
         Ok(())

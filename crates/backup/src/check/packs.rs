@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::check::checked::Checked;
 use crate::check::described::Descriptions;
@@ -14,7 +15,6 @@ use crate::opener::WholePack;
 use crate::pack::pack_name;
 use crate::progress::BackupProgress;
 use crate::repository::Keys;
-use crate::sink::lock;
 use crate::source::Source;
 
 /// A pack that was read to its end.
@@ -88,7 +88,7 @@ impl PackReader<'_> {
             Err(error) => {
                 // Without the key of its epoch, nobody can tell whether it is damaged.
                 if !matches!(error, BackupError::Message { .. }) {
-                    (lock(&self.findings).hear)(Found::Damaged(*hash))?;
+                    (self.findings.lock().hear)(Found::Damaged(*hash))?;
                 }
                 (Some(error), true)
             }
@@ -96,7 +96,7 @@ impl PackReader<'_> {
         };
         BackupProgress::add(&self.progress.packs, 1);
         BackupProgress::add(&self.progress.read_bytes, bytes);
-        let Findings { checked, bad, .. } = &mut *lock(&self.findings);
+        let Findings { checked, bad, .. } = &mut *self.findings.lock();
         checked.packs_read += 1;
         checked.bytes_read += bytes;
         if let Some(why) = why {
@@ -124,7 +124,7 @@ impl PackReader<'_> {
             (1, _) => Some("1 of its chunks is not what its name says".to_owned()),
             (count, _) => Some(format!("{count} of its chunks are not what their names say")),
         };
-        let Findings { hear, source, .. } = &mut *lock(&self.findings);
+        let Findings { hear, source, .. } = &mut *self.findings.lock();
         match (damaged, adopt) {
             (0, Adopt::No) => hear(Found::Good(&pack.indexed))?,
             (0, Adopt::Yes) => {

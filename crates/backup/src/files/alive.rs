@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use talaria_disk::{NewFile, Readers, remove_if_there};
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
@@ -19,7 +20,6 @@ use crate::id::RepositoryId;
 use crate::lease::{Beat, LEASES, RunOf, text};
 use crate::repository::{Keys, Repository, random};
 use crate::signed::{DocumentWriter, Header};
-use crate::sink::lock;
 
 /// The interval at which a run shows that it lives. A prune waits for 15 times as long.
 const BEAT: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ impl Alive {
         });
         beats.write(Beat::Number(0))?;
         // The name is for the next run, which is not wrong without it.
-        let _ = write_names(&path, &lock(&beats.objects));
+        let _ = write_names(&path, &beats.objects.lock());
         let (stop, stopped) = channel();
         let thread = {
             let beats = Arc::clone(&beats);
@@ -103,7 +103,7 @@ impl Drop for Alive {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let objects = std::mem::take(&mut *lock(&self.beats.objects));
+        let objects = std::mem::take(&mut *self.beats.objects.lock());
         let deleted = objects.iter().map(|name| self.beats.backend.delete(name));
         if deleted.fold(false, |failed, one| failed | one.is_err()) {
             let _ = self.beats.write(Beat::End);
@@ -125,9 +125,9 @@ impl Beats {
         let elapsed = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(0);
         let now = self.now.saturating_add(elapsed);
         let text = text(self.repository, Header::new(now)?, &self.run, beat);
-        let mut signer = self.signer.as_ref().map(|signer| lock(signer));
+        let mut signer = self.signer.as_ref().map(|signer| signer.lock());
         let id = self.writer.write(LEASES, &text, signer.as_deref_mut(), now)?;
-        lock(&self.objects).push(format!("{LEASES}/{id}"));
+        self.objects.lock().push(format!("{LEASES}/{id}"));
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Beats {
     fn beat(&self, number: u64) -> Result<()> {
         self.write(Beat::Number(number))?;
         let before = {
-            let mut objects = lock(&self.objects);
+            let mut objects = self.objects.lock();
             (objects.len() > 2).then(|| objects.remove(1))
         };
         before.map_or(Ok(()), |before| self.backend.delete(&before))

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use talaria_disk::{NewFile, Readers, make_folder, remove, remove_if_there};
 
 use crate::backend::{Backend, Object};
@@ -55,7 +56,7 @@ impl LocalCopies {
 
     /// The length of an object that the storage has listed.
     fn listed_length(&self, name: &str) -> Option<u64> {
-        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+        let listed = self.listed.read();
         listed.get(name).copied()
     }
 
@@ -85,7 +86,7 @@ impl LocalCopies {
 
     /// Removes copies of objects that the storage does not list.
     fn sweep(&self, folder: &str) -> io::Result<()> {
-        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+        let listed = self.listed.read();
         for entry in fs::read_dir(self.root.join(folder))? {
             let entry = entry?;
             let name = entry.file_name();
@@ -151,7 +152,7 @@ impl Backend for LocalCopies {
             return self.backend.list_each(folder, each);
         }
         let objects = self.backend.list(folder)?;
-        let mut listed = self.listed.write().unwrap_or_else(PoisonError::into_inner);
+        let mut listed = self.listed.write();
         let prefix = format!("{folder}/");
         listed.retain(|name, _| !name.starts_with(&prefix));
         let mut left = FOLDER_BYTES_MAX;
@@ -191,7 +192,7 @@ impl Backend for LocalCopies {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::error::BackupError;
@@ -205,7 +206,7 @@ mod tests {
 
     impl Noted {
         fn taken(&self) -> Vec<String> {
-            let mut read = std::mem::take(&mut *self.read.lock().unwrap());
+            let mut read = std::mem::take(&mut *self.read.lock());
             read.sort();
             read
         }
@@ -221,7 +222,7 @@ mod tests {
         }
 
         fn get(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
-            self.read.lock().unwrap().push(name.to_owned());
+            self.read.lock().push(name.to_owned());
             self.folder.get(name, limit)
         }
 

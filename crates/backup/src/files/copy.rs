@@ -5,10 +5,11 @@
 //! one it is a copy.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
+use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
@@ -24,7 +25,7 @@ use crate::id::{Id, Identifiers, Kind, RepositoryId};
 use crate::listed::Listed;
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
-use crate::sink::{Sink, Store, lock};
+use crate::sink::{Sink, Store};
 use crate::snapshot::{Original, Root, Snapshot};
 use crate::tree::{ContentParts, ContentWriter, Tree, TreeWriter};
 
@@ -336,7 +337,7 @@ impl<'a> Copying<'a> {
             while let Some(id) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let new = copy_chunk(self.reader, *id, store, &mut zstd);
                 let is_over = new.is_err();
-                lock(&copied).push((*id, new));
+                copied.lock().push((*id, new));
                 if is_over {
                     return;
                 }
@@ -348,7 +349,7 @@ impl<'a> Copying<'a> {
             }
             copy();
         });
-        for (id, new) in copied.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        for (id, new) in copied.into_inner() {
             self.known.insert(id, new?);
         }
         Ok(())

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use talaria_disk::{NewFile, Readers, TEMPORARY, create_folder, remove, try_sync_folder};
 
 use crate::backend::{Backend, Object};
@@ -58,7 +58,7 @@ impl Folder {
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     /// Notes that a name in `folder` is new.

@@ -6,8 +6,8 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
@@ -15,13 +15,13 @@ use fuser::{
     Generation, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr, Request,
 };
+use parking_lot::Mutex;
 
 use crate::catalog::Reader;
 use crate::chunks::ReadChunks;
 use crate::entry::{Entry, Meta, Node, Time};
 use crate::error::{BackupError, Result};
 use crate::id::{Id, Kind};
-use crate::sink::lock;
 use crate::snapshot::Root;
 use crate::view::SnapshotView;
 
@@ -202,7 +202,7 @@ impl Files {
         if number == INodeNo::ROOT {
             return Ok(Vec::new());
         }
-        let known = lock(&self.known);
+        let known = self.known.lock();
         known.get(&number.0).map(|(path, _)| path.clone()).ok_or(Errno::ENOENT)
     }
 
@@ -267,7 +267,7 @@ impl Files {
         }
         path.extend_from_slice(name.as_bytes());
         let attributes = self.attributes(&path, &self.find(&path)?);
-        lock(&self.known).entry(attributes.ino.0).or_insert((path, 0)).1 += 1;
+        self.known.lock().entry(attributes.ino.0).or_insert((path, 0)).1 += 1;
         Ok(attributes)
     }
 
@@ -290,7 +290,7 @@ impl Files {
             }
             return Ok(());
         };
-        let mut listed = match lock(&self.open).get(&handle.0) {
+        let mut listed = match self.open.lock().get(&handle.0) {
             Some(Open::Folder(listed)) if listed.count == from => listed.clone(),
             _ => Listed::default(),
         };
@@ -313,7 +313,7 @@ impl Files {
             listed.count += 1;
             listed.last = Some(entry.path);
         }
-        if let Some(open) = lock(&self.open).get_mut(&handle.0) {
+        if let Some(open) = self.open.lock().get_mut(&handle.0) {
             *open = Open::Folder(listed);
         }
         Ok(())
@@ -321,7 +321,7 @@ impl Files {
 
     fn keep_open(&self, open: Open) -> FileHandle {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
-        lock(&self.open).insert(handle, open);
+        self.open.lock().insert(handle, open);
         FileHandle(handle)
     }
 
@@ -332,7 +332,7 @@ impl Files {
         offset: u64,
         size: u32,
     ) -> std::result::Result<Vec<u8>, Errno> {
-        let entry = match lock(&self.open).get(&handle.0) {
+        let entry = match self.open.lock().get(&handle.0) {
             Some(Open::File(entry)) => Arc::clone(entry),
             _ => return Err(Errno::EINVAL),
         };
@@ -407,7 +407,7 @@ impl Filesystem for Files {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, times: u64) {
-        let mut known = lock(&self.known);
+        let mut known = self.known.lock();
         if let Some((_, count)) = known.get_mut(&number.0) {
             *count = count.saturating_sub(times);
             if *count == 0 {
@@ -469,7 +469,7 @@ impl Filesystem for Files {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        lock(&self.open).remove(&handle.0);
+        self.open.lock().remove(&handle.0);
         reply.ok();
     }
 
@@ -500,7 +500,7 @@ impl Filesystem for Files {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        lock(&self.open).remove(&handle.0);
+        self.open.lock().remove(&handle.0);
         reply.ok();
     }
 

@@ -17,11 +17,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, linkat, makedev, mknodat, openat, readlinkat, renameat,
     statat, symlinkat, syncfs, unlinkat,
@@ -629,7 +630,7 @@ impl Restoration<'_> {
 
     /// Gives a written file its length, metadata and name; removes it if it has failed.
     fn complete(&self, open: &Open) {
-        let error = open.error.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let error = open.error.lock().take();
         let written = open.temporary.as_ref().unwrap_or(&open.name);
         let finish = || -> io::Result<()> {
             // A hole at the end is not written.
@@ -837,7 +838,7 @@ impl Restoration<'_> {
 impl Open {
     fn fail(&self, error: BackupError) {
         self.has_failed.store(true, Ordering::Relaxed);
-        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.error.lock();
         first.get_or_insert(error);
     }
 }

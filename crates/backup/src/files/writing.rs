@@ -2,8 +2,9 @@
 //! and a last look whether its packs are still there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use talaria_message::SigningKey;
 use talaria_message::openpgp::Fingerprint;
 
@@ -19,7 +20,7 @@ use crate::listed::Listed;
 use crate::plan::is_lost;
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
-use crate::sink::{SealIndex, Sink, SinkOptions, Store, lock};
+use crate::sink::{SealIndex, Sink, SinkOptions, Store};
 use crate::snapshot::{Head, Root, Snapshot};
 
 /// The number of times that a run begins again because prunes have deleted packs that it needs.
@@ -107,7 +108,7 @@ impl<'a> Writer<'a> {
         let sealing = repository.sealing(Use::Index, *now)?;
         let (index_signer, now) = (self.signer.clone(), *now);
         let seal_index: SealIndex = Box::new(move |text| {
-            let mut signer = index_signer.as_ref().map(|signer| lock(signer));
+            let mut signer = index_signer.as_ref().map(|signer| signer.lock());
             sealing.seal("indexes", text.as_bytes(), signer.as_deref_mut(), now)
         });
         let sink = Sink::new(SinkOptions {
@@ -227,7 +228,7 @@ impl<'a> Writer<'a> {
                 for mut snapshot in snapshots {
                     (snapshot.number, snapshot.previous) = chain.next()?;
                     snapshot.heads = chain.heads.clone();
-                    let mut signer = self.signer.as_ref().map(|signer| lock(signer));
+                    let mut signer = self.signer.as_ref().map(|signer| signer.lock());
                     let id =
                         repository.write_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?;
                     chain.own = Some(Head { number: snapshot.number, id });

@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use zeroize::Zeroizing;
 
@@ -40,13 +40,13 @@ impl Memory {
     }
 
     fn take_reads(&self) -> usize {
-        std::mem::take(&mut self.reads.lock().unwrap())
+        std::mem::take(&mut self.reads.lock())
     }
 }
 
 impl ReadChunks for Memory {
     fn read(&self, kind: Kind, id: &Id) -> Result<Vec<u8>> {
-        *self.reads.lock().unwrap() += 1;
+        *self.reads.lock() += 1;
         let missing = || BackupError::Missing { name: format!("{} {id}", kind.name()) };
         self.chunks.get(&(kind, *id)).cloned().ok_or_else(missing)
     }

@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use talaria_backup::{
     EpochProfile, Expected, Folder, Id, InitOptions, Keys, Repository, Root, Snapshot,
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::cert::CertRevocationBuilder;
-use talaria_message::openpgp::packet::Key;
-use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::openpgp::types::ReasonForRevocation;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
@@ -32,9 +30,7 @@ pub(crate) fn signer(cert: &Cert) -> SigningKey {
 
 /// The secrets of a person.
 pub(crate) fn secrets(cert: &Cert) -> Secrets {
-    let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
-    let ask = Arc::new(Mutex::new(never));
-    Secrets { keys: decryption_keys(cert, &ask), ..Secrets::default() }
+    Secrets { keys: decryption_keys([cert], |_, _| None), ..Secrets::default() }
 }
 
 /// An empty snapshot of a client.

@@ -1,11 +1,11 @@
 //! Uploads: one certificate per request, each answer looked at, each certificate looked up
 //! afterwards.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use talaria_cert::{Cert, enarmor};
 
 use super::bench::{Bench, Results};
@@ -149,7 +149,7 @@ fn send(
                         }
                         mine.push(begun.elapsed().as_secs_f64());
                     }
-                    let mut each = each.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let mut each = each.lock();
                     each.append(&mut mine);
                     Ok(())
                 })
@@ -163,7 +163,7 @@ fn send(
     if let Some(error) = failed {
         return Err(error);
     }
-    let each_s = each.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let each_s = each.into_inner();
     Ok(Sent { taken: each_s.len(), wall_s: start.elapsed().as_secs_f64(), each_s })
 }
 

@@ -3,18 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{fs, io};
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
+use talaria_cert::hex;
 use talaria_cert::{Fingerprint, KeyId};
 
 use super::database::{
     TOFU_ROWS_MAX, TOFU_TEXT_BYTES_MAX, TofuBinding, TofuDatabase, TofuPolicy, TofuSignature,
 };
 use crate::error::GnupgError;
-use crate::ownertrust::unhex;
 use crate::sqlite;
 
 /// The most files that are looked at in a folder: a million.
@@ -73,7 +73,7 @@ pub(super) fn read(path: &Path, rows_max: usize) -> Result<TofuDatabase, GnupgEr
 }
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
-    READING.lock().unwrap_or_else(PoisonError::into_inner)
+    READING.lock()
 }
 
 /// The databases `email/XX/NAME.db` of a folder, in the order of their names. Files without bytes
@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
         let column = bounded("keyid");
         self.read_table(file, "ultimately_trusted_keys", &column, |reader, row| {
             let text = text(row, 1, "keyid")?;
-            let bytes = std::str::from_utf8(text).ok().and_then(unhex).map(u64::from_be_bytes);
+            let bytes = std::str::from_utf8(text).ok().and_then(hex::array).map(u64::from_be_bytes);
             let id = bytes.map(KeyId).filter(|id| id.to_string().as_bytes() == text);
             let id = id.ok_or_else(|| Problem::from("keyid is not 16 hexadecimal digits"))?;
             reader.database.ultimately_trusted.push(id);
@@ -415,8 +415,8 @@ fn place(row: &Row, column: usize, places: &HashMap<i64, usize>) -> Result<usize
 fn fingerprint(hex: &[u8]) -> Option<Fingerprint> {
     let text = std::str::from_utf8(hex).ok()?;
     let fingerprint = match hex.len() {
-        40 => Fingerprint::V4(unhex(text)?),
-        64 => Fingerprint::V5(unhex(text)?),
+        40 => Fingerprint::V4(hex::array(text)?),
+        64 => Fingerprint::V5(hex::array(text)?),
         _ => return None,
     };
     (fingerprint.to_string() == text).then_some(fingerprint)

@@ -2,9 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use talaria_log::{
     Action, Edit, Farewell, FolderReplica, Follower, Log, LogFolder, Signing, Update, Value,
     deletable,
@@ -102,7 +103,7 @@ fn a_key_that_is_not_published_gets_nothing_and_one_that_is_ended_no_more() {
     // A connection ends when the key of the peer is ended.
     site.owner.put(&node.log, &texts("x", 1));
     sync(site.wanted(1), &site.secrets[1], Some(key), address, &Stop::default()).unwrap();
-    node.events.lock().unwrap().clear();
+    node.events.lock().clear();
     let peer = site.serve(1, std::slice::from_ref(address));
     node.wait_for("the peer connects", |event| matches!(event, Event::Opened(_)));
     let published = node.log.read(|log| {
@@ -164,7 +165,7 @@ fn a_node_lends_its_log_to_those_who_wait() {
     let heard = Arc::new(Mutex::new(0));
     let count = Arc::clone(&heard);
     a.log.after(talaria_log::Interest::default(), move |_| {
-        *count.lock().unwrap() += 1;
+        *count.lock() += 1;
         std::ops::ControlFlow::Continue(())
     });
     for round in 0..5 {
@@ -177,12 +178,12 @@ fn a_node_lends_its_log_to_those_who_wait() {
     wait_until_same(&[&a.log, &b.log]);
     assert_eq!(content(&a.log).0, 3 + 5 * 21);
     // The thread that lends the log may still be telling what an append has left to it.
-    wait("not every change is told", || *heard.lock().unwrap() >= 5 * 21);
+    wait("not every change is told", || *heard.lock() >= 5 * 21);
     assert!(a.log.read(|log| log.forks().is_empty()).unwrap());
     a.wait_for("it is told", |event| matches!(event, Event::Lent));
     b.end();
     a.end();
-    assert_eq!(*heard.lock().unwrap(), 5 * 21);
+    assert_eq!(*heard.lock(), 5 * 21);
 }
 
 /// A compaction writes all segments anew. The node that has lent its log goes on, and so does a
@@ -249,7 +250,7 @@ impl Wire {
                         let _ = to.shutdown(Shutdown::Both);
                     });
                 }
-                streams.lock().unwrap().extend([one, other]);
+                streams.lock().extend([one, other]);
             }
         });
         Self { address: own, is_cut, open }
@@ -257,7 +258,7 @@ impl Wire {
 
     fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
-        for stream in self.open.lock().unwrap().drain(..) {
+        for stream in self.open.lock().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -340,7 +341,7 @@ fn two_stories_of_one_node_are_found_when_its_peers_meet() {
         assert!(!counts(&first[0]) && !counts(&forked));
     }
     wait("the connection stays", || {
-        b.events.lock().unwrap().iter().all(|event| !matches!(event, Event::Closed(..)))
+        b.events.lock().iter().all(|event| !matches!(event, Event::Closed(..)))
     });
     b.end();
     c.end();

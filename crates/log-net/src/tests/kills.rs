@@ -5,10 +5,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use talaria_log::{EntryId, LogFolder};
 
 use super::site::{Person, Site, wait_until_same};
@@ -91,7 +92,7 @@ impl Process {
             if let (Some((_, id)), Some(keep)) = (line.split_once("acknowledged "), &keep)
                 && let Ok(id) = id.parse()
             {
-                keep.lock().unwrap().insert(id);
+                keep.lock().insert(id);
             }
         };
         let address = loop {
@@ -157,7 +158,7 @@ fn no_acknowledged_entry_is_lost_by_kill_9_of_three_nodes_under_load() {
         nodes[number] = start(number);
     }
     nodes.iter_mut().for_each(Process::kill);
-    let acknowledged = acknowledged.lock().unwrap();
+    let acknowledged = acknowledged.lock();
     assert!(acknowledged.len() > kills);
     // What each has acknowledged is on its disk; together they have all of it.
     let first = site.serve(0, &[]);

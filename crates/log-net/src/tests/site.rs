@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use talaria_log::{
     Action, Certificate, Edit, EntryId, FolderReplica, Genesis, Log, LogFolder, Maker, NodeKey,
     Signing, Update, Value,
@@ -180,7 +181,7 @@ impl Served {
             std::thread::spawn(move || {
                 serve(log, &secret, &options, &stop, move |event| match event {
                     Event::Listening(address) => send.send(address).unwrap(),
-                    other => events.lock().unwrap().push(other),
+                    other => events.lock().push(other),
                 })
             })
         };
@@ -195,7 +196,7 @@ impl Served {
 
     /// Waits until an event has come.
     pub(crate) fn wait_for(&self, what: &str, is_it: impl Fn(&Event) -> bool) {
-        wait(what, || self.events.lock().unwrap().iter().any(&is_it));
+        wait(what, || self.events.lock().iter().any(&is_it));
     }
 }
 

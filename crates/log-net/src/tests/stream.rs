@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::kills::Process;
 use super::site::{Site, content, wait, wait_until_same};
@@ -220,7 +222,7 @@ fn no_acknowledged_entry_is_lost_by_kill_9_of_nodes_and_of_the_stream() {
     nodes.iter_mut().for_each(Process::kill);
     let nodes = [0, 1, 2].map(|number| site.serve_by(number, &server.url));
     wait_until_same(&[&nodes[0].log, &nodes[1].log, &nodes[2].log]);
-    let acknowledged = acknowledged.lock().unwrap();
+    let acknowledged = acknowledged.lock();
     assert!(acknowledged.len() > kills);
     nodes[0]
         .log

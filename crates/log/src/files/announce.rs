@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::listen::{Event, Interest};
 
@@ -48,7 +49,7 @@ impl Drop for Delivery<'_> {
         if self.has_ended {
             return;
         }
-        let mut queue = self.announcer.lock();
+        let mut queue = self.announcer.queue.lock();
         // Listeners that came meanwhile stand behind the others.
         self.listeners.append(&mut queue.listeners);
         queue.listeners = std::mem::take(&mut self.listeners);
@@ -58,17 +59,13 @@ impl Drop for Delivery<'_> {
 }
 
 impl Announcer {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets events wait until the entries of the append are on disk. The caller holds the log, so
     /// that the order is that of admission.
     pub(super) fn add(&self, append: u64, events: Vec<Event>) {
         if events.is_empty() {
             return;
         }
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.bytes += events.iter().map(Event::bytes).sum::<usize>();
         queue.events.extend(events.into_iter().map(|event| (append, event)));
     }
@@ -78,12 +75,12 @@ impl Announcer {
     pub(super) fn deliver(&self, durable: u64) {
         self.durable.fetch_max(durable, Ordering::SeqCst);
         let me = thread::current().id();
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         // Another thread tells them. Too much must not wait for it; but a listener that writes
         // cannot wait for itself.
         while queue.delivering.is_some_and(|thread| thread != me) && queue.bytes > EVENTS_BYTES_MAX
         {
-            queue = self.less.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.less.wait(&mut queue);
         }
         if queue.delivering.is_some() || queue.events.is_empty() {
             return;
@@ -102,7 +99,7 @@ impl Announcer {
 
     /// The next event that is on disk. Without one, the delivery has ended.
     fn next(&self, delivery: &mut Delivery<'_>) -> Option<Event> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         delivery.listeners.append(&mut queue.listeners);
         let durable = self.durable.load(Ordering::SeqCst);
         let is_durable = queue.events.front().is_some_and(|(append, _)| *append <= durable);
@@ -122,6 +119,6 @@ impl Announcer {
     }
 
     pub(super) fn listen(&self, interest: Interest, call: Call) {
-        self.lock().listeners.push((interest, call));
+        self.queue.lock().listeners.push((interest, call));
     }
 }

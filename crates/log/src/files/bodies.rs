@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::error::LogError;
 use super::file::{io, segment_path};
-use super::mutex::lock;
 use crate::entry::{ENTRY_BYTES_MAX, Entry};
 use crate::graph::{Location, Source};
 use crate::name::EntryId;
@@ -45,18 +46,18 @@ impl Bodies {
 
     /// Forgets the open segment, which another file has replaced.
     pub(super) fn forget(&self) {
-        *lock(&self.segment) = None;
+        *self.segment.lock() = None;
     }
 
     /// The first reason, since the last call, why an entry could not be read.
     pub(super) fn take_failure(&self) -> Option<LogError> {
-        lock(&self.failure).take()
+        self.failure.lock().take()
     }
 
     fn read(&self, id: &EntryId, location: Location) -> Result<Entry, LogError> {
         let Location { segment, entry, bytes, .. } = location;
         let path = segment_path(&self.folder, u64::from(segment));
-        let mut last = lock(&self.segment);
+        let mut last = self.segment.lock();
         let (_, file) = match last.take().filter(|(number, _)| *number == segment) {
             Some(known) => last.insert(known),
             None => last.insert((segment, File::open(&path).map_err(io("open", &path))?)),
@@ -73,7 +74,7 @@ impl Source for Bodies {
         match self.read(id, location) {
             Ok(entry) => Some(entry),
             Err(failure) => {
-                lock(&self.failure).get_or_insert(failure);
+                self.failure.lock().get_or_insert(failure);
                 None
             }
         }

@@ -13,7 +13,6 @@ use super::file::{io, new_segment_path, segment_path};
 use super::folder::LogFolder;
 use super::index_file::LastFrame;
 use super::load::locations;
-use super::mutex::lock;
 use crate::bytes::{Fields, write_part};
 use crate::graph::Location;
 use crate::log::memory::Log;
@@ -129,7 +128,7 @@ impl LogFolder {
         if deleted.is_empty() {
             return Ok(compacted);
         }
-        let mut disk = lock(&self.disk);
+        let mut disk = self.disk.lock();
         let mut first = 0;
         for number in 0..=disk.end.segment {
             let path = segment_path(self.path(), number);
@@ -154,7 +153,7 @@ impl LogFolder {
             done(CompactStep::Written(number));
             {
                 // Whoever reads entries has their places from before or from after.
-                let mut last_frame = lock(&self.last_frame);
+                let mut last_frame = self.last_frame.lock();
                 *last_frame = None;
                 self.configure(|log| {
                     let new = new_segment_path(self.path());

@@ -4,10 +4,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use talaria_disk::{
     FolderLock, create_folder, folder_of, make_folder, sync_folder, try_sync_folder,
 };
@@ -23,7 +24,6 @@ use super::file::{
 use super::index_file::{self, Age, End};
 use super::instance;
 use super::load::{Recovered, each_record, extend, load};
-use super::mutex::lock;
 use crate::log::memory::Log;
 use crate::log::outcome::Offered;
 use crate::name::EntryId;
@@ -224,13 +224,13 @@ impl LogFolder {
     /// The number of syncs since the log was opened.
     #[must_use]
     pub fn syncs(&self) -> u64 {
-        lock(&self.disk).syncs
+        self.disk.lock().syncs
     }
 
     /// The length of the log on disk in bytes, without the preallocated rest.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let disk = lock(&self.disk);
+        let disk = self.disk.lock();
         disk.end.segment * SEGMENT_BYTES as u64 + disk.end.offset
     }
 
@@ -240,25 +240,25 @@ impl LogFolder {
     ///
     /// [`LogError::Io`] if a part of the log cannot be read from disk.
     pub fn read<T>(&self, read: impl FnOnce(&Log) -> T) -> Result<T, LogError> {
-        let memory = lock(&self.memory);
+        let memory = self.memory.lock();
         let value = read(&memory.log);
         self.bodies.take_failure().map_or(Ok(value), Err)
     }
 
     /// Changes what the log in memory does for its users, and none of its entries.
     pub(super) fn configure<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
-        change(&mut lock(&self.memory).log)
+        change(&mut self.memory.lock().log)
     }
 
     /// Removes the index. Another one is written in time.
     pub(super) fn remove_index(&self) -> Result<(), LogError> {
-        lock(&self.memory).index = Age::of(0, Instant::now());
+        self.memory.lock().index = Age::of(0, Instant::now());
         index_file::remove(&self.folder).map_err(io("remove the index of", &self.folder))
     }
 
     /// Refuses all later writes: the log on disk may be another one than that in memory.
     pub(super) fn fail(&self) {
-        lock(&self.memory).failed = true;
+        self.memory.lock().failed = true;
     }
 
     /// Changes the log in memory with `change`, which gives the entries that it has admitted, and
@@ -276,7 +276,7 @@ impl LogFolder {
         change: impl FnOnce(&mut Log) -> Result<(Vec<Signed>, T), E>,
     ) -> Result<T, E> {
         let (ticket, result) = {
-            let mut memory = lock(&self.memory);
+            let mut memory = self.memory.lock();
             if memory.failed {
                 return Err(LogError::Failed.into());
             }
@@ -344,12 +344,12 @@ impl LogFolder {
     /// Brings the entries of an append to disk, and those of all appends that wait. Returns the
     /// last append on disk.
     fn write_upto(&self, ticket: u64) -> Result<u64, LogError> {
-        let mut disk = lock(&self.disk);
+        let mut disk = self.disk.lock();
         // The thread that had the disk before may have written for this one.
         if disk.done >= ticket {
             return Ok(disk.done);
         }
-        let memory = lock(&self.memory);
+        let memory = self.memory.lock();
         let is_due = memory.index.is_due(memory.log.len());
         let mut memory = self.write_pending(&mut disk, memory, is_due)?;
         if is_due {
@@ -373,7 +373,7 @@ impl LogFolder {
         let (pending, upto) = (std::mem::take(&mut memory.pending), memory.appended);
         let kept = stays.then_some(memory);
         let written = disk.write(&self.folder, self.id, &pending);
-        let mut memory = kept.unwrap_or_else(|| lock(&self.memory));
+        let mut memory = kept.unwrap_or_else(|| self.memory.lock());
         let locations = written.inspect_err(|_| memory.failed = true)?;
         let mut new = 0;
         for (signed, location) in pending.iter().zip(locations) {
@@ -391,15 +391,15 @@ impl LogFolder {
     /// The number of entries on disk: the first ones of the log.
     #[must_use]
     pub fn durable(&self) -> u64 {
-        lock(&self.memory).durable
+        self.memory.lock().durable
     }
 
     /// Waits until there are more than `known` entries on disk, at most for `most`, and returns
     /// their number.
     pub fn wait_beyond(&self, known: u64, most: Duration) -> u64 {
-        let memory = lock(&self.memory);
-        let waited = self.grown.wait_timeout_while(memory, most, |memory| memory.durable <= known);
-        waited.unwrap_or_else(PoisonError::into_inner).0.durable
+        let mut memory = self.memory.lock();
+        self.grown.wait_while_for(&mut memory, |memory| memory.durable <= known, most);
+        memory.durable
     }
 
     /// Lets the processes have the log that wait for it ([`Self::open_when_free`]). Returns when
@@ -417,8 +417,8 @@ impl LogFolder {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(io("lock", &turn_path)(error)),
         }
-        let mut disk = lock(&self.disk);
-        let mut memory = self.write_pending(&mut disk, lock(&self.memory), true)?;
+        let mut disk = self.disk.lock();
+        let mut memory = self.write_pending(&mut disk, self.memory.lock(), true)?;
         // Until the log is read on, that in memory is not the one on disk.
         memory.failed = true;
         let lock_path = self.folder.join("lock");
@@ -431,7 +431,7 @@ impl LogFolder {
             disk.end.clone()
         } else {
             // A compaction has written segments anew, with all entries at other places.
-            *lock(&self.last_frame) = None;
+            *self.last_frame.lock() = None;
             self.bodies.forget();
             End::start()
         };
@@ -460,8 +460,8 @@ impl LogFolder {
     ///
     /// [`LogError::Io`]; [`LogError::Failed`] if an earlier write has failed.
     pub fn write_index(&self) -> Result<(), LogError> {
-        let mut disk = lock(&self.disk);
-        let mut memory = self.write_pending(&mut disk, lock(&self.memory), true)?;
+        let mut disk = self.disk.lock();
+        let mut memory = self.write_pending(&mut disk, self.memory.lock(), true)?;
         self.save_index(&mut memory, &disk).map_err(io("write the index of", &self.folder))
     }
 
@@ -495,7 +495,7 @@ impl LogFolder {
         &self,
         mut see: impl FnMut(Signed) -> Result<(), LogError>,
     ) -> Result<(), LogError> {
-        let disk = lock(&self.disk);
+        let disk = self.disk.lock();
         // The number of entries so far, which are on disk in the order of their numbers.
         let mut next = 0;
         let (end, _) = each_record(&self.folder, End::start(), |_, mut signed, here| {
@@ -526,7 +526,7 @@ impl LogFolder {
 
 impl Drop for LogFolder {
     fn drop(&mut self) {
-        let (disk, mut memory) = (lock(&self.disk), lock(&self.memory));
+        let (disk, mut memory) = (self.disk.lock(), self.memory.lock());
         let is_on_disk = !memory.failed && disk.done == memory.appended;
         if is_on_disk && memory.index.is_old(memory.log.len()) {
             let _ = self.save_index(&mut memory, &disk);

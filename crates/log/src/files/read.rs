@@ -9,7 +9,6 @@ use super::bodies::FrameEntries;
 use super::error::LogError;
 use super::file::{io, segment_path};
 use super::folder::LogFolder;
-use super::mutex::lock;
 use crate::bytes::Fields;
 use crate::graph::{Location, Number};
 use crate::log::catch_up::CatchUp;
@@ -140,7 +139,7 @@ impl LogFolder {
     }
 
     fn signed_at(&self, id: EntryId) -> Result<Option<Signed>, LogError> {
-        let mut last = lock(&self.last_frame);
+        let mut last = self.last_frame.lock();
         // A compaction changes places while it holds the last frame.
         let location = self.read(|log| log.number(&id).and_then(|number| log.location(number)))?;
         let Some(location) = location else { return Ok(None) };

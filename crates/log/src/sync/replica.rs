@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::limits::{LACKING_MAX, PIECE_BYTES, VALUES_MAX, WANT_MAX};
 use crate::log::error::GenesisError;
@@ -352,7 +353,7 @@ const CLAIMS_MAX: usize = 65_536;
 
 impl Fetching {
     fn claims(&self) -> MutexGuard<'_, HashMap<EntryId, Claim>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Claims those of some heads that no other session is fetching, and returns them.

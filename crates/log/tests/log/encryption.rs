@@ -13,8 +13,7 @@ use talaria_log::{
     Unreadable, Update, UpdateError, Value, WrappedKey, deletable,
 };
 use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
-use talaria_message::openpgp::crypto::Password;
-use talaria_message::openpgp::{Cert, packet};
+use talaria_message::openpgp::Cert;
 use talaria_message::{
     Aead, Compression, EncryptOptions, Opener, Profile, Recipients, Sealer, Secrets, Verifier,
     decryption_keys, policy,
@@ -49,12 +48,7 @@ fn recipients(readers: &[usize]) -> Recipients {
 }
 
 fn secrets(cert: &Cert) -> Secrets {
-    let ask = Arc::new(Mutex::new(
-        |_: usize, _: &packet::Key<packet::key::PublicParts, packet::key::UnspecifiedRole>| {
-            None::<Password>
-        },
-    ));
-    Secrets { keys: decryption_keys(cert, &ask), ..Secrets::default() }
+    Secrets { keys: decryption_keys([cert], |_, _| None), ..Secrets::default() }
 }
 
 fn keys(reader: usize) -> EpochKeys {

@@ -1,9 +1,10 @@
 //! A bounded cache of certificates that were looked up, parsed and evaluated.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::cert::ValidCert;
 use sequoia_openpgp::cert::amalgamation::ValidAmalgamation as _;
@@ -113,7 +114,7 @@ impl CachedKey {
     pub(super) fn worth(&self, policy: &dyn Policy, time: u32) -> Arc<Worth> {
         let place = self.times.partition_point(|&from| from <= time);
         let from = if place == 0 { 0 } else { self.times[place - 1] };
-        let mut worth = self.worth.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worth = self.worth.lock();
         let evaluate = || {
             let unbound = || NotCounted::Unbound("a part of the certificate is malformed".into());
             let malformed = || Worth { refused: Some(unbound()), user_id: None };

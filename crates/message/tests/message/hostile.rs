@@ -1,8 +1,6 @@
 //! Certificates with foreign additions and changes: nothing panics, and the owner's parts still
 //! count.
 
-use std::sync::{Arc, Mutex};
-
 use proptest::prelude::*;
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::parse::Parse as _;
@@ -44,7 +42,7 @@ fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
 fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
     let _ = Recipients::default().add(cert, policy(), NOW);
     let _ = signing_key(cert, policy(), NOW, &mut |_, _| None);
-    let _ = decryption_keys(cert, &Arc::new(Mutex::new(|_: usize, _: &_| None)));
+    let _ = decryption_keys([cert], |_, _| None);
     let known = cert.clone();
     let lookup = move |_: &Issuer| vec![known.clone()];
     let verifier = Verifier::new(Box::new(lookup), policy(), NOW);

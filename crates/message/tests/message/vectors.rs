@@ -1,7 +1,6 @@
 //! The test vectors of RFC 9580, appendix A, each named by its section.
 
 use std::io::{BufReader, Cursor};
-use std::sync::{Arc, Mutex};
 
 use crate::common::{NOW, no_certs, password_secrets};
 use talaria_message::openpgp::Cert;
@@ -61,10 +60,10 @@ fn a_8_x25519_aead_ocb() {
         [("a04-secret-key", None), ("a05-locked-secret-key", Some("correct horse battery staple"))]
     {
         let cert = Cert::from_bytes(&vector(key)).unwrap();
-        let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| {
+        let keys = decryption_keys([&cert], move |asked, _| {
             (asked == 0).then(|| password.map(Password::from)).flatten()
-        }));
-        let mut secrets = Secrets { keys: decryption_keys(&cert, &ask), ..Secrets::default() };
+        });
+        let mut secrets = Secrets { keys, ..Secrets::default() };
         let (plain, decrypted) = open("a08-x25519-ocb", &mut secrets);
         assert_eq!(plain, b"Hello, world!");
         assert_eq!(decrypted.aead, Some(Aead::Ocb));

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::turns::{BEHIND, FairTurns, TurnError, Turns};
 
@@ -74,7 +76,7 @@ impl Lane {
 
     /// Whether an exchange with a peer may begin.
     pub(super) fn may_begin(&self, peer: &str) -> bool {
-        let share = self.lock().get(peer).copied();
+        let share = self.shares.lock().get(peer).copied();
         share.is_none_or(|share| share.at(Instant::now()).left >= SHARE / BEGIN_PART)
     }
 
@@ -91,17 +93,13 @@ impl Lane {
 
     fn change(&self, peer: &Arc<str>, change: impl FnOnce(Duration) -> Duration) -> Duration {
         let now = Instant::now();
-        let mut shares = self.lock();
+        let mut shares = self.shares.lock();
         // A whole share is as good as none.
         shares.retain(|_, share| share.at(now).left < SHARE);
         let share = shares.get(peer).map_or(SHARE, |share| share.at(now).left);
         let left = change(share);
         shares.insert(Arc::clone(peer), Share { left, since: now });
         left
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Share>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +120,7 @@ mod tests {
             lane.give_back(&honest, 15_000);
         }
         let share = |ms| {
-            let share = lane.lock()["hostile:1"];
+            let share = lane.shares.lock()["hostile:1"];
             share.at(share.since + Duration::from_millis(ms)).left
         };
         let left = [900, 10_000, 600_000].map(share);

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use parking_lot::Mutex;
 use talaria_recon::ExchangeError;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -328,7 +329,7 @@ impl Complaints {
     /// Whether a failure is to be logged: no other one of the peer with the same cause was within
     /// [`LOGGED`].
     fn is_due(&self, peer: String, error: &GossipError, now: Instant) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock();
         logged.retain(|_, last| now.duration_since(*last) < LOGGED);
         let key = (peer, cause(error));
         let is_due = !logged.contains_key(&key);

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use talaria_cert::View;
 
 use crate::answer::Refusal;
@@ -113,7 +113,7 @@ impl Peers {
 
     /// Changes the status of a peer.
     pub(crate) fn note(&self, name: &str, change: impl FnOnce(&mut PeerStatus)) {
-        let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut statuses = self.statuses.lock();
         let at = statuses.iter().position(|peer| peer.name == name).unwrap_or_else(|| {
             statuses.push(PeerStatus { name: name.to_owned(), ..PeerStatus::default() });
             statuses.len() - 1
@@ -123,13 +123,13 @@ impl Peers {
 
     /// The status of a peer that was talked to.
     pub(crate) fn status(&self, name: &str) -> Option<PeerStatus> {
-        let statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let statuses = self.statuses.lock();
         statuses.iter().find(|status| status.name == name).cloned()
     }
 
     /// The status of all peers: those that were talked to, and those that are configured only.
     pub(crate) async fn statuses(&self) -> Result<Vec<PeerStatus>, Refusal> {
-        let mut all = self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut all = self.statuses.lock().clone();
         for peer in self.all().await? {
             let name = name(&peer);
             if all.iter().all(|known| known.name != name) {
@@ -185,7 +185,7 @@ impl Addresses {
         if let Ok(address) = host.parse::<IpAddr>() {
             return vec![address.to_canonical()];
         }
-        let known = self.lock().get(host).cloned();
+        let known = self.0.lock().get(host).cloned();
         if let Some((since, addresses)) = known
             && since.elapsed() < LOOKED_UP
         {
@@ -197,14 +197,10 @@ impl Addresses {
             Ok(Ok(found)) => found.into_iter().map(|found| found.ip().to_canonical()).collect(),
             Ok(Err(_)) | Err(_) => Vec::new(),
         };
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         known.retain(|_, (since, _)| since.elapsed() < LOOKED_UP);
         known.insert(host.to_owned(), (Instant::now(), addresses.clone()));
         addresses
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Vec<IpAddr>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

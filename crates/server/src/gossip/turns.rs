@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use talaria_recon::Digest;
 
 /// The time for which a certificate is left to the peer from which it is fetched. After that it may
@@ -65,7 +66,7 @@ impl GossipTurns {
 
     /// Whether an exchange that we began with a peer is running.
     pub(crate) fn is_running(&self, peer: &str) -> bool {
-        lock(&self.begun).contains_key(peer)
+        self.begun.lock().contains_key(peer)
     }
 
     /// Those of `digests` that are not being fetched, or from another peer for too long. They are
@@ -73,7 +74,7 @@ impl GossipTurns {
     pub(crate) fn fetch(&self, peer: &str, digests: &[Digest]) -> Fetching<'_> {
         let now = Instant::now();
         let peer: Arc<str> = peer.into();
-        let mut fetched = lock(&self.fetched);
+        let mut fetched = self.fetched.lock();
         let are_few = fetched.len() <= REMEMBERED_MAX;
         fetched.retain(|_, held| {
             held.is_running || are_few && now.duration_since(held.since) < REMEMBERED
@@ -108,13 +109,9 @@ impl GossipTurns {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<'a, K: Clone + Eq + Hash> Turn<'a, K> {
     fn take(running: &'a Mutex<HashMap<K, usize>>, key: K, max: usize) -> Option<Self> {
-        let mut all = lock(running);
+        let mut all = running.lock();
         if all.get(&key).is_some_and(|&number| number >= max) || max == 0 {
             return None;
         }
@@ -126,7 +123,7 @@ impl<'a, K: Clone + Eq + Hash> Turn<'a, K> {
 
 impl<K: Eq + Hash> Drop for Turn<'_, K> {
     fn drop(&mut self) {
-        let mut all = lock(self.running);
+        let mut all = self.running.lock();
         if let Some(number) = all.get_mut(&self.key) {
             *number -= 1;
             if *number == 0 {
@@ -158,7 +155,7 @@ impl Fetching<'_> {
 
 impl Drop for Fetching<'_> {
     fn drop(&mut self) {
-        let mut fetched = lock(&self.turns.fetched);
+        let mut fetched = self.turns.fetched.lock();
         for digest in &self.digests {
             // Another peer may have taken it over.
             let Some(held) = fetched.get_mut(digest).filter(|held| held.peer == self.peer) else {
@@ -208,7 +205,7 @@ mod tests {
         assert_eq!(turns.fetch("c:1", &[one, two, three]).digests(), [one, two]);
         // A digest that is fetched for too long is free for others, and the first exchange does not
         // give it back.
-        lock(&turns.fetched).get_mut(&three).unwrap().since -= 2 * FETCH;
+        turns.fetched.lock().get_mut(&three).unwrap().since -= 2 * FETCH;
         let third = turns.fetch("c:1", &[three]);
         assert_eq!(third.digests(), [three]);
         drop(second);
@@ -225,7 +222,7 @@ mod tests {
         let silent = turns.fetch("silent:1", &[one]);
         assert!(turns.fetch("honest:1", &[one]).digests().is_empty());
         drop(silent);
-        lock(&turns.fetched).get_mut(&one).unwrap().since -= 2 * FETCH;
+        turns.fetched.lock().get_mut(&one).unwrap().since -= 2 * FETCH;
         // It is asked once more.
         let silent = turns.fetch("silent:1", &[one]);
         assert_eq!(silent.digests(), [one]);
@@ -233,6 +230,6 @@ mod tests {
         assert_eq!(honest.digests(), [one]);
         drop(silent);
         honest.answered();
-        assert!(lock(&turns.fetched).is_empty());
+        assert!(turns.fetched.lock().is_empty());
     }
 }

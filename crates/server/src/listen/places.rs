@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
 use ipnet::IpNet;
+use parking_lot::Mutex;
 use prometheus::IntCounter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -80,7 +81,7 @@ impl Places {
             return Ok(permit);
         }
         loop {
-            if lock(&self.open).end_idle() {
+            if self.open.lock().end_idle() {
                 count(ended, 1);
             }
             let permit = Arc::clone(&self.permits).acquire_owned();
@@ -99,7 +100,7 @@ impl Places {
         max: usize,
         end: AbortHandle,
     ) -> Option<Place> {
-        let key = lock(&self.open).enter(net, max, end)?;
+        let key = self.open.lock().enter(net, max, end)?;
         Some(Place { _permit: permit, open: Arc::clone(&self.open), key })
     }
 }
@@ -107,14 +108,14 @@ impl Places {
 impl Place {
     /// Counts the connection for another network, unless that has too many.
     pub(super) fn moves(&mut self, net: IpNet, max: usize) -> bool {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         let entered = open.leave(self.key).and_then(|left| open.enter(net, max, left.end));
         entered.inspect(|&key| self.key = key).is_some()
     }
 
     /// From now on, a connection is idle if its requests say so, and `end` ends it.
     pub(super) fn serves(&self, activity: Activity, end: AbortHandle) {
-        match lock(&self.open).connections.get_mut(&self.key) {
+        match self.open.lock().connections.get_mut(&self.key) {
             Some(connected) => {
                 connected.activity = Some(activity);
                 connected.end = end;
@@ -127,7 +128,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.open).leave(self.key);
+        self.open.lock().leave(self.key);
     }
 }
 
@@ -210,10 +211,6 @@ fn wide(net: IpNet) -> IpNet {
     }
 }
 
-fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use futures_util::future::Abortable;
@@ -256,7 +253,7 @@ mod tests {
         assert!(!place.moves("192.0.2.7/32".parse().unwrap(), 2));
         drop(place);
         open.clear();
-        let empty = lock(&places.open);
+        let empty = places.open.lock();
         assert!(empty.counts.is_empty() && empty.ranks.is_empty() && empty.connections.is_empty());
     }
 
@@ -280,7 +277,7 @@ mod tests {
         drop(activity(&open[2]).request());
         let next = || {
             let was_ended: Vec<bool> = open.iter().map(|(_, end)| end.is_aborted()).collect();
-            lock(&places.open).end_idle();
+            places.open.lock().end_idle();
             (0..6).find(|&at| open[at].1.is_aborted() && !was_ended[at])
         };
         assert_eq!([(); 5].map(|()| next()), [3, 4, 2, 0, 5].map(Some));

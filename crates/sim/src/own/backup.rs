@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 
 use talaria_backup::{
     Backend as _, BackupError, BackupProgress, CreateOptions, EpochProfile, Folder, Heads, Id,
@@ -12,8 +12,6 @@ use talaria_backup::{
     SnapshotName, State, Tree, restore,
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
-use talaria_message::openpgp::packet::Key;
-use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
 use tempfile::TempDir;
@@ -94,9 +92,8 @@ impl Backup {
         let opened = Repository::open(Self::folder(root), &state.expected, &mut |_| None, NOW);
         let mut repository = opened.map_err(text)?;
         repository.set_scratch(state.scratch());
-        let never = |_: usize, _: &Key<PublicParts, UnspecifiedRole>| None;
-        let ask = Arc::new(Mutex::new(never));
-        let mut secrets = Secrets { keys: decryption_keys(&ALICE, &ask), ..Secrets::default() };
+        let keys = decryption_keys([&*ALICE], |_, _| None);
+        let mut secrets = Secrets { keys, ..Secrets::default() };
         let keys = repository.unlock(&mut secrets, &[Self::name()]).map_err(text)?;
         Ok(Opened { repository, keys, state })
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use md5::{Digest as _, Md5};
 use talaria::{DumpOptions, Extent, Monitor, Signatures, Stores, dump};
 use talaria_cert::Verification;
+use talaria_cert::hex::Lower;
 use talaria_store::Access;
 use tempfile::TempDir;
 
@@ -121,8 +122,7 @@ impl Scenario for Dump {
             .collect();
         for (name, digest) in &listed {
             let content = files.get(*name).ok_or_else(|| format!("{name} is missing"))?;
-            let actual: String =
-                Md5::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+            let actual = Lower(&Md5::digest(content)).to_string();
             if actual != **digest {
                 return Err(format!("{name} has another digest than the metadata say"));
             }

@@ -1,7 +1,6 @@
 //! What each call from another language needs: the time, locks, and a guard against panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::error::Error;
@@ -10,11 +9,6 @@ use crate::error::Error;
 pub(super) fn now() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
-}
-
-/// Locks a value, also after a panic of another thread.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the work of a call from another language. A panic is a bug in talaria, and the caller gets

@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use talaria_message::policy;
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
-use crate::embed::call::{lock, now};
+use crate::embed::call::now;
 use crate::error::Error;
 use crate::stores::Stores;
 
@@ -33,7 +34,7 @@ impl Certificates {
     ///
     /// [`Error::Query`], [`Error::NotFound`], or errors of reading the store.
     pub fn lookup(&self, query: &str) -> Result<Vec<Vec<u8>>, Error> {
-        let certs = find(&lock(&self.0), &query.parse()?)?;
+        let certs = find(&self.0.lock(), &query.parse()?)?;
         Ok(certs.iter().map(|cert| cert.as_bytes().to_vec()).collect())
     }
 
@@ -43,7 +44,7 @@ impl Certificates {
     ///
     /// The errors of [`Stores::recipient`].
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
-        let stores = lock(&self.0);
+        let stores = self.0.lock();
         let query: Query = query.parse()?;
         let name = stores.recipient(&query, policy(), now())?.fingerprint().to_hex();
         // Another certificate may have the same key as a subkey.
@@ -56,7 +57,7 @@ impl Certificates {
     /// The sum of the numbers of the last changes, which grows with each change of one of the
     /// stores.
     pub(super) fn last_changes(&self) -> Result<i64, StoreError> {
-        lock(&self.0).iter().map(|opened| opened.store.log().last().map(ChangeNumber::get)).sum()
+        self.0.lock().iter().map(|opened| opened.store.log().last().map(ChangeNumber::get)).sum()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Keys, certificates, passphrases and fingerprints as callers give them.
 
-use std::sync::{Arc, Mutex};
-
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{DecryptionKey, MessageError, decryption_keys, read_certs};
@@ -15,12 +13,11 @@ pub(super) fn secret_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
     passphrases: &[P],
 ) -> Result<Vec<DecryptionKey>, Error> {
     let unlocking = passwords(passphrases)?;
-    let ask = Arc::new(Mutex::new(move |asked: usize, _: &_| unlocking.get(asked).cloned()));
     let certs = parse_all(keys)?;
     if !certs.iter().all(Cert::is_tsk) {
         return Err(MessageError::Malformed("no secret key found").into());
     }
-    Ok(certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect())
+    Ok(decryption_keys(&certs, move |asked, _| unlocking.get(asked).cloned()))
 }
 
 /// Parses fingerprints of certificates or keys, in hexadecimal.

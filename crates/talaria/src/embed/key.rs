@@ -1,11 +1,10 @@
 //! A secret key for signing, shared by threads.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use talaria_message::openpgp::Cert;
 use talaria_message::{MessageError, SigningKey, policy, signing_key};
 
-use crate::embed::call::{lock, now};
+use crate::embed::call::now;
 use crate::embed::input::{parse, passwords};
 use crate::error::Error;
 
@@ -48,7 +47,7 @@ impl SharedKey {
     ///
     /// [`Error::Message`] if the key refuses to sign.
     pub fn sign(&self, data: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(lock(&self.signing).sign(data, now())?)
+        Ok(self.signing.lock().sign(data, now())?)
     }
 
     /// A detached signature on each of `data`, on all cores.
@@ -57,6 +56,6 @@ impl SharedKey {
     ///
     /// [`Error::Message`] if the key refuses to sign.
     pub fn sign_many<B: AsRef<[u8]> + Sync>(&self, data: &[B]) -> Result<Vec<Vec<u8>>, Error> {
-        Ok(lock(&self.signing).sign_many(data, now())?)
+        Ok(self.signing.lock().sign_many(data, now())?)
     }
 }

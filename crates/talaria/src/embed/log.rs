@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Mutex, RwLock};
 use talaria_disk::{NewFile, Readers};
 use talaria_log::{
     Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys,
@@ -20,7 +21,7 @@ use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Sto
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{MessageError, Recipients, Secrets, policy};
 
-use crate::embed::call::{lock, now};
+use crate::embed::call::now;
 use crate::embed::input::{parse_all, secret_keys};
 use crate::embed::key::SharedKey;
 use crate::error::Error;
@@ -128,7 +129,7 @@ impl LogNode {
     /// [`Error::Net`] if it ended before its time.
     pub fn stop(&self) -> Result<(), Error> {
         self.stop.stop();
-        let thread = lock(&self.thread).take();
+        let thread = self.thread.lock().take();
         match thread.map(JoinHandle::join) {
             None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => Err(error.into()),
@@ -176,7 +177,7 @@ impl LogWatcher {
     /// [`Error::Log`].
     pub fn changes(&self, timeout: Duration) -> Result<Vec<HistoryEntry>, Error> {
         let end = Instant::now() + timeout;
-        let mut follower = lock(&self.follower);
+        let mut follower = self.follower.lock();
         loop {
             let came = follower.advance()?;
             let changes: Vec<HistoryEntry> = follower.read(|log| {
@@ -301,12 +302,12 @@ impl SharedLog {
         key_passphrases: &[P],
     ) -> Result<(), Error> {
         let keys = Arc::new(epoch_keys(keys, key_passphrases)?);
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.keys.write() = keys;
         Ok(())
     }
 
     fn keys(&self) -> Arc<EpochKeys> {
-        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.keys.read())
     }
 
     /// Encrypts values of the fields of `object` that match a pattern from now on, to the
@@ -882,7 +883,7 @@ impl SharedSnapshot {
 impl SharedKey {
     /// Writes entries of a log with the key.
     fn write<T>(&self, write: impl FnOnce(&mut Maker<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let mut key = lock(&self.signing);
+        let mut key = self.signing.lock();
         let author = KeyName::of_openpgp(&self.cert.fingerprint());
         let subkey = KeyName::of_openpgp(&key.public().fingerprint());
         let (Some(author), Some(subkey)) = (author, subkey) else {

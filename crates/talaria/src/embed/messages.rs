@@ -1,15 +1,15 @@
 //! Encrypting and decrypting messages in memory.
 
 use std::borrow::Cow;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{
     EncryptOptions, Issuer, MessageError, MessageKind, Profile, Recipients, Recognised, Sealer,
     SignatureReport, Unsigned, policy, unarmored,
 };
 
-use crate::embed::call::{lock, now};
+use crate::embed::call::now;
 use crate::embed::input::{parse_all, passwords, secret_keys};
 use crate::embed::key::SharedKey;
 use crate::embed::verifier::{SharedVerifier, acceptance};
@@ -67,7 +67,7 @@ impl SharedOpener {
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
         let verifier = talaria_message::Verifier::new(nobody, policy(), now());
-        Ok(lock(&self.0).open(&encrypted(sealed)?, &verifier)?.0)
+        Ok(self.0.lock().open(&encrypted(sealed)?, &verifier)?.0)
     }
 
     /// The content of a message and the reports on its signatures; no reports if the message is not
@@ -85,7 +85,7 @@ impl SharedOpener {
     ) -> Result<(Vec<u8>, Vec<SignatureReport>), Error> {
         let sealed = encrypted(sealed)?;
         let current = verifier.current()?;
-        let (plain, decrypted) = lock(&self.0).open(&sealed, &current)?;
+        let (plain, decrypted) = self.0.lock().open(&sealed, &current)?;
         acceptance(signers, Unsigned::Accepted)
             .decide(&decrypted.signatures)
             .map_err(MessageError::NotAccepted)?;
@@ -99,7 +99,7 @@ impl SharedOpener {
 ///
 /// [`Error::Message`] if the key refuses to sign.
 pub fn seal_signed(sealer: &Sealer, plain: &[u8], key: &SharedKey) -> Result<Vec<u8>, Error> {
-    Ok(sealer.seal_signed(plain, std::slice::from_mut(&mut *lock(&key.signing)), now())?)
+    Ok(sealer.seal_signed(plain, std::slice::from_mut(&mut *key.signing.lock()), now())?)
 }
 
 /// The packets of an encrypted message, without armor.

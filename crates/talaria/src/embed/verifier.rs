@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use talaria_cert::first_packet;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
@@ -12,7 +13,7 @@ use talaria_message::{
 };
 use talaria_store::StoreError;
 
-use crate::embed::call::{lock, now};
+use crate::embed::call::now;
 use crate::embed::certificates::Certificates;
 use crate::embed::input::parse_all;
 use crate::error::Error;
@@ -132,7 +133,7 @@ impl SharedVerifier {
     /// The verifier as of the current time. No lock is held while it works.
     pub(super) fn current(&self) -> Result<Arc<talaria_message::Verifier<'static>>, Error> {
         let moment = self.source.moment()?;
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         if current.moment.change != moment.change {
             // The cached certificates may be outdated: a key may have been revoked since.
             current.verifier = Arc::new(self.source.verifier(moment.now));
@@ -166,7 +167,7 @@ impl Source {
                 return *bad;
             }
             // Of an unreadable store, nobody can know whom the user has called bad.
-            let bad = lock(&store.0).is_bad_certificate(&signer.certificate).unwrap_or(true);
+            let bad = store.0.lock().is_bad_certificate(&signer.certificate).unwrap_or(true);
             known.insert(signer.certificate.clone(), bad);
             bad
         }))
@@ -185,7 +186,7 @@ impl Source {
             }
             Self::Store(store) => {
                 let store = store.clone();
-                Box::new(move |issuer: &Issuer| lock(&store.0).having(issuer, now()))
+                Box::new(move |issuer: &Issuer| store.0.lock().having(issuer, now()))
             }
         }
     }

@@ -3,8 +3,8 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, XattrFlags, setxattr};
 
 use super::super::owners::Owners;
@@ -92,11 +92,11 @@ fn run(
             RestoreEvent::Incomplete { what, source } => format!("incomplete: {what}: {source}"),
             RestoreEvent::Failed { source } => format!("failed: {source}"),
         };
-        events.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
+        events.lock().push((String::from_utf8_lossy(path).into_owned(), text));
     };
     let tree = Tree::new(chunks, root);
     let report = restore(&tree, target, options, &BackupProgress::default(), &tell)?;
-    let mut events = events.into_inner().unwrap();
+    let mut events = events.into_inner();
     events.sort();
     let count = report.kept + report.withheld + report.incomplete + report.failed;
     assert_eq!(count, events.len() as u64, "{events:?}");
@@ -712,13 +712,13 @@ fn compared(
             Mismatch::Absent => "absent".to_owned(),
             Mismatch::Failed(error) => format!("failed: {error}"),
         };
-        told.lock().unwrap().push((String::from_utf8_lossy(path).into_owned(), text));
+        told.lock().push((String::from_utf8_lossy(path).into_owned(), text));
     };
     let tree = Tree::new(chunks, root);
     let identifiers = &chunks.identifiers;
     let report =
         verify(&tree, identifiers, target, options, &BackupProgress::default(), &tell).unwrap();
-    let mut told = told.into_inner().unwrap();
+    let mut told = told.into_inner();
     told.sort();
     assert_eq!(report.different, told.len() as u64);
     (report, told)
@@ -812,7 +812,7 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
     let mut report = RestoreReport::default();
     let events = Mutex::new(Vec::new());
     for (target, options) in &places {
-        let tell = |path: &[u8], _: RestoreEvent| events.lock().unwrap().push(path.to_vec());
+        let tell = |path: &[u8], _: RestoreEvent| events.lock().push(path.to_vec());
         report += restore(&tree, target, options, &BackupProgress::default(), &tell).unwrap();
         let none = |path: &[u8], difference: Mismatch| {
             assert!(path == b"etc/way", "{path:?}: {difference:?}");
@@ -827,7 +827,7 @@ fn folders_are_restored_under_other_names_and_nowhere_else() {
         assert_eq!(fs::read_to_string(target.join(name)).unwrap(), content);
     }
     // The link has not led the second mapping out of the target.
-    assert_eq!(*events.lock().unwrap(), [b"etc/way".to_vec()]);
+    assert_eq!(*events.lock(), [b"etc/way".to_vec()]);
     assert!(!place.join("deep").exists());
     for (from, to) in [("home", "../x"), ("home", "a/../../x"), ("file", "x"), ("nothing", "x")] {
         let refused = map(&[mapping(from, to)]);

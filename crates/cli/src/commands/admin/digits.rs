@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use talaria::cert::hex::Upper;
 use talaria::cert::{Fingerprint, Query, Summary};
 use talaria_server::{KeptOut, Operator};
 
@@ -55,7 +56,7 @@ impl Digits {
 
 impl std::fmt::Display for Digits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+        Upper(&self.0).fmt(f)
     }
 }
 

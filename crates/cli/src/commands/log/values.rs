@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
+use talaria::cert::hex::{self, Lower};
 use talaria_log::{Content, Float, Log, MergeRule, ObjectId, Unreadable, Value};
 
 use crate::error::CliError;
@@ -46,22 +47,10 @@ pub(super) fn typed(
             _ => return Err(wrong("neither true nor false")),
         },
         Type::Bytes => {
-            Value::Bytes(from_hex(text).ok_or_else(|| wrong("no pairs of hexadecimal digits"))?)
+            Value::Bytes(hex::bytes(text).ok_or_else(|| wrong("no pairs of hexadecimal digits"))?)
         }
         Type::Object => Value::Object(log.find_object(text)?),
     })
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
-    (0..text.len()).step_by(2).map(pair).collect()
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The value of a JSON text; the reason if it has none.
@@ -84,7 +73,7 @@ pub(super) fn from_json(json: &RawValue) -> Result<Value, String> {
             let (kind, text) = map.iter().next().expect("there is one");
             let text = text.as_str();
             match (kind.as_str(), text) {
-                ("bytes", Some(text)) => from_hex(text).map(Value::Bytes),
+                ("bytes", Some(text)) => hex::bytes(text).map(Value::Bytes),
                 ("object", Some(text)) => text.parse::<ObjectId>().ok().map(Value::Object),
                 ("float", Some(text)) => text.parse().ok().map(|f| Value::Float(Float::new(f))),
                 _ => None,
@@ -103,10 +92,10 @@ pub(super) fn to_json(value: &Value) -> serde_json::Value {
         Value::Float(number) if number.get().is_finite() => number.get().into(),
         Value::Float(number) => serde_json::json!({ "float": number.get().to_string() }),
         Value::Boolean(value) => (*value).into(),
-        Value::Bytes(bytes) => serde_json::json!({ "bytes": to_hex(bytes) }),
+        Value::Bytes(bytes) => serde_json::json!({ "bytes": Lower(bytes).to_string() }),
         Value::Object(object) => serde_json::json!({ "object": object.to_string() }),
         Value::Committed(commitment) => {
-            serde_json::json!({ "commitment": to_hex(&commitment.hash) })
+            serde_json::json!({ "commitment": Lower(&commitment.hash).to_string() })
         }
         Value::Encrypted(encrypted) => {
             let readers = match &encrypted.why {

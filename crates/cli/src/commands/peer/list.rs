@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use talaria::cert::hex::Upper;
 use talaria::cert::timestamp;
 use talaria_server::{Access, GivenUp, Operator};
 
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 fn given_up(operator: &Operator, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut out = cx.stdout();
     for GivenUp { peer, view, digest, tries, time } in operator.given_up()? {
-        let digest: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+        let digest = Upper(&digest).to_string();
         let (view, last) = (view.name(), timestamp(time));
         // Its last colon stands before the port.
         let (host, port) = peer.rsplit_once(':').unwrap_or((&peer, ""));

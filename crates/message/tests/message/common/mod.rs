@@ -1,6 +1,6 @@
 //! Test users with keys, made once.
 use std::io::Cursor;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
@@ -59,9 +59,7 @@ impl Parties {
     }
 
     pub(crate) fn secrets(&self) -> Secrets {
-        let ask = Arc::new(Mutex::new(|_: usize, _: &_| None));
-        let keys = self.certs.iter().flat_map(|cert| decryption_keys(cert, &ask)).collect();
-        Secrets { keys, ..Secrets::default() }
+        Secrets { keys: decryption_keys(&self.certs, |_, _| None), ..Secrets::default() }
     }
 
     pub(crate) fn verifier(&self) -> Verifier<'static> {

@@ -3,9 +3,10 @@
 //! enough of it or some time has passed. Writing them is no change of a certificate.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use talaria_cert::merge::bytes_digest;
 use talaria_cert::{Cert, Verdict};
 use talaria_store::{CertId, ChangeNumber, Store, StoreError};
@@ -79,7 +80,7 @@ impl Certified {
         let verdicts: Arc<[Verdict]> = store.certified(cert, stored, unranked)?.into();
         let digest = bytes_digest(cert.as_bytes());
         let entry = Entry { change, digest, at: Instant::now(), verdicts: Arc::clone(&verdicts) };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let is_new =
             |(old, new): (&Verdict, &Verdict)| new.is_certified() && *old != Verdict::Certified;
         if stored.iter().zip(&*verdicts).any(is_new) && known.unwritten.len() < WAITING_MAX {
@@ -99,7 +100,7 @@ impl Certified {
 
     /// Whether verdicts are to be written to the store now.
     pub(crate) fn is_due(&self) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let is_late = known.since.is_some_and(|since| since.elapsed() >= WRITE_AFTER);
         known.unwritten.len() >= WRITE || is_late
     }
@@ -109,7 +110,7 @@ impl Certified {
         if !self.is_due() {
             return Vec::new();
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let left = known.unwritten.len().saturating_sub(WRITE);
         let taken = known.unwritten.split_off(left);
         if left == 0 {
@@ -134,7 +135,7 @@ impl Certified {
     }
 
     fn fresh(&self, id: CertId, is_meant: impl FnOnce(&Entry) -> bool) -> Option<Arc<[Verdict]>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let entry = known.by_cert.get(&id)?;
         (is_meant(entry) && entry.is_fresh()).then(|| Arc::clone(&entry.verdicts))
     }

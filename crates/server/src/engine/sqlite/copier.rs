@@ -2,10 +2,11 @@
 //! What they write meanwhile, the writer copies itself: that is little, and no commit comes in
 //! between, so that the log can begin anew.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use talaria_store::{LOG_BYTES, Store, StoreError};
 
 /// Length of the log from which on the writer waits for the copy, and then makes the rest of it, in
@@ -34,7 +35,7 @@ struct State {
 
 impl State {
     fn copy(&self, store: &Store) -> Option<Arc<StoreError>> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         copy(store)
     }
 }
@@ -185,7 +186,7 @@ mod tests {
     fn a_writer_that_is_late_waits_for_the_copy_on_its_way() {
         let (_folder, mut store, second) = opened();
         let copier = Copier::start(&mut store, second, |_| ()).unwrap();
-        let turn = copier.state.turn.lock().unwrap();
+        let turn = copier.state.turn.lock();
         let (told, caught_up) = channel();
         std::thread::scope(|scope| {
             let copier = &copier;

@@ -2,9 +2,9 @@
 //! so the answers are remembered for some seconds: searches tend to repeat the same names.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use talaria_cert::{Query, user_id};
 use talaria_store::{Store, StoreError};
 
@@ -46,7 +46,7 @@ fn forms(query: &Query) -> Option<Vec<String>> {
 
 impl Frequencies {
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The number of certificates with a word, if it is known.
@@ -129,7 +129,7 @@ mod tests {
         for number in 0..WORDS_MAX {
             frequencies.learn(&store, &spelled(&format!("word{number}"))).unwrap();
         }
-        assert!(frequencies.0.lock().unwrap().len() <= WORDS_MAX);
+        assert!(frequencies.0.lock().len() <= WORDS_MAX);
         let long = spelled(&"a".repeat(8000));
         frequencies.learn(&store, &long).unwrap();
         assert!(frequencies.are_low(&long), "its spellings are one letter");

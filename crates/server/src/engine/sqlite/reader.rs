@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use talaria_cert::merge::Stored;
 use talaria_cert::{
     Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
@@ -107,7 +108,7 @@ impl Kept {
 
 impl Idle {
     fn connections(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 
     fn last_write(&self) -> Instant {
@@ -149,7 +150,7 @@ impl Readers {
     /// a backup by hard links makes one: the server goes on, and no other program can use that name
     /// to write.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.lock();
         let Some(files) = files.as_ref() else { return Ok(()) };
         files.check()?;
         let name = files.second_name();

@@ -4,8 +4,9 @@
 //! after another program, such as the command line, has written to the store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
 use talaria_cert::View;
 use talaria_recon::{Digest, PrefixTree};
 use talaria_store::{CertId, ChangeNumber, Store, StoreError};
@@ -90,8 +91,8 @@ impl Trees {
     /// Builds the tree of a view that the store has got since.
     pub(crate) fn add(&self, view: View, store: &Store) -> Result<(), StoreError> {
         // Nothing follows meanwhile, so the new tree is not older than the others.
-        let _reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let _reached = self.reached.lock();
+        let mut views = self.views.write();
         if views.iter().all(|(kept, _)| *kept != view) {
             views.push((view, Arc::new(RwLock::new(read(store, view)?))));
         }
@@ -100,23 +101,23 @@ impl Trees {
 
     /// Looks at the tree of a view; `None` if there is none.
     pub(crate) fn with<T>(&self, view: View, look: impl FnOnce(&PrefixTree) -> T) -> Option<T> {
-        let all = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.views.read();
         let followed = all.iter().find(|(kept, _)| *kept == view).map(|(_, f)| Arc::clone(f))?;
         drop(all);
-        let followed = followed.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = followed.read();
         Some(look(&followed.tree))
     }
 
     /// Brings the trees to the end of the change log, or reads them again if the store made its
     /// tables again. Returns how many changes there were.
     pub(crate) fn follow(&self, store: &Store) -> Result<usize, StoreError> {
-        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reached = self.reached.lock();
         if store.digests().tables_made()? != reached.tables {
             let now = Reached::now(store)?;
-            let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let views = self.views.read().clone();
             for (view, followed) in views {
                 let again = read(store, view)?;
-                *followed.write().unwrap_or_else(PoisonError::into_inner) = again;
+                *followed.write() = again;
             }
             *reached = now;
         }
@@ -136,9 +137,9 @@ impl Trees {
         for id in changed {
             now.push((id, store.digests().of(id)?));
         }
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let views = self.views.read().clone();
         for (view, followed) in views {
-            let mut followed = followed.write().unwrap_or_else(PoisonError::into_inner);
+            let mut followed = followed.write();
             let Followed { tree, digests } = &mut *followed;
             let (mut gone, mut come) = (Vec::new(), Vec::new());
             for (id, kept) in &now {
