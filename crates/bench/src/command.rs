@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use talaria_corpus::Generate;
 
 use crate::error::BenchError;
@@ -52,32 +52,7 @@ pub enum Measurement {
     ///
     /// Repeats the report on tuning the database of SKS (2011) with generated certificates, and
     /// adds the needs of a keyserver today. Lookups need wrk; SKS is measured if it is installed.
-    Keyserver {
-        /// Number of certificates
-        #[arg(long, value_name = "N", default_value_t = 200_000,
-              value_parser = clap::value_parser!(u64).range(100..))]
-        certs: u64,
-        /// Further numbers of certificates, only for talaria, which then serves the largest store
-        #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100000,1000000",
-              value_parser = clap::value_parser!(u64).range(100..))]
-        growth: Vec<u64>,
-        /// Page sizes in KiB
-        #[arg(long, value_name = "KIB", value_delimiter = ',', default_value = "4,8,16,32,64",
-              value_parser = ["4", "8", "16", "32", "64"])]
-        page_sizes: Vec<String>,
-        /// Parts to skip
-        #[arg(long, value_name = "PART", value_delimiter = ',')]
-        skip: Vec<Part>,
-        /// Duration of each load test in seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 3,
-              value_parser = clap::value_parser!(u64).range(1..600))]
-        load: u64,
-        /// Number of certificates in each run of uploads
-        #[arg(long, value_name = "N", default_value_t = 4000)]
-        uploads: usize,
-        #[command(flatten)]
-        common: Common,
-    },
+    Keyserver(KeyserverArgs),
     /// Measure a large file, small objects and signatures, beside gpg, rnp, sq and age
     ///
     /// Repeats the reports on obnam (2016) and libdinemic (2018). Files are in memory unless
@@ -175,21 +150,7 @@ pub enum Measurement {
     /// above 1.25 times the recorded ratio, and a command if it takes 1.15 times the recorded
     /// memory. The exit status is then 1. A task whose peer is not installed is named.
     #[command(after_help = "Example:\n  talaria bench ratios crates/bench/ratios.csv")]
-    Ratios {
-        /// CSV file with the recorded ratios
-        #[arg(value_name = "FILE")]
-        recorded: PathBuf,
-        /// Write the ratios of this run into FILE instead of comparing
-        #[arg(long)]
-        record: bool,
-        /// Number of pairs of runs of each task
-        #[arg(long, value_name = "N", default_value_t = 9,
-              value_parser = clap::value_parser!(u16).range(1..=1000))]
-        pairs: u16,
-        /// Folder for keys, stores and messages [default: the temporary folder]
-        #[arg(long, value_name = "DIR")]
-        scratch: Option<PathBuf>,
-    },
+    Ratios(RatiosArgs),
     /// Write one HTML page with all tables and plots of earlier measurements
     ///
     /// Reads the CSV files that the other commands wrote with --results, draws every plot again,
@@ -200,6 +161,91 @@ pub enum Measurement {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+}
+
+#[derive(Debug, clap::Args)]
+#[expect(missing_docs, reason = "a comment would be the help of the measurement")]
+pub struct KeyserverArgs {
+    /// Number of certificates
+    #[arg(long, value_name = "N", default_value_t = 200_000,
+          value_parser = clap::value_parser!(u64).range(100..))]
+    certs: u64,
+    /// Further numbers of certificates, only for talaria, which then serves the largest store
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100000,1000000",
+          value_parser = clap::value_parser!(u64).range(100..))]
+    growth: Vec<u64>,
+    /// Page sizes in KiB
+    #[arg(long, value_name = "KIB", value_delimiter = ',', default_value = "4,8,16,32,64",
+          value_parser = ["4", "8", "16", "32", "64"])]
+    page_sizes: Vec<String>,
+    /// Parts to skip
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    skip: Vec<keyserver::Part>,
+    /// Duration of each load test in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3,
+          value_parser = clap::value_parser!(u64).range(1..600))]
+    load: u64,
+    /// Number of certificates in each run of uploads
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    uploads: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl KeyserverArgs {
+    fn options(&self) -> keyserver::KeyserverOptions {
+        let kib = self.page_sizes.iter().filter_map(|size| size.parse::<u32>().ok());
+        keyserver::KeyserverOptions {
+            certs: self.certs,
+            growth: self.growth.clone(),
+            page_sizes: kib.map(|kib| kib << 10).collect(),
+            skip: self.skip.clone(),
+            load: Duration::from_secs(self.load),
+            uploads: self.uploads,
+            scratch: self.common.scratch(),
+            runs: self.common.runs,
+            results: self.common.results.clone(),
+            ..keyserver::KeyserverOptions::default()
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[expect(missing_docs, reason = "a comment would be the help of the comparison")]
+pub struct RatiosArgs {
+    /// CSV file with the recorded ratios
+    #[arg(value_name = "FILE")]
+    recorded: PathBuf,
+    /// Write the ratios of this run into FILE instead of comparing
+    #[arg(long)]
+    record: bool,
+    /// Number of pairs of runs of each task
+    #[arg(long, value_name = "N", default_value_t = 9,
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pairs: u16,
+    /// Folder for keys, stores and messages [default: the temporary folder]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+impl RatiosArgs {
+    /// Compares ratios, or records them.
+    fn compare(&self, out: &mut impl Write) -> Result<ExitCode, BenchError> {
+        let options = ratios::RatiosOptions {
+            recorded: self.recorded.clone(),
+            record: self.record,
+            pairs: usize::from(self.pairs),
+            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
+            ..ratios::RatiosOptions::default()
+        };
+        let result = ratios::run(&options, out)?;
+        for (what, sentences) in [("Left out", &result.left_out), ("Slipped", &result.slipped)] {
+            for sentence in sentences {
+                writeln!(out, "{what}: {sentence}.").map_err(BenchError::Output)?;
+            }
+        }
+        Ok(if result.slipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
 }
 
 /// Options of all measurements.
@@ -220,23 +266,6 @@ impl Common {
     fn scratch(&self) -> PathBuf {
         self.scratch.clone().unwrap_or_else(std::env::temp_dir)
     }
-}
-
-/// Parts of the measurement of a keyserver.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Part {
-    /// Builds from a dump
-    Builds,
-    /// The prefix tree
-    Trees,
-    /// Lookups under load, and memory
-    Lookups,
-    /// Durable uploads
-    Uploads,
-    /// Gossip between two servers
-    Gossip,
-    /// SKS in all parts
-    Sks,
 }
 
 impl Measurement {
@@ -332,60 +361,15 @@ impl Measurement {
                 };
                 scale::run(&options, out)?;
             }
-            Self::Keyserver { certs, growth, page_sizes, skip, load, uploads, common } => {
-                let kib = page_sizes.iter().filter_map(|size| size.parse::<u32>().ok());
-                let skip = skip.iter().map(|part| match part {
-                    Part::Builds => keyserver::Part::Builds,
-                    Part::Trees => keyserver::Part::Trees,
-                    Part::Lookups => keyserver::Part::Queries,
-                    Part::Uploads => keyserver::Part::Uploads,
-                    Part::Gossip => keyserver::Part::Gossip,
-                    Part::Sks => keyserver::Part::Sks,
-                });
-                let options = keyserver::KeyserverOptions {
-                    certs: *certs,
-                    growth: growth.clone(),
-                    page_sizes: kib.map(|kib| kib << 10).collect(),
-                    skip: skip.collect(),
-                    load: Duration::from_secs(*load),
-                    uploads: *uploads,
-                    scratch: common.scratch(),
-                    runs: common.runs,
-                    results: common.results.clone(),
-                    ..keyserver::KeyserverOptions::default()
-                };
-                keyserver::run(&options, out)?;
+            Self::Keyserver(args) => {
+                keyserver::run(&args.options(), out)?;
             }
-            Self::Ratios { recorded, record, pairs, scratch } => {
-                let options = ratios::RatiosOptions {
-                    recorded: recorded.clone(),
-                    record: *record,
-                    pairs: usize::from(*pairs),
-                    scratch: scratch.clone().unwrap_or_else(std::env::temp_dir),
-                    ..ratios::RatiosOptions::default()
-                };
-                let result = ratios::run(&options, out)?;
-                for (what, sentences) in
-                    [("Left out", &result.left_out), ("Slipped", &result.slipped)]
-                {
-                    for sentence in sentences {
-                        writeln!(out, "{what}: {sentence}.").map_err(BenchError::Output)?;
-                    }
-                }
-                if !result.slipped.is_empty() {
-                    return Ok(ExitCode::FAILURE);
-                }
-            }
+            Self::Ratios(args) => return args.compare(out),
             Self::Report { folder } => {
-                let written = report::write(folder)?;
-                writeln!(
-                    out,
-                    "{}: {} tables, {} plots",
-                    written.page.display(),
-                    written.tables,
-                    written.pictures
-                )
-                .map_err(BenchError::Output)?;
+                let report::Report { page, tables, pictures } = report::write(folder)?;
+                let page = page.display();
+                writeln!(out, "{page}: {tables} tables, {pictures} plots")
+                    .map_err(BenchError::Output)?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -49,7 +49,7 @@ pub fn run(options: &KeyserverOptions, out: &mut dyn Write) -> Result<Vec<Table>
     let parts: [(Part, Measure); 5] = [
         (Part::Builds, |bench| builds::run(bench).map(Some)),
         (Part::Trees, |bench| trees::run(bench).map(Some)),
-        (Part::Queries, queries::run),
+        (Part::Lookups, queries::run),
         (Part::Uploads, |bench| uploads::run(bench).map(Some)),
         (Part::Gossip, |bench| gossip::run(bench).map(Some)),
     ];

@@ -139,115 +139,23 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), BenchError> {
 }
 
 fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
-    let at = |name: &str| folder.join(name);
-    let (input, password) = (at("input"), at("passphrase"));
-    write(&password, b"correct horse battery staple\n")?;
+    let files = Bulk {
+        options,
+        folder,
+        input: folder.join("input"),
+        passphrase: folder.join("passphrase"),
+    };
+    write(&files.passphrase, b"correct horse battery staple\n")?;
     let mut noise = vec![0; usize::try_from(options.bytes).unwrap_or(usize::MAX)];
     for piece in noise.chunks_mut(1 << 20) {
         openssl::rand::rand_bytes(piece)
-            .map_err(|_| BenchError::io("fill", &input)(std::io::ErrorKind::Other.into()))?;
+            .map_err(|_| BenchError::io("fill", &files.input)(std::io::ErrorKind::Other.into()))?;
     }
-    write(&input, &noise)?;
+    write(&files.input, &noise)?;
     drop(noise);
-    let talaria = |command: &str| {
-        ProgramRun::new(&options.program).arg(command).arg("--passphrase-file").arg(&password)
-    };
-    let shell = |text: String| ProgramRun::new("sh").arg("-c").arg(text);
-    let shown = |path: &Path| path.display().to_string();
-    let mut ways: Vec<Way> = Vec::new();
-    let mut add = |name: &str, run: ProgramRun, output: Option<&str>| {
-        ways.push(Way { name: name.into(), run, output: output.map(at), costs: Vec::new() });
-    };
-    let encrypt = |profile: &[&str], output: &str| {
-        talaria("encrypt")
-            .args(["--symmetric", "--overwrite"])
-            .args(profile)
-            .arg("-o")
-            .arg(at(output))
-            .arg(&input)
-    };
-    add("cat", shell(format!("cat {} > {}", shown(&input), shown(&at("cat")))), Some("cat"));
-    add("talaria, AES-256-GCM", encrypt(&["--profile", "rfc9580"], "gcm"), None);
-    add("talaria, OCB", encrypt(&["--profile", "rfc9580", "--aead", "ocb"], "ocb"), None);
-    add("talaria, packet 20", encrypt(&["--profile", "librepgp"], "koch"), None);
-    add("talaria, CFB", encrypt(&["--profile", "rfc4880"], "cfb"), None);
-    let decrypt = |from: &str| {
-        talaria("decrypt").args(["--quiet", "--overwrite", "-o"]).arg(at("plain")).arg(at(from))
-    };
-    add("talaria, decrypt GCM", decrypt("gcm"), Some("plain"));
-    add("talaria, decrypt OCB", decrypt("ocb"), Some("plain"));
-    add("talaria, decrypt CFB", decrypt("cfb"), Some("plain"));
-    add(
-        "talaria, GCM to a sink",
-        talaria("encrypt").args(["--symmetric", "--profile", "rfc9580"]).arg(&input),
-        None,
-    );
-    add("talaria, GCM from file to a sink, decrypt", talaria("decrypt").arg(at("gcm")), None);
-    add("cat | cat to a sink", shell(format!("cat {} | cat", shown(&input))), None);
-    add(
-        "cat | talaria, GCM to a sink",
-        shell(format!(
-            "cat {} | {} encrypt --symmetric --profile rfc9580 --passphrase-file {} | cat",
-            shown(&input),
-            shown(&options.program),
-            shown(&password),
-        )),
-        None,
-    );
-    add("cat | cat | cat to a sink", shell(format!("cat {} | cat | cat", shown(&input))), None);
-    for (number, gpg) in Gpg::all(options, folder)?.into_iter().enumerate() {
-        let into =
-            |name: &str| gpg.run().arg("--passphrase-file").arg(&password).arg("-o").arg(at(name));
-        let [plain, cfb, ocb, zip] =
-            ["plain", "cfb", "ocb", "zip"].map(|what| format!("gpg-{number}-{what}"));
-        let encrypt = |name: &str, how: &[&str]| into(name).args(how).arg("-c").arg(&input);
-        let decrypt = |name: &str| into(&plain).arg("-d").arg(at(name));
-        let named = |what: &str| format!("{}, {what}", gpg.name);
-        add(&named("CFB, no compression"), encrypt(&cfb, &["-z", "0"]), None);
-        add(&named("decrypt CFB"), decrypt(&cfb), Some(&plain));
-        if gpg.has_ocb() {
-            add(&named("OCB, no compression"), encrypt(&ocb, &["-z", "0", "--force-ocb"]), None);
-            add(&named("decrypt OCB"), decrypt(&ocb), Some(&plain));
-        }
-        add(&named(DEFAULTS), encrypt(&zip, &[]), Some(&zip));
-    }
-    if is_there("rnp") {
-        let rnp_home = at("rnp-home");
-        fs::create_dir_all(&rnp_home).map_err(BenchError::io("make", &rnp_home))?;
-        private(&rnp_home)?;
-        let rnp = ProgramRun::new("rnp").arg("--homedir").arg(&rnp_home).args([
-            "--overwrite",
-            "-c",
-            "-z",
-            "0",
-            "--aead=OCB",
-            "--cipher",
-            "AES256",
-            "--password",
-            "correct horse battery staple",
-        ]);
-        add("rnp, packet 20", rnp.arg("--output").arg(at("rnp")).arg(&input), Some("rnp"));
-    }
-    if is_there("age") {
-        let identity = at("age.key");
-        let made = Command::new("age-keygen").arg("-o").arg(&identity).output();
-        let recipient = fs::read_to_string(&identity).unwrap_or_default();
-        let recipient = recipient.lines().find_map(|line| line.strip_prefix("# public key: "));
-        if let (Ok(_), Some(recipient)) = (made, recipient) {
-            let age = ProgramRun::new("age").args(["-r", recipient, "-o"]).arg(at("age"));
-            add("age", age.arg(&input), Some("age"));
-        }
-    }
-    if let Some(sq) = version(Path::new("sq")) {
-        let cert = at("sq.cert");
-        let bytes = certificate()?
-            .to_vec()
-            .map_err(|error| BenchError::io("write", &cert)(std::io::Error::other(error)))?;
-        write(&cert, &bytes)?;
-        let run = ProgramRun::new("sq").args(["encrypt", "--binary", "--compression", "none"]);
-        let run = run.arg("--recipient-cert").arg(&cert).arg("-o").arg(at("sq"));
-        add(&format!("{sq}, CFB"), run.arg(&input), Some("sq"));
-    }
+    let mut ways = files.ours();
+    ways.extend(files.of_gpg()?);
+    ways.extend(files.of_others()?);
     for _ in 0..options.runs.max(1) {
         for way in &mut ways {
             // gpg's defaults take half a minute; once is enough.
@@ -260,6 +168,154 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
             }
         }
     }
+    Ok(bulk_table(options, ways))
+}
+
+/// The files of the measurement of one large file.
+struct Bulk<'a> {
+    options: &'a MessagesOptions,
+    folder: &'a Path,
+    input: PathBuf,
+    passphrase: PathBuf,
+}
+
+impl Bulk<'_> {
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn way(&self, name: &str, run: ProgramRun, output: Option<&str>) -> Way {
+        let output = output.map(|output| self.at(output));
+        Way { name: name.into(), run, output, costs: Vec::new() }
+    }
+
+    /// What talaria does, and cat beside it.
+    fn ours(&self) -> Vec<Way> {
+        let Self { options, input, passphrase, .. } = self;
+        let talaria = |command: &str| {
+            ProgramRun::new(&options.program).arg(command).arg("--passphrase-file").arg(passphrase)
+        };
+        let shell = |text: String| ProgramRun::new("sh").arg("-c").arg(text);
+        let shown = |path: &Path| path.display().to_string();
+        let encrypt = |profile: &[&str], output: &str| {
+            talaria("encrypt")
+                .args(["--symmetric", "--overwrite"])
+                .args(profile)
+                .arg("-o")
+                .arg(self.at(output))
+                .arg(input)
+        };
+        let decrypt = |from: &str| {
+            let run = talaria("decrypt").args(["--quiet", "--overwrite", "-o"]);
+            run.arg(self.at("plain")).arg(self.at(from))
+        };
+        let cat = shell(format!("cat {} > {}", shown(input), shown(&self.at("cat"))));
+        let gcm = talaria("encrypt").args(["--symmetric", "--profile", "rfc9580"]).arg(input);
+        let piped = shell(format!(
+            "cat {} | {} encrypt --symmetric --profile rfc9580 --passphrase-file {} | cat",
+            shown(input),
+            shown(&options.program),
+            shown(passphrase),
+        ));
+        let two = shell(format!("cat {} | cat", shown(input)));
+        let three = shell(format!("cat {} | cat | cat", shown(input)));
+        vec![
+            self.way("cat", cat, Some("cat")),
+            self.way("talaria, AES-256-GCM", encrypt(&["--profile", "rfc9580"], "gcm"), None),
+            self.way(
+                "talaria, OCB",
+                encrypt(&["--profile", "rfc9580", "--aead", "ocb"], "ocb"),
+                None,
+            ),
+            self.way("talaria, packet 20", encrypt(&["--profile", "librepgp"], "koch"), None),
+            self.way("talaria, CFB", encrypt(&["--profile", "rfc4880"], "cfb"), None),
+            self.way("talaria, decrypt GCM", decrypt("gcm"), Some("plain")),
+            self.way("talaria, decrypt OCB", decrypt("ocb"), Some("plain")),
+            self.way("talaria, decrypt CFB", decrypt("cfb"), Some("plain")),
+            self.way("talaria, GCM to a sink", gcm, None),
+            self.way(
+                "talaria, GCM from file to a sink, decrypt",
+                talaria("decrypt").arg(self.at("gcm")),
+                None,
+            ),
+            self.way("cat | cat to a sink", two, None),
+            self.way("cat | talaria, GCM to a sink", piped, None),
+            self.way("cat | cat | cat to a sink", three, None),
+        ]
+    }
+
+    fn of_gpg(&self) -> Result<Vec<Way>, BenchError> {
+        let mut ways = Vec::new();
+        for (number, gpg) in Gpg::all(self.options, self.folder)?.into_iter().enumerate() {
+            let into = |name: &str| {
+                let run = gpg.run().arg("--passphrase-file").arg(&self.passphrase);
+                run.arg("-o").arg(self.at(name))
+            };
+            let [plain, cfb, ocb, zip] =
+                ["plain", "cfb", "ocb", "zip"].map(|what| format!("gpg-{number}-{what}"));
+            let encrypt =
+                |name: &str, how: &[&str]| into(name).args(how).arg("-c").arg(&self.input);
+            let decrypt = |name: &str| into(&plain).arg("-d").arg(self.at(name));
+            let mut add = |what: &str, run: ProgramRun, output: Option<&str>| {
+                ways.push(self.way(&format!("{}, {what}", gpg.name), run, output));
+            };
+            add("CFB, no compression", encrypt(&cfb, &["-z", "0"]), None);
+            add("decrypt CFB", decrypt(&cfb), Some(&plain));
+            if gpg.has_ocb() {
+                add("OCB, no compression", encrypt(&ocb, &["-z", "0", "--force-ocb"]), None);
+                add("decrypt OCB", decrypt(&ocb), Some(&plain));
+            }
+            add(DEFAULTS, encrypt(&zip, &[]), Some(&zip));
+        }
+        Ok(ways)
+    }
+
+    /// What rnp, age and sq do, where they are installed.
+    fn of_others(&self) -> Result<Vec<Way>, BenchError> {
+        let mut ways = Vec::new();
+        if is_there("rnp") {
+            let rnp_home = self.at("rnp-home");
+            fs::create_dir_all(&rnp_home).map_err(BenchError::io("make", &rnp_home))?;
+            private(&rnp_home)?;
+            let rnp = ProgramRun::new("rnp").arg("--homedir").arg(&rnp_home).args([
+                "--overwrite",
+                "-c",
+                "-z",
+                "0",
+                "--aead=OCB",
+                "--cipher",
+                "AES256",
+                "--password",
+                "correct horse battery staple",
+            ]);
+            let run = rnp.arg("--output").arg(self.at("rnp")).arg(&self.input);
+            ways.push(self.way("rnp, packet 20", run, Some("rnp")));
+        }
+        if is_there("age") {
+            let identity = self.at("age.key");
+            let made = Command::new("age-keygen").arg("-o").arg(&identity).output();
+            let recipient = fs::read_to_string(&identity).unwrap_or_default();
+            let recipient = recipient.lines().find_map(|line| line.strip_prefix("# public key: "));
+            if let (Ok(_), Some(recipient)) = (made, recipient) {
+                let age = ProgramRun::new("age").args(["-r", recipient, "-o"]).arg(self.at("age"));
+                ways.push(self.way("age", age.arg(&self.input), Some("age")));
+            }
+        }
+        if let Some(sq) = version(Path::new("sq")) {
+            let cert = self.at("sq.cert");
+            let bytes = certificate()?
+                .to_vec()
+                .map_err(|error| BenchError::io("write", &cert)(std::io::Error::other(error)))?;
+            write(&cert, &bytes)?;
+            let run = ProgramRun::new("sq").args(["encrypt", "--binary", "--compression", "none"]);
+            let run = run.arg("--recipient-cert").arg(&cert).arg("-o").arg(self.at("sq"));
+            ways.push(self.way(&format!("{sq}, CFB"), run.arg(&self.input), Some("sq")));
+        }
+        Ok(ways)
+    }
+}
+
+fn bulk_table(options: &MessagesOptions, ways: Vec<Way>) -> Table {
     let mut table = Table::new(
         "One large file (obnam, 2016)",
         &["", "wall s\nmedian", "wall s\nleast", "CPU s\nmedian", "MB/s\nat best", "peak\nMB"],
@@ -283,7 +339,7 @@ fn bulk(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> {
             (number(middle.peak_bytes) / 1e6).into(),
         ]);
     }
-    Ok(table)
+    table
 }
 
 /// gpg wants its folder to be the user's only.

@@ -2,7 +2,7 @@
 //! result.
 //!
 //! Three programs are made of it. `talaria` ([`front`]) has what people and programs run many times
-//! a second, and starts `talaria-services` ([`services()`]) or `talaria-bench` ([`bench`]) in its
+//! a second, and starts `talaria-services` ([`services()`]) or `talaria-bench` ([`bench()`]) in its
 //! place for the rest, so that a look-up does not pay for a server.
 
 mod cli;

@@ -496,109 +496,14 @@ impl Action {
         }
         let bytes = value.unwrap_or_default();
         let mut fields = Fields(bytes);
-        let data = |change| Ok(Self::Data(DataAction { object, change }));
-        let of_field = |change| data(Change::Field(field.to_owned(), change));
-        let pattern = || Pattern::new(field).ok_or(Malformed::Field("pattern"));
         let action = match operation {
             n::GENESIS => Self::Genesis(Box::new(Genesis::read(&mut fields)?)),
-            n::CREATE => {
-                let named = (1..=NAME_BYTES_MAX).contains(&bytes.len());
-                let name = text(bytes).filter(|_| named).ok_or(Malformed::Field("name"))?;
-                return data(Change::Create(name.to_owned()));
+            n::CREATE..=n::STOP_ENCRYPTING => {
+                let change = Change::read(operation, field, bytes)?;
+                return Ok(Self::Data(DataAction { object, change }));
             }
-            n::DELETE => return data(Change::Delete),
-            n::SET => return of_field(FieldChange::Set(Some(Value::read(bytes)?))),
-            n::UNSET => return of_field(FieldChange::Set(None)),
-            n::REPLACE => {
-                let count = usize::from(fields.u8()?);
-                let replaced = fields.ids(count, REPLACED_MAX, "replaced writes")?;
-                let value = match fields.u8()? {
-                    0 => {
-                        fields.end()?;
-                        None
-                    }
-                    1 => Some(Value::read(fields.0)?),
-                    _ => return Err(Malformed::Field("whether there is a value")),
-                };
-                return of_field(FieldChange::Replace { replaced, value });
-            }
-            n::ADD => return of_field(FieldChange::Add(Value::read(bytes)?)),
-            n::REMOVE => {
-                let count = usize::from(fields.u8()?);
-                let additions = fields.ids(count, REPLACED_MAX, "removed additions")?;
-                if additions.is_empty() {
-                    return Err(Malformed::Field("removed additions"));
-                }
-                of_field(FieldChange::Remove(additions))?
-            }
-            n::COUNT => of_field(FieldChange::Count(i64::from_be_bytes(fields.array()?)))?,
-            n::INSERT => {
-                let parent = fields.id()?;
-                let side = match fields.u8()? {
-                    0 if !parent.is_none() => Side::Left,
-                    1 => Side::Right,
-                    _ => return Err(Malformed::Field("side")),
-                };
-                let value = Value::read(fields.0)?;
-                return of_field(FieldChange::Insert { parent, side, value });
-            }
-            n::ERASE => of_field(FieldChange::Erase(fields.id()?))?,
-            n::DELETE_VALUES => {
-                let count = usize::from(fields.u8()?);
-                let ids = fields.ids(count, REPLACED_MAX, "deleted values")?;
-                if ids.is_empty() {
-                    return Err(Malformed::Field("deleted values"));
-                }
-                of_field(FieldChange::DeleteValues(ids))?
-            }
-            n::ENCRYPT => {
-                return data(Change::Encrypt(pattern()?, Box::new(WrappedKey::read(bytes)?)));
-            }
-            n::STOP_ENCRYPTING => return data(Change::StopEncrypting(pattern()?)),
-            n::GRANT => {
-                let author = fields.key("author of a grant")?;
-                let bytes = fields.part(4, CERTIFICATE_BYTES_MAX, "certificate")?;
-                let certificate = Certificate::read(bytes)?;
-                if certificate.name() != author {
-                    return Err(Malformed::Field("author of a grant"));
-                }
-                let object = fields.object()?;
-                let of_fields = Pattern::read(&mut fields)?;
-                let operations = Operations(fields.u32()?);
-                if operations.0 & !Operations::ALL.0 != 0 || operations.0 == 0 {
-                    return Err(Malformed::Field("operations"));
-                }
-                let ends_ms = fields.u64()?;
-                if ends_ms >> 48 != 0 {
-                    return Err(Malformed::Field("end of a grant"));
-                }
-                Self::Grant(Box::new(Grant {
-                    certificate,
-                    object,
-                    fields: of_fields,
-                    operations,
-                    ends_ms,
-                }))
-            }
-            n::REVOKE => {
-                let target = match fields.u8()? {
-                    1 => Target::Author(fields.key("author")?),
-                    2 => Target::Key(fields.key("author")?, fields.key("key")?),
-                    3 => Target::Grant(fields.id()?),
-                    _ => return Err(Malformed::Field("kind of a revocation")),
-                };
-                let reason = fields.u8()?;
-                if reason > 3 {
-                    return Err(Malformed::Field("reason"));
-                }
-                let since = fields.u64()?;
-                let count = usize::from(fields.u16()?);
-                let heads = fields.ids(count, HEADS_MAX, "heads")?;
-                if since > NUMBER_MAX || (since > 0 && count > 0) {
-                    return Err(Malformed::Field("time of the compromise"));
-                }
-                Self::Revoke(Revocation { target, reason, since, heads })
-            }
+            n::GRANT => Self::Grant(Box::new(Grant::read(&mut fields)?)),
+            n::REVOKE => Self::Revoke(Revocation::read(&mut fields)?),
             n::APPROVE => Self::Approve(fields.id()?),
             n::CHOOSE => Self::Choose(fields.id()?),
             n::CHECKPOINT => return Ok(Self::Checkpoint(Box::new(Checkpoint::read(bytes)?))),
@@ -611,5 +516,114 @@ impl Action {
         // The arms whose value takes all bytes have returned.
         fields.end()?;
         Ok(action)
+    }
+}
+
+impl Change {
+    fn read(operation: u8, field: &str, bytes: &[u8]) -> Result<Self, Malformed> {
+        use self::number as n;
+        let pattern = || Pattern::new(field).ok_or(Malformed::Field("pattern"));
+        Ok(match operation {
+            n::CREATE => {
+                let named = (1..=NAME_BYTES_MAX).contains(&bytes.len());
+                let name = text(bytes).filter(|_| named).ok_or(Malformed::Field("name"))?;
+                Self::Create(name.to_owned())
+            }
+            n::DELETE => Self::Delete,
+            n::ENCRYPT => Self::Encrypt(pattern()?, Box::new(WrappedKey::read(bytes)?)),
+            n::STOP_ENCRYPTING => Self::StopEncrypting(pattern()?),
+            _ => Self::Field(field.to_owned(), FieldChange::read(operation, bytes)?),
+        })
+    }
+}
+
+impl FieldChange {
+    fn read(operation: u8, bytes: &[u8]) -> Result<Self, Malformed> {
+        use self::number as n;
+        let mut fields = Fields(bytes);
+        let change = match operation {
+            n::SET => return Ok(Self::Set(Some(Value::read(bytes)?))),
+            n::UNSET => Self::Set(None),
+            n::REPLACE => {
+                let count = usize::from(fields.u8()?);
+                let replaced = fields.ids(count, REPLACED_MAX, "replaced writes")?;
+                match fields.u8()? {
+                    0 => Self::Replace { replaced, value: None },
+                    1 => {
+                        let value = Some(Value::read(fields.0)?);
+                        return Ok(Self::Replace { replaced, value });
+                    }
+                    _ => return Err(Malformed::Field("whether there is a value")),
+                }
+            }
+            n::ADD => return Ok(Self::Add(Value::read(bytes)?)),
+            n::REMOVE => Self::Remove(some_ids(&mut fields, "removed additions")?),
+            n::COUNT => Self::Count(i64::from_be_bytes(fields.array()?)),
+            n::INSERT => {
+                let parent = fields.id()?;
+                let side = match fields.u8()? {
+                    0 if !parent.is_none() => Side::Left,
+                    1 => Side::Right,
+                    _ => return Err(Malformed::Field("side")),
+                };
+                return Ok(Self::Insert { parent, side, value: Value::read(fields.0)? });
+            }
+            n::ERASE => Self::Erase(fields.id()?),
+            n::DELETE_VALUES => Self::DeleteValues(some_ids(&mut fields, "deleted values")?),
+            _ => return Err(Malformed::Field("operation")),
+        };
+        // The arms whose value takes all bytes have returned.
+        fields.end()?;
+        Ok(change)
+    }
+}
+
+fn some_ids(fields: &mut Fields<'_>, what: &'static str) -> Result<Vec<EntryId>, Malformed> {
+    let count = usize::from(fields.u8()?);
+    let ids = fields.ids(count, REPLACED_MAX, what)?;
+    if ids.is_empty() { Err(Malformed::Field(what)) } else { Ok(ids) }
+}
+
+impl Grant {
+    fn read(from: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let author = from.key("author of a grant")?;
+        let bytes = from.part(4, CERTIFICATE_BYTES_MAX, "certificate")?;
+        let certificate = Certificate::read(bytes)?;
+        if certificate.name() != author {
+            return Err(Malformed::Field("author of a grant"));
+        }
+        let object = from.object()?;
+        let fields = Pattern::read(from)?;
+        let operations = Operations(from.u32()?);
+        if operations.0 & !Operations::ALL.0 != 0 || operations.0 == 0 {
+            return Err(Malformed::Field("operations"));
+        }
+        let ends_ms = from.u64()?;
+        if ends_ms >> 48 != 0 {
+            return Err(Malformed::Field("end of a grant"));
+        }
+        Ok(Self { certificate, object, fields, operations, ends_ms })
+    }
+}
+
+impl Revocation {
+    fn read(from: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let target = match from.u8()? {
+            1 => Target::Author(from.key("author")?),
+            2 => Target::Key(from.key("author")?, from.key("key")?),
+            3 => Target::Grant(from.id()?),
+            _ => return Err(Malformed::Field("kind of a revocation")),
+        };
+        let reason = from.u8()?;
+        if reason > 3 {
+            return Err(Malformed::Field("reason"));
+        }
+        let since = from.u64()?;
+        let count = usize::from(from.u16()?);
+        let heads = from.ids(count, HEADS_MAX, "heads")?;
+        if since > NUMBER_MAX || (since > 0 && count > 0) {
+            return Err(Malformed::Field("time of the compromise"));
+        }
+        Ok(Self { target, reason, since, heads })
     }
 }

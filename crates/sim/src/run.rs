@@ -52,6 +52,18 @@ pub struct Script {
     has_cuts: bool,
 }
 
+/// Panics within a transaction.
+fn panic_within(store: &mut Store) -> Result<(), StoreError> {
+    let work = || {
+        store.atomically(|store| -> Result<(), StoreError> {
+            store.web_mut().set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
+            // A panic, without its message on standard error.
+            resume_unwind(Box::new("simulated"))
+        })
+    };
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Ok(()))
+}
+
 /// Imports certificates: prepared first, committed without a sync, and then synced.
 fn as_a_server(store: &mut Store, certs: Vec<Cert>) -> Result<Vec<IngestOutcome>, StoreError> {
     let preparation = Preparation {
@@ -423,24 +435,7 @@ impl Simulation {
         let main = self.path.join(MAIN);
         let name = |number: &usize| cert(*number).fingerprint();
         match operation {
-            Operation::Import { by, copies } => {
-                let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
-                self.connection(*by)?;
-                let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
-                let store = self.connection(*by)?;
-                let outcomes = if *by == SERVER {
-                    as_a_server(store, certs)?
-                } else {
-                    store.ingest(certs, Verification::Full, NOW.into())?
-                };
-                let expected: Vec<_> =
-                    copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
-                if outcomes != expected {
-                    return Ok(Some(format!(
-                        "expected {expected:?}, the import says {outcomes:?}"
-                    )));
-                }
-            }
+            Operation::Import { by, copies } => return self.import(*by, copies),
             Operation::Delete { by, certs, returning } => {
                 let names: Vec<_> = certs.iter().map(name).collect();
                 self.connection(*by)?.delete(&names, *returning, NOW.into())?;
@@ -497,21 +492,7 @@ impl Simulation {
             Operation::Tidy { by } => {
                 self.connection(*by)?.operator_mut().tidy()?;
             }
-            Operation::Panic { by } => {
-                let store = self.connection(*by)?;
-                let work = || {
-                    store.atomically(|store| -> Result<(), StoreError> {
-                        store
-                            .web_mut()
-                            .set_ownertrust(&[(cert(0).fingerprint(), 6)], NOW.into())?;
-                        // A panic, without its message on standard error.
-                        resume_unwind(Box::new("simulated"))
-                    })
-                };
-                if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
-                    result?;
-                }
-            }
+            Operation::Panic { by } => panic_within(self.connection(*by)?)?,
             Operation::Close { by } => self.connections[*by] = None,
             Operation::Build { number, copies } => {
                 build(&self.path.join(name_of("built", *number)), copies)?;
@@ -537,6 +518,26 @@ impl Simulation {
             }
         }
         Ok(None)
+    }
+
+    fn import(
+        &mut self,
+        by: usize,
+        copies: &[(usize, Copy)],
+    ) -> Result<Option<String>, StoreError> {
+        let certs = copies.iter().map(|&(number, copy)| copy_of(number, copy)).collect();
+        self.connection(by)?;
+        let mut model = self.live.0.get(MAIN).cloned().unwrap_or_else(State::new);
+        let store = self.connection(by)?;
+        let outcomes = if by == SERVER {
+            as_a_server(store, certs)?
+        } else {
+            store.ingest(certs, Verification::Full, NOW.into())?
+        };
+        let expected: Vec<_> =
+            copies.iter().map(|&(number, copy)| model.import(number, copy)).collect();
+        let differs = outcomes != expected;
+        Ok(differs.then(|| format!("expected {expected:?}, the import says {outcomes:?}")))
     }
 
     /// Cuts the power, or kills the process, at each sync, at the end of each operation, and at

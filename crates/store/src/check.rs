@@ -346,9 +346,20 @@ impl Store {
             let what = format!("does not match certificate number {id}");
             report.add("table trust", what, Remedy::Rebuild);
         }
-        for index in indexes {
+        self.texts(&indexes, &scratch, part, report)
+    }
+
+    /// Compares full-text indexes with those made of the certificates in `scratch`.
+    fn texts(
+        &self,
+        indexes: &[TextIndex],
+        scratch: &Connection,
+        part: Part,
+        report: &mut CheckReport,
+    ) -> Result<(), Failure> {
+        for &index in indexes {
             let ours = vocabulary(&self.connection, index, part)?;
-            if ours != vocabulary(&scratch, index, Part::ALL)? {
+            if ours != vocabulary(scratch, index, Part::ALL)? {
                 report.add(
                     format!("index {}", index.table()),
                     "does not match the certificates",

@@ -76,13 +76,7 @@ pub(crate) fn remake(
         "DROP TABLE IF EXISTS temp.kept;
          CREATE TEMP TABLE kept (cert INTEGER PRIMARY KEY);",
     )?;
-    // The disk may have lost rows of the log. Their numbers are not given again.
-    let mut last_change: i64 = connection.query_row(
-        "SELECT max((SELECT coalesce(max(number), 0) FROM change), \
-         (SELECT coalesce(max(change), 0) FROM blob))",
-        [],
-        |row| row.get(0),
-    )?;
+    let mut last_change = last_change(connection)?;
     let mut derived = Derived::new(folder, MEMORY_BYTES);
     let mut remade = Remade::default();
     let mut after = 0;
@@ -155,8 +149,30 @@ pub(crate) fn remake(
         keep_row(connection, id, &mut derived)?;
     }
     derived.fill(connection)?;
+    drop_former(connection, &before)?;
+    blob::set_sealed_until(connection, None)?;
+    revoker::renew_all(connection, now)?;
+    indexes.text.into_iter().try_for_each(|index| fill_text(connection, index))?;
+    meta::forget_derived(connection)?;
+    Ok(remade)
+}
+
+/// The number of the last change. The disk may have lost rows of the log, whose numbers are not
+/// given again.
+fn last_change(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row(
+        "SELECT max((SELECT coalesce(max(number), 0) FROM change), \
+         (SELECT coalesce(max(change), 0) FROM blob))",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// Drops the derived tables of before, except for what they have of damaged certificates, which
+/// goes into the new ones.
+fn drop_former(connection: &Connection, tables: &[&str]) -> rusqlite::Result<()> {
     let has_kept = connection.prepare("SELECT 1 FROM temp.kept")?.exists([])?;
-    for table in before {
+    for &table in tables {
         if has_kept && table != "cert" {
             let columns = if table == "digest" { "view, digest, cert" } else { "handle, cert" };
             let kept = connection.execute_batch(&format!(
@@ -171,12 +187,7 @@ pub(crate) fn remake(
         }
         connection.execute_batch(&format!("DROP TABLE {table}_before"))?;
     }
-    connection.execute_batch("DROP TABLE temp.kept;")?;
-    blob::set_sealed_until(connection, None)?;
-    revoker::renew_all(connection, now)?;
-    indexes.text.into_iter().try_for_each(|index| fill_text(connection, index))?;
-    meta::forget_derived(connection)?;
-    Ok(remade)
+    connection.execute_batch("DROP TABLE temp.kept;")
 }
 
 /// Fills the index of key IDs anew, from the certificates. A certificate that cannot be read is

@@ -182,11 +182,9 @@ impl World {
         each(world);
     }
 
-    #[expect(clippy::too_many_lines, reason = "the whole protocol in one match")]
-    fn prune(&self, number: usize, rules: Rules, each: &mut dyn FnMut(World)) {
-        let mut world = *self;
-        let (prune, storage) = (&mut world.prunes[number], &mut world.storage);
-        let copy = if prune.attempt == 0 { 3 + number } else { 7 + number };
+    /// The worlds after a step of a prune that can go several ways. Returns whether it is one.
+    fn prune_chooses(&self, number: usize, rules: Rules, each: &mut dyn FnMut(World)) -> bool {
+        let (prune, storage) = (&self.prunes[number], &self.storage);
         match prune.step {
             // Any packs may be chosen, used ones, too: they are copied.
             0 => {
@@ -197,8 +195,41 @@ impl World {
                     world.prunes[number].step = 1;
                     each(world);
                 }
-                return;
+                true
             }
+            // Whether a run has ended or is too slow: its lease is gone, or the prune deletes it.
+            4 => {
+                for run in members(prune.waiting) {
+                    let mut world = *self;
+                    world.storage.leases &= !(1 << run);
+                    world.prunes[number].waiting &= !(1 << run);
+                    each(world);
+                }
+                prune.waiting != 0
+            }
+            // One deletion after the other.
+            14 => {
+                let left = prune.doomed & storage.packs;
+                for pack in members(left) {
+                    let mut world = *self;
+                    world.storage.packs &= !(1 << pack);
+                    each(world);
+                }
+                left != 0
+            }
+            _ => false,
+        }
+    }
+
+    /// The worlds after a step of a prune.
+    fn prune(&self, number: usize, rules: Rules, each: &mut dyn FnMut(World)) {
+        if self.prune_chooses(number, rules, each) {
+            return;
+        }
+        let mut world = *self;
+        let (prune, storage) = (&mut world.prunes[number], &mut world.storage);
+        let copy = if prune.attempt == 0 { 3 + number } else { 7 + number };
+        match prune.step {
             1 => storage.plans[number] |= prune.chosen,
             2 => {
                 prune.ours =
@@ -209,19 +240,6 @@ impl World {
                 prune.doomed = members(prune.ours).fold(0, |all, plan| all | storage.plans[plan]);
             }
             3 => prune.waiting = storage.leases,
-            4 => {
-                // Whether a run has ended or is too slow: its lease is gone, or the prune deletes
-                // it.
-                for run in members(prune.waiting) {
-                    let mut world = *self;
-                    world.storage.leases &= !(1 << run);
-                    world.prunes[number].waiting &= !(1 << run);
-                    each(world);
-                }
-                if self.prunes[number].waiting != 0 {
-                    return;
-                }
-            }
             5 | 6 => {
                 let plan = usize::from(prune.step - 5);
                 if has(prune.ours, plan) {
@@ -271,18 +289,8 @@ impl World {
                     storage.plans = [0; 2];
                 }
             }
-            // One deletion after the other.
-            14 => {
-                let left = prune.doomed & storage.packs;
-                if left != 0 {
-                    for pack in members(left) {
-                        let mut world = *self;
-                        world.storage.packs &= !(1 << pack);
-                        each(world);
-                    }
-                    return;
-                }
-            }
+            // Nothing is left to wait for, or to delete.
+            4 | 14 => {}
             15 | 16 => {
                 let plans =
                     if prune.step == 15 { &mut storage.commits } else { &mut storage.plans };

@@ -8,19 +8,19 @@ use crate::storage::PAGE_SIZES;
 use talaria_corpus::CorpusProfile;
 
 /// A part of the measurement.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Part {
-    /// Builds from a dump.
+    /// Builds from a dump
     Builds,
-    /// The prefix tree.
+    /// The prefix tree
     Trees,
-    /// Lookups under load, and memory.
-    Queries,
-    /// Durable uploads.
+    /// Lookups under load, and memory
+    Lookups,
+    /// Durable uploads
     Uploads,
-    /// Gossip between two servers.
+    /// Gossip between two servers
     Gossip,
-    /// SKS in all of them.
+    /// SKS in all parts
     Sks,
 }
 

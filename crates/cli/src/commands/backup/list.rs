@@ -1,6 +1,6 @@
 //! `talaria backup list`
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,38 +87,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             writeln!(out, "{}", paint.faint(heading))?;
         }
         for listed in &listed {
-            let Listed { id, snapshot, standing, .. } = listed;
-            let mark = match standing {
-                DocumentStanding::Good(_) | DocumentStanding::Past(..) => paint.good("✓"),
-                DocumentStanding::Unsigned | DocumentStanding::Doubtful(..) => paint.doubtful("?"),
-                DocumentStanding::Foreign(_) => paint.bad("✗"),
-            };
-            let id = id.to_string();
-            let tags: Vec<String> = snapshot.tags.iter().map(|tag| printable(tag)).collect();
-            let paths: Vec<String> = snapshot.paths.iter().map(|path| printable(path)).collect();
-            let tags =
-                if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) };
-            let line = format!(
-                "{mark} {}  {}  {:>7}  {:>9}  {}  {}{}",
-                paint.handle(&id[..12]),
-                talaria::timestamp(snapshot.made()),
-                grouped(snapshot.entries),
-                size(snapshot.bytes),
-                printable(&snapshot.host),
-                paths.join(" "),
-                paint.faint(tags),
-            );
-            writeln!(out, "{line}")?;
-            if !matches!(standing, DocumentStanding::Good(_)) {
-                writeln!(out, "    {}", standing_in_words(standing))?;
-            }
-            if let Some(original) = &snapshot.original {
-                let (id, time) = (original.id.to_string(), talaria::timestamp(snapshot.time));
-                writeln!(out, "    copy of {}, made {time}", paint.handle(&id[..12]))?;
-            }
-            if snapshot.unread > 0 {
-                writeln!(out, "    {} could not be read", counted(snapshot.unread, "path"))?;
-            }
+            show(&mut out, listed, paint)?;
         }
         drop(out);
         cx.status(format_args!("{}", counted_snapshots(listed.len())));
@@ -144,8 +113,49 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             if one.ahead == 1 { format!("{} is", one.name) } else { format!("{} are", one.name) },
         ));
     }
+    check_ages(args, &newest, cx.now)?;
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
+
+fn show(out: &mut impl Write, listed: &Listed, paint: Paint) -> Result<(), CliError> {
+    let Listed { id, snapshot, standing, .. } = listed;
+    let mark = match standing {
+        DocumentStanding::Good(_) | DocumentStanding::Past(..) => paint.good("✓"),
+        DocumentStanding::Unsigned | DocumentStanding::Doubtful(..) => paint.doubtful("?"),
+        DocumentStanding::Foreign(_) => paint.bad("✗"),
+    };
+    let id = id.to_string();
+    let tags: Vec<String> = snapshot.tags.iter().map(|tag| printable(tag)).collect();
+    let paths: Vec<String> = snapshot.paths.iter().map(|path| printable(path)).collect();
+    let tags = if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) };
+    let line = format!(
+        "{mark} {}  {}  {:>7}  {:>9}  {}  {}{}",
+        paint.handle(&id[..12]),
+        talaria::timestamp(snapshot.made()),
+        grouped(snapshot.entries),
+        size(snapshot.bytes),
+        printable(&snapshot.host),
+        paths.join(" "),
+        paint.faint(tags),
+    );
+    writeln!(out, "{line}")?;
+    if !matches!(standing, DocumentStanding::Good(_)) {
+        writeln!(out, "    {}", standing_in_words(standing))?;
+    }
+    if let Some(original) = &snapshot.original {
+        let (id, time) = (original.id.to_string(), talaria::timestamp(snapshot.time));
+        writeln!(out, "    copy of {}, made {time}", paint.handle(&id[..12]))?;
+    }
+    if snapshot.unread > 0 {
+        writeln!(out, "    {} could not be read", counted(snapshot.unread, "path"))?;
+    }
+    Ok(())
+}
+
+/// An error if the newest snapshot or the last drill of a client is too old.
+fn check_ages(args: &Args, newest: &[Newest], now: u32) -> Result<(), CliError> {
     if let Some(limit) = args.max_age {
-        let is_old = |one: &&Newest| one.age(cx.now).is_none_or(|age| age > limit);
+        let is_old = |one: &&Newest| one.age(now).is_none_or(|age| age > limit);
         let old: Vec<&str> = newest.iter().filter(is_old).map(|one| one.name.as_str()).collect();
         if newest.is_empty() || !old.is_empty() {
             let whose = if newest.is_empty() { "anybody".into() } else { old.join(", ") };
@@ -157,11 +167,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     }
     if let Some(limit) = args.max_drill_age {
         let is_good =
-            |drill: &Drill| drill.read.failed == 0 && cx.now.saturating_sub(drill.time) <= limit;
+            |drill: &Drill| drill.read.failed == 0 && now.saturating_sub(drill.time) <= limit;
         let old: Vec<String> = newest
             .iter()
             .filter(|one| !one.drill.as_ref().is_some_and(is_good))
-            .map(|one| one.drill_in_words(cx.now))
+            .map(|one| one.drill_in_words(now))
             .collect();
         if newest.is_empty() || !old.is_empty() {
             let last =
@@ -172,7 +182,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             )));
         }
     }
-    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
+    Ok(())
 }
 
 fn json(listed: &Listed, drills: &[Drill]) -> serde_json::Value {
