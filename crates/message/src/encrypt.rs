@@ -26,6 +26,7 @@ use crate::random;
 use crate::revoked::{LookUp, Revocations, usable};
 use crate::sign::SigningKey;
 use crate::unsupported::unsupported;
+use crate::weak;
 
 /// The packet formats of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,10 +80,6 @@ impl Recipients {
         now: u32,
     ) -> Result<()> {
         let cert = &*sound(cert);
-        let refused = |why| MessageError::Key {
-            name: cert.fingerprint().to_hex(),
-            why: KeyFault::Other(why),
-        };
         let revocations = Revocations::of(cert, policy, look_up, now);
         let valid = usable(cert, policy, now, &revocations)?;
         let before = self.keys.len();
@@ -102,10 +99,14 @@ impl Recipients {
             // unsupported type. The policy leaves out some of these, so all subkeys are asked.
             let subkeys = cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
             let named = subkeys.filter(|key| key.pk_algo().for_encryption()).find_map(unsupported);
-            return Err(refused(match named {
-                Some(what) => format!("has {what} to encrypt to, which is not supported"),
-                None => "has no key to encrypt to".into(),
-            }));
+            let why = match named {
+                Some(what) => {
+                    KeyFault::Other(format!("has {what} to encrypt to, which is not supported"))
+                }
+                None => weak::encryption(cert, policy)
+                    .unwrap_or_else(|| KeyFault::Other("has no key to encrypt to".into())),
+            };
+            return Err(MessageError::Key { name: cert.fingerprint().to_hex(), why });
         }
         self.old |= !valid.features().is_some_and(|features| features.supports_seipdv2());
         self.no_packet_20 |= !valid.features().is_some_and(|features| features.get(PACKET_20));

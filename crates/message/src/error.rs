@@ -107,8 +107,26 @@ pub enum KeyFault {
     Locked,
     /// None of the given passphrases unlocks it.
     WrongPassphrase,
+    /// Only signatures with a broken hash function bind it, or its encryption key.
+    Weak {
+        /// What they bind.
+        what: Bound,
+        /// The hash function of the newest of them.
+        hash: &'static str,
+        /// The time of the newest of them, in seconds since 1970.
+        made: u32,
+    },
     /// Any other reason.
     Other(String),
+}
+
+/// What the self-signatures of a certificate bind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Bound {
+    /// The primary key and its user IDs.
+    Certificate,
+    /// The subkeys for encryption.
+    EncryptionKey,
 }
 
 impl fmt::Display for KeyFault {
@@ -119,6 +137,17 @@ impl fmt::Display for KeyFault {
             Self::Expired(None) => "has expired",
             Self::Locked => "is protected by a passphrase, and none was given",
             Self::WrongPassphrase => "the passphrase is wrong",
+            Self::Weak { what, hash, made } => {
+                let what = match what {
+                    Bound::Certificate => "it",
+                    Bound::EncryptionKey => "its encryption key",
+                };
+                let day = day(*made);
+                return write!(
+                    f,
+                    "only signatures with {hash} bind {what}, the newest of {day}, and these no longer count"
+                );
+            }
             Self::Other(why) => why,
         })
     }

@@ -69,6 +69,7 @@ mod secrets;
 mod sign;
 mod unsupported;
 mod verify;
+mod weak;
 
 pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
@@ -82,7 +83,7 @@ pub use decrypt::{DecryptOptions, Decrypted, Release, Spool, decrypt};
 pub use decryptor::Decryptor;
 pub use encrypt::{EncryptOptions, Encrypted, Profile, Recipients, encrypt, pack};
 pub use encryptor::Encryptor;
-pub use error::{Cost, KeyFault, MessageError};
+pub use error::{Bound, Cost, KeyFault, MessageError};
 pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};

@@ -15,6 +15,7 @@ use crate::error::{KeyFault, MessageError, Result};
 use crate::guard::guarded;
 use crate::unsupported::not_valid;
 use crate::verify::report::Issuer;
+use crate::weak;
 
 /// A function that finds certificates by one of their keys.
 pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;
@@ -144,8 +145,10 @@ pub fn usable<'c>(
 ) -> Result<ValidCert<'c>> {
     let refused = |why| MessageError::Key { name: cert.fingerprint().to_hex(), why };
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(now));
-    let valid = evaluated(cert, policy, time)
-        .map_err(|error| refused(KeyFault::Other(not_valid(cert, &error))))?;
+    let valid = evaluated(cert, policy, time).map_err(|error| {
+        let weak = weak::primary(cert, policy);
+        refused(weak.unwrap_or_else(|| KeyFault::Other(not_valid(cert, &error))))
+    })?;
     if revocations.end(&valid) {
         return Err(refused(KeyFault::Revoked));
     }

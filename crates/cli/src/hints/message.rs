@@ -39,6 +39,14 @@ pub(crate) fn message_hint(error: &MessageError) -> Option<String> {
                  hkps://keys.openpgp.org {fingerprint}\nIf it is your own: talaria key expire {fingerprint} 2y"
             ));
         }
+        MessageError::Key { name, why: KeyFault::Weak { .. } } => {
+            let fingerprint = name.split(' ').next().unwrap_or_default();
+            return Some(format!(
+                "Ask the owner for an updated certificate, or fetch it: talaria import --keyserver \
+                 hkps://keys.openpgp.org {fingerprint}\nIf it is your own, gpg signs it anew: gpg --quick-set-expire \
+                 {fingerprint} 2y && gpg --quick-set-expire {fingerprint} 2y '*'"
+            ));
+        }
         MessageError::Key { why: KeyFault::Revoked, .. } => {
             "Ask the owner for the new certificate."
         }

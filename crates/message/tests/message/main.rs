@@ -12,4 +12,5 @@ mod roundtrip;
 mod tampering;
 mod vectors;
 mod versions;
+mod weak;
 mod wrapping;
