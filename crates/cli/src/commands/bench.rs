@@ -1,6 +1,6 @@
 //! `talaria bench`
 
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
@@ -64,10 +64,13 @@ enum Kind {
 /// Measures. Only `talaria-bench` does.
 pub(crate) fn measure(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let What::Measurement(measurement) = &args.what else { return run(args, cx) };
-    measurement.run(&mut io::stdout().lock()).map_err(|error| match error {
+    let mut out = cx.stdout();
+    let status = measurement.run(&mut out).map_err(|error| match error {
         BenchError::Output(error) => CliError::Output(error),
         error => CliError::Bench(talaria::describe(&error)),
-    })
+    })?;
+    out.flush()?;
+    Ok(status)
 }
 
 pub(crate) fn run(args: &Args, _: &mut Context) -> Result<ExitCode, CliError> {
