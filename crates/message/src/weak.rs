@@ -8,12 +8,15 @@ use sequoia_openpgp::policy::{HashAlgoSecurity, Policy};
 use sequoia_openpgp::types::HashAlgorithm;
 
 use crate::error::{Bound, KeyFault};
+use crate::guard::guarded;
 
 /// The fault of a certificate whose self-signatures the policy refuses for their hash functions.
 pub(crate) fn primary(cert: &openpgp::Cert, policy: &dyn Policy) -> Option<KeyFault> {
-    let by_user_ids = cert.userids().flat_map(|user_id| user_id.self_signatures());
-    let direct = cert.primary_key().self_signatures();
-    fault(Bound::Certificate, by_user_ids.chain(direct), policy)
+    guarded(|| {
+        let by_user_ids = cert.userids().flat_map(|user_id| user_id.self_signatures());
+        let direct = cert.primary_key().self_signatures();
+        fault(Bound::Certificate, by_user_ids.chain(direct), policy)
+    })?
 }
 
 /// The fault of a certificate whose encryption keys have bindings that the policy refuses for their
@@ -25,8 +28,10 @@ pub(crate) fn encryption(cert: &openpgp::Cert, policy: &dyn Policy) -> Option<Ke
             .key_flags()
             .is_none_or(|flags| flags.for_transport_encryption() || flags.for_storage_encryption())
     };
-    let bindings = keys.flat_map(|key| key.self_signatures()).filter(is_for_encryption);
-    fault(Bound::EncryptionKey, bindings, policy)
+    guarded(|| {
+        let bindings = keys.flat_map(|key| key.self_signatures()).filter(is_for_encryption);
+        fault(Bound::EncryptionKey, bindings, policy)
+    })?
 }
 
 fn fault<'s>(

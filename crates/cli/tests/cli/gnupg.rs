@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::program::Program;
+use crate::program::{Home, Program, make_gnupg_home};
 
 const RING: &str = "/usr/share/keyrings/debian-maintainers.gpg";
 
@@ -177,4 +177,37 @@ fn import_takes_owner_trust_along() {
     let other_ring = other.ok(&["import", RING]);
     assert!(other_ring.contains("231 new"), "{other_ring}");
     assert_eq!(list(&other, &[name]), line);
+}
+
+/// gpg encrypts to a certificate that only SHA-1 binds. talaria names the reason, and its owner can
+/// do what the hint says.
+#[test]
+fn the_hint_about_a_certificate_that_sha_1_binds_helps() {
+    let root = tempfile::tempdir().unwrap();
+    let home = Home(root.path().to_owned());
+    make_gnupg_home(&root.path().join("home/.gnupg"));
+    let gpg = "gpg -q --batch --passphrase '' --pinentry-mode loopback";
+    home.sh(&format!("{gpg} --cert-digest-algo SHA1 --quick-gen-key Old rsa2048 sign,cert 0"));
+    let listed = home.sh("gpg -q --list-keys --with-colons");
+    let fingerprint = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+    let fingerprint = fingerprint.trim_end_matches(':');
+    let encrypt = format!(
+        "gpg --export | talaria -q import - > import.log && echo hello > letter && \
+         talaria encrypt --to {fingerprint} -o out letter"
+    );
+    let refused_for = |what: &str| {
+        let refused = home.try_sh(&encrypt);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("only signatures with SHA-1 bind {what}, ")), "{said}");
+        said.split_once("gpg signs it anew: ").unwrap().1.to_owned()
+    };
+    let subkey = format!("--quick-add-key {fingerprint} rsa2048 encr 0");
+    home.sh(&format!("{gpg} --cert-digest-algo SHA1 {subkey}"));
+    refused_for("it");
+    home.sh(&format!("{gpg} --quick-set-expire {fingerprint} 2y"));
+    let remedy = refused_for("its encryption key");
+    home.sh(&remedy);
+    home.sh(&encrypt);
+    home.sh("gpgconf --kill all");
 }
