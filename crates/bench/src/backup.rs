@@ -190,7 +190,7 @@ fn profile_table(runs: usize) -> Table {
         columns.extend([format!("{profile} CPU s"), format!("{profile} wall s")]);
     }
     for profile in &PROFILES[..3] {
-        columns.extend([format!("{profile}\nadds CPU %"), format!("{profile}\nadds wall %")]);
+        columns.extend([format!("{profile} adds CPU %"), format!("{profile} adds wall %")]);
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("The cost of encryption in a backup", &columns);

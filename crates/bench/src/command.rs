@@ -155,11 +155,16 @@ pub enum Measurement {
     ///
     /// Reads the CSV files that the other commands wrote with --results, draws every plot again,
     /// and writes report.html and summary.svg into the same folder. It measures nothing.
-    #[command(after_help = "Example:\n  talaria bench report docs/benchmarks")]
+    #[command(
+        after_help = "Example:\n  talaria bench report docs/benchmarks --page docs/benchmarks.md"
+    )]
     Report {
         /// Folder with the results
         #[arg(value_name = "DIR")]
         folder: PathBuf,
+        /// Also write each table into the block of text after `<!-- table NAME -->` in FILE
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
     },
 }
 
@@ -365,11 +370,16 @@ impl Measurement {
                 keyserver::run(&args.options(), out)?;
             }
             Self::Ratios(args) => return args.compare(out),
-            Self::Report { folder } => {
+            Self::Report { folder, page: text } => {
                 let report::Report { page, tables, pictures } = report::write(folder)?;
                 let page = page.display();
                 writeln!(out, "{page}: {tables} tables, {pictures} plots")
                     .map_err(BenchError::Output)?;
+                if let Some(text) = text {
+                    let tables = report::fill(folder, text)?;
+                    writeln!(out, "{}: {tables} tables", text.display())
+                        .map_err(BenchError::Output)?;
+                }
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -106,6 +106,14 @@ pub enum BenchError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A page of text does not have a place for each table.
+    #[error("{} {what}", page.display())]
+    Page {
+        /// The page.
+        page: PathBuf,
+        /// The reason.
+        what: String,
+    },
     /// A log refused.
     #[error(transparent)]
     Log(LogError),

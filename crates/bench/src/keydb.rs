@@ -232,10 +232,10 @@ pub fn run(options: &KeydbOptions, out: &mut dyn Write) -> Result<Table, BenchEr
     let mut table = Table::new("Key database (gnupg-devel, 29 October 2015)", &["work"]);
     describe(&mut table, &sides, &options.keyring, &certs);
     for side in &sides {
-        table.columns.push(format!("{}\nCPU s", side.name));
-        table.columns.push(format!("{}\nwall s", side.name));
+        table.columns.push(format!("{} CPU s", side.name));
+        table.columns.push(format!("{} wall s", side.name));
     }
-    table.columns.extend(["gpg kbx\n2015\nwall s".to_owned(), "SQLite\n2015\nwall s".to_owned()]);
+    table.columns.extend(["gpg kbx 2015 wall s".to_owned(), "SQLite 2015 wall s".to_owned()]);
     let works = [Work::Import, Work::ImportAgain, Work::List, Work::ListSignatures];
     for work in works.into_iter().chain(lookups.iter().map(Work::Find)) {
         let mut row = vec![Cell::from(work.name())];
@@ -264,8 +264,8 @@ pub fn run(options: &KeydbOptions, out: &mut dyn Write) -> Result<Table, BenchEr
         ));
     }
     if let Some(gpg) = sides.iter().position(|side| side.kind == Kind::Keybox) {
-        table.ratio("gpg /\ntalaria\nCPU", 1 + 2 * gpg, 1);
-        table.ratio("gpg /\ntalaria\nwall", 2 + 2 * gpg, 2);
+        table.ratio("gpg / talaria CPU", 1 + 2 * gpg, 1);
+        table.ratio("gpg / talaria wall", 2 + 2 * gpg, 2);
     }
     for side in sides.iter().filter(|side| side.kind == Kind::Keyboxd) {
         // A daemon that outlives its folder would be left behind.
@@ -301,7 +301,7 @@ fn sides(options: &KeydbOptions, folder: &Path) -> Result<Vec<Side>, BenchError>
         for kind in [Kind::Keybox, Kind::Keyboxd] {
             let (name, place) = match kind {
                 Kind::Keyboxd if !has_daemon => continue,
-                Kind::Keyboxd => (format!("gpg {version}\nkeyboxd"), home(folder, "d", true)?),
+                Kind::Keyboxd => (format!("gpg {version} keyboxd"), home(folder, "d", true)?),
                 _ => (format!("gpg {version}"), home(folder, "k", false)?),
             };
             sides.push(Side { name, kind, program: options.gpg.clone(), place });
@@ -372,7 +372,7 @@ fn describe(table: &mut Table, sides: &[Side], keyring: &Path, certs: &[Cert]) {
             Kind::SqFiles => "has no store; `keyring list` reads the keyring file",
             Kind::SqStore => "a certificate directory; `cert list` authenticates every binding",
         };
-        table.note(format!("{}: {does}.", side.name.replace('\n', ", ")));
+        table.note(format!("{}: {does}.", side.name));
     }
     table.note(
         "2015: the report's own figures for 751 keys of the Debian keyring of then (import: 37.9 \

@@ -399,14 +399,14 @@ fn updates(options: &LogOptions, folder: &Path, author: &mut Author) -> Result<T
         "Signed updates at two nodes (libdinemic, 2018)",
         &[
             "",
-            "CPU ms\nnode 1",
-            "CPU ms\nnode 2",
-            "CPU ms\nboth",
-            "wall ms\nboth",
+            "CPU ms node 1",
+            "CPU ms node 2",
+            "CPU ms both",
+            "wall ms both",
             "syncs",
-            "CPU of each-\nsigned, times",
-            "wall of each-\nsigned, times",
-            "CPU of batch-\nsigned, times",
+            "CPU of each-signed, times",
+            "wall of each-signed, times",
+            "CPU of batch-signed, times",
         ],
     );
     table.note(format!(

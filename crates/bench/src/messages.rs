@@ -318,7 +318,7 @@ impl Bulk<'_> {
 fn bulk_table(options: &MessagesOptions, ways: Vec<Way>) -> Table {
     let mut table = Table::new(
         "One large file (obnam, 2016)",
-        &["", "wall s\nmedian", "wall s\nleast", "CPU s\nmedian", "MB/s\nat best", "peak\nMB"],
+        &["", "wall s median", "wall s least", "CPU s median", "MB/s at best", "peak MB"],
     );
     let megabytes = number(options.bytes) / 1e6;
     table.note(format!(
@@ -365,7 +365,7 @@ fn row(name: &str, count: usize, cost: Cost) -> Vec<Cell> {
     ]
 }
 
-const COLUMNS: [&str; 4] = ["", "wall us\neach", "CPU us\neach", "per\nCPU s"];
+const COLUMNS: [&str; 4] = ["", "wall us each", "CPU us each", "per CPU s"];
 
 /// Runs of gpg, which cost ten thousand times more.
 const GPG_RUNS: usize = 20;

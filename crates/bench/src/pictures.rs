@@ -126,7 +126,7 @@ pub(crate) fn summary<'a>(of: impl Fn(&str) -> Option<&'a Table>) -> Option<Pict
 
 /// The columns `NAME CPU s`, as series.
 fn sides(table: &Table) -> Vec<Series> {
-    let names: Vec<String> = table.columns.iter().map(|name| name.replace('\n', " ")).collect();
+    let names = &table.columns;
     names
         .iter()
         .filter_map(|column| {
@@ -271,7 +271,7 @@ fn storage(table: &Table) -> Option<Picture> {
         ("build CPU s", "Build of all", "CPU time", Unit::Seconds),
         ("commit of 1 CPU us", "Durable commit of one", "CPU time, µs", Unit::None),
         ("size ratio", "Size", "store / certificates", Unit::None),
-        ("get by fingerpr. CPU us", "Get by fingerprint", "CPU time, µs", Unit::None),
+        ("get by fingerprint CPU us", "Get by fingerprint", "CPU time, µs", Unit::None),
         ("substring CPU us", "Find by a part of a name", "CPU time, µs", Unit::None),
         ("walk CPU us per cert", "Walk over all", "CPU time per certificate, µs", Unit::None),
     ];
@@ -772,10 +772,11 @@ mod tests {
     fn the_summary_compares_a_backup_with_the_best_other_program() {
         let table = results::load(&folder(), "backup-tree").unwrap();
         let first = |name: &str| {
-            let column = table.columns.iter().find(|column| {
-                column.starts_with(name) && column.replace('\n', " ").ends_with("CPU s")
-            });
-            table.column(&column.unwrap().replace('\n', " ")).unwrap()[0].unwrap()
+            let column = table
+                .columns
+                .iter()
+                .find(|column| column.starts_with(name) && column.ends_with("CPU s"));
+            table.column(column.unwrap()).unwrap()[0].unwrap()
         };
         let best = first("restic").min(first("borg")).min(first("duplicity"));
         let svg = summary(|name| (name == "backup-tree").then_some(&table)).unwrap().svg();

@@ -36,6 +36,9 @@ const ORDER: [(&str, &str); 22] = [
     ("trust-growth", "talaria bench trust"),
 ];
 
+/// What stands before the name of a table in a page of text, and behind it.
+const MARK: (&str, &str) = ("<!-- table ", " -->");
+
 /// The result.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Report {
@@ -88,6 +91,45 @@ pub fn write(folder: &Path) -> Result<Report, BenchError> {
     let path = folder.join("report.html");
     fs::write(&path, page).map_err(BenchError::io("write", &path))?;
     Ok(Report { page: path, tables: tables.len(), pictures: count })
+}
+
+/// Writes the tables of the results in `folder` into `page`, each after its mark.
+///
+/// A mark is a line `<!-- table NAME -->`. What stands in the block of text after it is replaced by
+/// the table `NAME`, as the measurement prints it. Returns the number of tables.
+///
+/// # Errors
+///
+/// [`BenchError::Page`] if a mark has no block after it, or a result of the folder has no mark;
+/// else when a file cannot be read or written.
+pub fn fill(folder: &Path, page: &Path) -> Result<usize, BenchError> {
+    let wrong = |what: String| BenchError::Page { page: page.to_owned(), what };
+    let text = fs::read_to_string(page).map_err(BenchError::io("read", page))?;
+    let mut missing = names(folder)?;
+    let mut tables = 0;
+    let mut out = String::with_capacity(text.len());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let _ = writeln!(out, "{line}");
+        let name = line.strip_prefix(MARK.0).and_then(|rest| rest.strip_suffix(MARK.1));
+        let Some(name) = name else { continue };
+        if lines.next() != Some("```text") || !lines.any(|line| line == "```") {
+            return Err(wrong(format!("has no block of text after the mark of {name}")));
+        }
+        let mut printed = Vec::new();
+        let table = results::load(folder, name)?;
+        table.print(&mut printed).map_err(BenchError::Output)?;
+        let printed = String::from_utf8_lossy(&printed);
+        let _ = writeln!(out, "```text\n{}\n```", printed.trim_end());
+        missing.retain(|other| other != name);
+        tables += 1;
+    }
+    if let Some(name) = missing.first() {
+        let (before, behind) = MARK;
+        return Err(wrong(format!("has no line `{before}{name}{behind}`")));
+    }
+    fs::write(page, out).map_err(BenchError::io("write", page))?;
+    Ok(tables)
 }
 
 /// The names of all results in a folder, known ones first.
@@ -173,6 +215,33 @@ mod tests {
         assert!(
             folder.path().join("summary.svg").exists() && folder.path().join("keydb.svg").exists()
         );
+    }
+
+    #[test]
+    fn a_page_of_text_gets_each_table_after_its_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.md");
+        fs::write(folder.path().join("keydb.csv"), "work,talaria CPU s\r\nimport,0.5\r\n").unwrap();
+        fs::write(folder.path().join("keydb.txt"), "Keys\nOn a keyring.\n").unwrap();
+        let block = |text: &str| format!("A\n<!-- table keydb -->\n```text\n{text}```\nB\n");
+        let table = "Keys\n\nOn a keyring.\n\n        talaria\nwork      CPU s\n------  -------\n\
+                     import    0.500\n";
+        for before in ["", "old\n\nlines\n", table] {
+            fs::write(&page, block(before)).unwrap();
+            assert_eq!(fill(folder.path(), &page).unwrap(), 1);
+            assert_eq!(fs::read_to_string(&page).unwrap(), block(table));
+        }
+        for wrong in [
+            "A\n",
+            "<!-- table keydb -->\nB\n",
+            "<!-- table keydb -->\n```text\n",
+            "<!-- table x -->",
+        ] {
+            fs::write(&page, wrong).unwrap();
+            let error = fill(folder.path(), &page).unwrap_err();
+            assert!(matches!(error, BenchError::Page { .. }), "{wrong}: {error}");
+            assert_eq!(fs::read_to_string(&page).unwrap(), wrong);
+        }
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn saved_results_load_and_draw_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let mut table = Table::new("Keys", &["work", "talaria\nCPU s", "gpg 2.2\nCPU s"]);
+        let mut table = Table::new("Keys", &["work", "talaria CPU s", "gpg 2.2 CPU s"]);
         table.note("On a keyring.");
         table.push(vec!["import".into(), 0.25.into(), 25.5.into()]);
         save(Some(folder.path()), "keydb", &table).unwrap();

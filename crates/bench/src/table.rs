@@ -162,10 +162,10 @@ impl Table {
         }
     }
 
-    /// The numbers of a column. Lines of its name may also be separated by spaces, as in CSV.
+    /// The numbers of a column.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Vec<Option<f64>>> {
-        let at = self.columns.iter().position(|column| column.replace('\n', " ") == name)?;
+        let at = self.columns.iter().position(|column| column == name)?;
         Some(self.rows.iter().map(|row| row[at].number()).collect())
     }
 
@@ -215,21 +215,23 @@ impl Table {
         }
         let cells: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
-        // A name of several words stands in several lines, to keep columns narrow.
-        let heads: Vec<Vec<&str>> =
-            self.columns.iter().map(|name| name.split('\n').collect()).collect();
+        // A name is no wider than the cells below it or its longest word, to keep columns narrow.
+        let length = |text: &str| text.chars().count();
         let width = |at: usize| {
-            let head = heads[at].iter().map(|line| line.chars().count());
-            head.chain(cells.iter().map(|row| row[at].chars().count())).max().unwrap_or(0)
+            let words = self.columns[at].split_whitespace().map(length);
+            words.chain(cells.iter().map(|row| length(&row[at]))).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let heads: Vec<String> =
+            self.columns.iter().zip(&widths).map(|(name, &width)| wrapped(name, width)).collect();
+        let heads: Vec<Vec<&str>> = heads.iter().map(|head| head.lines().collect()).collect();
         let is_text = |at: usize| self.rows.iter().any(|row| matches!(row[at], Cell::Text(_)));
         let mut line = |cells: &[&str]| {
             let mut text = String::new();
             for (at, cell) in cells.iter().enumerate() {
                 let width = widths[at];
                 text.push_str(if at > 0 { "  " } else { "" });
-                let padding = " ".repeat(width - cell.chars().count());
+                let padding = " ".repeat(width - length(cell));
                 let (before, behind) = if is_text(at) { ("", &*padding) } else { (&*padding, "") };
                 text.extend([before, cell, behind]);
             }
@@ -266,8 +268,7 @@ impl Table {
                 text.to_owned()
             }
         };
-        let names: Vec<String> =
-            self.columns.iter().map(|name| quoted(&name.replace('\n', " "))).collect();
+        let names: Vec<String> = self.columns.iter().map(|name| quoted(name)).collect();
         write!(out, "{}\r\n", names.join(","))?;
         for row in &self.rows {
             let cells = row.iter().map(|cell| match cell {
@@ -336,7 +337,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Table {
-        let mut table = Table::new("Sample", &["work", "ours\ns", "theirs\ns"]);
+        let mut table = Table::new("Sample", &["work", "ours s", "theirs s"]);
         table.push(vec!["a, b".into(), 0.5.into(), 71.25.into()]);
         table.push(vec!["c".into(), 1234.5.into()]);
         table.ratio("ratio", 2, 1);

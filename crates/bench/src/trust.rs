@@ -144,14 +144,13 @@ fn row(name: &str, talaria: Option<Cost>, gpg: Option<Cost>, then: [Option<f64>;
     row
 }
 
-const COLUMNS: [&str; 5] =
-    ["work", "talaria\nCPU s", "talaria\nwall s", "gpg\nCPU s", "gpg\nwall s"];
+const COLUMNS: [&str; 5] = ["work", "talaria CPU s", "talaria wall s", "gpg CPU s", "gpg wall s"];
 
 /// The report on the databases of trust on first use: listings of 500 certificates.
 fn listing(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table, BenchError> {
     let certs = &certs[..certs.len().min(LISTED)];
     let pair = Pair::new(options, certs, folder)?;
-    let columns = [&COLUMNS[..], &["flat\n2015\nwall s", "split\n2015\nwall s"]].concat();
+    let columns = [&COLUMNS[..], &["flat 2015 wall s", "split 2015 wall s"]].concat();
     let mut table =
         Table::new("Listing with trust on first use (gnupg-devel, October 2015)", &columns);
     let user_ids: usize = certs.iter().map(|cert| cert.user_ids().count()).sum();
@@ -196,7 +195,7 @@ fn listing(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Tabl
              which is one of the commit, and those that begin the log of the store and empty it at the end."
         ));
     }
-    table.ratio("gpg /\ntalaria\nCPU", 3, 1);
+    table.ratio("gpg / talaria CPU", 3, 1);
     Ok(table)
 }
 
@@ -257,7 +256,7 @@ fn check(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table,
         }
     }
     let pair = Pair::new(options, &ring, folder)?;
-    let columns = [&COLUMNS[..], &["gpg kbx\n2015\nwall s", "SQLite\n2015\nwall s"]].concat();
+    let columns = [&COLUMNS[..], &["gpg kbx 2015 wall s", "SQLite 2015 wall s"]].concat();
     let mut table =
         Table::new("Check of the web of trust (gnupg-devel, 29 October 2015)", &columns);
     table.note(format!(
@@ -314,8 +313,8 @@ fn check(options: &TrustOptions, certs: &[Cert], folder: &Path) -> Result<Table,
     }
     let name = "trust one owner otherwise, and check";
     table.push(row(name, Some(middle(&ours)), Some(middle(&theirs)), [None; 2]));
-    table.ratio("gpg /\ntalaria\nCPU", 3, 1);
-    table.ratio("gpg /\ntalaria\nwall", 4, 2);
+    table.ratio("gpg / talaria CPU", 3, 1);
+    table.ratio("gpg / talaria wall", 4, 2);
     Ok(table)
 }
 

@@ -34,12 +34,12 @@ pub(super) fn run(options: &BackupOptions, folder: &Path) -> Result<Table, Bench
     one_file(&source, FILE_BYTES).map_err(BenchError::io("write", &source))?;
     let columns = [
         "chunks",
-        "first run\npeak MB",
-        "first run\nCPU s",
-        "restore\npeak MB",
-        "restore\nCPU s",
-        "check\npeak MB",
-        "check\nCPU s",
+        "first run peak MB",
+        "first run CPU s",
+        "restore peak MB",
+        "restore CPU s",
+        "check peak MB",
+        "check CPU s",
     ];
     let mut table = Table::new("Memory of a backup by the size of the repository", &columns);
     table.note(format!(

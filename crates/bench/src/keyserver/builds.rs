@@ -22,16 +22,16 @@ const TRACED_FILES: usize = 1;
 const COLUMNS: [&str; 12] = [
     "work",
     "certificates",
-    "page\nKiB",
+    "page KiB",
     "wall s",
     "CPU s",
-    "CPU us\nper key",
+    "CPU us per key",
     "keys/s",
-    "peak\nMB",
-    "size\nMB",
-    "size /\ninput",
+    "peak MB",
+    "size MB",
+    "size / input",
     "syncs",
-    "SKS 2011\nkeys/s",
+    "SKS 2011 keys/s",
 ];
 
 /// The cost of one kind of build.

@@ -50,11 +50,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
         "Gossip: two servers until they are equal",
         &[
             "servers",
-            "certificates\nin common",
-            "not\nshared",
+            "certificates in common",
+            "not shared",
             "seconds",
-            "CPU s\nof both",
-            "requests of\nan exchange",
+            "CPU s of both",
+            "requests of an exchange",
         ],
     );
     table.note(

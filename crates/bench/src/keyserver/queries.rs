@@ -41,14 +41,14 @@ const COLUMNS: [&str; 12] = [
     "certificates",
     "lookup",
     "connections",
-    "added\nper s",
+    "added per s",
     "requests/s",
-    "server\ncores",
-    "requests per\nCPU second",
+    "server cores",
+    "requests per CPU second",
     "p50 ms",
     "p99 ms",
-    "other\nanswers",
-    "bytes per\nanswer",
+    "other answers",
+    "bytes per answer",
 ];
 
 /// One load.

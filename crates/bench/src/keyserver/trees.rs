@@ -30,9 +30,9 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
             "digests",
             "wall s",
             "CPU s",
-            "CPU us\nper digest",
-            "memory\nMB",
-            "bytes per\ndigest",
+            "CPU us per digest",
+            "memory MB",
+            "bytes per digest",
             "file MB",
         ],
     );

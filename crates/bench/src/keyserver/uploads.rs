@@ -236,10 +236,10 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Results, BenchError> {
             "connections",
             "certificates",
             "added per s",
-            "CPU ms\nper add",
+            "CPU ms per add",
             "p50 ms",
             "p99 ms",
-            "commits\nper add",
+            "commits per add",
         ],
     );
     table.note(
