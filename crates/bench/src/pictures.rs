@@ -126,8 +126,8 @@ pub(crate) fn summary<'a>(of: impl Fn(&str) -> Option<&'a Table>) -> Option<Pict
 
 /// The columns `NAME CPU s`, as series.
 fn sides(table: &Table) -> Vec<Series> {
-    let names = &table.columns;
-    names
+    table
+        .columns
         .iter()
         .filter_map(|column| {
             let name = column.strip_suffix(" CPU s")?;

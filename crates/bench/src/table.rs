@@ -103,6 +103,9 @@ pub(crate) fn grouped(digits: &str) -> String {
     out
 }
 
+/// The most lines that the name of a column takes.
+const HEAD_LINES: usize = 3;
+
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -215,11 +218,14 @@ impl Table {
         }
         let cells: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
-        // A name is no wider than the cells below it or its longest word, to keep columns narrow.
+        // A name is only as wide as it must be in a few lines, to keep columns narrow.
         let length = |text: &str| text.chars().count();
         let width = |at: usize| {
-            let words = self.columns[at].split_whitespace().map(length);
-            words.chain(cells.iter().map(|row| length(&row[at]))).max().unwrap_or(0)
+            let name = &self.columns[at];
+            let words = name.split_whitespace().map(length);
+            let least = words.chain(cells.iter().map(|row| length(&row[at]))).max().unwrap_or(0);
+            let is_enough = |width: &usize| wrapped(name, *width).lines().count() <= HEAD_LINES;
+            (least..length(name)).find(is_enough).unwrap_or_else(|| least.max(length(name)))
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let heads: Vec<String> =
@@ -355,6 +361,18 @@ mod tests {
                       a, b  0.500    71.2   142x\n\
                       c     1,234       -      -\n\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn names_of_columns_take_three_lines_at_most() {
+        let mut table = Table::new("T", &["", "walk by key CPU us per cert"]);
+        table.push(vec!["a".into(), 1u64.into()]);
+        let mut out = Vec::new();
+        table.print(&mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let heads: Vec<&str> = out.lines().skip(2).take(3).map(str::trim).collect();
+        assert_eq!(heads, ["walk by", "key CPU us", "per cert"], "{out}");
+        assert!(out.lines().nth(5).unwrap().ends_with("----------"), "{out}");
     }
 
     #[test]
