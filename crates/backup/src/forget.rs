@@ -12,6 +12,7 @@ use crate::forgotten::{Forgotten, SnapshotName};
 use crate::id::{Id, RepositoryId};
 use crate::repository::{Keys, Repository};
 use crate::signed::Header;
+use crate::snapshot::{PREPARED, SNAPSHOTS, Snapshot};
 use crate::text::Lines;
 
 /// The folder of tombstones.
@@ -116,6 +117,22 @@ impl Repository {
                 None => Ok(()),
             }
         })
+    }
+
+    /// Whether the storage has an object of the snapshot, published or only prepared, readable or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    pub fn has_object_of(&self, id: &Id) -> Result<bool> {
+        let mut found = false;
+        for (folder, name) in
+            [(SNAPSHOTS, Snapshot::name(id)), (PREPARED, Snapshot::prepared_name(id))]
+        {
+            self.backend().list_each(folder, &mut |object| found |= object.name == name)?;
+        }
+        Ok(found)
     }
 
     fn need_role(&self, name: &Fingerprint, role: Role) -> Result<()> {

@@ -19,12 +19,14 @@ use crate::forgotten::Forgotten;
 use crate::id::{Id, Kind, ObjectHash};
 use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};
+use crate::listed::Listed;
 use crate::located::Present;
 use crate::pack::{PackedChunk, pack_name};
 use crate::plan::{Plan, Plans, can_rely, may_delete};
 use crate::progress::BackupProgress;
 use crate::repository::{Keys, Repository};
 use crate::sink::{SealIndex, Sink, SinkOptions};
+use crate::snapshot::{PREPARED, SNAPSHOTS, Snapshot};
 use crate::source::Source;
 use crate::tree::mark;
 use crate::verified::{Verdicts, Verified};
@@ -67,6 +69,9 @@ pub struct Pruned {
     pub copied_bytes: u64,
     /// Objects of forgotten snapshots that were deleted.
     pub snapshots: u64,
+    /// Snapshots that a run has prepared and not published. Their content stays, until that client
+    /// backs up again or somebody forgets them.
+    pub prepared: BTreeSet<Id>,
     /// Planned packs that stay, since needed chunks in them cannot be read.
     pub kept: BTreeSet<Problem>,
 }
@@ -74,6 +79,10 @@ pub struct Pruned {
 /// Everything that decides which packs are used.
 struct PruneView {
     forgotten: Forgotten,
+    /// Snapshots that a run has prepared and not published.
+    prepared: BTreeSet<Id>,
+    /// Objects of such snapshots that were published.
+    published: Vec<String>,
     listed: ListedPacks,
     source: Source,
     /// The descriptions of packs that indexes do not describe, or not in one way, from the packs
@@ -150,6 +159,7 @@ impl Repository {
             packs: view.listed.len() as u64,
             bytes: view.listed.iter().map(|(_, bytes)| bytes).sum(),
             snapshots: self.forgotten_objects(&view.forgotten)?.len() as u64,
+            prepared: view.prepared.clone(),
             ..Pruned::default()
         };
         for one in uses.iter().filter(|one| doomed.contains(&one.hash)) {
@@ -223,6 +233,10 @@ impl Repository {
             self.backend().delete(&object)?;
             pruned.snapshots += 1;
         }
+        for object in &view.published {
+            self.backend().delete(object)?;
+        }
+        pruned.prepared.clone_from(&view.prepared);
         for (pack, bytes) in view.listed.iter().filter(|(pack, _)| doomed.contains(pack)) {
             progress.go_on()?;
             if !kept.contains(&pack) {
@@ -238,18 +252,26 @@ impl Repository {
 
     /// The objects of snapshots that were forgotten.
     fn forgotten_objects(&self, forgotten: &Forgotten) -> Result<Vec<String>> {
-        let objects = self.backend().list("snapshots")?.into_iter().map(|object| object.name);
-        let is_forgotten = |name: &String| {
-            let id = name.strip_prefix("snapshots/").and_then(|id| id.parse::<Id>().ok());
-            id.is_some_and(|id| forgotten.contains(&id))
-        };
-        Ok(objects.filter(is_forgotten).collect())
+        let mut found = Vec::new();
+        for folder in [SNAPSHOTS, PREPARED] {
+            let objects = self.backend().list(folder)?.into_iter().map(|object| object.name);
+            let is_forgotten = |name: &String| {
+                Snapshot::id_in(folder, name).is_some_and(|id| forgotten.contains(&id))
+            };
+            found.extend(objects.filter(is_forgotten));
+        }
+        Ok(found)
     }
 
     /// Reads everything that says which packs are used.
     fn view(&self, keys: &Keys, progress: &BackupProgress, now: u32) -> Result<PruneView> {
-        // In this order: packs that a snapshot needs are listed after it.
+        // In this order: a snapshot is published before its prepared object goes, and packs that a
+        // snapshot needs are listed after it.
+        let mut prepared = self.prepared(keys, now)?;
         let (snapshots, forgotten, mut errors) = self.survey(keys, now)?;
+        prepared.retain(|one| !forgotten.contains(&one.id));
+        let is_published = |one: &Listed| snapshots.iter().any(|other| other.id == one.id);
+        let published: Vec<_> = prepared.extract_if(.., |one| is_published(one)).collect();
         // A snapshot that could not be fetched needs its packs all the same.
         if let Some(at) = errors.iter().position(BackupError::is_of_storage) {
             return Err(errors.swap_remove(at));
@@ -309,7 +331,26 @@ impl Repository {
                 error => error,
             })?;
         }
-        Ok(PruneView { forgotten, listed, source, own, unreadable, used, verified })
+        for listed in &prepared {
+            match mark(&source, listed.snapshot.root, &mut used, progress) {
+                // Its run has not published it yet, and will store again what is gone.
+                Ok(()) | Err(BackupError::Damaged { .. } | BackupError::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let published = published.iter().map(|one| Snapshot::prepared_name(&one.id)).collect();
+        let prepared = prepared.iter().map(|one| one.id).collect();
+        Ok(PruneView {
+            forgotten,
+            prepared,
+            published,
+            listed,
+            source,
+            own,
+            unreadable,
+            used,
+            verified,
+        })
     }
 
     /// Calls `each` once with every listed pack that has a description.

@@ -20,7 +20,7 @@ use crate::error::{BackupError, Result};
 use crate::forgotten::Forgotten;
 use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
 use crate::listed::Listed;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{PREPARED, SNAPSHOTS, Snapshot};
 use crate::table::{InMemory, Scratch};
 use crate::text::Lines;
 
@@ -427,15 +427,17 @@ impl Repository {
         let verifier = verifier(self.certs.clone(), now);
         let mut secrets = keys.index_secrets();
         // First: a snapshot that is deleted meanwhile has its tombstone already.
-        let objects = self.backend.list("snapshots")?;
+        let objects = self.backend.list(SNAPSHOTS)?;
         let (forgotten, mut unreadable) = self.forgotten(keys, now)?;
         let (attested, errors) = self.attested(keys, now)?;
         unreadable.extend(errors);
         let mut found = Vec::new();
         for object in objects {
-            let id = object.name.strip_prefix("snapshots/").and_then(|id| id.parse::<Id>().ok());
+            let id = Snapshot::id_in(SNAPSHOTS, &object.name);
             let Some(id) = id.filter(|id| !forgotten.contains(id)) else { continue };
-            match self.snapshot(id, keys, &mut secrets, &verifier, attested.contains(&id)) {
+            let name = Snapshot::name(&id);
+            match self.snapshot((&name, id), keys, &mut secrets, &verifier, attested.contains(&id))
+            {
                 Ok(listed) => found.push(listed),
                 Err(error) => unreadable.push(error),
             }
@@ -444,23 +446,44 @@ impl Repository {
         Ok((found, forgotten, unreadable))
     }
 
+    /// The snapshots that runs have prepared and not published, without those that cannot be read:
+    /// a prune keeps what they need.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    pub(crate) fn prepared(&self, keys: &Keys, now: u32) -> Result<Vec<Listed>> {
+        let verifier = verifier(self.certs.clone(), now);
+        let mut secrets = keys.index_secrets();
+        let mut found = Vec::new();
+        for object in self.backend.list(PREPARED)? {
+            let Some(id) = Snapshot::id_in(PREPARED, &object.name) else { continue };
+            match self.snapshot((&object.name, id), keys, &mut secrets, &verifier, false) {
+                Ok(listed) => found.push(listed),
+                Err(error) if error.is_of_storage() => return Err(error),
+                // It was published or given up meanwhile, or no run has written it.
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
     fn snapshot(
         &self,
-        id: Id,
+        (name, id): (&str, Id),
         keys: &Keys,
         secrets: &mut Secrets,
         verifier: &talaria_message::Verifier<'_>,
         is_attested: bool,
     ) -> Result<Listed> {
-        let name = Snapshot::name(&id);
-        let damaged = |why: &str| BackupError::damaged(&*name, why);
+        let damaged = |why: &str| BackupError::damaged(name, why);
         let (snapshot, signatures) =
-            read_object(&*self.backend, &name, SIGNED_BYTES_MAX, |bytes| {
-                let document = document::open(&name, bytes, secrets, verifier)?;
+            read_object(&*self.backend, name, SIGNED_BYTES_MAX, |bytes| {
+                let document = document::open(name, bytes, secrets, verifier)?;
                 if keys.identifiers.of(Kind::Snapshot, &document.text) != id {
                     return Err(damaged("its name is not the identifier of its content"));
                 }
-                let snapshot = Snapshot::parse(&name, &document.text, self.id)?;
+                let snapshot = Snapshot::parse(name, &document.text, self.id)?;
                 let epoch = self.epoch(snapshot.epoch).ok_or_else(|| {
                     damaged(&format!("epoch {} is not in the configuration", snapshot.epoch))
                 })?;
@@ -505,7 +528,19 @@ impl Repository {
         signer: Option<&mut SigningKey>,
         now: u32,
     ) -> Result<Id> {
-        self.backend.sync()?;
+        let (id, sealed) = self.seal_snapshot(keys, snapshot, signer, now)?;
+        self.put_snapshot(&id, &sealed)?;
+        Ok(id)
+    }
+
+    /// The identifier of a snapshot, and the content of its object.
+    pub(crate) fn seal_snapshot(
+        &self,
+        keys: &Keys,
+        snapshot: &Snapshot,
+        signer: Option<&mut SigningKey>,
+        now: u32,
+    ) -> Result<(Id, Vec<u8>)> {
         let text = snapshot.text(self.id);
         let id = keys.identifiers.of(Kind::Snapshot, text.as_bytes());
         let name = Snapshot::name(&id);
@@ -515,9 +550,14 @@ impl Repository {
                 "the snapshot names too many paths, tags or owners: its document may have {SIGNED_BYTES_MAX} bytes"
             )));
         }
-        self.backend.put(&name, &[&sealed])?;
+        Ok((id, sealed))
+    }
+
+    /// Writes the object of a snapshot. What it needs is durable before.
+    pub(crate) fn put_snapshot(&self, id: &Id, sealed: &[u8]) -> Result<()> {
         self.backend.sync()?;
-        Ok(id)
+        self.backend.put(&Snapshot::name(id), &[sealed])?;
+        self.backend.sync()
     }
 
     /// Encrypts to the newest epoch.

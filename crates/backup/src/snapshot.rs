@@ -12,6 +12,11 @@ use crate::id::{Id, RepositoryId};
 use crate::text::{Lines, Place, escaped, unescaped};
 use crate::tree::rules::LEVEL_MAX;
 
+/// The folder of snapshots.
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+/// The folder of snapshots that their runs have not published yet.
+pub(crate) const PREPARED: &str = "prepared";
+
 const DOMAIN: &str = "talaria backup snapshot";
 
 /// A tree of a snapshot.
@@ -110,7 +115,17 @@ impl Snapshot {
 
     /// The name of the object with the snapshot `id`.
     pub(crate) fn name(id: &Id) -> String {
-        format!("snapshots/{id}")
+        format!("{SNAPSHOTS}/{id}")
+    }
+
+    /// The snapshot whose object in `folder` has this name.
+    pub(crate) fn id_in(folder: &str, name: &str) -> Option<Id> {
+        name.strip_prefix(folder)?.strip_prefix('/')?.parse().ok()
+    }
+
+    /// The name of the object with the snapshot `id` before its run has published it.
+    pub(crate) fn prepared_name(id: &Id) -> String {
+        format!("{PREPARED}/{id}")
     }
 
     /// The text of the snapshot.

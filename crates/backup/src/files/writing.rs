@@ -187,7 +187,7 @@ impl<'a> Writer<'a> {
 
     /// Writes the snapshots that `attempt` makes, under one lease. It is called again if prunes
     /// have deleted packs that they need. The snapshots are the newest of the chain afterwards, and
-    /// remembered.
+    /// remembered. Nobody sees a snapshot that is given up: other clients name those that they see.
     ///
     /// # Errors
     ///
@@ -199,52 +199,42 @@ impl<'a> Writer<'a> {
         mut attempt: impl FnMut(Chunks) -> Result<(Vec<Snapshot>, Relied, T)>,
     ) -> Result<(Vec<(Id, Snapshot)>, T)> {
         let Self { repository, keys, now, .. } = self;
-        let before = chain.own;
-        let mut written: Vec<(Id, Snapshot)> = Vec::new();
-        for _ in 0..ATTEMPTS {
-            let (name, signer) = (self.name.as_ref(), self.signer.clone());
-            let lease = Alive::begin(repository, keys, name, signer, state, *now)?;
+        let (name, signer) = (self.name.as_ref(), self.signer.clone());
+        let alive = Alive::begin(repository, keys, name, signer, state, *now)?;
+        for turn in 0..ATTEMPTS {
+            if turn > 0 {
+                alive.renew()?;
+            }
             // Before hours of work.
-            chain.next()?;
-            let chunks = self.chunks(Arc::clone(repository.backend()));
-            let attempted = chunks.and_then(&mut attempt);
-            let is_same = attempted.as_ref().is_ok_and(|(snapshots, ..)| {
-                snapshots.len() == written.len()
-                    && snapshots.iter().zip(&written).all(|(new, (_, old))| new.root == old.root)
-            });
-            // Otherwise the chunks of the same trees are all there again.
-            if !is_same {
-                // These snapshots lack the lost chunks. If one cannot be deleted, a check names it,
-                // and its number stays used.
-                chain.own = before;
-                for (id, old) in written.drain(..) {
-                    if repository.backend().delete(&Snapshot::name(&id)).is_err() {
-                        chain.own = Some(Head { number: old.number, id });
-                    }
-                }
+            after(chain.own)?;
+            let chunks = self.chunks(Arc::clone(repository.backend()))?;
+            let (snapshots, relied, rest) = attempt(chunks)?;
+            let (mut own, mut made) = (chain.own, Vec::new());
+            for mut snapshot in snapshots {
+                (snapshot.number, snapshot.previous) = after(own)?;
+                snapshot.heads = chain.heads.clone();
+                let mut signer = self.signer.as_ref().map(|signer| signer.lock());
+                let (id, sealed) =
+                    repository.seal_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?;
+                own = Some(Head { number: snapshot.number, id });
+                made.push((id, snapshot, sealed));
             }
-            let (snapshots, relied, rest) = attempted?;
-            if !is_same {
-                for mut snapshot in snapshots {
-                    (snapshot.number, snapshot.previous) = chain.next()?;
-                    snapshot.heads = chain.heads.clone();
-                    let mut signer = self.signer.as_ref().map(|signer| signer.lock());
-                    let id =
-                        repository.write_snapshot(keys, &snapshot, signer.as_deref_mut(), *now)?;
-                    chain.own = Some(Head { number: snapshot.number, id });
-                    written.push((id, snapshot));
-                }
-            }
+            alive.prepare(made.iter().map(|(id, _, sealed)| (id, &**sealed)))?;
             if self.has_lost(&relied)? {
                 // A prune did not wait for this run, or began while it stood still.
                 continue;
             }
-            drop(lease);
-            if let Some(head) = chain.own.filter(|_| !written.is_empty()) {
+            // From here on, every prune sees what they need.
+            for (id, _, sealed) in &made {
+                repository.put_snapshot(id, sealed)?;
+            }
+            drop(alive);
+            chain.own = own;
+            if let Some(head) = own.filter(|_| !made.is_empty()) {
                 let heads = crate::snapshot::Heads::from([(self.name.clone(), head)]);
                 state.remember(&repository.config().owner, repository.config().number, &heads)?;
             }
-            return Ok((written, rest));
+            return Ok((made.into_iter().map(|(id, snapshot, _)| (id, snapshot)).collect(), rest));
         }
         Err(BackupError::Refused("prunes keep deleting packs of this backup: try later".into()))
     }
@@ -273,16 +263,12 @@ pub(super) struct Chain {
     _lock: RunLock,
 }
 
-impl Chain {
-    /// The number of the next snapshot, and the identifier of the one before it.
-    fn next(&self) -> Result<(u64, Option<Id>)> {
-        // A thief of the client's key could have used up the numbers.
-        let number = self.own.map_or(Some(1), |head| head.number.checked_add(1));
-        let number = number.ok_or_else(|| {
-            BackupError::Refused(
-                "this client has used all snapshot numbers: use another key".into(),
-            )
-        })?;
-        Ok((number, self.own.map(|head| head.id)))
-    }
+/// The number of the snapshot after `own`, and the identifier of the one before it.
+fn after(own: Option<Head>) -> Result<(u64, Option<Id>)> {
+    // A thief of the client's key could have used up the numbers.
+    let number = own.map_or(Some(1), |head| head.number.checked_add(1));
+    let number = number.ok_or_else(|| {
+        BackupError::Refused("this client has used all snapshot numbers: use another key".into())
+    })?;
+    Ok((number, own.map(|head| head.id)))
 }

@@ -32,7 +32,9 @@ struct Rules {
     writer_ignores_plans: bool,
     writer_lists_no_commits: bool,
     writer_lists_no_packs: bool,
+    writer_publishes_at_once: bool,
     prune_lists_no_snapshots: bool,
+    prune_lists_no_prepared: bool,
     prune_trusts_planned_copies: bool,
     prune_takes_plans_back: bool,
     prune_leaves_plans_of_others: bool,
@@ -52,6 +54,8 @@ struct Storage {
     indexed: Set,
     /// Snapshots that need the chunk: of writers, and one that was there before.
     snapshots: Set,
+    /// Snapshots that writers have not published yet.
+    prepared: Set,
     leases: Set,
     /// The packs of each prune's plan, and of its commit.
     plans: [Set; 2],
@@ -79,7 +83,6 @@ struct Writer {
     planned: Set,
     /// The packs that it needs.
     relied: Set,
-    is_done: bool,
 }
 
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
@@ -122,11 +125,9 @@ impl World {
         Self { storage, writers: [writer(0), writer(1)], prunes: [prune(0), prune(1)] }
     }
 
-    /// A snapshot that somebody relies on has its chunk.
+    /// A snapshot that anybody can see has its chunk.
     fn is_sound(&self) -> bool {
-        let is_done = |writer: &Writer| writer.is_done;
-        let relied = has(self.storage.snapshots, OLD) || self.writers.iter().any(is_done);
-        !relied || self.storage.packs & self.storage.indexed != 0
+        self.storage.snapshots == 0 || self.storage.packs & self.storage.indexed != 0
     }
 
     fn next(&self, rules: Rules, each: &mut dyn FnMut(World)) {
@@ -157,7 +158,8 @@ impl World {
                 writer.relied |= 1 << pack;
             }
             4 => storage.indexed |= 1 << pack,
-            5 => storage.snapshots |= 1 << number,
+            5 if rules.writer_publishes_at_once => storage.snapshots |= 1 << number,
+            5 => storage.prepared |= 1 << number,
             6 => writer.planned = storage.commits[0] | storage.commits[1],
             7 => {
                 let committed = if rules.writer_lists_no_commits { 0 } else { writer.planned };
@@ -170,14 +172,15 @@ impl World {
                     each(world);
                     return;
                 }
-                writer.is_done = true;
             }
-            8 => storage.leases &= !(1 << number),
+            8 => storage.snapshots |= 1 << number,
+            9 => storage.prepared &= !(1 << number),
+            10 => storage.leases &= !(1 << number),
             _ => return,
         }
         writer.step += 1;
-        if writer.step == 9 {
-            *writer = Writer { step: DEAD, is_done: true, ..Writer::default() };
+        if writer.step == 11 {
+            *writer = Writer { step: DEAD, ..Writer::default() };
         }
         each(world);
     }
@@ -208,7 +211,7 @@ impl World {
                 prune.waiting != 0
             }
             // One deletion after the other.
-            14 => {
+            15 => {
                 let left = prune.doomed & storage.packs;
                 for pack in members(left) {
                     let mut world = *self;
@@ -246,10 +249,11 @@ impl World {
                     storage.commits[plan] |= storage.plans[plan] & prune.doomed;
                 }
             }
-            7 => {
-                prune.is_needed = storage.snapshots != 0 && !rules.prune_lists_no_snapshots;
-            }
+            7 => prune.is_needed = storage.prepared != 0 && !rules.prune_lists_no_prepared,
             8 => {
+                prune.is_needed |= storage.snapshots != 0 && !rules.prune_lists_no_snapshots;
+            }
+            9 => {
                 prune.planned = if rules.prune_trusts_planned_copies {
                     prune.doomed
                 } else {
@@ -257,22 +261,22 @@ impl World {
                 };
                 prune.relied = storage.reliable(prune.planned);
                 if !prune.is_needed || prune.relied != 0 {
-                    prune.step = 10;
+                    prune.step = 11;
                 } else if storage.packs == 0 {
                     // Nothing to copy from.
                     prune.step = DEAD - 1;
                 }
             }
-            9 => {
+            10 => {
                 storage.packs |= 1 << copy;
                 prune.relied = 1 << copy;
             }
-            10 => storage.indexed |= 1 << copy,
-            11 => {
+            11 => storage.indexed |= 1 << copy,
+            12 => {
                 prune.planned =
                     if rules.prune_trusts_planned_copies { prune.doomed } else { storage.planned() }
             }
-            12 => {
+            13 => {
                 let (listed, planned) = (storage.packs, prune.planned);
                 let can = |pack| can_rely(has(listed, pack), has(planned, pack));
                 let has_copies = prune.relied != 0 && members(prune.relied).all(can);
@@ -283,17 +287,17 @@ impl World {
                     return;
                 }
             }
-            13 => {
+            14 => {
                 if rules.prune_takes_plans_back {
                     storage.commits = [0; 2];
                     storage.plans = [0; 2];
                 }
             }
             // Nothing is left to wait for, or to delete.
-            4 | 14 => {}
-            15 | 16 => {
+            4 | 15 => {}
+            16 | 17 => {
                 let plans =
-                    if prune.step == 15 { &mut storage.commits } else { &mut storage.plans };
+                    if prune.step == 16 { &mut storage.commits } else { &mut storage.plans };
                 for plan in plans {
                     if *plan & storage.packs == 0 {
                         *plan = 0;
@@ -303,7 +307,7 @@ impl World {
             _ => return,
         }
         prune.step += 1;
-        if prune.step == 17 {
+        if prune.step == 18 {
             *prune = Prune { step: DEAD, ..Prune::default() };
         }
         each(world);
@@ -358,7 +362,9 @@ fn the_model_notices_every_broken_rule() {
     for (rules, writers, prunes) in [
         (Rules { writer_lists_no_commits: true, ..good }, 1, 1),
         (Rules { writer_lists_no_packs: true, ..good }, 1, 1),
+        (Rules { writer_publishes_at_once: true, ..good }, 1, 1),
         (Rules { prune_lists_no_snapshots: true, ..good }, 1, 1),
+        (Rules { prune_lists_no_prepared: true, ..good }, 1, 1),
         (
             Rules { prune_trusts_planned_copies: true, prune_leaves_plans_of_others: true, ..good },
             0,

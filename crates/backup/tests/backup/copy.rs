@@ -130,8 +130,8 @@ fn an_interrupted_copy_continues_from_any_step() {
         assert!(listed.iter().zip(1..).all(|(one, number)| one.snapshot.number == number));
         sound(&to);
         if died.is_ok() {
-            // One lease, one pack and one index for three snapshots.
-            assert_eq!(changes, 6);
+            // One lease, one pack and one index for three snapshots, each prepared and published.
+            assert_eq!(changes, 9);
             break;
         }
     }

@@ -554,7 +554,7 @@ fn a_stream_whose_packs_are_pruned_leaves_no_snapshot() {
         let pruned = prune(&repository, &keys, &other.alice, &AT_ONCE).unwrap();
         assert!(pruned.deleted_packs > 0);
     });
-    *hooked.before_put.lock().unwrap() = Some(("snapshots/", hook));
+    *hooked.before_put.lock().unwrap() = Some(("prepared/", hook));
     let (broken, broken_keys) = open(hooked, &place.alice);
     let refused = back_up(&broken, &broken_keys, NOW + 1);
     let said = refused.unwrap_err().to_string();

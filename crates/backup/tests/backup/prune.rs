@@ -266,7 +266,7 @@ fn copy_folder(from: &Path, to: &Path) {
 /// deletes that.
 #[test]
 fn a_run_whose_packs_are_pruned_stores_them_again() {
-    for moment in ["indexes/", "snapshots/"] {
+    for moment in ["indexes/", "prepared/"] {
         for changes_meanwhile in [false, true] {
             let place = Arc::new(Place::new(EpochProfile::Rfc9580));
             let (root, ids) = history(&place);
@@ -291,8 +291,68 @@ fn a_run_whose_packs_are_pruned_stores_them_again() {
             let (listed, _) = place.open_as(&place.alice).0.snapshots(&keys, NOW).unwrap();
             assert_eq!(listed.len(), 1, "{moment}");
             assert_eq!((listed[0].id, listed[0].snapshot.number), (run.id, 4));
-            assert!(objects(&place, "leases").is_empty());
+            assert!(objects(&place, "leases").is_empty() && objects(&place, "prepared").is_empty());
         }
+    }
+}
+
+/// Nothing in the storage shows a snapshot that its run may have to give up.
+#[test]
+fn a_prune_keeps_what_a_run_is_about_to_publish() {
+    let place = Arc::new(Place::new(EpochProfile::Rfc9580));
+    let (root, ids) = history(&place);
+    let (repository, keys) = place.open_as(&place.alice);
+    forget(&repository, &keys, &ids, &place.alice);
+    let hooked = Arc::new(Hooked::new(&place));
+    let other = Arc::clone(&place);
+    let hook: Hook = Box::new(move || {
+        let (repository, keys) = other.open_as(&other.alice);
+        assert!(repository.snapshots(&keys, NOW).unwrap().0.is_empty());
+        let pruned = prune(&repository, &keys, &other.alice, &AT_ONCE).unwrap();
+        assert_eq!(pruned.prepared.len(), 1);
+    });
+    *hooked.before_put.lock().unwrap() = Some(("snapshots/", hook));
+    let (broken, keys) = open(hooked, &place.alice);
+    let state = place.path("../state");
+    let (run, _) = back_up(&broken, &keys, &place.alice, &state, &root, NOW + 1).unwrap();
+    assert!(sound(&place) > 0);
+    assert_eq!(objects(&place, "snapshots"), [format!("snapshots/{}", run.id)].into());
+}
+
+#[test]
+fn a_snapshot_that_a_dead_run_prepared_keeps_its_content_until_the_next_run_or_a_tombstone() {
+    for is_forgotten in [false, true] {
+        let place = Place::new(EpochProfile::Rfc9580);
+        let (root, _) = history(&place);
+        let before = sound(&place);
+        let hooked = Arc::new(Hooked::new(&place));
+        // Lease, pack, index and prepared snapshot.
+        hooked.changes.store(4, Ordering::Relaxed);
+        let (broken, keys) = open(hooked, &place.alice);
+        fs::write(root.join("more"), noise(60, 50_000)).unwrap();
+        let state = place.path("../state");
+        assert!(back_up(&broken, &keys, &place.alice, &state, &root, NOW + 1).is_err());
+        assert_eq!(objects(&place, "prepared").len(), 1);
+        let (repository, keys) = place.open_as(&place.alice);
+        let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
+        let id = *pruned.prepared.first().unwrap();
+        assert_eq!((sound(&place), pruned.prepared.len()), (before + 1, 1));
+        assert!(repository.has_object_of(&id).unwrap());
+        if is_forgotten {
+            let names = [SnapshotName::unreadable(id)].into();
+            let by = (&name(&place.alice), &mut signer(&place.alice));
+            repository.forget(&keys, &names, by, NOW).unwrap();
+            let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
+            assert!(pruned.prepared.is_empty() && pruned.deleted_packs > 0, "{pruned:?}");
+            assert!(!repository.has_object_of(&id).unwrap());
+        } else {
+            let (run, progress) =
+                back_up(&repository, &keys, &place.alice, &state, &root, NOW + 2).unwrap();
+            assert!(progress.new_bytes.load(Ordering::Relaxed) < 10_000);
+            assert_eq!(run.snapshot.number, 4);
+        }
+        assert!(objects(&place, "prepared").is_empty());
+        sound(&place);
     }
 }
 

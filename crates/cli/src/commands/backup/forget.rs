@@ -183,11 +183,10 @@ fn named(
     client: Option<&Fingerprint>,
 ) -> Result<SnapshotName, CliError> {
     let selected = select(listed, name, client);
-    if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>()) {
-        let object = format!("snapshots/{id}");
-        if repository.backend().list("snapshots")?.iter().any(|one| one.name == object) {
-            return Ok(SnapshotName::unreadable(id));
-        }
+    if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>())
+        && repository.has_object_of(&id)?
+    {
+        return Ok(SnapshotName::unreadable(id));
     }
     Ok(SnapshotName::of(selected?))
 }

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             "action": "backup prune", "packs": pruned.packs, "bytes": pruned.bytes,
             "deleted_packs": pruned.deleted_packs, "deleted_bytes": pruned.deleted_bytes,
             "copied_bytes": pruned.copied_bytes, "snapshots": pruned.snapshots, "kept": kept,
+            "prepared": pruned.prepared.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dry_run": args.dry_run,
         });
         cx.report(Content::Elsewhere, &json)?;
@@ -98,6 +99,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         let warning = Paint::stderr().doubtful("Warning");
         for problem in &pruned.kept {
             cx.status(format_args!("{warning}: {} stays: {}", problem.object, problem.why));
+        }
+        for id in &pruned.prepared {
+            cx.status(format_args!(
+                "The content of snapshot {id} stays, though its backup has not ended. If it never will: talaria backup forget {id}"
+            ));
         }
         cx.status(format_args!(
             "{} {} of {} ({} of {}).{}",
