@@ -6,7 +6,7 @@ use std::sync::Arc;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
     Issuer, Message, MessageKind, NotCounted, Outcome, Parts, Profile, ReadLimits, ReadOptions,
-    Secrets, SignatureReport, Spool, Verifier, policy, read_message, verify_inline,
+    Rules, Secrets, SignatureReport, Spool, Verifier, read_message, verify_inline,
 };
 
 use crate::error::{BackupError, Result};
@@ -62,7 +62,7 @@ pub(crate) fn verifier(certs: Arc<[Cert]>, now: u32) -> Verifier<'static> {
         let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
         certs.iter().filter(has).cloned().collect()
     };
-    Verifier::new(Box::new(lookup), policy(), now)
+    Verifier::new(Box::new(lookup), Rules::default(), now)
 }
 
 /// Whether a key that signed is compromised, or was revoked before it signed.

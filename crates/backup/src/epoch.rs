@@ -9,8 +9,8 @@ use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    Aead, ChunkSize, Cipher, Compression, EncryptOptions, Recipients, SigningKey, encrypt,
-    encrypt_buffered, pack, policy,
+    Aead, ChunkSize, Cipher, Compression, EncryptOptions, Recipients, Rules, SigningKey, encrypt,
+    encrypt_buffered, pack,
 };
 use zeroize::Zeroizing;
 
@@ -143,9 +143,12 @@ impl Sealing {
             (Some(_), Some(cert)) => {
                 let mut recipients = Recipients::default();
                 // A client whose clock is slow can still use the epoch.
-                recipients.add(cert, policy(), now.max(created)).map_err(|source| {
-                    BackupError::Message { name: cert_name(&cert.fingerprint()), source }
-                })?;
+                recipients
+                    .add(cert, Rules::default(), &mut |_| Vec::new(), now.max(created))
+                    .map_err(|source| BackupError::Message {
+                        name: cert_name(&cert.fingerprint()),
+                        source,
+                    })?;
                 Some(recipients)
             }
             (Some(_), None) => {

@@ -12,7 +12,7 @@
 //!     RestoreOptions, State, Tree, restore,
 //! };
 //! use talaria_message::make::{GenerateOptions, Protection, generate};
-//! use talaria_message::{Secrets, decryption_keys, policy, signing_key};
+//! use talaria_message::{Secrets, decryption_keys, Rules, signing_key};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let now = 1_795_381_506;
@@ -24,7 +24,7 @@
 //!
 //! // Alice owns the repository, and she can read it.
 //! let alice = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
-//! let mut signer = signing_key(&alice, policy(), now, &mut |_, _| None)?;
+//! let mut signer = signing_key(&alice, Rules::default(), now, &mut |_, _| None)?;
 //! let readers = [alice.clone()];
 //! let profile = EpochProfile::Rfc9580;
 //! let options = InitOptions { owner: &alice, readers: &readers, profile, signed: true };

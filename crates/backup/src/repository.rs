@@ -7,8 +7,8 @@ use talaria_message::openpgp::Fingerprint;
 use talaria_message::openpgp::cert::Cert;
 use talaria_message::openpgp::serialize::SerializeInto as _;
 use talaria_message::{
-    DecryptionKey, EncryptOptions, Recipients, Secrets, SigningKey, decryption_keys, encrypt, pack,
-    policy, read_cert, read_certs,
+    DecryptionKey, EncryptOptions, Recipients, Rules, Secrets, SigningKey, decryption_keys,
+    encrypt, pack, read_cert, read_certs,
 };
 use zeroize::Zeroizing;
 
@@ -744,7 +744,7 @@ impl Repository {
     fn put_for(&self, name: &str, plain: &[u8], to: &Cert, now: u32) -> Result<()> {
         let failed = |source| BackupError::Message { name: name.into(), source };
         let mut recipients = Recipients::default();
-        recipients.add(to, policy(), now).map_err(failed)?;
+        recipients.add(to, Rules::default(), &mut |_| Vec::new(), now).map_err(failed)?;
         let mut options = EncryptOptions::default();
         options.size = Some(plain.len() as u64);
         options.threads = 1;

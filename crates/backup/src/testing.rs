@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::{Cert, Fingerprint};
-use talaria_message::{Secrets, SigningKey, decryption_keys, policy, read_cert, signing_key};
+use talaria_message::{Rules, Secrets, SigningKey, decryption_keys, read_cert, signing_key};
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, Object};
@@ -200,7 +200,7 @@ impl Place {
 
 /// The signing key of a person.
 pub(crate) fn signer(cert: &Cert) -> SigningKey {
-    signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
+    signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap()
 }
 
 /// A repository in memory, of Alice, with a client.

@@ -20,7 +20,7 @@ use talaria_log::{EntryId, LogError, LogFolder, Maker, Signing, Update};
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{policy, signing_key};
+use talaria_message::{Rules, signing_key};
 
 use self::nodes::{Author, now_ms, prepare, read_back, send, take};
 pub use self::options::LogOptions;
@@ -477,7 +477,7 @@ fn apart(options: &LogOptions, folder: &Path, author: &mut Author) -> Result<Tab
     let mut costs = Vec::new();
     for _ in 0..runs {
         let (key, cost) = in_process(|| {
-            signing_key(&locked, policy(), now, &mut |asked, _| (asked == 0).then(password))
+            signing_key(&locked, Rules::default(), now, &mut |asked, _| (asked == 0).then(password))
         });
         key.map_err(|error| failed(&error))?;
         costs.push(cost);

@@ -18,7 +18,7 @@ use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::{
-    EncryptOptions, Issuer, Opener, Recipients, Sealer, SigningKey, Verifier, policy, signing_key,
+    EncryptOptions, Issuer, Opener, Recipients, Rules, Sealer, SigningKey, Verifier, signing_key,
 };
 
 use crate::error::BenchError;
@@ -396,7 +396,7 @@ fn small(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchError> 
     });
     done.map_err(failed)?;
     table.push(row("talaria, seal", options.objects, cost));
-    let verifier = Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), crate::now());
+    let verifier = Verifier::new(Box::new(|_: &Issuer| Vec::new()), Rules::default(), crate::now());
     let mut opener = Opener::new(Vec::new(), vec![password()]);
     let mut sealed = sealed.iter();
     let (first, cost) = in_process(|| sealed.next().map(|first| opener.open(first, &verifier)));
@@ -442,7 +442,7 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     };
     let cert = certificate()?;
     let mut key: SigningKey =
-        signing_key(&cert, policy(), now, &mut |_, _| None).map_err(failed)?;
+        signing_key(&cert, Rules::default(), now, &mut |_, _| None).map_err(failed)?;
     let documents: Vec<Vec<u8>> =
         (0..options.signatures).map(|at| format!("{at:0100}").into_bytes()).collect();
     let mut table =
@@ -467,7 +467,7 @@ fn signatures(options: &MessagesOptions, folder: &Path) -> Result<Table, BenchEr
     table.push(row("talaria, sign_many", documents.len(), cost));
     let lookup = |cert: &talaria_message::openpgp::Cert| {
         let cert = cert.clone();
-        Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), policy(), now)
+        Verifier::new(Box::new(move |_: &Issuer| vec![cert.clone()]), Rules::default(), now)
     };
     let verifier = lookup(&cert);
     let (good, cost) = in_process(|| {

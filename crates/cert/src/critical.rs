@@ -7,7 +7,7 @@
 //! subpackets.
 
 use crate::fingerprint::Fingerprint;
-use crate::signature::{Signature, Subpacket, Subpackets, kind};
+use crate::signature::{Signature, Subpacket, Subpackets};
 
 /// The object of a signature, and what its reader understands.
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +75,8 @@ impl Signature<'_> {
     ///
     /// The first subpacket that is not understood. The signature then does not count.
     pub fn understood(&self, context: &Context<'_>) -> Result<(), Incomprehensible> {
-        let is_revocation = matches!(
-            self.kind,
-            kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION
-        );
         let unhashed: &[u8] = match context {
-            Context::Certificate if is_revocation => return Ok(()),
+            Context::Certificate if self.revokes() => return Ok(()),
             Context::Certificate => &[],
             Context::Document { .. } => self.unhashed_area,
         };

@@ -31,6 +31,11 @@ pub struct Key<'a> {
     pub(crate) material: Material<'a>,
 }
 
+/// Whether an algorithm is Elgamal.
+pub(crate) fn is_elgamal(algorithm: u8) -> bool {
+    matches!(algorithm, 16 | 20)
+}
+
 /// Whether this program knows an algorithm, and its curve if it has one.
 pub(crate) fn has_known_algorithm(algorithm: u8, curve: Option<Curve>) -> bool {
     match algorithm {

@@ -47,6 +47,7 @@ mod hash;
 pub mod hex;
 mod holding;
 mod identity;
+mod judge;
 mod key;
 mod limits;
 pub mod merge;
@@ -57,6 +58,7 @@ mod query;
 mod redaction;
 mod refusal;
 mod revoker;
+mod rules;
 mod salvage;
 mod served;
 mod signature;
@@ -87,6 +89,7 @@ pub use fingerprint::{Fingerprint, KeyId, Keygrip};
 pub use hash::{HashValue, Hasher, sha256};
 pub use holding::Holding;
 pub use identity::NUMBER_BITS_MAX;
+pub use judge::{Fault, Judge, Purpose, Use, Why};
 pub use key::{Curve, KEY_BYTES_MAX, Key};
 pub use limits::bounds::Limits;
 pub use limits::issuers::Issuers;
@@ -96,13 +99,14 @@ pub use peer::Peer;
 pub use query::{Matcher, Query, QueryError};
 pub use redaction::{Redacted, Redaction};
 pub use revoker::{DesignatedRevocation, RevokerState};
+pub use rules::{Gnupg, Rules, RulesError, Weak};
 pub use served::DESIGNATED_MAX;
 pub use served::{Serving, ThirdParty, USER_ID_BYTES_MAX};
 pub use signature::{ISSUERS_MAX, Revoker, Signature, kind};
 pub use split::{BATCH_BYTES, Batch, CERT_BYTES_MAX, Item, Splitter};
 pub use summary::{
-    Capabilities, Gnupg, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
-    Validity,
+    Capabilities, KeySummary, Preferences, RevokerSummary, Span, Summary, UserIdContent,
+    UserIdSummary, Validity,
 };
 pub use tag::Tag;
 pub use terms::{Handle, Terms};

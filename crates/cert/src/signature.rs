@@ -235,6 +235,15 @@ impl<'a> Signature<'a> {
         self.hashed_area
     }
 
+    /// Whether the signature revokes a key, a subkey or a certification.
+    #[must_use]
+    pub fn revokes(&self) -> bool {
+        matches!(
+            self.kind,
+            kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION | kind::CERTIFICATION_REVOCATION
+        )
+    }
+
     /// Whether the signature, if it is the owner's and good, says that its component belongs to the
     /// certificate, or did.
     #[must_use]

@@ -6,13 +6,15 @@ use crate::fields::Fields;
 use crate::fingerprint::Fingerprint;
 use crate::key::Curve;
 use crate::revoker::RevokerState;
+use crate::rules::Weak;
 use crate::signature::Revoker;
 use crate::summary::{
     Capabilities, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
 };
 
-/// First byte of a stored summary: the format version.
-const FORMAT: u8 = 2;
+/// First byte of a stored summary: the format version. Version 2 has no [`WEAK`] parts.
+const FORMAT: u8 = 3;
+const OLDEST_FORMAT: u8 = 2;
 
 const REVOKED: u8 = 1;
 const BOUND: u8 = 2;
@@ -20,13 +22,24 @@ const EXPIRES: u8 = 4;
 const PRIMARY: u8 = 8;
 const CREATED: u8 = 16;
 const ATTRIBUTE: u8 = 32;
+const WEAK: u8 = 64;
+
+/// In the second byte of a summary.
+const CHECKED: u8 = 1;
+const DIRECT: u8 = 2;
+const GNUPG_DIFFERS: u8 = 4;
 
 impl Summary {
     /// Appends the stored form to `out`. The stored form does not include the fingerprint of the
     /// primary key.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(FORMAT);
-        out.push(u8::from(self.checked));
+        let flag = |is: bool, bit: u8| if is { bit } else { 0 };
+        out.push(
+            flag(self.checked, CHECKED)
+                | flag(self.direct, DIRECT)
+                | flag(self.gnupg_differs, GNUPG_DIFFERS),
+        );
         out.extend_from_slice(&self.holds.from.to_be_bytes());
         // The usual case, a span without end, is stored as 0.
         number(out, u64::from(self.holds.until.wrapping_add(1)));
@@ -47,13 +60,13 @@ impl Summary {
     #[must_use]
     pub fn read(fingerprint: Fingerprint, stored: &[u8]) -> Option<Self> {
         let mut input = Fields(stored);
-        if input.byte()? != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&input.byte()?) {
             return None;
         }
-        let checked = match input.byte()? {
-            flag @ 0..=1 => flag == 1,
-            _ => return None,
-        };
+        let flags = input.byte()?;
+        if flags & !(CHECKED | DIRECT | GNUPG_DIFFERS) != 0 {
+            return None;
+        }
         let from = input.u32()?;
         let until = u32::try_from(input.number()?).ok()?.wrapping_sub(1);
         let holds = Span { from, until };
@@ -72,7 +85,9 @@ impl Summary {
             subkeys,
             revokers,
             signatures,
-            checked,
+            checked: flags & CHECKED != 0,
+            direct: flags & DIRECT != 0,
+            gnupg_differs: flags & GNUPG_DIFFERS != 0,
             holds,
         })
     }
@@ -80,7 +95,12 @@ impl Summary {
 
 fn write_key(out: &mut Vec<u8>, key: &KeySummary) {
     let flag = |is: bool, bit: u8| if is { bit } else { 0 };
-    out.push(flag(key.revoked, REVOKED) | flag(key.bound, BOUND) | flag(key.expires != 0, EXPIRES));
+    out.push(
+        flag(key.revoked, REVOKED)
+            | flag(key.bound, BOUND)
+            | flag(key.expires != 0, EXPIRES)
+            | flag(key.weak.is_some(), WEAK),
+    );
     out.push(key.algorithm);
     out.push(key.curve.map_or(0, |curve| curve as u8));
     out.push(key.capabilities.0);
@@ -88,6 +108,14 @@ fn write_key(out: &mut Vec<u8>, key: &KeySummary) {
     out.extend_from_slice(&key.created.to_be_bytes());
     if key.expires != 0 {
         out.extend_from_slice(&key.expires.to_be_bytes());
+    }
+    write_weak(out, key.weak);
+}
+
+fn write_weak(out: &mut Vec<u8>, weak: Option<Weak>) {
+    if let Some(Weak { made, hash }) = weak {
+        out.push(hash);
+        out.extend_from_slice(&made.to_be_bytes());
     }
 }
 
@@ -104,13 +132,15 @@ fn write_user_id(out: &mut Vec<u8>, user_id: &UserIdSummary) {
             | flag(user_id.primary, PRIMARY)
             | flag(user_id.created != 0, CREATED)
             | flag(user_id.expires != 0, EXPIRES)
-            | flag(matches!(user_id.content, UserIdContent::Attribute { .. }), ATTRIBUTE),
+            | flag(matches!(user_id.content, UserIdContent::Attribute { .. }), ATTRIBUTE)
+            | flag(user_id.weak.is_some(), WEAK),
     );
     for time in [user_id.created, user_id.expires] {
         if time != 0 {
             out.extend_from_slice(&time.to_be_bytes());
         }
     }
+    write_weak(out, user_id.weak);
     match &user_id.content {
         UserIdContent::Text(text) => bytes(out, text),
         UserIdContent::Attribute { count, bytes, digest } => {
@@ -183,7 +213,17 @@ impl<'a> Fields<'a> {
             capabilities,
             revoked: flags & REVOKED != 0,
             bound: flags & BOUND != 0,
+            weak: self.weak(flags)?,
         })
+    }
+
+    /// The weakness that a part has if its flags say so.
+    fn weak(&mut self, flags: u8) -> Option<Option<Weak>> {
+        if flags & WEAK == 0 {
+            return Some(None);
+        }
+        let hash = self.byte()?;
+        Some(Some(Weak { made: self.u32()?, hash }))
     }
 
     fn revoker(&mut self) -> Option<RevokerSummary> {
@@ -203,6 +243,7 @@ impl<'a> Fields<'a> {
         let flags = self.byte()?;
         let created = if flags & CREATED != 0 { self.u32()? } else { 0 };
         let expires = if flags & EXPIRES != 0 { self.u32()? } else { 0 };
+        let weak = self.weak(flags)?;
         let content = if flags & ATTRIBUTE != 0 {
             UserIdContent::Attribute {
                 count: u32::try_from(self.number()?).ok()?,
@@ -218,6 +259,7 @@ impl<'a> Fields<'a> {
             expires,
             revoked: flags & REVOKED != 0,
             primary: flags & PRIMARY != 0,
+            weak,
         })
     }
 }

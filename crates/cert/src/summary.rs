@@ -14,21 +14,12 @@ use crate::cert::Cert;
 use crate::critical::Context;
 use crate::fingerprint::Fingerprint;
 use crate::key::{self, Curve, Key};
+use crate::packet::PacketRef;
 use crate::revoker::{DesignatedRevocation, RevokerState};
-use crate::signature::{Revoker, Signature, kind};
+use crate::rules::{Gnupg, Rules, Weak};
+use crate::signature::{Revoker, Signature, Subpackets, kind};
 use crate::tag::Tag;
 use crate::verdict::Verdict;
-
-/// The GnuPG release to follow where releases differ.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Gnupg {
-    /// 2.2: certifications of others with SHA-1 count if they were made before 2019-01-19.
-    V2_2,
-    /// 2.4, which is stricter: third-party certifications with SHA-1 never count. In listings, a
-    /// subkey expires with its primary key, if not earlier.
-    #[default]
-    V2_4,
-}
 
 /// The capabilities of a key, as GnuPG prints them in letters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -63,7 +54,7 @@ impl Capabilities {
     }
 
     /// The capabilities that an algorithm supports. `None` for unknown algorithms.
-    fn of_algorithm(algorithm: u8) -> Option<Self> {
+    pub(crate) fn of_algorithm(algorithm: u8) -> Option<Self> {
         const SIGNING: u8 = Capabilities::CERTIFY | Capabilities::SIGN | Capabilities::AUTHENTICATE;
         Some(Self(match algorithm {
             1 => SIGNING | Self::ENCRYPT,
@@ -109,6 +100,9 @@ pub struct KeySummary {
     pub revoked: bool,
     /// Whether a good self-signature binds the key.
     pub bound: bool,
+    /// The newest self-signature, if all that would bind the key have a broken hash function.
+    /// Whether these count is in [`Self::bound`].
+    pub weak: Option<Weak>,
 }
 
 impl KeySummary {
@@ -141,6 +135,9 @@ pub struct UserIdSummary {
     pub revoked: bool,
     /// Whether this is the primary user ID, shown where there is room for only one.
     pub primary: bool,
+    /// The newest certification by the owner, if all have a broken hash function. Whether these
+    /// count is in [`Self::created`].
+    pub weak: Option<Weak>,
 }
 
 /// The content of a user ID packet or user attribute packet.
@@ -193,16 +190,68 @@ pub struct Summary {
     pub signatures: u32,
     /// Whether all self-signatures were verified ([`crate::Verification::Full`]).
     pub checked: bool,
+    /// Whether a direct-key signature is in force: it speaks for the primary key without a user ID.
+    pub direct: bool,
+    /// Whether GnuPG's rules ([`Rules::Gnupg`]) come to another summary than the standard rules.
+    pub gnupg_differs: bool,
     /// The span of time for which the summary is true.
     pub holds: Span,
 }
 
 impl Summary {
-    /// Computes the summary of `cert` at `now` (seconds since 1970). `verdicts` are those on its
-    /// signatures, in canonical order.
+    /// Computes the summary of `cert` at `now` (seconds since 1970), by the standard rules.
+    /// `verdicts` are those on its signatures, in canonical order.
     #[must_use]
     pub fn evaluate(cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
-        Evaluation::new(cert, verdicts, now).finish()
+        Self::by(Rules::Standard, cert, verdicts, now)
+    }
+
+    /// As [`Self::evaluate`], by other rules.
+    #[must_use]
+    pub fn by(rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        let evaluation = Evaluation::new(rules, cert, verdicts, now);
+        let is_special = evaluation.is_special();
+        let mut summary = evaluation.finish().0;
+        if rules == Rules::Standard && is_special {
+            let gnupg = Self::by(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
+            summary.gnupg_differs = gnupg != summary.without_weakness();
+        }
+        summary
+    }
+
+    /// Whether `rules` may give another summary than the standard ones, of which this is one.
+    #[must_use]
+    pub fn differs_by(&self, rules: Rules) -> bool {
+        match rules {
+            Rules::Standard => false,
+            Rules::Strict => {
+                let is_other =
+                    |key: &KeySummary| key.weak.is_some() || key::is_elgamal(key.algorithm);
+                self.keys().any(is_other)
+                    || self.user_ids.len() > 1
+                    || self.user_ids.iter().any(|user_id| user_id.weak.is_some())
+            }
+            Rules::Gnupg(_) => self.gnupg_differs,
+        }
+    }
+
+    /// The summary without what it says about weak signatures.
+    fn without_weakness(&self) -> Self {
+        let mut plain = self.clone();
+        plain.primary.weak = None;
+        plain.subkeys.iter_mut().for_each(|subkey| subkey.weak = None);
+        plain.user_ids.iter_mut().for_each(|user_id| user_id.weak = None);
+        plain
+    }
+
+    /// The preferences of the owner at `now`, by `rules`.
+    pub(crate) fn preferences<'a>(
+        rules: Rules,
+        cert: &'a Cert,
+        verdicts: &[Verdict],
+        now: u32,
+    ) -> Preferences<'a> {
+        Evaluation::new(rules, cert, verdicts, now).finish().1
     }
 
     /// Applies the revocations of designated revokers: a key that one of them has revoked by `now`
@@ -317,25 +366,53 @@ impl UserIdSummary {
     }
 }
 
+/// What the owner of a certificate prefers: the subpackets of the deciding signatures, on the
+/// primary user ID and then on the primary key.
+#[derive(Clone, Copy, Debug)]
+pub struct Preferences<'a>([&'a [u8]; 2]);
+
+impl<'a> Preferences<'a> {
+    /// The body of the first subpacket of a type (RFC 9580, section 5.2.3.7).
+    #[must_use]
+    pub fn get(&self, kind: u8) -> Option<&'a [u8]> {
+        let subpackets = self.0.into_iter().flat_map(|area| Subpackets(area).flatten());
+        subpackets.into_iter().find(|subpacket| subpacket.kind == kind).map(|found| found.body)
+    }
+}
+
 /// The evaluation of one certificate.
 struct Evaluation<'a> {
+    rules: Rules,
     cert: &'a Cert,
     now: u32,
-    components: Vec<(crate::packet::PacketRef<'a>, Vec<Signature<'a>>)>,
+    components: Vec<Component<'a>>,
     span: Span,
     checked: bool,
 }
 
+/// A key, user ID or user attribute, and the signatures of the owner on it that count now.
+struct Component<'a> {
+    packet: PacketRef<'a>,
+    signatures: Vec<Signature<'a>>,
+    /// The newest signature that does not count for its hash function.
+    refused: Option<Weak>,
+    /// Whether it has signatures with a broken hash function that are no revocations.
+    has_weak: bool,
+}
+
 /// Statements about the primary key in the deciding self-signature of a user ID.
 struct Claim {
+    /// 0 for a user ID that is revoked or expired.
     created: u32,
+    weak: Option<Weak>,
     flags: Option<Capabilities>,
     key_expires: u32,
 }
 
 impl<'a> Evaluation<'a> {
-    fn new(cert: &'a Cert, verdicts: &[Verdict], now: u32) -> Self {
+    fn new(rules: Rules, cert: &'a Cert, verdicts: &[Verdict], now: u32) -> Self {
         let mut this = Self {
+            rules,
             cert,
             now,
             components: Vec::with_capacity(4),
@@ -347,7 +424,9 @@ impl<'a> Evaluation<'a> {
         let mut verdicts = verdicts.iter().copied();
         for packet in cert.packets() {
             if packet.tag != Tag::SIGNATURE {
-                this.components.push((packet, Vec::new()));
+                let signatures = Vec::new();
+                let component = Component { packet, signatures, refused: None, has_weak: false };
+                this.components.push(component);
                 continue;
             }
             let verdict = verdicts.next().unwrap_or(Verdict::Unchecked);
@@ -358,31 +437,39 @@ impl<'a> Evaluation<'a> {
             let signature = Signature::parse(packet.body).filter(|signature| {
                 signature.created >= created && signature.understood(&Context::Certificate).is_ok()
             });
-            if let (Some(signature), Some((_, signatures))) =
-                (signature, this.components.last_mut())
-            {
+            if let (Some(signature), Some(component)) = (signature, this.components.last_mut()) {
                 this.span.note(signature.created, now);
                 this.span.note(signature.expires, now);
                 if signature.has_begun(now) {
-                    signatures.push(signature);
+                    component.signatures.push(signature);
                 }
             }
         }
+        this.components.iter_mut().for_each(|component| component.refuse_weak(rules));
         this
+    }
+
+    /// Whether a signature holds only until it expires: the revocation of a certification, except in
+    /// GnuPG.
+    fn ends(&self, signature: &Signature<'_>) -> bool {
+        signature.kind == kind::CERTIFICATION_REVOCATION && !matches!(self.rules, Rules::Gnupg(_))
     }
 
     fn expired(&self, signature: &Signature<'_>) -> bool {
         signature.expires != 0 && signature.expires <= self.now
     }
 
-    fn finish(self) -> Summary {
+    fn finish(self) -> (Summary, Preferences<'a>) {
         let mut primary = None;
         let mut user_ids = Vec::with_capacity(2);
+        let mut areas = Vec::with_capacity(2);
         let mut claims = Vec::new();
         let mut subkeys = Vec::with_capacity(2);
         let mut revokers: Vec<Revoker> = Vec::new();
         let mut direct = None;
-        for (packet, signatures) in &self.components {
+        let mut refused = None;
+        for component in &self.components {
+            let Component { packet, signatures, .. } = component;
             match packet.tag {
                 Tag::PUBLIC_KEY => {
                     let Ok(key) = Key::parse(*packet) else { continue };
@@ -390,22 +477,35 @@ impl<'a> Evaluation<'a> {
                         revokers.extend(signature.revokers());
                     }
                     direct = self.newest(signatures, |s| s.kind == kind::DIRECT_KEY);
+                    refused = component.refused;
                     let revoked = signatures.iter().any(|s| s.kind == kind::KEY_REVOCATION);
                     primary = Some((key, revoked));
                 }
                 Tag::USER_ID | Tag::USER_ATTRIBUTE => {
                     let created =
                         primary.as_ref().map_or(0, |(key, _): &(Key<'_>, bool)| key.created);
-                    let (summary, claim) = self.user_id(packet, signatures, created);
+                    let (summary, claim, area) = self.user_id(component, created);
+                    areas.push(area);
+                    refused = refused.max(component.refused);
                     user_ids.push(summary);
-                    claims.extend(claim);
+                    claims.push(claim);
                 }
-                Tag::PUBLIC_SUBKEY => subkeys.extend(self.subkey(packet, signatures)),
+                Tag::PUBLIC_SUBKEY => subkeys.extend(self.subkey(component)),
                 _ => {}
             }
         }
         let (key, revoked) = primary.expect("a certificate starts with its primary key");
         choose_primary(&mut user_ids);
+        if self.rules == Rules::Strict
+            && let Some(at) = user_ids.iter().position(|user_id| user_id.primary)
+            && claims[at].is_some()
+        {
+            // One user ID speaks for the key, not the newest signature of all.
+            claims = vec![claims.swap_remove(at)];
+        }
+        let mut claims: Vec<Claim> = claims.into_iter().flatten().collect();
+        let primary_area = user_ids.iter().zip(&areas).find(|(user_id, _)| user_id.primary);
+        let primary_area = primary_area.map_or(&[][..], |(_, area)| area);
         revokers.sort_unstable();
         revokers.dedup();
         let unknown = |revoker| RevokerSummary { revoker, state: RevokerState::Unknown };
@@ -414,6 +514,18 @@ impl<'a> Evaluation<'a> {
         summary.fingerprint = self.cert.fingerprint();
         summary.revoked = revoked;
         summary.bound = direct.is_some() || !claims.is_empty();
+        // What a weak signature says about the key does not count beside a better one.
+        let direct_weakness = direct.and_then(|direct| self.rules.weakness(direct));
+        let speaks = |claim: &&Claim| claim.created != 0;
+        let is_sound = direct.is_some_and(|_| direct_weakness.is_none())
+            || claims.iter().filter(speaks).any(|claim| claim.weak.is_none());
+        if is_sound {
+            direct = direct.filter(|_| direct_weakness.is_none());
+            claims.retain(|claim| claim.weak.is_none());
+        } else {
+            let weak = claims.iter().filter_map(|claim| claim.weak);
+            summary.weak = weak.chain(direct_weakness).chain(refused).max();
+        }
         let newest = |claims: &[Claim], which: fn(&Claim) -> bool| {
             let mut best: Option<usize> = None;
             for (at, claim) in claims.iter().enumerate().filter(|(_, claim)| which(claim)) {
@@ -427,7 +539,7 @@ impl<'a> Evaluation<'a> {
             .and_then(|s| s.key_flags)
             .map(Capabilities::from_flags)
             .or_else(|| newest(&claims, |c| c.flags.is_some()).and_then(|at| claims[at].flags));
-        summary.capabilities = capabilities(key.algorithm, flags);
+        summary.capabilities = self.capabilities(key.algorithm, flags);
         summary.capabilities.0 |= Capabilities::CERTIFY;
         summary.expires = match direct.map(|s| s.key_expires_after) {
             _ if key.version == 3 => u32::from(key.days_valid)
@@ -437,15 +549,27 @@ impl<'a> Evaluation<'a> {
             Some(after @ 1..) => key.created.saturating_add(after),
             _ => newest(&claims, |c| c.key_expires != 0).map_or(0, |at| claims[at].key_expires),
         };
-        Summary {
+        let preferences = Preferences([primary_area, direct.map_or(&[], |s| s.hashed_area)]);
+        let summary = Summary {
             primary: summary,
             user_ids,
             subkeys,
             revokers,
             signatures: u32::try_from(self.cert.signature_count()).unwrap_or(u32::MAX),
             checked: self.checked,
+            direct: direct.is_some(),
+            gnupg_differs: false,
             holds: self.span,
-        }
+        };
+        (summary, preferences)
+    }
+
+    /// Whether other rules may come to another summary.
+    fn is_special(&self) -> bool {
+        self.components.iter().any(|component| {
+            let mut signatures = component.signatures.iter();
+            component.has_weak || signatures.any(|s| self.ends(s) && self.expired(s))
+        })
     }
 
     /// The newest unexpired signature of one kind; among equally new ones the last.
@@ -459,29 +583,40 @@ impl<'a> Evaluation<'a> {
 
     fn user_id(
         &self,
-        packet: &crate::packet::PacketRef<'_>,
-        signatures: &[Signature<'_>],
+        component: &Component<'a>,
         key_created: u32,
-    ) -> (UserIdSummary, Option<Claim>) {
+    ) -> (UserIdSummary, Option<Claim>, &'a [u8]) {
+        let Component { packet, signatures, refused, .. } = component;
         let content = if packet.tag == Tag::USER_ID {
             UserIdContent::Text(packet.body.to_vec())
         } else {
             attribute(packet.body)
         };
-        let mut summary =
-            UserIdSummary { content, created: 0, expires: 0, revoked: false, primary: false };
+        let mut summary = UserIdSummary {
+            content,
+            created: 0,
+            expires: 0,
+            revoked: false,
+            primary: false,
+            weak: None,
+        };
         // The newest signature decides. If it has expired, the user ID has expired too.
-        let Some(newest) = signatures.iter().max_by_key(|s| s.created) else {
-            return (summary, None);
+        let mut claim = Claim { created: 0, weak: None, flags: None, key_expires: 0 };
+        let counts = |s: &&Signature<'_>| s.binds() && !(self.ends(s) && self.expired(s));
+        let newest = signatures.iter().filter(counts).max_by_key(|s| s.created);
+        let Some(newest) = newest else {
+            summary.weak = *refused;
+            return (summary, None, &[]);
         };
         if newest.kind == kind::CERTIFICATION_REVOCATION {
             summary.revoked = true;
             // The revocation shows that the user ID was once bound, which is enough to bind the key
             // too.
-            return (summary, Some(Claim { created: 0, flags: None, key_expires: 0 }));
+            return (summary, Some(claim), &[]);
         }
         summary.expires = newest.expires;
-        let mut claim = Claim { created: 0, flags: None, key_expires: 0 };
+        summary.weak = self.rules.weakness(newest);
+        claim.weak = summary.weak;
         if !self.expired(newest) {
             summary.created = newest.created;
             summary.primary = newest.primary_user_id;
@@ -491,26 +626,62 @@ impl<'a> Evaluation<'a> {
                 claim.key_expires = key_created.saturating_add(newest.key_expires_after);
             }
         }
-        (summary, Some(claim))
+        (summary, Some(claim), newest.hashed_area)
     }
 
-    fn subkey(
-        &self,
-        packet: &crate::packet::PacketRef<'_>,
-        signatures: &[Signature<'_>],
-    ) -> Option<KeySummary> {
+    /// What a key with these flags can do.
+    fn capabilities(&self, algorithm: u8, flags: Option<Capabilities>) -> Capabilities {
+        let mut able = capabilities(algorithm, flags);
+        if self.rules == Rules::Strict && key::is_elgamal(algorithm) {
+            able.0 &= !Capabilities::ENCRYPT;
+        }
+        able
+    }
+
+    fn subkey(&self, component: &Component<'_>) -> Option<KeySummary> {
+        let Component { packet, signatures, refused, .. } = component;
         let key = Key::parse(*packet).ok()?;
         let mut summary = key_summary(&key);
         summary.revoked = signatures.iter().any(|s| s.kind == kind::SUBKEY_REVOCATION);
+        summary.weak = *refused;
         if let Some(binding) = self.newest(signatures, |s| s.kind == kind::SUBKEY_BINDING) {
             summary.bound = true;
+            summary.weak = self.rules.weakness(binding);
             let flags = binding.key_flags.map(Capabilities::from_flags);
-            summary.capabilities = capabilities(key.algorithm, flags);
+            summary.capabilities = self.capabilities(key.algorithm, flags);
             if binding.key_expires_after != 0 {
                 summary.expires = key.created.saturating_add(binding.key_expires_after);
             }
         }
         Some(summary)
+    }
+}
+
+impl Component<'_> {
+    /// Removes the signatures that do not count for their hash functions. Revocations stay.
+    fn refuse_weak(&mut self, rules: Rules) {
+        let is_weak =
+            |signature: &Signature<'_>| !signature.revokes() && Weak::of(signature).is_some();
+        self.has_weak = self.signatures.iter().any(is_weak);
+        if !self.has_weak {
+            return;
+        }
+        // A user ID that was revoked is not brought back by a weak signature.
+        let is_better = |signature: &Signature<'_>| match signature.kind {
+            kind::CERTIFICATION_REVOCATION => true,
+            kind::KEY_REVOCATION | kind::SUBKEY_REVOCATION => false,
+            _ => signature.binds() && Weak::of(signature).is_none(),
+        };
+        let better = self.signatures.iter().any(is_better);
+        let mut refused = None;
+        self.signatures.retain(|signature| {
+            let counts = signature.revokes() || rules.count(signature, better);
+            if !counts {
+                refused = refused.max(Weak::of(signature));
+            }
+            counts
+        });
+        self.refused = refused.filter(|_| !better);
     }
 }
 
@@ -550,6 +721,7 @@ fn key_summary(key: &Key<'_>) -> KeySummary {
         capabilities: Capabilities::default(),
         revoked: false,
         bound: false,
+        weak: None,
     }
 }
 

@@ -40,8 +40,9 @@ use crate::verdict::{Verdict, Verification};
 /// does not try it while all packets of a signature name other keys. Version 5 knows attestations
 /// ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second
 /// half of all. Version 7 knows RSA keys with long exponents, detects collisions of SHA-1, and
-/// accepts no signature whose version is not that of its key.
-pub const VERIFIER: u8 = 7;
+/// accepts no signature whose version is not that of its key. Version 8 judges as version 7 does;
+/// since then summaries follow the rules of [`crate::Rules`].
+pub const VERIFIER: u8 = 8;
 
 /// Whether a version of the verifier judges a signature, as one by `key`, as this one does.
 fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool {
@@ -50,7 +51,7 @@ fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool 
         !is_long && signature.hash != SHA1 && has_version_of(key, signature)
     };
     match verifier {
-        VERIFIER => true,
+        7 | VERIFIER => true,
         6 => as_6(),
         5 => as_6() && !signature.may_be_ed448(),
         4 => as_6() && !signature.may_be_ed448() && signature.kind != kind::ATTESTATION,

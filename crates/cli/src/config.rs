@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use talaria::TrustModel;
+use talaria::cert::Rules;
 use toml::Value;
 
 use crate::folders::base_folder;
 use crate::policy::policy_named;
 
 /// The options allowed in the file.
-const OPTIONS: [&str; 5] = ["store", "keys", "trust-model", "tofu-default-policy", "gpg-agent"];
+const OPTIONS: [&str; 6] =
+    ["store", "keys", "policy", "trust-model", "tofu-default-policy", "gpg-agent"];
 /// The options whose values are paths.
 const PATHS: [&str; 2] = ["store", "keys"];
 
@@ -106,6 +108,7 @@ impl Settings {
 fn checked(name: &str, values: Vec<String>) -> Result<Vec<String>, String> {
     for value in &values {
         let known = match name {
+            "policy" => value.parse::<Rules>().map(|_| ()).map_err(|error| error.to_string()),
             "trust-model" => value.parse::<TrustModel>().map(|_| ()),
             "tofu-default-policy" => policy_named(value).map(|_| ()),
             _ if value.is_empty() => Err("a path must not be empty".to_owned()),

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use talaria::cert::{Gnupg, Rules};
 use talaria::keys::KeyStore;
 use talaria::message::keep_secrets_in_memory;
-use talaria::message::openpgp::policy::StandardPolicy;
 use talaria::store::Access;
 use talaria::{Monitor, Progress, Stores};
 use talaria_server::Operator;
@@ -50,6 +50,8 @@ pub(crate) struct Context {
     paths: Vec<PathBuf>,
     /// The folder of secret keys; `None` if the user has named none and there is no default.
     keys: Option<PathBuf>,
+    /// The user's choice.
+    rules: Option<Rules>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
     /// The current time in seconds since 1970.
@@ -74,6 +76,7 @@ impl Context {
         Self {
             paths,
             keys,
+            rules: global.policy,
             json: global.json,
             quiet: global.quiet,
             now: global.faked_time.unwrap_or_else(clock),
@@ -82,10 +85,15 @@ impl Context {
         }
     }
 
-    /// The policy that decides when a key or a signature is too weak to count.
-    #[expect(clippy::unused_self, reason = "a choice of the user's, once there is one")]
-    pub(crate) fn policy(&self) -> &'static StandardPolicy<'static> {
-        talaria::message::policy()
+    /// The rules by which certificates count.
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules.unwrap_or_default()
+    }
+
+    /// The rules of GnuPG by which certificates count in its formats, unless the user has chosen
+    /// others.
+    pub(crate) fn rules_of_gnupg(&self) -> Rules {
+        self.rules.unwrap_or(Rules::Gnupg(Gnupg::default()))
     }
 
     /// The current time in milliseconds since 1970.
@@ -123,7 +131,7 @@ impl Context {
             self.make_folder()?;
         }
         self.path()?;
-        let stores = Stores::open(&self.paths, access, self.now)?;
+        let stores = Stores::open(&self.paths, access, self.now)?.judged_by(self.rules());
         for opened in stores.iter() {
             if let Some(found) = opened.store.upgraded_from() {
                 self.status(format_args!(

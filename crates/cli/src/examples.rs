@@ -698,6 +698,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "key check",
+        &[
+            ("Say what is old in your keys", "talaria key check"),
+            ("The same of one key, for a program", "talaria --json key check alice@example.org"),
+        ],
+    ),
+    (
         "key delete",
         &[
             ("Delete a secret key after a question", "talaria key delete --yes alice@example.org"),
@@ -770,6 +777,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "talaria key passphrase alice@example.org --new-passphrase-file passphrase.txt",
             ),
             ("Remove the passphrase", "talaria key passphrase --no-passphrase alice@example.org"),
+        ],
+    ),
+    (
+        "key renew",
+        &[
+            ("Renew what is old in a key", "talaria key renew alice@example.org"),
+            (
+                "Renew it every month, with the passphrase in a file",
+                "talaria -q key renew alice@example.org --passphrase-file passphrase.txt",
+            ),
         ],
     ),
     (

@@ -2,9 +2,16 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use talaria::message::Rules;
 
 use crate::terminal::ColorWhen;
+
+fn rules_parser() -> impl TypedValueParser<Value = Rules> {
+    PossibleValuesParser::new(Rules::ALL.map(Rules::name))
+        .map(|name| name.parse().expect("it is one of them"))
+}
 
 /// Options that every command has, before or after its name.
 #[derive(Args, Debug)]
@@ -17,6 +24,10 @@ pub(crate) struct Global {
     /// Folder of secret keys [default: talaria/keys in the XDG data folder]
     #[arg(long, global = true, value_name = "DIR", env = "TALARIA_KEYS", hide_env = true)]
     pub(crate) keys: Option<PathBuf>,
+    /// Which certificates may be used: by default, SHA-1 binds a key only if it is dated before 2023
+    /// and the key has no better signature; strict: SHA-1 never counts [default: standard]
+    #[arg(long, id = "rules", global = true, value_name = "RULES", env = "TALARIA_POLICY", hide_env = true, value_parser = rules_parser())]
+    pub(crate) policy: Option<Rules>,
     /// Print results and errors as JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,

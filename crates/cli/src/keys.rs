@@ -72,7 +72,7 @@ impl KeyArgs {
                 certs.iter().filter(|cert| names(&query, cert)).collect();
             if matching.len() > 1 {
                 // The name may also match an old key that cannot sign any more.
-                let usable = |cert: &&Cert| can_sign(cert, cx.policy(), cx.now);
+                let usable = |cert: &&Cert| can_sign(cert, cx.rules(), cx.now);
                 if matching.iter().any(usable) {
                     matching.retain(usable);
                 }
@@ -80,12 +80,12 @@ impl KeyArgs {
             signers.push(match matching[..] {
                 [] => self.in_agent(&query, given.to_vec(), cx)?,
                 // The agent may have the secrets of the keys that are missing here.
-                [cert] if self.gpg_agent && !can_sign(cert, cx.policy(), cx.now) => {
+                [cert] if self.gpg_agent && !can_sign(cert, cx.rules(), cx.now) => {
                     self.in_agent(&query, given.to_vec(), cx)?
                 }
                 [cert] => {
                     refuse_revoked(cert, cx)?;
-                    signing_key(cert, cx.policy(), cx.now, &mut ask)?
+                    signing_key(cert, cx.rules(), cx.now, &mut ask)?
                 }
                 _ => return Err(ambiguous(name, &matching)),
             });
@@ -100,12 +100,12 @@ impl KeyArgs {
         cx: &Context,
     ) -> Result<SigningKey, CliError> {
         let certs = refreshed(self.certs(cx)?, cx)?;
-        let usable = certs.iter().filter(|cert| can_sign(cert, cx.policy(), cx.now));
+        let usable = certs.iter().filter(|cert| can_sign(cert, cx.rules(), cx.now));
         match usable.collect::<Vec<_>>()[..] {
             [cert] => {
                 refuse_revoked(cert, cx)?;
                 let mut ask = unlocker(given, slice::from_ref(cert));
-                Ok(signing_key(cert, cx.policy(), cx.now, &mut ask)?)
+                Ok(signing_key(cert, cx.rules(), cx.now, &mut ask)?)
             }
             [] => Err(CliError::NoSigner),
             ref many => Err(CliError::WhichSigner {
@@ -126,17 +126,17 @@ impl KeyArgs {
         let query: Option<Query> = wanted.map(str::parse).transpose().map_err(Error::from)?;
         let is_wanted = |cert: &&Cert| query.as_ref().is_none_or(|query| names(query, cert));
         let mut matching: Vec<&Cert> = certs.iter().filter(is_wanted).collect();
-        let usable = |cert: &&Cert| can_certify(cert, cx.policy(), cx.now);
+        let usable = |cert: &&Cert| can_certify(cert, cx.rules(), cx.now);
         if query.is_none() || matching.iter().any(usable) {
             matching.retain(usable);
         }
         match (&matching[..], &query) {
             ([cert], _) if usable(cert) || !self.gpg_agent => {
                 refuse_revoked(cert, cx)?;
-                let (cert, now, policy) = ((*cert).clone(), cx.now, cx.policy());
+                let (cert, now, rules) = ((*cert).clone(), cx.now, cx.rules());
                 let of = cert.clone();
                 let unlock = Box::new(move || {
-                    certifier(&of, policy, now, &mut unlocker(given, slice::from_ref(&of)))
+                    certifier(&of, rules, now, &mut unlocker(given, slice::from_ref(&of)))
                 });
                 Ok(Certifier { cert, unlock })
             }
@@ -170,7 +170,7 @@ impl KeyArgs {
         };
         let mut found = Vec::new();
         for cert in certs {
-            match agent.certifier(&cert, cx.policy(), cx.now) {
+            match agent.certifier(&cert, cx.rules(), cx.now) {
                 Ok(signer) => found.push((cert, signer)),
                 Err(Error::NoSecret { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -234,7 +234,7 @@ impl KeyArgs {
         let mut found = Vec::new();
         let mut refused = None;
         for cert in &certs {
-            match agent.signing_key(cert, cx.policy(), cx.now) {
+            match agent.signing_key(cert, cx.rules(), cx.now) {
                 Ok(key) => found.push((cert, key)),
                 Err(Error::NoSecret { .. }) => {}
                 Err(error) => refused = Some(error),
@@ -280,7 +280,7 @@ pub(crate) fn certificate(
 /// Checks that no designated revoker in the stores has revoked `cert`.
 pub(crate) fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
     let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
-    Ok(stores.refuse_revoked(cert, cx.policy(), cx.now)?)
+    Ok(stores.refuse_revoked(cert, cx.rules(), cx.now)?)
 }
 
 /// A key that can certify, still locked.

@@ -46,14 +46,25 @@ impl RecipientArgs {
         }
         let stores = cx.stores(Access::Read)?;
         for query in &self.to {
-            let found = stores.recipient(query, cx.policy(), cx.now).map_err(CliError::from);
+            let found = stores.recipient(query, cx.rules(), cx.now).map_err(CliError::from);
             let cert = found.and_then(|cert| {
-                recipients.add(&cert, cx.policy(), cx.now)?;
-                Ok(cert)
+                let mut look_up = |issuer: &_| stores.having(issuer, cx.now);
+                let weak = recipients.add(&cert, cx.rules(), &mut look_up, cx.now)?;
+                Ok((cert, weak))
             });
-            let cert = report.on_error(cert, |error| {
+            let (cert, weak) = report.on_error(cert, |error| {
                 status::invalid_recipient(unfit(error), &query.to_string())
             })?;
+            if let Some(weak) = weak {
+                let note = Paint::stderr().doubtful("Note").to_string();
+                cx.status(format_args!(
+                    "{note}: the key of {query} is bound by signatures with {} only, of {}. Its \
+                     owner should renew them: talaria key renew, or gpg --quick-set-expire {} 2y",
+                    weak.hash_name(),
+                    talaria::cert::day(weak.made),
+                    cert.fingerprint(),
+                ));
+            }
             names.push(cert.fingerprint().to_hex());
         }
         drop(stores);

@@ -79,9 +79,10 @@ const PUBLISH: &str =
 const TYPING_ERROR_MAX: usize = 2;
 
 /// Words that users type as commands, and the replacement for each.
-const COMMANDS: [(&str, &str); 20] = [
+const COMMANDS: [(&str, &str); 21] = [
     ("remove", "talaria delete CERT"),
-    ("renew", "talaria key expire KEY 2y"),
+    ("renew", "talaria key renew KEY"),
+    ("lint", "talaria key check"),
     ("extend", "talaria key expire KEY 2y"),
     ("init", "talaria backup init"),
     ("snapshots", "talaria backup list"),

@@ -9,9 +9,9 @@ use talaria::{Stores, lookup};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::packet::Key;
 use talaria_message::openpgp::packet::key::{PublicParts, UnspecifiedRole};
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{
-    Issuer, Recipients, SignatureReport, Verifier, decryption_keys, make, read_cert, read_certs,
+    Issuer, Recipients, Rules, SignatureReport, Verifier, decryption_keys, make, read_cert,
+    read_certs,
 };
 
 /// A time after that of the seeds.
@@ -37,12 +37,6 @@ pub fn keys() -> &'static [Cert] {
     CERTS.get_or_init(|| KEYS.iter().map(|key| read_cert(key).expect("a key")).collect())
 }
 
-/// The policy.
-pub fn policy() -> &'static StandardPolicy<'static> {
-    static POLICY: OnceLock<StandardPolicy<'static>> = OnceLock::new();
-    POLICY.get_or_init(StandardPolicy::new)
-}
-
 /// The certificates among `certs` that have the key of an issuer.
 fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
     let named = |cert: &&Cert| {
@@ -55,13 +49,13 @@ fn having(certs: &[Cert], issuer: &Issuer) -> Vec<Cert> {
 /// A verifier with the certificates of all keys here.
 #[must_use]
 pub fn verifier() -> Verifier<'static> {
-    Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), policy(), NOW)
+    Verifier::new(Box::new(|issuer: &Issuer| having(keys(), issuer)), Rules::default(), NOW)
 }
 
 /// A verifier without certificates.
 #[must_use]
 pub fn stranger() -> Verifier<'static> {
-    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), Rules::default(), NOW)
 }
 
 /// The secrets of all keys here.
@@ -100,7 +94,11 @@ pub fn judged(bytes: &[u8]) {
     let now = TIMES[usize::from(choice) % TIMES.len()];
     let verifier = || {
         let certs = certs.clone();
-        Verifier::new(Box::new(move |issuer: &Issuer| having(&certs, issuer)), policy(), now)
+        Verifier::new(
+            Box::new(move |issuer: &Issuer| having(&certs, issuer)),
+            Rules::default(),
+            now,
+        )
     };
     let good = |reports: &[SignatureReport]| {
         reports.iter().map(SignatureReport::is_good).collect::<Vec<_>>()
@@ -117,11 +115,13 @@ pub fn judged(bytes: &[u8]) {
     }
     let certifier = &keys()[0];
     for cert in &certs {
-        let _ = Recipients::default().add(cert, policy(), now);
-        let Ok(user_ids) = make::certifiable(cert, policy(), now) else { continue };
+        let _ = Recipients::default().add(cert, Rules::default(), &mut |_| Vec::new(), now);
+        let Ok(user_ids) = make::certifiable(cert, Rules::default(), now) else { continue };
         for user_id in user_ids.iter().take(2) {
             let says = make::CertifyOptions::default();
-            let Ok(mut signer) = make::certifier(certifier, policy(), now, &mut |_, _| None) else {
+            let Ok(mut signer) =
+                make::certifier(certifier, Rules::default(), now, &mut |_, _| None)
+            else {
                 continue;
             };
             let signature = make::certify(cert, user_id, &mut signer, &says, now);
@@ -172,15 +172,15 @@ pub fn stored(bytes: &[u8]) {
     assert_eq!(report.findings, []);
     for name in names {
         let query: Query = name.to_string().parse().expect("a fingerprint");
-        let _ = stores.recipient(&query, policy(), now);
-        let _ = stores.certifiable(&name.to_string(), &[], policy(), now);
+        let _ = stores.recipient(&query, Rules::default(), now);
+        let _ = stores.certifiable(&name.to_string(), &[], Rules::default(), now);
         let _ = stores.visit(&[query], Order::Insertion, now, |_, row| {
             let user_id = row.summary.primary_user_id().map(String::from_utf8_lossy);
-            let _ = user_id.map(|text| stores.certifiable(&text, &[], policy(), now));
+            let _ = user_id.map(|text| stores.certifiable(&text, &[], Rules::default(), now));
             Ok(std::ops::ControlFlow::Continue(()))
         });
     }
-    let verifier = Verifier::new(lookup(Some(stores), Vec::new(), now), policy(), now);
+    let verifier = Verifier::new(lookup(Some(stores), Vec::new(), now), Rules::default(), now);
     let _ = verifier.one(signatures, DOCUMENT);
     let _ = verifier.one(signatures, DOCUMENT);
 }

@@ -10,6 +10,7 @@ use talaria_cert::{
 };
 use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_gnupg::{write_keybox, write_ownertrust};
+use talaria_message::Rules;
 use talaria_recon::{Digest, GossipMessage, PeerConfig, Prefix, PrefixTree};
 use talaria_sim::Numbers;
 
@@ -296,18 +297,18 @@ fn keyboxd(certs: &[&Cert]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 
 /// Messages of every kind: encrypted ones after their session key, and signed ones.
 fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    use crate::known::{keys, policy};
+    use crate::known::keys;
     use talaria_message::openpgp::crypto::Password;
     use talaria_message::{
         Aead, ChunkSize, Compression, EncryptOptions, Profile, Recipients, encrypt, pack,
         sign_cleartext, sign_detached, signing_key,
     };
-    let signer = |cert| signing_key(cert, policy(), NOW, &mut |_, _| None);
+    let signer = |cert| signing_key(cert, Rules::default(), NOW, &mut |_, _| None);
     let mut signers = [signer(&keys()[0])?];
     let mut recipients = Recipients::default();
     recipients.add_password(Password::from("seed"));
     for cert in keys().iter().take(2) {
-        recipients.add(cert, policy(), NOW)?;
+        recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
     }
     for choice in 0..6 {
         let sum = [&[9][..], &[5; 32], &160_u16.to_be_bytes()].concat();
@@ -356,7 +357,7 @@ fn messages(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
         judged(folder, number, cert, &signature[1..])?;
         // Only for the key, so nothing else opens it.
         let mut recipients = Recipients::default();
-        recipients.add(cert, policy(), NOW)?;
+        recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
         let options = EncryptOptions::default();
         let mut message = vec![0; 32];
         encrypt(&text[..], &mut message, &recipients, &mut signers, &options, NOW)?;
@@ -373,13 +374,13 @@ fn log(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     };
     use talaria_message::make::{GenerateOptions, Protection, generate};
     use talaria_message::openpgp::serialize::MarshalInto as _;
-    use talaria_message::{Recipients, policy, signing_key};
+    use talaria_message::{Recipients, Rules, signing_key};
 
     let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, NOW - 1000)?.cert;
     let mut readers = Recipients::default();
-    readers.add(&cert, policy(), NOW)?;
+    readers.add(&cert, Rules::default(), &mut |_| Vec::new(), NOW)?;
     let certificate = Certificate::minimal(&cert.to_vec()?)?;
-    let mut key = signing_key(&cert, policy(), NOW, &mut |_, _| None)?;
+    let mut key = signing_key(&cert, Rules::default(), NOW, &mut |_, _| None)?;
     let entries = crate::log::seed(&mut key, &certificate, &readers);
     let mut records = Vec::new();
     to_records(&entries, &mut records);
@@ -484,7 +485,7 @@ fn judged(
     cert: &talaria_message::openpgp::Cert,
     signature: &[u8],
 ) -> Result<(), Box<dyn std::error::Error>> {
-    use crate::known::{joined, keys, policy};
+    use crate::known::{joined, keys};
     use talaria_message::make::{self, RevocationReason, Revoked};
     use talaria_message::openpgp::Packet;
     use talaria_message::openpgp::serialize::MarshalInto as _;
@@ -494,19 +495,19 @@ fn judged(
         made.map(|signature| vec![Packet::from(signature)])
     };
     let subkey = cert.keys().subkeys().next().ok_or("it has subkeys")?;
-    let ends = make::set_expiry(cert, Some(NOW + 9), ask, policy(), NOW - 9)?;
+    let ends = make::set_expiry(cert, Some(NOW + 9), ask, NOW - 9)?;
     let changes = [
         Vec::new(),
         ends.into_iter().map(Packet::from).collect(),
         revoked(Revoked::Certificate, RevocationReason::Retired)?,
         revoked(Revoked::Certificate, RevocationReason::Compromised)?,
         revoked(Revoked::Subkey(subkey.key()), RevocationReason::Superseded)?,
-        make::add_user_id(cert, "<b@c.d>", make::Rank::Primary, ask, policy(), NOW)?,
+        make::add_user_id(cert, "<b@c.d>", make::Rank::Primary, ask, Rules::default(), NOW)?,
     ];
     let mut certified = Vec::new();
     for other in keys().iter().filter(|other| other.fingerprint() != cert.fingerprint()) {
-        let mut by = make::certifier(other, policy(), NOW, ask)?;
-        for user_id in make::certifiable(cert, policy(), NOW)? {
+        let mut by = make::certifier(other, Rules::default(), NOW, ask)?;
+        for user_id in make::certifiable(cert, Rules::default(), NOW)? {
             let says = make::CertifyOptions::default();
             let made = make::certify(cert, &user_id, &mut by, &says, NOW)?;
             certified.extend([Packet::from(user_id), made.into()]);

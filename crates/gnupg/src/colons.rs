@@ -493,6 +493,7 @@ mod tests {
             capabilities: Capabilities(capabilities),
             revoked: false,
             bound: true,
+            weak: None,
         };
         let summary = Summary {
             primary: key(0, Capabilities::CERTIFY | Capabilities::SIGN),
@@ -501,6 +502,8 @@ mod tests {
             revokers: Vec::new(),
             signatures: 1,
             checked: true,
+            direct: true,
+            gnupg_differs: false,
             holds: Span { from: 0, until: u32::MAX },
         };
         let mut out = Vec::new();

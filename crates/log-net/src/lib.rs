@@ -14,7 +14,7 @@
 //! use talaria_log_net::{Event, NodeSecret, ServeOptions, Stop, serve, sync};
 //! use talaria_message::make::{GenerateOptions, Protection, generate};
 //! use talaria_message::openpgp::serialize::MarshalInto as _;
-//! use talaria_message::{policy, signing_key};
+//! use talaria_message::{Rules, signing_key};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -23,7 +23,7 @@
 //! let now_ms = u64::from(now) * 1000;
 //! let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
 //! let certificate = Certificate::minimal(&cert.to_vec()?)?;
-//! let mut key = signing_key(&cert, policy(), now, &mut |_, _| None)?;
+//! let mut key = signing_key(&cert, Rules::default(), now, &mut |_, _| None)?;
 //!
 //! // Each node has a key in its folder.
 //! std::fs::create_dir(&here)?;

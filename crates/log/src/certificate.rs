@@ -9,7 +9,7 @@ use talaria_cert::{
     Cert, Ed25519Key, ErrorKind, Key, KeySetup, PacketRef, Signature, Tag, Verdict, Verification,
     kind, verdicts,
 };
-use talaria_message::{KeyFault, MessageError, Revocations, openpgp, policy, usable};
+use talaria_message::{KeyFault, MessageError, Purpose, Rules, openpgp, usable};
 
 use crate::bytes::Malformed;
 use crate::name::KeyName;
@@ -176,17 +176,12 @@ impl Certificate {
 
         let name = || cert.fingerprint().to_hex();
         let form = |source| SignerError::Form { name: name(), source };
-        let policy = policy();
-        let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
-        let valid = usable(cert, policy, now, &revocations)?;
-        let keys = valid.keys().alive().revoked(false).supported().for_signing();
-        let keys = keys.map(|key| key.key().fingerprint());
-        let signers: Vec<KeyName> = keys
-            .filter(|key| !revocations.hold(key, now))
-            .filter_map(|key| KeyName::of_openpgp(&key))
-            .collect();
+        let found = usable(cert, Purpose::Sign, Rules::default(), &mut |_| Vec::new(), now)?;
+        let supported = found.keys.iter().filter(|key| key.pk_algo().is_supported());
+        let signers: Vec<KeyName> =
+            supported.filter_map(|key| KeyName::of_openpgp(&key.fingerprint())).collect();
         if signers.is_empty() {
-            let why = KeyFault::Other("has no key that may sign now".to_owned());
+            let why = KeyFault::Other("has no key that may sign".to_owned());
             return Err(MessageError::Key { name: name(), why }.into());
         }
         let bytes = cert.to_vec().map_err(|_| form(Malformed::Field("certificate")))?;

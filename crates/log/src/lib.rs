@@ -11,7 +11,7 @@
 //! };
 //! use talaria_message::make::{GenerateOptions, Protection, generate};
 //! use talaria_message::openpgp::serialize::MarshalInto as _;
-//! use talaria_message::{policy, signing_key};
+//! use talaria_message::{Rules, signing_key};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -20,7 +20,7 @@
 //! let now_ms = u64::from(now) * 1000;
 //! let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
 //! let certificate = Certificate::minimal(&cert.to_vec()?)?;
-//! let mut key = signing_key(&cert, policy(), now, &mut |_, _| None)?;
+//! let mut key = signing_key(&cert, Rules::default(), now, &mut |_, _| None)?;
 //!
 //! // Alice owns the log.
 //! let genesis = Genesis::new(vec![certificate.clone()], 1);

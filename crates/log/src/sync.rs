@@ -19,12 +19,12 @@
 //! # use talaria_log::{Certificate, Genesis, Maker};
 //! # use talaria_message::make::{GenerateOptions, Protection, generate};
 //! # use talaria_message::openpgp::serialize::MarshalInto as _;
-//! # use talaria_message::{policy, signing_key};
+//! # use talaria_message::{Rules, signing_key};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let now = 1_700_000_000;
 //! # let cert = generate(&GenerateOptions::default(), &Protection::Unprotected, now)?.cert;
 //! # let certificate = Certificate::minimal(&cert.to_vec()?)?;
-//! # let mut key = signing_key(&cert, policy(), now, &mut |_, _| None)?;
+//! # let mut key = signing_key(&cert, Rules::default(), now, &mut |_, _| None)?;
 //! # let mut maker = Maker::new(&certificate, &mut key, [0; 16]).ok_or("not her key")?;
 //! # let genesis = maker.begin(Genesis::new(vec![certificate.clone()], 1), u64::from(now) * 1000)?;
 //! let mut full = MemoryReplica::new(&genesis)?;

@@ -138,10 +138,6 @@ impl Aead {
             Self::Gcm => 12,
         }
     }
-
-    pub(crate) fn sequoia(self) -> sequoia_openpgp::types::AEADAlgorithm {
-        (self as u8).into()
-    }
 }
 
 impl fmt::Display for Aead {

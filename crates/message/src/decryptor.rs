@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
-use sequoia_openpgp::policy::Policy;
+use talaria_cert::Rules;
 
 use crate::accept::ExpectedSigner;
 use crate::decrypt::Spool;
@@ -12,7 +12,6 @@ use crate::error::{MessageError, Result};
 use crate::held::{Held, HeldReader};
 use crate::keys::decryption_keys;
 use crate::packets::ReadLimits;
-use crate::policy::policy;
 use crate::read::{ReadOptions, Received, read_message};
 use crate::recognise::Message;
 use crate::secrets::Secrets;
@@ -49,7 +48,7 @@ use crate::verify::{Lookup, Verifier};
 /// ```
 pub struct Decryptor<'a> {
     now: u32,
-    policy: &'a (dyn Policy + Sync),
+    rules: Rules,
     keys: Vec<openpgp::Cert>,
     passwords: Vec<Password>,
     certs: Vec<openpgp::Cert>,
@@ -68,7 +67,7 @@ impl<'a> Decryptor<'a> {
     pub fn new(now: u32) -> Self {
         Self {
             now,
-            policy: policy(),
+            rules: Rules::default(),
             keys: Vec::new(),
             passwords: Vec::new(),
             certs: Vec::new(),
@@ -116,11 +115,10 @@ impl<'a> Decryptor<'a> {
         self
     }
 
-    /// Sets the policy that decides which algorithms are too weak. The default is
-    /// [`policy`](crate::policy()).
+    /// Sets the rules by which certificates count.
     #[must_use]
-    pub fn policy(mut self, policy: &'a (dyn Policy + Sync)) -> Self {
-        self.policy = policy;
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
         self
     }
 
@@ -191,7 +189,7 @@ impl<'a> Decryptor<'a> {
             found.extend(further.iter_mut().flat_map(|further| further(issuer)));
             found
         };
-        let verifier = Verifier::new(Box::new(lookup), self.policy, self.now);
+        let verifier = Verifier::new(Box::new(lookup), self.rules, self.now);
         let spools = self.spools.unwrap_or_else(|| Box::new(in_memory));
         let options = ReadOptions {
             expected: self.expected,

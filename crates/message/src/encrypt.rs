@@ -4,29 +4,26 @@ use std::fmt;
 use std::io::{Read, Write};
 
 use sequoia_openpgp as openpgp;
-use sequoia_openpgp::cert::Preferences as _;
 use sequoia_openpgp::crypto::{Password, SessionKey};
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK, pkesk::PKESK3, pkesk::PKESK6};
-use sequoia_openpgp::policy::Policy;
 use sequoia_openpgp::serialize::MarshalInto as _;
+use talaria_cert::{Purpose, Rules, Weak};
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
-use crate::certs::sound;
 use crate::cfb;
 use crate::chunked::{Chunks, SALT_BYTES};
 use crate::compression::Compression;
 use crate::content::{self, Literal};
 use crate::error::{KeyFault, MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
+use crate::judged::{LookUp, refused, usable};
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
 use crate::random;
-use crate::revoked::{LookUp, Revocations, usable};
 use crate::sign::SigningKey;
 use crate::unsupported::unsupported;
-use crate::weak;
 
 /// The packet formats of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,9 +36,19 @@ pub enum Profile {
     LibrePgp,
 }
 
-/// The bit of the features subpacket by which GnuPG 2.3 and later announces that it reads packet 20
-/// (draft-koch-librepgp, section 5.2.3.25).
-const PACKET_20: usize = 1;
+/// The subpackets with preferred algorithms (RFC 9580, sections 5.2.3.14 to 5.2.3.17).
+const CIPHERS: u8 = 11;
+pub(crate) const DIGESTS: u8 = 21;
+const COMPRESSIONS: u8 = 22;
+
+/// The subpacket with the features that the recipient can read (RFC 9580, section 5.2.3.32), and
+/// its bits.
+const FEATURES: u8 = 30;
+/// By this bit GnuPG 2.3 and later announces that it reads packet 20 (draft-koch-librepgp, section
+/// 5.2.3.25).
+const PACKET_20: u8 = 2;
+/// Version 2 of the encrypted data packet.
+const SEIPD_2: u8 = 8;
 
 /// The recipients of a message.
 #[derive(Default)]
@@ -58,67 +65,48 @@ pub struct Recipients {
 }
 
 impl Recipients {
-    /// Adds all valid encryption keys of a certificate at `now`, in seconds since 1970.
+    /// Adds all encryption keys of a certificate that may be used at `now`, in seconds since 1970.
+    /// `look_up` finds its designated revokers. Returns the weakest self-signature that they need,
+    /// if it has a broken hash function.
     ///
     /// # Errors
     ///
     /// [`MessageError::Key`] with the reason if the certificate has no such key.
-    pub fn add(&mut self, cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
-        self.add_unless_revoked(cert, policy, &mut |_| Vec::new(), now)
-    }
-
-    /// Like [`Self::add`], with a function that finds the certificates of designated revokers.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::add`].
-    pub fn add_unless_revoked(
+    pub fn add(
         &mut self,
         cert: &openpgp::Cert,
-        policy: &dyn Policy,
+        rules: Rules,
         look_up: LookUp<'_>,
         now: u32,
-    ) -> Result<()> {
-        let cert = &*sound(cert);
-        let revocations = Revocations::of(cert, policy, look_up, now);
-        let valid = usable(cert, policy, now, &revocations)?;
-        let before = self.keys.len();
-        let keys = || {
-            valid
-                .keys()
-                .alive()
-                .revoked(false)
-                .supported()
-                .for_transport_encryption()
-                .for_storage_encryption()
+    ) -> Result<Option<Weak>> {
+        // The reason names the key type if the certificate has an encryption key of a type that
+        // nobody here can compute with.
+        let subkeys = || cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
+        let named = || subkeys().filter(|key| key.pk_algo().for_encryption()).find_map(unsupported);
+        let other = |what| {
+            let why = format!("has {what} to encrypt to, which is not supported");
+            refused(cert, KeyFault::Other(why))
         };
-        let keys = keys().filter(|key| !revocations.hold(&key.key().fingerprint(), now));
-        self.keys.extend(keys.map(|key| key.key().clone().role_into_unspecified()));
-        if self.keys.len() == before {
-            // The reason names the key type if the certificate has an encryption key of an
-            // unsupported type. The policy leaves out some of these, so all subkeys are asked.
-            let subkeys = cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
-            let named = subkeys.filter(|key| key.pk_algo().for_encryption()).find_map(unsupported);
-            let why = match named {
-                Some(what) => {
-                    KeyFault::Other(format!("has {what} to encrypt to, which is not supported"))
-                }
-                None => weak::encryption(cert, policy)
-                    .unwrap_or_else(|| KeyFault::Other("has no key to encrypt to".into())),
-            };
-            return Err(MessageError::Key { name: cert.fingerprint().to_hex(), why });
+        let found = usable(cert, Purpose::Encrypt, rules, look_up, now);
+        let mut found = found.map_err(|error| named().map_or(error, other))?;
+        found.keys.retain(|key| key.pk_algo().is_supported() && unsupported(key).is_none());
+        if found.keys.is_empty() {
+            let no_key = || refused(cert, KeyFault::Other("has no key to encrypt to".into()));
+            return Err(named().map_or_else(no_key, other));
         }
-        self.old |= !valid.features().is_some_and(|features| features.supports_seipdv2());
-        self.no_packet_20 |= !valid.features().is_some_and(|features| features.get(PACKET_20));
+        let preferences = found.judge.preferences(now);
+        let features = preferences.get(FEATURES).and_then(|body| body.first()).copied();
+        let features = features.unwrap_or_default();
+        self.old |= features & SEIPD_2 == 0;
+        self.no_packet_20 |= features & PACKET_20 == 0;
         self.preferences.add(
-            valid.preferred_symmetric_algorithms(),
-            valid.preferred_hash_algorithms(),
-            valid.preferred_compression_algorithms(),
+            listed(&preferences, CIPHERS).as_deref(),
+            listed(&preferences, DIGESTS).as_deref(),
+            listed(&preferences, COMPRESSIONS).as_deref(),
         );
-        self.no_gcm |= !valid.preferred_aead_ciphersuites().is_some_and(|suites| {
-            suites.contains(&(Cipher::Aes256.sequoia(), Aead::Gcm.sequoia()))
-        });
-        Ok(())
+        self.no_gcm |= !accepts_gcm(&preferences);
+        self.keys.append(&mut found.keys);
+        Ok(found.weak)
     }
 
     /// Adds a passphrase.
@@ -153,6 +141,21 @@ impl Recipients {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.passwords.is_empty()
     }
+}
+
+/// The algorithms in a subpacket with preferences.
+pub(crate) fn listed<A: From<u8>>(
+    preferences: &talaria_cert::Preferences<'_>,
+    kind: u8,
+) -> Option<Vec<A>> {
+    preferences.get(kind).map(|body| body.iter().map(|&number| number.into()).collect())
+}
+
+/// Whether AES-256 in GCM is among the preferred AEAD suites (RFC 9580, section 5.2.3.15).
+fn accepts_gcm(preferences: &talaria_cert::Preferences<'_>) -> bool {
+    const SUITES: u8 = 39;
+    let suite = [Cipher::Aes256 as u8, Aead::Gcm as u8];
+    preferences.get(SUITES).is_some_and(|body| body.chunks_exact(2).any(|listed| *listed == suite))
 }
 
 /// Options for encryption. Programs set the fields of [`Self::default`].

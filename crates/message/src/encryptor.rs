@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 
 use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::Password;
-use sequoia_openpgp::policy::Policy;
+use talaria_cert::Rules;
 
 use crate::armor::{ArmorWriter, Label};
 use crate::encrypt::{EncryptOptions, Encrypted, Recipients, encrypt};
 use crate::error::Result;
 use crate::keys::signing_key;
-use crate::policy::policy;
 use crate::sign::SigningKey;
+use crate::verify::Lookup;
 
 /// Encrypts to certificates and passphrases, and signs if there are signers.
 ///
@@ -30,7 +30,8 @@ use crate::sign::SigningKey;
 /// ```
 pub struct Encryptor<'a> {
     now: u32,
-    policy: &'a dyn Policy,
+    rules: Rules,
+    lookup: Lookup<'a>,
     recipients: Recipients,
     signers: Vec<SigningKey>,
     options: EncryptOptions,
@@ -43,7 +44,8 @@ impl<'a> Encryptor<'a> {
     pub fn new(now: u32) -> Self {
         Self {
             now,
-            policy: policy(),
+            rules: Rules::default(),
+            lookup: Box::new(|_| Vec::new()),
             recipients: Recipients::default(),
             signers: Vec::new(),
             options: EncryptOptions::default(),
@@ -51,12 +53,19 @@ impl<'a> Encryptor<'a> {
         }
     }
 
-    /// Sets the policy that decides which certificates and keys are too weak. The default is
-    /// [`policy`](crate::policy()). It applies to recipients and signers that are added after this
-    /// call.
+    /// Sets the rules by which certificates count. They apply to recipients and signers that are
+    /// added after this call.
     #[must_use]
-    pub fn policy(mut self, policy: &'a dyn Policy) -> Self {
-        self.policy = policy;
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Sets a function that finds the designated revokers of recipients that are added after this
+    /// call, for example in a store.
+    #[must_use]
+    pub fn lookup(mut self, lookup: Lookup<'a>) -> Self {
+        self.lookup = lookup;
         self
     }
 
@@ -67,7 +76,7 @@ impl<'a> Encryptor<'a> {
     /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no valid encryption
     /// key.
     pub fn to(mut self, recipient: &openpgp::Cert) -> Result<Self> {
-        self.recipients.add(recipient, self.policy, self.now)?;
+        self.recipients.add(recipient, self.rules, &mut *self.lookup, self.now)?;
         Ok(self)
     }
 
@@ -84,7 +93,7 @@ impl<'a> Encryptor<'a> {
     ///
     /// [`MessageError::Key`](crate::MessageError::Key) if the certificate has no such key.
     pub fn sign(mut self, signer: &openpgp::Cert) -> Result<Self> {
-        self.signers.push(signing_key(signer, self.policy, self.now, &mut |_, _| None)?);
+        self.signers.push(signing_key(signer, self.rules, self.now, &mut |_, _| None)?);
         Ok(self)
     }
 

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
 use parking_lot::Mutex;
 use sequoia_openpgp as openpgp;
-use sequoia_openpgp::cert::Preferences as _;
 use sequoia_openpgp::crypto::{Decryptor, KeyPair, Password, SessionKey, mpi};
 use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, SecretKeyMaterial, SecretParts, UnspecifiedRole};
-use sequoia_openpgp::policy::Policy;
+use talaria_cert::{Purpose, Rules};
 use zeroize::Zeroizing;
 
 use crate::algorithm::Cipher;
 use crate::certs::sound;
 use crate::cfb;
+use crate::encrypt::{DIGESTS, listed};
 use crate::error::{KeyFault, MessageError, Result};
 use crate::guard::guarded;
-use crate::revoked::{Revocations, usable};
+use crate::judged::{refused, usable};
 use crate::secrets::DecryptionKey;
 use crate::sign::SigningKey;
+use crate::unsupported::unsupported;
 
 /// A function that gives passphrases for a key, one per call, and `None` to stop. Its arguments are
 /// the number of passphrases already given and the key.
@@ -33,31 +34,30 @@ pub type AskForKey<'a> =
 /// [`MessageError::Key`] if there is no such key, or if no passphrase fits.
 pub fn signing_key(
     cert: &openpgp::Cert,
-    policy: &dyn Policy,
+    rules: Rules,
     now: u32,
     ask: &mut AskForKey<'_>,
 ) -> Result<SigningKey> {
-    let cert = &*sound(cert);
-    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
-    let valid = usable(cert, policy, now, &revocations)?;
-    let key = valid
-        .keys()
-        .alive()
-        .revoked(false)
-        .supported()
-        .for_signing()
-        .secret()
-        .filter(|key| !revocations.hold(&key.key().fingerprint(), now))
-        .max_by_key(|key| key.key().creation_time())
-        .ok_or_else(|| MessageError::Key {
-            name: cert.fingerprint().to_hex(),
-            why: KeyFault::Other("has no secret key that may sign now".into()),
-        })?;
-    let mut signing = SigningKey::new(unlock(key.key().clone(), ask)?);
-    if let Some(listed) = valid.preferred_hash_algorithms() {
-        signing.restrict(listed);
+    let found = usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)?;
+    let key = signing_keys(&found.keys).next().ok_or_else(|| {
+        refused(cert, KeyFault::Other("has no secret key that may sign now".into()))
+    })?;
+    let mut signing = SigningKey::new(unlock(key, ask)?);
+    if let Some(listed) = listed(&found.judge.preferences(now), DIGESTS) {
+        signing.restrict(&listed);
     }
     Ok(signing)
+}
+
+/// The keys with a secret with which signatures can be made here, the newest first.
+pub(crate) fn signing_keys(
+    keys: &[Key<PublicParts, UnspecifiedRole>],
+) -> impl Iterator<Item = Key<SecretParts, UnspecifiedRole>> {
+    let supported = keys.iter().filter(|key| unsupported(key).is_none());
+    let mut secret: Vec<_> =
+        supported.filter_map(|key| key.clone().parts_into_secret().ok()).collect();
+    secret.sort_by_key(|key| std::cmp::Reverse(key.creation_time()));
+    secret.into_iter()
 }
 
 /// An unlocked key pair of `key`. The encryption of a secret authenticates whether the key is a

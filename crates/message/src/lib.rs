@@ -47,6 +47,7 @@ mod guard;
 mod held;
 mod inline;
 mod inspect;
+mod judged;
 mod kdf;
 mod keys;
 mod kind;
@@ -62,14 +63,12 @@ mod random;
 mod range;
 mod read;
 mod recognise;
-mod revoked;
 mod same;
 mod sealer;
 mod secrets;
 mod sign;
 mod unsupported;
 mod verify;
-mod weak;
 
 pub use accept::{Acceptance, ExpectedSigner, Facts, NotAccepted, Unsigned};
 pub use algorithm::{Aead, ChunkSize, Cipher};
@@ -88,17 +87,16 @@ pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
+pub use judged::{LookUp, Usable, judge, usable};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use kind::MessageKind;
 pub use memory::keep_secrets_in_memory;
 pub use packets::ReadLimits;
-pub use policy::policy;
 pub use range::{RangeOpener, literal_start};
 pub use read::{
     Parts, ReadOptions, Received, Spools, read_message, read_signatures, signatures, verify_message,
 };
 pub use recognise::{Message, Recognised};
-pub use revoked::{LookUp, Revocations, usable};
 pub use same::ContentDigest;
 pub use sealer::{Opener, Sealer};
 pub use secrets::{DecryptionKey, Elsewhere, HIDDEN_RECIPIENT, OpenedBy, Secrets};
@@ -107,4 +105,4 @@ pub use verify::report::{Issuer, NotCounted, Outcome, SignatureReport, Signer};
 pub use verify::{Distrust, Lookup, Verifier};
 
 pub use sequoia_openpgp as openpgp;
-pub use talaria_cert::{Fingerprint, KeyId};
+pub use talaria_cert::{Fingerprint, KeyId, Purpose, Rules};

@@ -1,18 +1,9 @@
 //! Keys with algorithms that are not supported.
 
-use sequoia_openpgp as openpgp;
 use sequoia_openpgp::crypto::mpi;
 use sequoia_openpgp::packet::Key;
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::types::{Curve, PublicKeyAlgorithm};
-
-/// The reason why the policy rejects `cert`, in words for the user.
-pub(crate) fn not_valid(cert: &openpgp::Cert, error: &openpgp::anyhow::Error) -> String {
-    match unsupported(cert.primary_key().key().role_as_unspecified()) {
-        Some(what) => format!("is {what}, which is not supported"),
-        None => format!("is not valid: {error}"),
-    }
-}
 
 /// A description of `key` if its algorithm or curve is not supported; `None` if it is supported.
 pub(crate) fn unsupported(key: &Key<PublicParts, UnspecifiedRole>) -> Option<String> {

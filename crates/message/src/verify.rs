@@ -16,9 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use sequoia_openpgp as openpgp;
-use sequoia_openpgp::policy::Policy;
 use talaria_cert::{
-    Context, Fingerprint, Job, Key, PacketRef, Signature, Tag, Verdict, ed25519_verdicts,
+    Context, Fingerprint, Job, Key, PacketRef, Rules, Signature, Tag, Verdict, ed25519_verdicts,
 };
 
 use crate::error::{MessageError, Result};
@@ -47,7 +46,7 @@ const BATCH_MAX: usize = 2048;
 /// Verifies signatures with certificates that it looks up.
 pub struct Verifier<'a> {
     lookup: Mutex<Lookup<'a>>,
-    policy: &'a (dyn Policy + Sync),
+    rules: Rules,
     now: AtomicU32,
     notations: Vec<String>,
     distrust: Option<Mutex<Distrust<'a>>>,
@@ -56,10 +55,11 @@ pub struct Verifier<'a> {
 
 impl<'a> Verifier<'a> {
     /// Verifies as of the time `now`, in seconds since 1970.
-    pub fn new(lookup: Lookup<'a>, policy: &'a (dyn Policy + Sync), now: u32) -> Self {
+    #[must_use]
+    pub fn new(lookup: Lookup<'a>, rules: Rules, now: u32) -> Self {
         let (lookup, now) = (Mutex::new(lookup), AtomicU32::new(now));
         let known = Mutex::default();
-        Self { lookup, policy, now, notations: Vec::new(), distrust: None, known }
+        Self { lookup, rules, now, notations: Vec::new(), distrust: None, known }
     }
 
     /// Sets the notations (RFC 9580, section 5.2.3.24) that the caller understands. A signature
@@ -221,7 +221,7 @@ impl<'a> Verifier<'a> {
             if let Some(job) = deferred.take_if(|_| candidates.len() > 1) {
                 verdict = job.verdict();
             }
-            let worth = known.worth(self.policy, signature.created);
+            let worth = known.worth(signature.created);
             let mut tried = SignatureReport {
                 signer: Some(known.signer(&worth)),
                 issuer: Some(issuer.clone()),
@@ -291,7 +291,7 @@ impl<'a> Verifier<'a> {
         }
         match &worth.refused {
             Some(why) => not_counted(why.clone()),
-            None => (Outcome::Good, known.worth(self.policy, now).refused.clone()),
+            None => (Outcome::Good, known.worth(now).refused.clone()),
         }
     }
 
@@ -310,7 +310,7 @@ impl<'a> Verifier<'a> {
             let certs = look_up(issuer);
             let now = self.now.load(Ordering::Relaxed);
             let mut keys = |cert| {
-                let found = || CachedKey::of(cert, issuer, self.policy, &mut *look_up, now);
+                let found = || CachedKey::of(cert, issuer, self.rules, &mut *look_up, now);
                 guarded(found).unwrap_or_default()
             };
             certs.iter().flat_map(&mut keys).collect()

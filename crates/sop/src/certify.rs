@@ -5,23 +5,23 @@ use std::time::SystemTime;
 use sop::Password;
 use sop::errors::Error;
 use sop::ops;
-use talaria_cert::Address;
-use talaria_message::guarded;
+use talaria_cert::{Address, Summary, UserIdContent, Validity};
 use talaria_message::make::{self, CertifyOptions};
 use talaria_message::openpgp::cert::amalgamation::UserIDAmalgamation;
-use talaria_message::openpgp::cert::amalgamation::ValidAmalgamation as _;
 use talaria_message::openpgp::crypto::KeyPair;
 use talaria_message::openpgp::packet::UserID;
-use talaria_message::openpgp::types::RevocationStatus;
+use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::{Cert, Packet};
+use talaria_message::{Purpose, guarded, judge};
 
 use crate::error::{self, Result};
 use crate::material::{Certs, Keys};
 use crate::passwords::Passwords;
 use crate::talaria::Talaria;
 
-fn is_revoked(status: &RevocationStatus<'_>) -> bool {
-    matches!(status, RevocationStatus::Revoked(_))
+fn seconds(time: SystemTime) -> u32 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 type DynCertify<'s> = dyn ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> + 's;
@@ -48,7 +48,7 @@ impl<'s> CertifyUserId<'s> {
     fn certified(&self, cert: &Cert, signers: &mut [KeyPair]) -> Result<Cert> {
         let mut packets = Vec::new();
         let own = if self.require_self_sig {
-            make::certifiable(cert, self.sop.policy, self.sop.now).unwrap_or_default()
+            make::certifiable(cert, self.sop.rules, self.sop.now).unwrap_or_default()
         } else {
             self.user_ids.clone()
         };
@@ -96,7 +96,7 @@ impl<'s> ops::CertifyUserID<'s, Talaria, Certs<'s>, Keys<'s>> for CertifyUserId<
         }
         let certifier = |cert| {
             let ask = &mut self.passwords.asked();
-            make::certifier(cert, self.sop.policy, self.sop.now, ask).map_err(error::of_make)
+            make::certifier(cert, self.sop.rules, self.sop.now, ask).map_err(error::of_make)
         };
         let mut signers = self.keys.iter().map(certifier).collect::<Result<Vec<_>>>()?;
         let certified = certs.certs.iter().map(|cert| self.certified(cert, &mut signers));
@@ -136,29 +136,39 @@ impl<'s> ValidateUserId<'s> {
     }
 
     fn has_valid(&self, target: &Cert, is_wanted: &impl Fn(&UserID) -> bool) -> bool {
-        let Ok(valid) = target.with_policy(self.sop.policy, self.at) else { return false };
-        if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
-            return false;
-        }
-        let mut own = valid
-            .userids()
-            .filter(|user_id| is_wanted(user_id.userid()))
-            .filter(|user_id| !is_revoked(&user_id.revocation_status()));
-        own.any(|user_id| {
+        let Some(summary) = self.usable(target) else { return false };
+        let now = seconds(self.at);
+        let is_own = |user_id: &UserID| {
+            summary.user_ids.iter().any(|known| {
+                known.validity(now) == Validity::Valid
+                    && matches!(&known.content, UserIdContent::Text(text) if text == user_id.value())
+            })
+        };
+        let user_ids = target.userids().filter(|id| is_wanted(id.userid()) && is_own(id.userid()));
+        let by_authority = |user_id: &UserIDAmalgamation<'_>| {
             self.authorities.iter().any(|authority| {
                 authority.fingerprint() == target.fingerprint()
-                    || self.has_certified(authority, user_id.amalgamation())
+                    || self.has_certified(authority, user_id)
             })
-        })
+        };
+        user_ids.into_iter().any(|user_id| by_authority(&user_id))
+    }
+
+    /// The state of a certificate whose primary key may certify at the time of the validation.
+    fn usable(&self, cert: &Cert) -> Option<Summary> {
+        let now = seconds(self.at);
+        let judge = judge(cert, self.sop.rules, &mut |_| Vec::new(), now).ok()?;
+        let summary = judge.at(now);
+        judge.usable_in(&summary, Purpose::Certify, now).ok()?;
+        Some(summary)
     }
 
     fn has_certified(&self, authority: &Cert, user_id: &UserIDAmalgamation<'_>) -> bool {
-        let policy = self.sop.policy;
-        let Ok(valid) = authority.with_policy(policy, self.at) else { return false };
-        if is_revoked(&valid.revocation_status()) || valid.alive().is_err() {
+        if self.usable(authority).is_none() {
             return false;
         }
-        let key = valid.primary_key().key();
+        let policy = &StandardPolicy::new();
+        let key = authority.primary_key().key();
         let made = user_id
             .active_certifications_by_key(policy, self.at, key)
             .filter_map(|signature| signature.signature_creation_time())

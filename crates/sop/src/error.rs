@@ -68,7 +68,7 @@ pub(crate) fn of_decryption(error: MessageError) -> Error {
 pub(crate) fn of_make(error: MakeError) -> Error {
     let number = match &error {
         MakeError::Invalid { .. } | MakeError::Revoked { .. } => Error::PrimaryKeyBad,
-        MakeError::NotAlive { .. } | MakeError::MayNotCertify { .. } => Error::KeyCannotSign,
+        MakeError::Unusable { .. } => Error::KeyCannotSign,
         MakeError::NoSecret { .. } => Error::BadData,
         MakeError::Locked(_) => Error::KeyIsProtected,
         MakeError::UserIdExists { .. }

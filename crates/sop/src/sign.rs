@@ -41,7 +41,7 @@ impl Signers {
             is_locked = password.is_none();
             password
         };
-        signing_key(cert, sop.policy, sop.now, &mut ask).map_err(|why| {
+        signing_key(cert, sop.rules, sop.now, &mut ask).map_err(|why| {
             error::because(
                 if is_locked { Error::KeyIsProtected } else { Error::KeyCannotSign },
                 why,

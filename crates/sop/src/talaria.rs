@@ -2,19 +2,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use talaria_message::openpgp::policy::StandardPolicy;
+use talaria_message::Rules;
 
 /// The interface: what operations share. `operations.rs` lists them.
 pub(crate) struct Talaria {
     /// The signatures that count.
-    pub(crate) policy: &'static StandardPolicy<'static>,
+    pub(crate) rules: Rules,
     /// Seconds since 1970.
     pub(crate) now: u32,
 }
 
 impl Talaria {
     pub(crate) fn new(now: u32) -> Self {
-        Self { policy: talaria_message::policy(), now }
+        Self { rules: Rules::default(), now }
     }
 
     pub(crate) fn time(&self) -> SystemTime {

@@ -40,7 +40,7 @@ impl<'s> UpdateKey<'s> {
             (true, false) => RenewOptions::Extend,
         };
         let ask = &mut self.passwords.asked();
-        let packets = make::renew(&cert, options, ask, self.sop.policy, self.sop.now);
+        let packets = make::renew(&cert, options, ask, self.sop.now);
         let packets = packets.map_err(error::of_make)?;
         Ok(cert.insert_packets(packets).map_err(error::unspecified)?.0)
     }

@@ -54,7 +54,7 @@ impl Acceptance {
             };
             self.certs.iter().filter(is_issuer).cloned().collect()
         };
-        Verifier::new(Box::new(lookup), sop.policy, sop.now)
+        Verifier::new(Box::new(lookup), sop.rules, sop.now)
     }
 
     /// Whether a signature is good, and of the wanted time: in a report that says so alone.

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use talaria_cert::merge::Stored;
 use talaria_cert::{
-    Context, DesignatedRevocation, KeyId, PacketRef, Signature, Summary, Tag, Timestamp, Validity,
-    Verdict, kind,
+    Context, DesignatedRevocation, KeyId, PacketRef, Rules, Signature, Summary, Tag, Timestamp,
+    Validity, Verdict, kind,
 };
 use talaria_trust::Scope;
 use talaria_trust::flow::{Edge, FULL, Network};
@@ -162,7 +162,7 @@ impl<'s> Certifications<'s> {
         let mut named = Vec::new();
         for cert in self.store.candidates().with_key(id)? {
             let Some(row) = self.store.row_by_id(cert)? else { continue };
-            let summary = self.store.current(row, self.now.into())?.summary;
+            let summary = self.store.current(row, Rules::Standard, self.now.into())?.summary;
             if summary.primary.bound && summary.fingerprint().key_id() == id {
                 named.push(cert);
             }

@@ -183,11 +183,13 @@ impl Store {
         let (mut after, mut completed) = (0, 0);
         loop {
             let ids: Vec<(i64, i64, u8)> = self.run(|connection| {
-                // The second byte of a summary says whether all signatures were checked.
+                // The lowest bit of the second byte of a summary says whether all signatures were
+                // checked.
                 connection
                     .prepare_cached(
                         "SELECT id, change, verifier FROM cert WHERE id > ?1 \
-                         AND (substr(summary, 2, 1) = x'00' OR verifier < ?3) ORDER BY id LIMIT ?2",
+                         AND (substr(summary, 2, 1) IN (x'00', x'02', x'04', x'06') OR verifier < ?3) \
+                         ORDER BY id LIMIT ?2",
                     )?
                     .query_map((after, batch, VERIFIER), |row| {
                         Ok((row.get(0)?, row.get(1)?, row.get(2)?))

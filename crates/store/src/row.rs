@@ -21,6 +21,9 @@ pub(crate) const ROW: &str = concat!("SELECT ", columns!(), " FROM cert WHERE id
 pub(crate) const ROWS_AFTER: &str =
     concat!("SELECT ", columns!(), " FROM cert WHERE id > ?1 ORDER BY id");
 
+/// The first verifier whose summaries are those of the judge of decision 27.
+const FIRST_JUDGE: i64 = 8;
+
 /// A row in its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct RawRow {
@@ -38,6 +41,11 @@ pub(crate) struct RawRow {
 }
 
 impl RawRow {
+    /// Whether the summary follows the rules of today.
+    pub(crate) fn has_judged(&self) -> bool {
+        self.verifier >= FIRST_JUDGE
+    }
+
     /// A new row, by this verifier. It needs [`Self::write`].
     pub(crate) fn new(id: i64, fingerprint: Fingerprint, change: i64, summary: &Summary) -> Self {
         let mut row = Self {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Stored;
-use talaria_cert::{Fingerprint, Limits, Summary, Timestamp};
+use talaria_cert::{Fingerprint, Limits, Rules, Summary, Timestamp};
 
 use crate::blob::{self, Blob};
 use crate::comparisons::Comparisons;
@@ -308,11 +308,11 @@ impl Store {
             Some(is_sealed) => is_sealed,
             None => self.run(|connection| blob::is_row_awaited(connection, raw.id))?,
         };
-        let summary = match raw.summary().filter(|_| is_sealed) {
+        let summary = match raw.summary().filter(|_| is_sealed && raw.has_judged()) {
             Some(summary) => summary,
             // What the row says may be wrong, so the certificate itself is asked.
             None => match self.stored(id)? {
-                Some(stored) => self.evaluate(&stored, clock())?,
+                Some(stored) => self.evaluate(Rules::Standard, &stored, clock())?,
                 None => return Err(self.damaged_cert(raw.id)?),
             },
         };
@@ -320,27 +320,27 @@ impl Store {
     }
 
     /// The summary of a certificate at `now`, with the revocations by revokers in the store.
-    fn evaluate(&self, stored: &Stored, now: u32) -> Result<Summary, StoreError> {
-        let mut summary = Summary::evaluate(&stored.cert, &stored.verdicts, now);
+    fn evaluate(&self, rules: Rules, stored: &Stored, now: u32) -> Result<Summary, StoreError> {
+        let mut summary = Summary::by(rules, &stored.cert, &stored.verdicts, now);
         self.run(|connection| {
             revoker::ask(connection, &stored.cert, &mut summary, now, &Ledger::default())
         })?;
         Ok(summary)
     }
 
-    /// The row with its summary as of `now`. The summary is recomputed from the certificate
-    /// if the stored one is no longer true.
+    /// The row with its summary by `rules` as of `now`. The summary is recomputed from the
+    /// certificate if the stored one, by the standard rules, is another.
     ///
     /// # Errors
     ///
     /// [`StoreError::Damaged`] or [`StoreError::Engine`].
-    pub fn current(&self, row: Row, now: Timestamp) -> Result<Row, StoreError> {
+    pub fn current(&self, row: Row, rules: Rules, now: Timestamp) -> Result<Row, StoreError> {
         let now = now.seconds();
-        if row.summary.holds.contains(now) {
+        if row.summary.holds.contains(now) && !row.summary.differs_by(rules) {
             return Ok(row);
         }
         let summary = match self.stored(row.id)? {
-            Some(stored) => self.evaluate(&stored, now)?,
+            Some(stored) => self.evaluate(rules, &stored, now)?,
             None => row.summary,
         };
         Ok(Row { summary, ..row })

@@ -20,12 +20,11 @@ use openpgp::crypto::mpi::{self, MPI};
 use openpgp::crypto::{Decryptor, Password, SessionKey, Signer, ecdh};
 use openpgp::packet::Key;
 use openpgp::packet::key::{PublicParts, UnspecifiedRole};
-use openpgp::policy::Policy;
 use openpgp::types::HashAlgorithm;
 use parking_lot::Mutex;
 use talaria_cert::{Fingerprint, Keygrip, Summary};
 use talaria_message::{
-    DecryptionKey, MessageError, Revocations, SigningKey, make, openpgp, usable,
+    DecryptionKey, MessageError, Purpose, Rules, SigningKey, make, openpgp, usable,
 };
 use talaria_store::{Order, Query};
 
@@ -184,14 +183,11 @@ impl Agent {
     pub fn signing_key(
         &self,
         cert: &openpgp::Cert,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<SigningKey, Error> {
-        let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
-        let valid = usable(cert, policy, now, &revocations)?;
-        let keys = valid.keys().alive().revoked(false).supported().for_signing();
-        let keys = keys.filter(|key| !revocations.hold(&key.key().fingerprint(), now));
-        let mut keys: Vec<_> = keys.map(|key| key.key().clone().role_into_unspecified()).collect();
+        let mut keys = usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)?.keys;
+        keys.retain(|key| key.pk_algo().is_supported());
         keys.sort_by_key(|key| std::cmp::Reverse(key.creation_time()));
         for key in keys {
             if self.has(&key)? {
@@ -211,11 +207,11 @@ impl Agent {
     pub fn certifier(
         &self,
         cert: &openpgp::Cert,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<Box<dyn Signer>, Error> {
         let name = cert.fingerprint().to_hex();
-        make::may_certify(cert, policy, now).map_err(|error| of_make("use", &name, error))?;
+        make::may_certify(cert, rules, now).map_err(|error| of_make("use", &name, error))?;
         let key = cert.primary_key().key().clone().role_into_unspecified();
         if self.has(&key)? { Ok(Box::new(self.key(key))) } else { Err(Error::NoSecret { name }) }
     }

@@ -9,11 +9,10 @@
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
-use talaria_cert::{Address, UserIdContent, Validity, Verification};
+use talaria_cert::{Address, Rules, UserIdContent, Validity, Verification};
 use talaria_message::make::{self, CertifyOptions};
 use talaria_message::openpgp::crypto::Signer;
 use talaria_message::openpgp::packet::UserID;
-use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::serialize::MarshalInto as _;
 use talaria_message::openpgp::{self, Packet};
 use talaria_message::{KeyFault, MessageError, read_cert};
@@ -110,7 +109,7 @@ impl Stores {
         &self,
         name: &str,
         user_ids: &[String],
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<Certifiable, Error> {
         let name = self.exact_name(name, now)?;
@@ -118,10 +117,10 @@ impl Stores {
             Name::Fingerprint(bytes) => {
                 let row = self.with_fingerprint(bytes, now)?;
                 let cert = self.read_cert(&row)?;
-                let valid = valid(&cert, &row, policy, now)?;
+                let valid = valid(&cert, &row, rules, now)?;
                 (cert, valid)
             }
-            Name::Text(text) => self.named(text, policy, now)?,
+            Name::Text(text) => self.named(text, rules, now)?,
         };
         let fingerprint = cert.fingerprint().to_hex();
         let mut chosen: Vec<UserID> = Vec::new();
@@ -163,7 +162,6 @@ impl Stores {
         by: &openpgp::Cert,
         says: &CertifyOptions,
         signer: impl FnOnce() -> Result<Box<dyn Signer>, Error>,
-        policy: &dyn Policy,
         now: u32,
     ) -> Result<CertifyOutcome, Error> {
         let certifying = by.fingerprint().to_hex();
@@ -172,7 +170,7 @@ impl Stores {
         let mut packets = Vec::new();
         let mut user_ids = Vec::new();
         for user_id in &what.user_ids {
-            if make::is_certified(&what.cert, user_id, by, says, policy, now) {
+            if make::is_certified(&what.cert, user_id, by, says, now) {
                 user_ids.push((user_id.clone(), Certified::Before));
                 continue;
             }
@@ -246,7 +244,7 @@ impl Stores {
     fn named(
         &self,
         text: &Text,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<(openpgp::Cert, Vec<UserID>), Error> {
         let query = text.query();
@@ -257,7 +255,7 @@ impl Stores {
                 continue;
             }
             let cert = self.read_cert(&row)?;
-            match valid(&cert, &row, policy, now) {
+            match valid(&cert, &row, rules, now) {
                 Ok(valid) if valid.iter().any(|id| text.names(id)) => found.push((cert, valid)),
                 Ok(_) => {
                     let name = cert.fingerprint().to_hex();
@@ -318,12 +316,7 @@ fn is_in(row: &Row, text: &Text) -> bool {
 }
 
 /// The user IDs of `cert` that are valid both for listings and for encryption.
-fn valid(
-    cert: &openpgp::Cert,
-    row: &Row,
-    policy: &dyn Policy,
-    now: u32,
-) -> Result<Vec<UserID>, Error> {
+fn valid(cert: &openpgp::Cert, row: &Row, rules: Rules, now: u32) -> Result<Vec<UserID>, Error> {
     let name = cert.fingerprint().to_hex();
     let unfit = |why| Error::Message(MessageError::Key { name: name.clone(), why });
     match row.summary.validity(now) {
@@ -333,7 +326,7 @@ fn valid(
         Validity::Valid => {}
     }
     let mut valid =
-        make::certifiable(cert, policy, now).map_err(|error| of_make("certify", &name, error))?;
+        make::certifiable(cert, rules, now).map_err(|error| of_make("certify", &name, error))?;
     valid.retain(|user_id| {
         row.summary.user_ids.iter().any(|known| {
             known.validity(now) == Validity::Valid

@@ -126,7 +126,11 @@ impl<'s> Confirmations<'s> {
             let level = levels.as_ref().map_or(Level::Unknown, |levels| levels[at]);
             match policy {
                 Policy::Bad => Confirmation::Bad,
-                _ if level >= Level::Full && user_id.validity(self.now) == valid => {
+                // A signature that somebody else may have moved here confirms nothing.
+                _ if level >= Level::Full
+                    && user_id.validity(self.now) == valid
+                    && user_id.weak.is_none() =>
+                {
                     Confirmation::Certified
                 }
                 Policy::Good => Confirmation::Good,
@@ -317,7 +321,11 @@ impl Stores {
         let (Some(exact), Some(first)) = (query.exact(), self.iter().next()) else {
             return Ok(Vec::new());
         };
-        let confirmations = Confirmations::new(&first.store, now)?;
+        let mut confirmations = Confirmations::new(&first.store, now)?;
+        if let Query::Fingerprint(_) = exact {
+            // It names one certificate, confirmed or not: only whether it was called bad matters.
+            confirmations.web = None;
+        }
         let by_name = is_name(&exact);
         let is_meant = |text: &[u8]| exact.names_text(text);
         let meant: Meant<'_> = if by_name { Some(&is_meant) } else { None };

@@ -358,10 +358,7 @@ pub(crate) fn of_make(action: &'static str, name: &str, error: MakeError) -> Err
         MakeError::NoSecret { name } => Error::NoSecret { name },
         MakeError::Locked(error) => error.into(),
         MakeError::Revoked { name } => unfit(name, KeyFault::Revoked),
-        MakeError::NotAlive { name, source } => unfit(name, KeyFault::Other(source.to_string())),
-        MakeError::MayNotCertify { name } => {
-            unfit(name, KeyFault::Other("may not certify: its key flags say so".into()))
-        }
+        MakeError::Unusable { name, why } => unfit(name, why.into()),
         MakeError::Failed(source) => {
             Error::KeyRefused { action, name: name.to_owned(), source: source.into() }
         }

@@ -17,6 +17,7 @@
 //! also has the public parts of these keys.
 
 mod change;
+mod findings;
 mod generate;
 mod key_store;
 mod public;
@@ -30,6 +31,7 @@ pub use talaria_message::make::{
 pub use self::change::{
     Added, MadeRevocation, Revocation, RevocationTarget, Subkey, revocation, unlocked,
 };
+pub use self::findings::{Finding, KeyPart, Problem, findings};
 pub use self::generate::NewKey;
 pub use self::key_store::{Imported, KeyStore, is_unprotected, read_keys};
 pub use self::public::summary;

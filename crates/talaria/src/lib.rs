@@ -53,10 +53,10 @@
 //! import(stores.writable()?, &[Input::parse(ring)], options, monitor)?;
 //!
 //! // The user IDs that `talaria certify bob@example.org` would certify: exact matches only.
-//! let policy = talaria::message::policy();
-//! let bob = stores.certifiable("bob@example.org", &[], policy, now)?;
+//! let rules = talaria::message::Rules::default();
+//! let bob = stores.certifiable("bob@example.org", &[], rules, now)?;
 //! assert_eq!(bob.user_ids[0].value(), b"Bob <bob@example.org>");
-//! assert!(stores.certifiable("example.org", &[], policy, now).is_err());
+//! assert!(stores.certifiable("example.org", &[], rules, now).is_err());
 //! # Ok(())
 //! # }
 //! ```

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use talaria_cert::Cert;
 use talaria_message::openpgp;
-use talaria_message::openpgp::policy::Policy;
 use talaria_message::{
-    Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Revocations, read_cert,
+    Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Rules, judge, read_cert,
     unsupported_cert,
 };
 use talaria_store::{Order, Query};
@@ -31,12 +30,7 @@ impl Stores {
     /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`];
     /// [`Error::Distrusted`]; [`Error::Message`] with the reason if the certificate has no valid
     /// encryption key.
-    pub fn recipient(
-        &self,
-        query: &Query,
-        policy: &dyn Policy,
-        now: u32,
-    ) -> Result<openpgp::Cert, Error> {
+    pub fn recipient(&self, query: &Query, rules: Rules, now: u32) -> Result<openpgp::Cert, Error> {
         let claimants = self.claimants(query, now)?;
         if claimants.is_empty() {
             // Signatures by a key of an unsupported type cannot be verified, so none of its user
@@ -61,8 +55,8 @@ impl Stores {
             }
             let mut look_up = |issuer: &Issuer| self.having(issuer, now);
             let mut alone = Recipients::default();
-            match alone.add_unless_revoked(&cert, policy, &mut look_up, now) {
-                Ok(()) => usable.push(cert),
+            match alone.add(&cert, rules, &mut look_up, now) {
+                Ok(_) => usable.push(cert),
                 // The error shows the name from the query, because users know it better than the
                 // fingerprint.
                 Err(MessageError::Key { why, .. }) => {
@@ -113,14 +107,13 @@ impl Stores {
     pub fn refuse_revoked(
         &self,
         cert: &openpgp::Cert,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<(), Error> {
         let mut look_up = |issuer: &Issuer| self.having(issuer, now);
-        let name = cert.fingerprint();
-        if Revocations::of(cert, policy, &mut look_up, now).hold(&name, now) {
-            let why = KeyFault::Revoked;
-            return Err(MessageError::Key { name: name.to_hex(), why }.into());
+        if judge(cert, rules, &mut look_up, now)?.at(now).primary.revoked {
+            let name = cert.fingerprint().to_hex();
+            return Err(MessageError::Key { name, why: KeyFault::Revoked }.into());
         }
         Ok(())
     }

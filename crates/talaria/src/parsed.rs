@@ -48,7 +48,8 @@ impl Stores {
     }
 
     /// The certificates that contain the key of an issuer.
-    pub(crate) fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
+    #[must_use]
+    pub fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
         let id = issuer.key_id.to_string();
         let name = issuer.fingerprint.map_or(id, |fingerprint| fingerprint.to_string());
         // An unreadable store counts as empty: the report on the signature says that the key is

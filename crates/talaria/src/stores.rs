@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
-use talaria_cert::{Cert, Fingerprint};
+use talaria_cert::{Cert, Fingerprint, Rules};
 use talaria_store::{Access, Cursor, FileKind, Order, Query, Row, Store, StoreError, file_kind};
 
 use crate::error::{Error, StoreFolderKind};
@@ -77,7 +77,10 @@ impl FromStr for Bookmark {
 }
 
 /// The stores that a command uses.
-pub struct Stores(Vec<Opened>);
+pub struct Stores {
+    opened: Vec<Opened>,
+    rules: Rules,
+}
 
 impl Stores {
     /// Opens the stores in `paths`. `access` applies to the first; the others are opened for
@@ -92,12 +95,18 @@ impl Stores {
             let access = if at == 0 { access } else { Access::Read };
             stores.push(open(path, access, now)?);
         }
-        Ok(Self(stores))
+        Ok(Self { opened: stores, rules: Rules::default() })
+    }
+
+    /// The same stores, whose certificates count by `rules` when they are visited.
+    #[must_use]
+    pub fn judged_by(self, rules: Rules) -> Self {
+        Self { rules, ..self }
     }
 
     /// The stores in the given order.
     pub fn iter(&self) -> impl Iterator<Item = &Opened> {
-        self.0.iter()
+        self.opened.iter()
     }
 
     /// The store to write to.
@@ -106,7 +115,7 @@ impl Stores {
     ///
     /// [`Error::Keyring`] if the first store is a keyring file.
     pub fn writable(&mut self) -> Result<&mut Store, Error> {
-        let first = &mut self.0[0];
+        let first = &mut self.opened[0];
         if first.keyring {
             return Err(Error::Keyring { path: first.path.clone() });
         }
@@ -158,7 +167,7 @@ impl Stores {
         mut visit: impl FnMut(&Opened, Row) -> Result<ControlFlow<()>, Error>,
     ) -> Result<Option<Bookmark>, Error> {
         self.visit_rows(after, queries, order, |opened, row| {
-            let row = opened.store.current(row, now.into())?;
+            let row = opened.store.current(row, self.rules, now.into())?;
             visit(opened, row)
         })
     }
@@ -175,7 +184,7 @@ impl Stores {
             self.check(after, queries)?;
         }
         // With one store and at most one query, no certificate can match twice.
-        let mut seen = (self.0.len() > 1 || queries.len() > 1).then(HashSet::new);
+        let mut seen = (self.opened.len() > 1 || queries.len() > 1).then(HashSet::new);
         let mut missing = None;
         let mut failed = None;
         let mut done = false;
@@ -183,7 +192,7 @@ impl Stores {
         let mut broken_off = None;
         let mut each = |at: (usize, usize), row: Row, done: &mut bool| -> ControlFlow<()> {
             let (query, store) = at;
-            let opened = &self.0[store];
+            let opened = &self.opened[store];
             let fingerprint = row.summary.fingerprint();
             let is_repeated = seen.as_mut().is_some_and(|seen| !seen.insert(fingerprint));
             let cursor = Cursor::behind(order, &row);
@@ -219,10 +228,10 @@ impl Stores {
             }
         };
         if queries.is_empty() {
-            for (at, opened) in self.0.iter().enumerate() {
+            for (at, opened) in self.opened.iter().enumerate() {
                 // With several stores, the certificates before the position must be known.
                 let mut cursor = match after {
-                    Some(after) if self.0.len() == 1 => after.cursor.clone(),
+                    Some(after) if self.opened.len() == 1 => after.cursor.clone(),
                     _ => Cursor::start(order),
                 };
                 opened.store.walk(&mut cursor, |row| each((0, at), row, &mut done))?;
@@ -233,7 +242,7 @@ impl Stores {
         }
         for (number, query) in queries.iter().enumerate() {
             let mut found = false;
-            for (at, opened) in self.0.iter().enumerate() {
+            for (at, opened) in self.opened.iter().enumerate() {
                 opened.store.for_each_match(query, |row| {
                     found = true;
                     each((number, at), row, &mut done)
@@ -258,12 +267,12 @@ impl Stores {
 
     /// A bookmark with the name of its store.
     fn with_store_name(&self, place: Bookmark) -> Result<Bookmark, Error> {
-        Ok(Bookmark { name: self.0[place.store].name()?, ..place })
+        Ok(Bookmark { name: self.opened[place.store].name()?, ..place })
     }
 
     /// Checks that a bookmark is a position in these stores and queries.
     fn check(&self, place: &Bookmark, queries: &[Query]) -> Result<(), Error> {
-        let opened = self.0.get(place.store).ok_or(Error::Bookmark)?;
+        let opened = self.opened.get(place.store).ok_or(Error::Bookmark)?;
         let fits = place.query < queries.len().max(1)
             && (queries.is_empty() || place.cursor.order() == Order::Insertion)
             && opened.name()? == place.name;
@@ -283,7 +292,7 @@ impl Stores {
     /// The certificate merged from all copies that can be read, and the errors of the others.
     pub(crate) fn joined(&self, fingerprint: Fingerprint) -> (Option<Cert>, Vec<StoreError>) {
         let (mut joined, mut failed): (Option<Cert>, _) = (None, Vec::new());
-        for opened in &self.0 {
+        for opened in &self.opened {
             let cert = match opened.store.get(fingerprint) {
                 Ok(Some(stored)) => stored.cert,
                 Ok(None) => continue,

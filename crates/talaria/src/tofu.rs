@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use talaria_cert::address::gnupg_name;
-use talaria_cert::{Addressee, Fingerprint, UserIdContent, Validity};
+use talaria_cert::{Addressee, Fingerprint, Rules, UserIdContent, Validity};
 use talaria_gnupg::{TofuBinding, TofuDatabase, TofuPolicy, TofuSignature};
 use talaria_store::{Binding, Event, Observation, Row, Store, StoreError};
 use talaria_trust::Level;
@@ -66,7 +66,7 @@ pub fn observe(
     let mut observations = Vec::new();
     for Sight { fingerprint, addressee, event } in seen {
         let Some(row) = store.row(fingerprint)? else { continue };
-        let row = store.current(row, now.into())?;
+        let row = store.current(row, Rules::Standard, now.into())?;
         let bindings = bindings_of(&row, now).into_iter();
         let bindings = bindings.filter(|binding| {
             let is_of =

@@ -563,7 +563,8 @@ impl<'s> Judge<'s> {
         addressee: &Addressee,
     ) -> Result<Option<(Fingerprint, bool)>, StoreError> {
         let Some(row) = self.store.row_by_id(id)? else { return Ok(None) };
-        let summary = self.store.current(row, self.now.into())?.summary;
+        let summary =
+            self.store.current(row, talaria_cert::Rules::Standard, self.now.into())?.summary;
         let usable = summary.validity(self.now) == Validity::Valid;
         let has = summary.user_ids.iter().any(|user_id| match &user_id.content {
             UserIdContent::Text(text) => {

@@ -64,7 +64,7 @@ impl Ground {
     fn assert_usable(&self) -> usize {
         let mut rows = 0;
         let list = |row| {
-            self.store.current(row, NOW.into()).unwrap();
+            self.store.current(row, talaria::cert::Rules::Standard, NOW.into()).unwrap();
             rows += 1;
             ControlFlow::Continue(())
         };

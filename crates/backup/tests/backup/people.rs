@@ -11,7 +11,7 @@ use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::cert::CertRevocationBuilder;
 use talaria_message::openpgp::types::ReasonForRevocation;
 use talaria_message::openpgp::{Cert, Fingerprint};
-use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
+use talaria_message::{Rules, Secrets, SigningKey, decryption_keys, signing_key};
 
 /// The time of all tests: 2026-11-22.
 pub(crate) const NOW: u32 = 1_795_381_506;
@@ -25,7 +25,7 @@ pub(crate) fn person(name: &str) -> Cert {
 
 /// The signing key of a person.
 pub(crate) fn signer(cert: &Cert) -> SigningKey {
-    signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
+    signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap()
 }
 
 /// The secrets of a person.

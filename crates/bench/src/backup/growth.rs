@@ -10,7 +10,7 @@ use talaria_backup::{
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{policy, signing_key};
+use talaria_message::{Rules, signing_key};
 
 use super::options::BackupOptions;
 use super::source::{Noise, check_restored, one_file};
@@ -104,7 +104,7 @@ fn fill(work: &Path, chunks: u64) -> Result<PathBuf, BenchError> {
     let key = work.join("owner.pgp");
     let secret = owner.as_tsk().to_vec().map_err(|error| failed("a key")(&error))?;
     fs::write(&key, secret).map_err(BenchError::io("write", &key))?;
-    let signer = signing_key(&owner, policy(), now, &mut |_, _| None);
+    let signer = signing_key(&owner, Rules::default(), now, &mut |_, _| None);
     let mut signer = signer.map_err(|error| failed("a key")(&error))?;
     let root = work.join("repository");
     let init = InitOptions {

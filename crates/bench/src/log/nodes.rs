@@ -8,7 +8,7 @@ use talaria_log::{
 };
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::Cert;
-use talaria_message::{SigningKey, policy, signing_key};
+use talaria_message::{Rules, SigningKey, signing_key};
 
 use super::updates::{FIELDS, OBJECTS, update, value};
 use crate::error::BenchError;
@@ -38,7 +38,7 @@ impl Author {
         let now = crate::now();
         let made = generate(&options, &Protection::Unprotected, now - 3600);
         let cert = made.map_err(|error| failed(&error))?.cert;
-        let key = signing_key(&cert, policy(), now, &mut |_, _| None);
+        let key = signing_key(&cert, Rules::default(), now, &mut |_, _| None);
         let key = key.map_err(|error| failed(&error))?;
         let certificate = Certificate::of_signer(&cert, now).map_err(log_error)?;
         Ok(Self { cert, certificate, key })

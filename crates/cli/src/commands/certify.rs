@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     says.introduction =
         args.depth.map(|depth| Introduction { depth, amount: args.amount.unwrap_or(120) });
     says.expires = expires;
-    let what = stores.certifiable(&args.cert, &args.user_id, cx.policy(), cx.now)?;
+    let what = stores.certifiable(&args.cert, &args.user_id, cx.rules(), cx.now)?;
     let certifier = args.keys.certifier(args.with.as_deref(), args.passphrase.given()?, cx)?;
     let by = certifier.cert.fingerprint().to_hex();
     if by == what.cert.fingerprint().to_hex() {
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let question = "Have you compared the fingerprint with its owner? Certify?";
     confirm(cx, args.yes, "", question, Unasked::Proceed)?;
     let Certifier { cert, unlock } = certifier;
-    let done = stores.certify(&what, &cert, &says, unlock, cx.policy(), cx.now)?;
+    let done = stores.certify(&what, &cert, &says, unlock, cx.now)?;
     if let Some(made) = done.made {
         cx.wait_until(made);
     }

@@ -113,7 +113,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ..Secrets::default()
     };
     // Decryption works without a store.
-    let verifier = Verifier::new(signers.lookup(false, cx)?, cx.policy(), cx.now)
+    let verifier = Verifier::new(signers.lookup(false, cx)?, cx.rules(), cx.now)
         .with_distrust(beliefs.distrust());
     let mut target = args.output.open(false)?;
     let mut options = ReadOptions::new(&spool);

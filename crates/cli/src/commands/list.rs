@@ -10,7 +10,6 @@ use talaria::store::{Access, Order, Query};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::gnupg::Release;
 use crate::query::parse_query;
 use crate::render::lines::Lines;
 use crate::render::short::Counts;
@@ -44,10 +43,6 @@ pub(crate) struct Args {
     /// Print gpg's colon format (GnuPG, doc/DETAILS)
     #[arg(long, conflicts_with = "json")]
     with_colons: bool,
-    /// GnuPG release to follow in the colon format: since 2.4, subkeys expire with their primary
-    /// key
-    #[arg(long, value_enum, value_name = "RELEASE", default_value_t, requires = "with_colons")]
-    gnupg: Release,
     /// Also print keygrips
     #[arg(long)]
     with_keygrip: bool,
@@ -115,7 +110,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let stores = cx.stores(Access::Read)?;
+    let mut stores = cx.stores(Access::Read)?;
     let order = match args.order {
         By::Added => Order::Insertion,
         By::Key => Order::Key,
@@ -125,8 +120,11 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let format = args.format(cx.json, is_terminal);
     let for_people = matches!(format, Format::Short | Format::Long);
     let columns = if is_terminal { columns() } else { WIDE };
+    if format == Format::Colons {
+        stores = stores.judged_by(cx.rules_of_gnupg());
+    }
     let lines = Lines::new(&stores, cx.now, args.with_keygrip, args.with_sigs);
-    let mut lines = lines.following(args.gnupg.rules());
+    let mut lines = lines.following(cx.rules_of_gnupg().gnupg());
     // The order of the listing: certificates with conflicts, then those without; or all at once.
     let mut passes: &[Option<bool>] = &[None];
     // A listing for programs has validity as gpg's has; a listing for people has it on request.

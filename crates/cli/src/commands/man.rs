@@ -49,10 +49,11 @@ const FILES: [(&str, &str); 5] = [
 ];
 
 /// The environment variables and their effects.
-const ENVIRONMENT: [(&str, &str); 12] = [
+const ENVIRONMENT: [(&str, &str); 13] = [
     ("TALARIA_STORE", "the store, as --store"),
     ("TALARIA_KEYS", "the folder of secret keys, as --keys"),
     ("TALARIA_CONFIG", "the configuration file; empty: none"),
+    ("TALARIA_POLICY", "which certificates may be used, as --policy"),
     ("TALARIA_TRUST_MODEL", "the trust model, as --trust-model"),
     ("TALARIA_LOG", "the folder of a signed log, as --log"),
     ("TALARIA_REPO", "the backup repository, as --repo"),

@@ -37,7 +37,7 @@ fn unpack(args: &Args, cx: &Context) -> Result<ExitCode, CliError> {
     let mut target = args.output.open(false)?;
     let mut limits = ReadLimits::default();
     limits.expansion = args.max_expansion;
-    let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.policy(), cx.now);
+    let verifier = Verifier::new(Box::new(|_: &_| Vec::new()), cx.rules(), cx.now);
     let unfinished = target.unfinished();
     let signatures = watched(cx, size, &unfinished, |watch| {
         let message = Message::new(source.buffered(watch))?;

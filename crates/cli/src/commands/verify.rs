@@ -92,7 +92,7 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let signers = args.signers.find(cx)?;
     let expected = &signers.expected;
     let beliefs = SignerBeliefs::new(&args.trust, cx);
-    let verifier = Verifier::new(signers.lookup(true, cx)?, cx.policy(), cx.now)
+    let verifier = Verifier::new(signers.lookup(true, cx)?, cx.rules(), cx.now)
         .with_distrust(beliefs.distrust());
     let (signature, document) = args.files();
     let source = Source::open(document)?;

@@ -178,7 +178,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
         confirmed: false,
         checked: summary.checked,
         primary: key_json(&summary.primary),
-        usable: letters(summary.usable(now)),
+        usable: letters(summary.able(now)),
         trust: None,
         user_ids: summary
             .user_ids

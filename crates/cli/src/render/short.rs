@@ -48,6 +48,7 @@ impl Mark {
     fn new(summary: &Summary, confirmation: Confirmation, now: u32) -> Self {
         match summary.validity(now) {
             _ if !summary.checked => Self::Unchecked,
+            Validity::Valid if summary.fault(now).is_some() => Self::Invalid,
             Validity::Valid => match confirmation {
                 Confirmation::Certified => Self::Confirmed,
                 Confirmation::Bad => Self::Bad,

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use talaria::cert::{KeySummary, Summary, UserIdContent, UserIdSummary, Validity};
+use talaria::cert::{Fault, KeySummary, Summary, UserIdContent, UserIdSummary, Validity};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
 use talaria::{Confirmation, Judged, Opened, ValidityReason, algorithm, day};
@@ -134,20 +134,20 @@ pub(super) fn write_key(
         day(key.created),
         letters(key.capabilities)
     );
-    let state = match summary.key_validity(key, now) {
+    let state = match summary.fault_of(key, now) {
         _ if !summary.checked => Some(paint.doubtful("unchecked".to_owned())),
-        Validity::Revoked => Some(paint.bad("revoked".to_owned())),
-        Validity::Invalid => Some(paint.bad("invalid: no good self-signature".to_owned())),
-        Validity::Expired if key.expires != 0 && key.expires < now => {
-            Some(paint.doubtful(format!("expired: {}", day(key.expires))))
+        Some(Fault::Revoked) => Some(paint.bad("revoked".to_owned())),
+        Some(Fault::Expired(end)) if end != 0 && end < now => {
+            Some(paint.doubtful(format!("expired: {}", day(end))))
         }
-        Validity::Expired => Some(paint.doubtful("expired with its primary key".to_owned())),
-        Validity::Valid if key.expires != 0 => {
-            Some(paint.faint(format!("expires: {}", day(key.expires))))
-        }
-        Validity::Valid => None,
+        Some(Fault::Expired(_)) => Some(paint.doubtful("expired with its primary key".to_owned())),
+        Some(fault) => Some(paint.bad(format!("invalid: {fault}"))),
+        None if key.expires != 0 => Some(paint.faint(format!("expires: {}", day(key.expires)))),
+        None => None,
     };
-    if let Some(state) = state {
+    let weak = key.weak.filter(|_| key.bound);
+    let weak = weak.map(|weak| paint.doubtful(format!("bound by {} only", weak.hash_name())));
+    for state in state.into_iter().chain(weak) {
         let _ = write!(out, " [{state}]");
     }
     let fingerprint = key.fingerprint.to_string();

@@ -41,7 +41,8 @@ fn release() -> &'static str {
 /// A listing by talaria. Not every user ID is UTF-8.
 fn list(program: &Program, args: &[&str]) -> String {
     // In the form of the installed gpg.
-    let output = program.run(&[&["list", "--with-colons", "--gnupg", release()], args].concat());
+    let policy = format!("gnupg-{}", release());
+    let output = program.run(&[&["list", "--with-colons", "--policy", &policy], args].concat());
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -209,5 +210,55 @@ fn the_hint_about_a_certificate_that_sha_1_binds_helps() {
     let remedy = refused_for("its encryption key");
     home.sh(&remedy);
     home.sh(&encrypt);
+    home.sh("gpgconf --kill all");
+}
+
+/// A certificate of 2015 that only SHA-1 binds is encrypted to with a note, not by the strict
+/// rules. Its owner is told, and renews it.
+#[test]
+fn an_old_key_is_named_and_renewed() {
+    let root = tempfile::tempdir().unwrap();
+    let home = Home(root.path().to_owned());
+    make_gnupg_home(&root.path().join("home/.gnupg"));
+    let gpg = "gpg -q --batch --passphrase '' --pinentry-mode loopback \
+               --faked-system-time 20150101T000000 --cert-digest-algo SHA1";
+    home.sh(&format!("{gpg} --quick-gen-key 'Old <old@example.org>' rsa2048 sign,cert 0"));
+    let listed = home.sh("gpg -q --list-keys --with-colons");
+    let fingerprint = listed.lines().find_map(|line| line.strip_prefix("fpr:::::::::")).unwrap();
+    let fingerprint = fingerprint.trim_end_matches(':');
+    home.sh(&format!("{gpg} --quick-add-key {fingerprint} rsa2048 encr 0"));
+    home.sh(
+        "gpg --export-secret-keys | talaria -q key import --no-passphrase - && echo hello > letter",
+    );
+    let encrypt = |policy: &str| {
+        let words = "--trust-model always -o out --overwrite letter";
+        home.try_sh(&format!("talaria --policy {policy} encrypt --to {fingerprint} {words}"))
+    };
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let usable = |policy: &str| {
+        let listed = home.sh(&format!("talaria --policy {policy} --json list {fingerprint}"));
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        listed["usable"].as_str().unwrap().to_owned()
+    };
+    let done = encrypt("standard");
+    assert!(done.status.success() && said(&done).contains("SHA-1"), "{}", said(&done));
+    let done = encrypt("gnupg-2.2");
+    assert!(done.status.success() && !said(&done).contains("SHA-1"), "{}", said(&done));
+    let refused = encrypt("strict");
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+    assert!(said(&refused).contains("only signatures with SHA-1 bind it, "), "{}", said(&refused));
+    assert!(usable("standard").contains('E') && !usable("strict").contains('E'));
+    // What only SHA-1 binds makes no signatures.
+    let refused = home.try_sh("talaria sign letter");
+    assert!(!refused.status.success(), "{}", said(&refused));
+    let checked = home.try_sh("talaria key check");
+    assert_eq!(checked.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(text.contains("user ID Old <old@example.org>: bound by signatures with SHA-1 only"));
+    assert!(text.contains(&format!("talaria key renew {fingerprint}")), "{text}");
+    home.sh(&format!("talaria key renew {fingerprint}"));
+    assert_eq!(home.sh("talaria -q key check"), "");
+    assert!(encrypt("strict").status.success() && usable("strict").contains('E'));
+    home.sh("talaria sign letter");
     home.sh("gpgconf --kill all");
 }

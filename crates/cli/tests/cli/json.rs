@@ -47,7 +47,9 @@ const LINES: &str = "\
     key list
     key add-subkey carol@example.org --encrypt
     key add-user-id carol@example.org 'Carol <carol@example.net>'
-    key expire carol@example.org 1y
+    key expire carol@example.org 30d
+    key check carol@example.org || true
+    key renew carol@example.org
     key passphrase carol@example.org --new-passphrase-file passphrase.txt
     key revoke carol@example.org --passphrase-file passphrase.txt -o revocation.asc
     key revoke --yes carol@example.org --passphrase-file passphrase.txt

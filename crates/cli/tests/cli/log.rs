@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::Value as Json;
-use talaria::message::{openpgp, policy, read_cert, signing_key};
+use talaria::message::{Rules, openpgp, read_cert, signing_key};
 use talaria_log::{
     Action, ChainName, Change, DataAction, EXPORT_MAGIC, Entry, EntryId, FieldChange, KeyName, Log,
     LogError, LogFolder, Maker, ObjectId, Signed, StoredSignature, Value, read_export,
@@ -162,7 +162,7 @@ impl Node<'_> {
     fn person(&self) -> (openpgp::Cert, ChainName) {
         let output = self.run(&format!("key export {}@example.org", self.1));
         let cert = read_cert(&output.stdout).unwrap();
-        let key = signing_key(&cert, policy(), now(), &mut |_, _| None).unwrap();
+        let key = signing_key(&cert, Rules::default(), now(), &mut |_, _| None).unwrap();
         let author = KeyName::of_openpgp(&cert.fingerprint()).unwrap();
         let subkey = KeyName::of_openpgp(&key.public().fingerprint()).unwrap();
         let instance = fs::read(self.folder().join("instance")).unwrap();
@@ -228,7 +228,7 @@ fn draft(log: &Log, chain: ChainName, grant: EntryId, action: Action) -> Entry {
 
 /// The entry, signed by the key of `cert`.
 fn signed(entry: Entry, cert: &openpgp::Cert) -> Signed {
-    let mut key = signing_key(cert, policy(), now(), &mut |_, _| None).unwrap();
+    let mut key = signing_key(cert, Rules::default(), now(), &mut |_, _| None).unwrap();
     let (log, chain) = (entry.log, entry.chain);
     Maker { chain, key: &mut key }.sign(entry, log, u64::from(now()) * 1000).unwrap()
 }
@@ -638,7 +638,8 @@ fn a_grant_holds_no_key_that_may_not_sign() {
         let granted = log.certificates().find(|other| other.name() == chain.author).unwrap();
         let names: Vec<KeyName> = granted.key_names().collect();
         assert!(names.contains(&chain.subkey), "{names:?}");
-        let valid = cert.with_policy(policy(), None).unwrap();
+        let policy = openpgp::policy::StandardPolicy::new();
+        let valid = cert.with_policy(&policy, None).unwrap();
         let may = |key: &openpgp::cert::prelude::ValidErasedKeyAmalgamation<'_, _>| {
             key.for_signing() || key.key().fingerprint() == cert.fingerprint()
         };

@@ -279,7 +279,7 @@ const MISTAKES: &[Mistake] = &[
         "the output with --output",
     ),
     mistake("talaria remove bob@example.net", 2, "'remove'", "talaria delete CERT"),
-    mistake("talaria key renew alice@example.org", 2, "'renew'", "talaria key expire KEY 2y"),
+    mistake("talaria renew alice@example.org", 2, "'renew'", "talaria key renew KEY"),
     mistake("talaria --check-trustdb", 2, "'--check-trustdb'", "talaria trust check"),
     mistake("talaria --send-keys alice@example.org", 2, "'--send-keys'", "talaria export"),
     mistake(

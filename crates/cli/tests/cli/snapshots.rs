@@ -29,7 +29,9 @@ pub(crate) fn assert_snapshot(name: &str, text: &str) {
 
 fn output(args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_talaria"));
-    for name in ["TALARIA_STORE", "TALARIA_KEYS", "TALARIA_TRUST_MODEL", "COLUMNS"] {
+    for name in
+        ["TALARIA_STORE", "TALARIA_KEYS", "TALARIA_POLICY", "TALARIA_TRUST_MODEL", "COLUMNS"]
+    {
         command.env_remove(name);
     }
     let output = command.args(args).env("TALARIA_CONFIG", "").output().unwrap();

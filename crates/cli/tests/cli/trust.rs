@@ -427,8 +427,9 @@ fn compare(
         gpg.run(&["--import-ownertrust", text.to_str().unwrap()]);
         gpg.run(&["--check-trustdb"]);
         let theirs = |model: &str| parse(&gpg.list(model));
+        let policy = format!("gnupg-{release}");
         let ours =
-            |model: &str| parse(&list(&owned, &["--gnupg", release, "--trust-model", model]));
+            |model: &str| parse(&list(&owned, &["--policy", &policy, "--trust-model", model]));
         let pgp = ours("pgp");
         let reached = |listed: &&Listed| ["f", "m", "q"].contains(&listed.letter.as_str());
         assert!(pgp.values().filter(reached).count() > 2, "nobody is reached with seed {seed}");

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::common::{Gpg, now};
 use talaria_cert::{
-    Armor, BATCH_BYTES, Cert, Gnupg, KeyId, Splitter, Summary, Verdict, Verification, verdicts,
+    Armor, BATCH_BYTES, Cert, Gnupg, KeyId, Rules, Splitter, Summary, Verdict, Verification,
+    verdicts,
 };
 use talaria_gnupg::{Colons, NO_USER_ID, write_cert, write_cert_with_signatures};
 
@@ -125,7 +126,8 @@ fn keys_are_listed_as_by(gpg: &Gpg, release: Gnupg, name: &str, path: &Path) {
     for (cert, verdicts) in &ring.certs {
         let grips: Vec<_> = cert.keys().map(|key| key.keygrip()).collect();
         let options = Colons { keygrips: Some(&grips), gnupg: release, ..Colons::default() };
-        write_cert(&mut ours, &Summary::evaluate(cert, verdicts, now), &options, now);
+        let summary = Summary::by(Rules::Gnupg(release), cert, verdicts, now);
+        write_cert(&mut ours, &summary, &options, now);
     }
     assert_eq!(by_cert(&ours).len(), ring.certs.len());
     let different = compare(&theirs, &ours);
@@ -167,8 +169,9 @@ fn signatures_are_listed_as_by_gpg(name: &str) {
         ring.path(),
     ];
     let theirs = gpg.run(&[&args[..], &["--list-sigs"]].concat());
+    let rules = Rules::Gnupg(Gnupg::V2_2);
     let summaries: Vec<_> =
-        ring.certs.iter().map(|(cert, verdicts)| Summary::evaluate(cert, verdicts, now)).collect();
+        ring.certs.iter().map(|(cert, verdicts)| Summary::by(rules, cert, verdicts, now)).collect();
     let mut names: HashMap<KeyId, &[u8]> = HashMap::new();
     for summary in &summaries {
         for key in summary.keys() {

@@ -14,7 +14,7 @@ use talaria_log::{
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{SigningKey, policy, read_cert, signing_key};
+use talaria_message::{Rules, SigningKey, read_cert, signing_key};
 
 use crate::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, serve};
 
@@ -42,7 +42,7 @@ impl Person {
     }
 
     fn of(cert: Cert) -> Self {
-        let key = signing_key(&cert, policy(), now(), &mut |_, _| None).unwrap();
+        let key = signing_key(&cert, Rules::default(), now(), &mut |_, _| None).unwrap();
         let certificate = Certificate::minimal(&cert.to_vec().unwrap()).unwrap();
         Self { cert, certificate, key }
     }

@@ -5,7 +5,7 @@ use talaria_log::{
     ObjectId, Operations, Outcome, Pattern, Refusal, Signed, Standing, StoredSignature, Value,
     read_record,
 };
-use talaria_message::{NotCounted, Outcome as DocumentOutcome, Verifier, policy};
+use talaria_message::{NotCounted, Outcome as DocumentOutcome, Rules, Verifier};
 
 use crate::people::{
     NOW, NOW_MS, Pair, Person, V6, begin, change, genesis_of, grant, grant_to, name, object, offer,
@@ -413,7 +413,7 @@ fn entry_signature_offered_on_a_document() {
         let packet = signature.to_packet(&genesis.bytes, alice.chain.subkey, genesis.id);
         let cert = talaria_message::read_cert(alice.certificate.as_bytes()).unwrap();
         let look_up = move |_: &talaria_message::Issuer| vec![cert.clone()];
-        let verifier = Verifier::new(Box::new(look_up), policy(), NOW + 10);
+        let verifier = Verifier::new(Box::new(look_up), Rules::default(), NOW + 10);
         let report = verifier.one(&packet, &genesis.bytes);
         assert!(
             matches!(

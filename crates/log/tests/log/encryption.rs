@@ -15,8 +15,8 @@ use talaria_log::{
 use talaria_message::make::{GenerateOptions, KeyProfile, Protection, generate};
 use talaria_message::openpgp::Cert;
 use talaria_message::{
-    Aead, Compression, EncryptOptions, Opener, Profile, Recipients, Sealer, Secrets, Verifier,
-    decryption_keys, policy,
+    Aead, Compression, EncryptOptions, Opener, Profile, Recipients, Rules, Sealer, Secrets,
+    Verifier, decryption_keys,
 };
 
 use crate::deletion::is_on_disk;
@@ -42,7 +42,7 @@ static READERS: LazyLock<Vec<Cert>> = LazyLock::new(|| {
 fn recipients(readers: &[usize]) -> Recipients {
     let mut recipients = Recipients::default();
     for &reader in readers {
-        recipients.add(&READERS[reader], policy(), NOW).unwrap();
+        recipients.add(&READERS[reader], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
     }
     recipients
 }
@@ -431,7 +431,7 @@ fn nodes_with_and_without_keys_agree() {
     else {
         panic!("{begun:?}")
     };
-    let nobody = || Verifier::new(Box::new(|_: &_| Vec::new()), policy(), NOW);
+    let nobody = || Verifier::new(Box::new(|_: &_| Vec::new()), Rules::default(), NOW);
     let mut opener = Opener::with(secrets(&READERS[0]), talaria_message::ReadLimits::default());
     let (content, _) = opener.open(key.message(), &nobody()).unwrap();
     let of_epoch = Place { field: "salary", ..place };
@@ -718,7 +718,7 @@ fn garbage_instead_of_a_message() {
     };
     let mut password = Recipients::default();
     password.add_password("secret".into());
-    password.add(&READERS[0], policy(), NOW).unwrap();
+    password.add(&READERS[0], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
     let mut options = EncryptOptions::default();
     options.profile = Some(Profile::Rfc9580);
     let with_password = Sealer::new(&password, options).unwrap().seal(b"content").unwrap();
@@ -799,7 +799,7 @@ fn decompression_bombs() {
     let bomb = Sealer::new(&recipients(&[0]), options).unwrap().seal(&vec![0; ZEROS]).unwrap();
     assert!(bomb.len() < 65_000);
     // Without the limits of the log it is a good message.
-    let nobody = || Verifier::new(Box::new(|_: &_| Vec::new()), policy(), NOW);
+    let nobody = || Verifier::new(Box::new(|_: &_| Vec::new()), Rules::default(), NOW);
     let mut opener = Opener::with(secrets(&READERS[0]), talaria_message::ReadLimits::default());
     let (content, opened) = opener.open(&bomb, &nobody()).unwrap();
     assert_eq!(content.len(), ZEROS);

@@ -11,7 +11,7 @@ use talaria_log::{
 use talaria_message::make::{GenerateOptions, KeyProfile, KeyUses, Protection, generate};
 use talaria_message::openpgp;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{SigningKey, policy, signing_key};
+use talaria_message::{Rules, SigningKey, signing_key};
 
 /// The time of the tests, in seconds since 1970.
 pub(crate) const NOW: u32 = 1_700_000_000;
@@ -59,7 +59,8 @@ impl Person {
         let until =
             std::time::UNIX_EPOCH + std::time::Duration::from_secs((NOW + validity_s).into());
         let made = std::time::UNIX_EPOCH + std::time::Duration::from_secs(NOW.into());
-        let valid = cert.with_policy(policy(), made).unwrap();
+        let policy = openpgp::policy::StandardPolicy::new();
+        let valid = cert.with_policy(&policy, made).unwrap();
         let mut signatures =
             valid.primary_key().set_expiration_time(&mut signer, Some(until)).unwrap();
         for subkey in valid.keys().subkeys() {
@@ -79,7 +80,7 @@ impl Person {
 
     /// The owner of a secret key, on a device.
     pub(crate) fn of(cert: &openpgp::Cert, device: u8) -> Self {
-        let key = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
+        let key = signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap();
         let certificate = Certificate::minimal(&cert.to_vec().unwrap()).unwrap();
         let subkey: talaria_message::Fingerprint = fingerprint(&key.public().fingerprint());
         let subkey = KeyName::of(subkey).unwrap();

@@ -1,19 +1,18 @@
 //! Certifications: signatures that confirm that a user ID belongs to the holder of another
 //! certificate.
 
-use openpgp::cert::amalgamation::ValidAmalgamation as _;
 use openpgp::crypto::{KeyPair, Signer};
 use openpgp::packet::key::PublicParts;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::{Key, Signature, UserID};
-use openpgp::policy::Policy;
-use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
+use openpgp::types::{HashAlgorithm, SignatureType};
 use sequoia_openpgp as openpgp;
+use talaria_cert::{Purpose, Rules, UserIdContent, UserIdSummary, Validity};
 
 use crate::keys::AskForKey;
 use crate::make::date::{after, at};
 use crate::make::error::{MakeError, Result};
-use crate::make::primary::{alive, primary};
+use crate::make::primary::{alive, is_weak, primary};
 
 /// The optional parts of a certification. Programs set the fields of [`Self::default`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -37,34 +36,29 @@ pub struct Introduction {
 }
 
 /// The user IDs of `cert` that can be certified at `now`, in seconds since 1970: those that are
-/// bound to it and not revoked.
+/// bound to it, by signatures with sound hash functions, and not revoked.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`] or [`MakeError::Invalid`] if no user ID of
-/// `cert` can be certified.
-pub fn certifiable(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<Vec<UserID>> {
-    let valid = alive(cert, policy, now)?;
-    let is_revoked = |status| matches!(status, RevocationStatus::Revoked(_));
-    let user_ids = valid.userids().filter(|user_id| !is_revoked(user_id.revocation_status()));
-    Ok(user_ids.map(|user_id| user_id.userid().clone()).collect())
+/// [`MakeError::Revoked`] or [`MakeError::Unusable`] if no user ID of `cert` can be certified.
+pub fn certifiable(cert: &openpgp::Cert, rules: Rules, now: u32) -> Result<Vec<UserID>> {
+    let summary = alive(cert, Purpose::Certify, rules, now)?.at(now);
+    let is_good = |user_id: &UserIdSummary| user_id.validity(now) == Validity::Valid;
+    let good = summary.user_ids.into_iter().filter(|id| is_good(id) && id.weak.is_none());
+    let text = |user_id: UserIdSummary| match user_id.content {
+        UserIdContent::Text(text) => Some(UserID::from(text)),
+        UserIdContent::Attribute { .. } => None,
+    };
+    Ok(good.filter_map(text).collect())
 }
 
 /// Checks that the primary key of `cert` may certify at `now`, in seconds since 1970.
 ///
 /// # Errors
 ///
-/// [`MakeError::Revoked`], [`MakeError::NotAlive`], [`MakeError::Invalid`] or
-/// [`MakeError::MayNotCertify`] if the key may not certify.
-pub fn may_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Result<()> {
-    let valid = alive(cert, policy, now)?;
-    // A key without key flags may do everything, as in GnuPG.
-    match valid.primary_key().key_flags() {
-        Some(flags) if !flags.for_certification() => {
-            Err(MakeError::MayNotCertify { name: cert.fingerprint().to_hex() })
-        }
-        _ => Ok(()),
-    }
+/// [`MakeError::Revoked`] or [`MakeError::Unusable`] if the key may not certify.
+pub fn may_certify(cert: &openpgp::Cert, rules: Rules, now: u32) -> Result<()> {
+    alive(cert, Purpose::Certify, rules, now).map(drop)
 }
 
 /// The primary key of `cert`, unlocked, if it may certify at `now`, in seconds since 1970.
@@ -74,11 +68,11 @@ pub fn may_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> Resul
 /// The errors of [`may_certify`]; [`MakeError::NoSecret`]; [`MakeError::Locked`].
 pub fn certifier(
     cert: &openpgp::Cert,
-    policy: &dyn Policy,
+    rules: Rules,
     now: u32,
     ask: &mut AskForKey<'_>,
 ) -> Result<KeyPair> {
-    may_certify(cert, policy, now)?;
+    may_certify(cert, rules, now)?;
     Ok(primary(cert, ask)?.0)
 }
 
@@ -131,13 +125,11 @@ pub fn is_certified(
     user_id: &UserID,
     certifier: &openpgp::Cert,
     what: &CertifyOptions,
-    policy: &dyn Policy,
     now: u32,
 ) -> bool {
     let made = earlier(cert, user_id, certifier.primary_key().key().role_as_unspecified());
     let newest = made.into_iter().max_by_key(|signature| signature.signature_creation_time());
     newest.is_some_and(|signature| {
-        let security = openpgp::policy::HashAlgoSecurity::CollisionResistance;
         let says = CertifyOptions {
             local: signature.exportable_certification() == Some(false),
             introduction: signature
@@ -150,7 +142,7 @@ pub fn is_certified(
             && signature.typ() != SignatureType::CertificationRevocation
             && signature.regular_expressions().next().is_none()
             && signature.signature_alive(at(now), std::time::Duration::ZERO).is_ok()
-            && policy.signature(signature, security).is_ok()
+            && !is_weak(signature)
     })
 }
 

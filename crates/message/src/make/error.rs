@@ -1,6 +1,7 @@
 //! Errors of making and changing keys.
 
 use sequoia_openpgp as openpgp;
+use talaria_cert::Why;
 
 use crate::error::MessageError;
 
@@ -21,19 +22,13 @@ pub enum MakeError {
         /// The fingerprint of the certificate.
         name: String,
     },
-    /// A certificate has expired, or is not valid yet.
-    #[error("{name} is not valid now")]
-    NotAlive {
+    /// A certificate may not be used for the purpose.
+    #[error("{name}: {why}")]
+    Unusable {
         /// The fingerprint of the certificate.
         name: String,
-        /// The reason, with the end or the start of the validity.
-        source: openpgp::anyhow::Error,
-    },
-    /// A primary key may not certify the user IDs of others.
-    #[error("{name} may not certify")]
-    MayNotCertify {
-        /// The fingerprint of the certificate.
-        name: String,
+        /// The reason.
+        why: Why,
     },
     /// The secret key is missing from a certificate.
     #[error("{name}: the secret key is missing")]

@@ -12,7 +12,7 @@
 //! use talaria_message::make::{self, CertifyOptions, GenerateOptions, Protection};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let (policy, now) = (talaria_message::policy(), 1_800_000_000);
+//! let (policy, now) = (talaria_message::Rules::default(), 1_800_000_000);
 //! let key = |name: &str| {
 //!     let mut options = GenerateOptions::default();
 //!     options.user_ids = vec![name.to_owned()];

@@ -11,18 +11,17 @@ use openpgp::crypto::KeyPair;
 use openpgp::packet::Signature;
 use openpgp::packet::key::PublicParts;
 use openpgp::packet::signature::SignatureBuilder;
-use openpgp::policy::{HashAlgoSecurity, Policy, StandardPolicy};
 use openpgp::types::{Features, HashAlgorithm, RevocationStatus};
 use sequoia_openpgp as openpgp;
+use talaria_cert::Rules;
 
 use crate::keys::AskForKey;
 use crate::make::date::{after, at};
 use crate::make::error::{MakeError, Result};
 use crate::make::generate::KeyAlgorithm;
-use crate::make::primary::{opened, primary, valid};
+use crate::make::primary::{evaluated, is_weak, opened, primary, valid};
 use crate::make::subkey;
 use crate::make::subkey::{SubkeyOptions, SubkeyUse};
-use crate::revoked::evaluated;
 
 /// Sets the expiry time of a key in seconds since 1970, or removes it. Subkeys that have an expiry
 /// time of their own get the same. The new signatures replace those in force. The key may have
@@ -36,12 +35,9 @@ pub fn set_expiry(
     cert: &openpgp::Cert,
     expires: Option<u32>,
     ask: &mut AskForKey<'_>,
-    policy: &dyn Policy,
     now: u32,
 ) -> Result<Vec<Signature>> {
-    let name = || cert.fingerprint().to_hex();
-    let valid = evaluated(cert, policy, at(now))
-        .map_err(|source| MakeError::Invalid { name: name(), source })?;
+    let valid = evaluated(cert, now)?;
     let mut signer = primary(cert, ask)?.0;
     bindings(&valid, &mut signer, expires.map(at), now).map_err(MakeError::failed)
 }
@@ -111,15 +107,11 @@ pub fn renew(
     cert: &openpgp::Cert,
     options: RenewOptions,
     ask: &mut AskForKey<'_>,
-    policy: &dyn Policy,
     now: u32,
 ) -> Result<Vec<Packet>> {
-    // Accept old self-signatures here, because their weak digests are to be replaced.
-    let mut lenient = StandardPolicy::new();
-    lenient.accept_hash(HashAlgorithm::SHA1);
-    let valid = valid(cert, &lenient, now)?;
+    let valid = valid(cert, Rules::default(), now)?;
     let (signer, password) = primary(cert, ask)?;
-    let mut renewal = Renewal { cert, options, policy, now, ask, signer, packets: Vec::new() };
+    let mut renewal = Renewal { cert, options, now, ask, signer, packets: Vec::new() };
     renewal.primary(&valid).map_err(MakeError::failed)?;
     let mut can_encrypt = false;
     for key in valid.keys().subkeys().revoked(false) {
@@ -143,7 +135,6 @@ pub fn renew(
 struct Renewal<'a, 'b> {
     cert: &'a openpgp::Cert,
     options: RenewOptions,
-    policy: &'a dyn Policy,
     now: u32,
     ask: &'a mut AskForKey<'b>,
     signer: KeyPair,
@@ -205,12 +196,8 @@ impl Renewal<'_, '_> {
         created: SystemTime,
         features: Option<&Features>,
     ) -> openpgp::Result<Option<SignatureBuilder>> {
-        let is_weak =
-            [HashAlgoSecurity::CollisionResistance, HashAlgoSecurity::SecondPreImageResistance]
-                .iter()
-                .any(|&security| self.policy.signature(old, security).is_err());
         let extended = extended(old, created, at(self.now));
-        if !is_weak && extended.is_none() && features.is_none() {
+        if !is_weak(old) && extended.is_none() && features.is_none() {
             return Ok(None);
         }
         let mut template = SignatureBuilder::from(old.clone())

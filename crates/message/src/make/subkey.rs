@@ -7,9 +7,9 @@ use openpgp::crypto::{Password, Signer};
 use openpgp::packet::Key;
 use openpgp::packet::key::{Key4, Key6, KeyParts, SecretParts, SubordinateRole};
 use openpgp::packet::signature::SignatureBuilder;
-use openpgp::policy::Policy;
 use openpgp::types::{Curve, HashAlgorithm, KeyFlags, SignatureType};
 use sequoia_openpgp as openpgp;
+use talaria_cert::Rules;
 
 use crate::keys::AskForKey;
 use crate::make::date::at;
@@ -68,10 +68,10 @@ pub fn add_subkey(
     cert: &openpgp::Cert,
     options: &SubkeyOptions,
     ask: &mut AskForKey<'_>,
-    policy: &dyn Policy,
+    rules: Rules,
     now: u32,
 ) -> Result<Vec<Packet>> {
-    valid(cert, policy, now)?;
+    valid(cert, rules, now)?;
     let (mut signer, password) = primary(cert, ask)?;
     build(cert, options, &mut signer, password.as_ref(), now).map_err(MakeError::failed)
 }

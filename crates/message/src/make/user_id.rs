@@ -7,9 +7,9 @@ use openpgp::crypto::KeyPair;
 use openpgp::packet::UserID;
 use openpgp::packet::signature::SignatureBuilder;
 use openpgp::packet::signature::subpacket::SubpacketTag;
-use openpgp::policy::Policy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use sequoia_openpgp as openpgp;
+use talaria_cert::Rules;
 
 use crate::keys::AskForKey;
 use crate::make::date::after;
@@ -56,7 +56,7 @@ pub fn add_user_id(
     text: &str,
     rank: Rank,
     ask: &mut AskForKey<'_>,
-    policy: &dyn Policy,
+    rules: Rules,
     now: u32,
 ) -> Result<Vec<Packet>> {
     if text.trim().is_empty() {
@@ -69,7 +69,7 @@ pub fn add_user_id(
         return Err(MakeError::UserId("has no control characters and no line ends"));
     }
     let user_id = UserID::from(text);
-    let valid = valid(cert, policy, now)?;
+    let valid = valid(cert, rules, now)?;
     let is_revoked = |status| matches!(status, RevocationStatus::Revoked(_));
     if valid
         .userids()

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use proptest::prelude::*;
 use talaria_message::{
     Aead, ChunkSize, DecryptOptions, EncryptOptions, Literal, MessageError, Profile, Recipients,
-    Release, Verifier, decrypt, encrypt_buffered, pack, policy,
+    Release, Rules, Verifier, decrypt, encrypt_buffered, pack,
 };
 
 use crate::common::{NOW, Parties};
@@ -14,7 +14,7 @@ fn opened(message: &[u8], parties: &Parties) -> Vec<u8> {
     let mut content = Vec::new();
     let mut options = DecryptOptions::new(Release::Streamed);
     options.threads = 1;
-    let nobody = Verifier::new(Box::new(|_| Vec::new()), policy(), NOW);
+    let nobody = Verifier::new(Box::new(|_| Vec::new()), Rules::default(), NOW);
     decrypt(&mut &message[..], &mut content, &mut parties.secrets(), &nobody, options).unwrap();
     content
 }
@@ -33,7 +33,7 @@ proptest! {
     ) {
         let parties = Parties::new();
         let mut recipients = Recipients::default();
-        recipients.add(&parties.certs[1], policy(), NOW).unwrap();
+        recipients.add(&parties.certs[1], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
         let mut options = EncryptOptions::default();
 options.profile = Some(profile);
 options.aead = Some(aead);

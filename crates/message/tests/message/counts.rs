@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::common::{NOW, key_of};
+use crate::common::{NOW, STANDARD, key_of};
+use talaria_message::Rules;
 use talaria_message::openpgp::cert::{
     CertBuilder, CertRevocationBuilder, CipherSuite, SubkeyRevocationBuilder,
 };
@@ -23,7 +24,6 @@ use talaria_message::openpgp::types::{
     HashAlgorithm, KeyFlags, ReasonForRevocation, SignatureType,
 };
 use talaria_message::openpgp::{self, Cert};
-use talaria_message::policy;
 use talaria_message::{
     DecryptOptions, Issuer, NotCounted, Outcome, Release, Secrets, SignatureReport, Verifier,
     decrypt, decryption_keys,
@@ -85,7 +85,7 @@ fn verifier(certs: &[Cert]) -> Verifier<'static> {
         let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
         certs.iter().filter(has).cloned().collect()
     };
-    Verifier::new(Box::new(lookup), policy(), NOW)
+    Verifier::new(Box::new(lookup), Rules::default(), NOW)
 }
 
 fn checked(certs: &[Cert], signature: &Signature) -> SignatureReport {
@@ -271,7 +271,7 @@ fn sealed(alice: &Cert, to: &[&Cert], intended: &Cert) -> Vec<u8> {
     builder.hashed_area_mut().add(Subpacket::new(recipient, true).unwrap()).unwrap();
     let mut out = Vec::new();
     let keys = to.iter().flat_map(|cert| {
-        cert.keys().with_policy(policy(), at(NOW)).for_transport_encryption().collect::<Vec<_>>()
+        cert.keys().with_policy(STANDARD, at(NOW)).for_transport_encryption().collect::<Vec<_>>()
     });
     let message = Message::new(&mut out);
     let recipients: Vec<Recipient<'_>> = keys.map(Into::into).collect();
@@ -427,7 +427,12 @@ fn a_revocation_with_an_unknown_critical_subpacket_counts() {
     // Both programs ignore the revocation.
     let peers = ask_peers(&revoked, &bytes(&signature));
     assert!(peers.gpgv.is_none_or(|good| good) && peers.sq.is_none_or(|good| good));
-    let refused = talaria_message::Recipients::default().add(&revoked, policy(), NOW);
+    let refused = talaria_message::Recipients::default().add(
+        &revoked,
+        Rules::default(),
+        &mut |_| Vec::new(),
+        NOW,
+    );
     assert!(refused.unwrap_err().to_string().contains("revoked"));
 }
 
@@ -699,9 +704,9 @@ fn signatures_by_a_key_that_its_revoker_revoked_do_not_count() {
             all.into_iter().filter(|cert| cert.keyid().to_hex() == id).collect()
         };
         let mut to = talaria_message::Recipients::default();
-        let refused = to.add_unless_revoked(&lost, policy(), &mut look_up, NOW).unwrap_err();
+        let refused = to.add(&lost, Rules::default(), &mut look_up, NOW).unwrap_err();
         assert!(refused.to_string().contains("is revoked"), "{refused}");
-        to.add(&lost, policy(), NOW).unwrap();
+        to.add(&lost, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
     }
     // Sensitive revokers count. Revokers without the required bit do not, and other keys do not.
     let sensitive = with_revokers(0xc0, &[&rita], &[(&rita, LOST)]);

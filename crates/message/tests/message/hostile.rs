@@ -2,10 +2,10 @@
 //! count.
 
 use proptest::prelude::*;
+use talaria_message::Rules;
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::parse::Parse as _;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::policy;
 use talaria_message::{
     Issuer, Outcome, Recipients, Verifier, decryption_keys, read_cert, read_certs, signing_key,
 };
@@ -40,12 +40,12 @@ fn use_all(bytes: &[u8], signature: &[u8]) -> Vec<Cert> {
 }
 
 fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
-    let _ = Recipients::default().add(cert, policy(), NOW);
-    let _ = signing_key(cert, policy(), NOW, &mut |_, _| None);
+    let _ = Recipients::default().add(cert, Rules::default(), &mut |_| Vec::new(), NOW);
+    let _ = signing_key(cert, Rules::default(), NOW, &mut |_, _| None);
     let _ = decryption_keys([cert], |_, _| None);
     let known = cert.clone();
     let lookup = move |_: &Issuer| vec![known.clone()];
-    let verifier = Verifier::new(Box::new(lookup), policy(), NOW);
+    let verifier = Verifier::new(Box::new(lookup), Rules::default(), NOW);
     verifier.one(signature, b"text").outcome
 }
 
@@ -54,7 +54,7 @@ fn use_one(cert: &Cert, signature: &[u8]) -> Outcome {
 fn an_oversized_subkey_is_left_out() {
     let parties = Parties::new();
     for cert in &parties.certs {
-        let mut signer = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
+        let mut signer = signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap();
         let signature = signer.sign(b"text", NOW).unwrap();
         let public = cert.to_vec().unwrap();
         let before = read_cert(&public).unwrap();
@@ -97,7 +97,7 @@ proptest! {
         secret: bool,
     ) {
         let cert = &Parties::new().certs[party];
-        let mut signer = signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
+        let mut signer = signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap();
         let signature = signer.sign(b"text", NOW).unwrap();
         let mut bytes =
             if secret { cert.as_tsk().to_vec().unwrap() } else { cert.to_vec().unwrap() };

@@ -1,7 +1,9 @@
 //! Making and changing keys: Sequoia accepts the results, and forged signatures change nothing.
 
+use crate::common::STANDARD;
 use std::time::{Duration, SystemTime};
 
+use talaria_message::Rules;
 use talaria_message::make::{
     self, CertifyOptions, GenerateOptions, Introduction, KeyProfile, MakeError, Protection, Rank,
     RenewOptions, RevocationReason, Revoked, SubkeyOptions, SubkeyUse,
@@ -15,7 +17,6 @@ use talaria_message::openpgp::packet::signature::subpacket::{
 };
 use talaria_message::openpgp::packet::{Key, UserID};
 use talaria_message::openpgp::types::{RevocationStatus, SignatureType};
-use talaria_message::policy;
 
 const NOW: u32 = 1_750_000_000;
 const DAY: u32 = 86400;
@@ -41,7 +42,7 @@ fn key(name: &str, profile: KeyProfile) -> Cert {
 }
 
 fn user_ids(cert: &Cert, time: u32) -> Vec<String> {
-    let found = make::certifiable(cert, policy(), time).unwrap();
+    let found = make::certifiable(cert, Rules::default(), time).unwrap();
     found.iter().map(|id| String::from_utf8_lossy(id.value()).into_owned()).collect()
 }
 
@@ -51,7 +52,7 @@ fn forged_certifications_change_no_date_and_never_count() {
     let (alice, bob) = (key("alice", PROFILES[0]), key("bob", PROFILES[0]));
     let mallory = key("mallory", PROFILES[0]);
     let user_id = UserID::from("bob <bob@example.org>");
-    let mut signer = make::certifier(&mallory, policy(), NOW, &mut open).unwrap();
+    let mut signer = make::certifier(&mallory, Rules::default(), NOW, &mut open).unwrap();
     let issuer = alice.fingerprint();
     let forged = SignatureBuilder::new(SignatureType::GenericCertification)
         .set_signature_creation_time(at(NOW + 9999 * DAY))
@@ -64,16 +65,16 @@ fn forged_certifications_change_no_date_and_never_count() {
     let bob = bob.insert_packets([forged]).unwrap().0;
 
     let says = CertifyOptions::default();
-    assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 9999 * DAY));
-    let mut signer = make::certifier(&alice, policy(), NOW + 5, &mut open).unwrap();
+    assert!(!make::is_certified(&bob, &user_id, &alice, &says, NOW + 9999 * DAY));
+    let mut signer = make::certifier(&alice, Rules::default(), NOW + 5, &mut open).unwrap();
     let made = make::certify(&bob, &user_id, &mut signer, &says, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 5)));
     let bob = bob.insert_packets([made]).unwrap().0;
-    assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + 5));
+    assert!(make::is_certified(&bob, &user_id, &alice, &says, NOW + 5));
     // A certification with other subpackets is a new one, and the latest one counts.
     let mut local = says;
     local.local = true;
-    assert!(!make::is_certified(&bob, &user_id, &alice, &local, policy(), NOW + 5));
+    assert!(!make::is_certified(&bob, &user_id, &alice, &local, NOW + 5));
     let made = make::certify(&bob, &user_id, &mut signer, &local, NOW + 5).unwrap();
     assert_eq!(made.signature_creation_time(), Some(at(NOW + 6)));
 }
@@ -83,7 +84,7 @@ fn a_certification_has_the_requested_subpackets() {
     for profile in PROFILES {
         let (alice, bob) = (key("alice", profile), key("bob", profile));
         let user_id = UserID::from("bob <bob@example.org>");
-        let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
+        let mut signer = make::certifier(&alice, Rules::default(), NOW, &mut open).unwrap();
         let mut says = CertifyOptions::default();
         says.local = true;
         says.introduction = Some(Introduction { depth: 2, amount: 60 });
@@ -97,8 +98,8 @@ fn a_certification_has_the_requested_subpackets() {
         let local = made.subpacket(SubpacketTag::ExportableCertification);
         assert!(local.is_some_and(Subpacket::critical));
         let bob = bob.insert_packets([made]).unwrap().0;
-        assert!(make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW));
-        assert!(!make::is_certified(&bob, &user_id, &alice, &says, policy(), NOW + DAY));
+        assert!(make::is_certified(&bob, &user_id, &alice, &says, NOW));
+        assert!(!make::is_certified(&bob, &user_id, &alice, &says, NOW + DAY));
         says.expires = Some(NOW);
         let refused = make::certify(&bob, &user_id, &mut signer, &says, NOW);
         assert!(matches!(refused, Err(MakeError::EndsTooEarly)), "{refused:?}");
@@ -110,7 +111,8 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
     for profile in PROFILES {
         let mut bob = key("bob", profile);
         let add = |bob: Cert, text: &str, time| {
-            let made = make::add_user_id(&bob, text, Rank::Further, &mut open, policy(), time);
+            let made =
+                make::add_user_id(&bob, text, Rank::Further, &mut open, Rules::default(), time);
             bob.insert_packets(made.unwrap()).unwrap().0
         };
         bob = add(bob, "b@example.net", NOW + 1);
@@ -126,26 +128,26 @@ fn revoked_expired_and_unsigned_user_ids_are_not_certifiable() {
         let back = add(bob.clone(), "b@example.net", NOW + 2);
         assert_eq!(user_ids(&back, NOW + 4).len(), 2);
 
-        let ends = make::set_expiry(&bob, Some(NOW + DAY), &mut open, policy(), NOW + 5).unwrap();
+        let ends = make::set_expiry(&bob, Some(NOW + DAY), &mut open, NOW + 5).unwrap();
         let ending = bob.clone().insert_packets(ends).unwrap().0;
-        let refused = make::certifiable(&ending, policy(), NOW + DAY);
-        assert!(matches!(refused, Err(MakeError::NotAlive { .. })), "{refused:?}");
+        let refused = make::certifiable(&ending, Rules::default(), NOW + DAY + 1);
+        assert!(matches!(refused, Err(MakeError::Unusable { .. })), "{refused:?}");
         assert!(matches!(
-            make::may_certify(&ending, policy(), NOW + DAY),
-            Err(MakeError::NotAlive { .. })
+            make::may_certify(&ending, Rules::default(), NOW + DAY + 1),
+            Err(MakeError::Unusable { .. })
         ));
         let made = make::revoke(&bob, Revoked::Certificate, reason, "", &mut open, NOW).unwrap();
         let revoked = bob.insert_packets([made]).unwrap().0;
-        let refused = make::certifiable(&revoked, policy(), NOW + 9);
+        let refused = make::certifiable(&revoked, Rules::default(), NOW + 9);
         assert!(matches!(refused, Err(MakeError::Revoked { .. })), "{refused:?}");
-        assert!(make::may_certify(&revoked, policy(), NOW + 9).is_err());
+        assert!(make::may_certify(&revoked, Rules::default(), NOW + 9).is_err());
     }
 }
 
 #[test]
 fn a_key_without_the_certify_flag_certifies_nothing() {
     let alice = key("alice", PROFILES[0]);
-    let mut signer = make::certifier(&alice, policy(), NOW, &mut open).unwrap();
+    let mut signer = make::certifier(&alice, Rules::default(), NOW, &mut open).unwrap();
     let flags = talaria_message::openpgp::types::KeyFlags::empty().set_signing();
     let bound = SignatureBuilder::new(SignatureType::PositiveCertification)
         .set_signature_creation_time(at(NOW + 1))
@@ -164,8 +166,8 @@ fn a_key_without_the_certify_flag_certifies_nothing() {
         .sign_direct_key(&mut signer, Some(alice.primary_key().key()))
         .unwrap();
     let alice = alice.insert_packets([bound, direct]).unwrap().0;
-    let refused = make::may_certify(&alice, policy(), NOW + 2);
-    assert!(matches!(refused, Err(MakeError::MayNotCertify { .. })), "{refused:?}");
+    let refused = make::may_certify(&alice, Rules::default(), NOW + 2);
+    assert!(matches!(refused, Err(MakeError::Unusable { .. })), "{refused:?}");
 }
 
 #[test]
@@ -181,9 +183,10 @@ fn a_new_subkey_has_its_flags_and_is_bound_to_one_key() {
             let mut options = SubkeyOptions::default();
             options.uses = uses;
             options.validity_seconds = Some(DAY);
-            let made = make::add_subkey(&alice, &options, &mut open, policy(), NOW + 9).unwrap();
+            let made =
+                make::add_subkey(&alice, &options, &mut open, Rules::default(), NOW + 9).unwrap();
             let changed = alice.clone().insert_packets(made).unwrap().0;
-            let valid = changed.with_policy(policy(), at(NOW + 9)).unwrap();
+            let valid = changed.with_policy(STANDARD, at(NOW + 9)).unwrap();
             let subkey =
                 valid.keys().subkeys().find(|key| key.key().creation_time() == at(NOW + 9));
             let subkey = subkey.unwrap();
@@ -209,7 +212,7 @@ fn a_new_subkey_has_the_passphrase_of_its_key() {
         let protection = Protection::Passphrase(password.clone());
         let alice = make::generate(&options, &protection, NOW).unwrap().cert;
         let add = |ask: &mut talaria_message::AskForKey<'_>| {
-            make::add_subkey(&alice, &SubkeyOptions::default(), ask, policy(), NOW + 1)
+            make::add_subkey(&alice, &SubkeyOptions::default(), ask, Rules::default(), NOW + 1)
         };
         assert!(matches!(add(&mut open), Err(MakeError::Locked(_))));
         let mut wrong = |asked: usize, _: &_| (asked == 0).then(|| Password::from("wrong"));
@@ -228,8 +231,13 @@ fn a_new_subkey_has_the_passphrase_of_its_key() {
         assert_eq!(opened.unwrap().keys().unencrypted_secret().count(), 4);
         // Adding a subkey needs the secret of the primary key.
         let public = changed.strip_secret_key_material();
-        let refused =
-            make::add_subkey(&public, &SubkeyOptions::default(), &mut right, policy(), NOW + 2);
+        let refused = make::add_subkey(
+            &public,
+            &SubkeyOptions::default(),
+            &mut right,
+            Rules::default(),
+            NOW + 2,
+        );
         assert!(matches!(refused, Err(MakeError::NoSecret { .. })));
     }
 }
@@ -244,7 +252,7 @@ fn revoking_a_subkey_leaves_the_others() {
             let made = make::revoke(&alice, what, reason, "lost", &mut open, NOW).unwrap();
             assert_eq!(made.reason_for_revocation().unwrap().1, b"lost");
             let changed = alice.clone().insert_packets([made]).unwrap().0;
-            let valid = changed.with_policy(policy(), at(NOW + 9)).unwrap();
+            let valid = changed.with_policy(STANDARD, at(NOW + 9)).unwrap();
             assert!(!matches!(valid.revocation_status(), RevocationStatus::Revoked(_)));
             for key in valid.keys().subkeys() {
                 let is_revoked = matches!(key.revocation_status(), RevocationStatus::Revoked(_));
@@ -259,10 +267,16 @@ fn revoking_a_subkey_leaves_the_others() {
 #[test]
 fn a_new_user_id_copies_only_the_preferences() {
     let alice = key("alice", PROFILES[0]);
-    let made =
-        make::add_user_id(&alice, "a@example.net", Rank::Further, &mut open, policy(), NOW + 1);
+    let made = make::add_user_id(
+        &alice,
+        "a@example.net",
+        Rank::Further,
+        &mut open,
+        Rules::default(),
+        NOW + 1,
+    );
     let changed = alice.insert_packets(made.unwrap()).unwrap().0;
-    let valid = changed.with_policy(policy(), at(NOW + 2)).unwrap();
+    let valid = changed.with_policy(STANDARD, at(NOW + 2)).unwrap();
     assert_eq!(valid.primary_userid().unwrap().userid().value(), b"alice <alice@example.org>");
     let signature = |text: &str| {
         let mut ids = valid.userids();
@@ -276,12 +290,13 @@ fn a_new_user_id_copies_only_the_preferences() {
     let says = |value: &SubpacketValue| matches!(value, SubpacketValue::PrimaryUserID(_));
     assert!(!new.hashed_area().iter().any(|subpacket| says(subpacket.value())));
 
-    let add =
-        |text: &str, rank| make::add_user_id(&changed, text, rank, &mut open, policy(), NOW + 1);
+    let add = |text: &str, rank| {
+        make::add_user_id(&changed, text, rank, &mut open, Rules::default(), NOW + 1)
+    };
     assert!(matches!(add("a@example.net", Rank::Further), Err(MakeError::UserIdExists { .. })));
     let first = changed.clone().insert_packets(add("b@example.net", Rank::Primary).unwrap());
     let first = first.unwrap().0;
-    let valid = first.with_policy(policy(), at(NOW + 9)).unwrap();
+    let valid = first.with_policy(STANDARD, at(NOW + 9)).unwrap();
     assert_eq!(valid.primary_userid().unwrap().userid().value(), b"b@example.net");
     for bad in ["", " \t", "a\nb", "a\u{85}b", &"a".repeat(2049)] {
         assert!(matches!(add(bad, Rank::Further), Err(MakeError::UserId(_))), "{bad:?}");
@@ -298,13 +313,12 @@ fn renew_extends_expired_keys_and_leaves_valid_ones() {
         options.uses = make::KeyUses::Sign;
         options.validity_seconds = Some(10 * DAY);
         let alice = make::generate(&options, &Protection::Unprotected, NOW).unwrap().cert;
-        let renew = |cert: &Cert, options, time| {
-            make::renew(cert, options, &mut open, policy(), time).unwrap()
-        };
+        let renew =
+            |cert: &Cert, options, time| make::renew(cert, options, &mut open, time).unwrap();
         assert!(renew(&alice, RenewOptions::Keep, NOW + DAY).is_empty());
         let packets = renew(&alice, RenewOptions::Extend, NOW + 20 * DAY);
         let renewed = alice.clone().insert_packets(packets).unwrap().0;
-        let valid = renewed.with_policy(policy(), at(NOW + 25 * DAY)).unwrap();
+        let valid = renewed.with_policy(STANDARD, at(NOW + 25 * DAY)).unwrap();
         assert!(valid.alive().is_ok());
         assert_eq!(valid.keys().alive().for_transport_encryption().count(), 1);
         assert!(renew(&renewed, RenewOptions::Extend, NOW + 21 * DAY).is_empty());

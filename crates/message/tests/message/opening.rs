@@ -4,11 +4,11 @@ use std::io::{self, Cursor, Read};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use talaria_message::Rules;
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::cert::CipherSuite;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::{self};
-use talaria_message::policy;
 use talaria_message::{
     Cost, DecryptOptions, EncryptOptions, MessageError, OpenedBy, Opener, Profile, ReadLimits,
     Recipients, Release, Secrets, decrypt, encrypt,
@@ -161,7 +161,7 @@ fn a_failed_decryption_reveals_nothing_about_the_cause() {
     for cert in &parties.certs {
         for profile in [Profile::Rfc4880, Profile::Rfc9580] {
             let mut recipients = Recipients::default();
-            recipients.add(cert, policy(), NOW).unwrap();
+            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
             let message = seal(&recipients, profile);
             let wrapped = usize::from(message[1]) + 2;
             let wrapped = if message[1] < 192 {

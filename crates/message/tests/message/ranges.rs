@@ -25,7 +25,9 @@ fn options(profile: Profile, chunk: usize) -> EncryptOptions {
 fn sealed(plain: &[u8], mut options: EncryptOptions) -> (Vec<u8>, Secrets) {
     options.size = Some(plain.len() as u64);
     let mut recipients = Recipients::default();
-    recipients.add(&Parties::new().certs[1], talaria_message::policy(), NOW).unwrap();
+    recipients
+        .add(&Parties::new().certs[1], talaria_message::Rules::default(), &mut |_| Vec::new(), NOW)
+        .unwrap();
     let mut message = Vec::new();
     let done =
         encrypt(Cursor::new(plain), &mut message, &recipients, &mut [], &options, NOW).unwrap();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sequoia_openpgp::Cert;
 use sequoia_openpgp::cert::CipherSuite;
 use sequoia_openpgp::serialize::stream;
+use talaria_message::Rules;
 use talaria_message::openpgp as sequoia_openpgp;
-use talaria_message::policy;
 use talaria_message::{
     ArmorWriter, Decryptor, EncryptOptions, Encryptor, Label, Message, MessageError, MessageKind,
     NotAccepted, ReadOptions, SigningKey, Spool, pack, read_signatures, sign_cleartext,
@@ -21,7 +21,7 @@ fn mallory() -> Cert {
 }
 
 fn signer(cert: &Cert) -> SigningKey {
-    talaria_message::signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()
+    talaria_message::signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap()
 }
 
 /// A message for a certificate, signed or not.

@@ -4,12 +4,12 @@ use std::io::Cursor;
 
 use crate::common::{self, NOW, Parties, generate, no_certs, password_secrets};
 use proptest::prelude::*;
+use talaria_message::Rules;
 use talaria_message::openpgp::cert::CipherSuite;
 use talaria_message::openpgp::crypto::Password;
 use talaria_message::openpgp::packet::signature::SignatureBuilder;
 use talaria_message::openpgp::types::{HashAlgorithm, SymmetricAlgorithm};
 use talaria_message::openpgp::{self, Cert};
-use talaria_message::policy;
 use talaria_message::{
     Aead, ChunkSize, Compression, DecryptOptions, EncryptOptions, Issuer, Literal, Profile,
     ReadLimits, Recipients, Release, Secrets, SignatureReport, SigningKey, Verifier, decrypt,
@@ -233,14 +233,14 @@ fn sign_many_works_with_every_kind_of_key() {
     let rsa = generate("<rsa@example.org>", openpgp::Profile::RFC4880, CipherSuite::RSA2k);
     let documents: Vec<Vec<u8>> = (0..100u32).map(|n| n.to_be_bytes().to_vec()).collect();
     for cert in Parties::new().certs.iter().chain([&rsa]) {
-        let here = signing_key(cert, policy(), common::NOW, &mut |_, _| None).unwrap();
+        let here = signing_key(cert, Rules::default(), common::NOW, &mut |_, _| None).unwrap();
         let key = cert.keys().secret().key_handle(here.public().fingerprint()).next().unwrap();
         let pair = key.key().clone().into_keypair().unwrap();
         for mut key in [here, SigningKey::from_signer(Box::new(pair))] {
             let signed = key.sign_many(&documents, common::NOW).unwrap();
             let known = cert.clone();
             let lookup = Box::new(move |_: &Issuer| vec![known.clone()]);
-            let verifier = Verifier::new(lookup, policy(), common::NOW);
+            let verifier = Verifier::new(lookup, Rules::default(), common::NOW);
             let pairs = signed.iter().map(Vec::as_slice).zip(documents.iter().map(Vec::as_slice));
             let reports = verifier.many(&pairs.collect::<Vec<_>>());
             assert_eq!(reports.len(), documents.len());
@@ -285,12 +285,12 @@ fn preferring(
 
 fn kind_of(cert: &Cert, password: Option<&str>) -> (u8, String, Vec<u8>) {
     let mut recipients = Recipients::default();
-    recipients.add(cert, policy(), NOW).unwrap();
+    recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
     if let Some(password) = password {
         recipients.add_password(Password::from(password));
     }
     let mut sealed = Vec::new();
-    let mut signers = vec![signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap()];
+    let mut signers = vec![signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap()];
     let options = EncryptOptions::default();
     let plain = Cursor::new(b"as preferred".to_vec());
     let made = encrypt(plain, &mut sealed, &recipients, &mut signers, &options, NOW).unwrap();

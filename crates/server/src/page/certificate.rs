@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use talaria_cert::{
-    Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Signature,
-    Summary, Tag, ThirdParty, UserIdContent, UserIdSummary, Validity, Verdict, enarmor, kind,
-    user_id,
+    Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Purpose,
+    Signature, Summary, Tag, ThirdParty, UserIdContent, UserIdSummary, Validity, Verdict, enarmor,
+    kind, user_id,
 };
 
 use super::frame::Visit;
@@ -293,11 +293,8 @@ impl<'a> View<'a> {
 
     /// Whether its keys for encryption have ended.
     fn cannot_encrypt(&self) -> bool {
-        let keys = self.summary.subkeys.iter().chain([&self.summary.primary]);
-        let mut encrypting =
-            keys.filter(|key| key.bound && key.capabilities.has(Capabilities::ENCRYPT)).peekable();
-        encrypting.peek().is_some()
-            && encrypting.all(|key| self.summary.key_validity(key, self.now) != Validity::Valid)
+        let keys = self.summary.keys_for(Purpose::Encrypt, self.now);
+        keys.is_err_and(|why| why.key.is_some())
     }
 
     /// The revocation of the primary key that counts, and whether its owner made it. Otherwise a

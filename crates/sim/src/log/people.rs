@@ -4,7 +4,7 @@
 use talaria_log::{Certificate, Genesis, Maker, NoteKind, NoteSecret, TreeHead, Witness};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::serialize::SerializeInto as _;
-use talaria_message::{SigningKey, policy, read_certs, signing_key};
+use talaria_message::{Rules, SigningKey, read_certs, signing_key};
 
 /// The begin of every simulation, in milliseconds since 1970. The keys were valid then.
 pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
@@ -97,7 +97,7 @@ pub(super) fn people() -> Vec<Person> {
         .into_iter()
         .map(|cert| {
             let cert = cert.expect("the fixture");
-            let key = signing_key(&cert, policy(), begin_s, &mut |_, _| None);
+            let key = signing_key(&cert, Rules::default(), begin_s, &mut |_, _| None);
             let key = key.expect("an unlocked key");
             Person { certificate: certificate(&cert), newer: certificate(&cert), key }
         })

@@ -13,7 +13,7 @@ use talaria_backup::{
 };
 use talaria_message::make::{GenerateOptions, Protection, generate};
 use talaria_message::openpgp::{Cert, Fingerprint};
-use talaria_message::{Secrets, SigningKey, decryption_keys, policy, signing_key};
+use talaria_message::{Rules, Secrets, SigningKey, decryption_keys, signing_key};
 use tempfile::TempDir;
 
 use super::scenario::{Done, Scenario, text};
@@ -63,7 +63,7 @@ impl Backup {
     }
 
     fn signer() -> Done<SigningKey> {
-        signing_key(&ALICE, policy(), NOW, &mut |_, _| None).map_err(text)
+        signing_key(&ALICE, Rules::default(), NOW, &mut |_, _| None).map_err(text)
     }
 
     fn folder(root: &Path) -> Arc<Folder> {

@@ -13,7 +13,7 @@ use talaria_log::{
 use talaria_message::make::{GenerateOptions, KeyUses, Protection, generate};
 use talaria_message::openpgp::Cert;
 use talaria_message::openpgp::serialize::MarshalInto as _;
-use talaria_message::{SigningKey, policy, signing_key};
+use talaria_message::{Rules, SigningKey, signing_key};
 
 use super::scenario::{Done, Scenario, text};
 use crate::record::files_in;
@@ -67,7 +67,7 @@ impl SignedLog {
     }
 
     fn signer() -> Done<(Certificate, SigningKey)> {
-        let key = signing_key(&ALICE, policy(), NOW, &mut |_, _| None).map_err(text)?;
+        let key = signing_key(&ALICE, Rules::default(), NOW, &mut |_, _| None).map_err(text)?;
         let bytes = ALICE.to_vec().map_err(text)?;
         Ok((Certificate::minimal(&bytes).map_err(text)?, key))
     }

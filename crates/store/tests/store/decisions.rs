@@ -206,7 +206,7 @@ fn a_listing_answers_from_no_damaged_summary() {
         flipped[at] ^= 1;
         disk.execute("UPDATE cert SET summary = ?1 WHERE id = 4", [&flipped]).unwrap();
         let row = store.row(all[3].fingerprint()).unwrap().unwrap();
-        let now = store.current(row, NOW.into()).unwrap();
+        let now = store.current(row, talaria_cert::Rules::Standard, NOW.into()).unwrap();
         assert_eq!(now.summary.user_ids, before[3].summary.user_ids, "byte {at}");
         assert_eq!(now.summary.primary, before[3].summary.primary, "byte {at}");
     }

@@ -145,7 +145,7 @@ fn trust_amounts_equal_those_of_sequoia() {
         let mut expected = expected.split(' ').map(|amount| amount.parse::<u32>().unwrap());
         for (at, person) in people.iter().enumerate() {
             let row = store.row(person.fingerprint()).unwrap().unwrap();
-            let row = store.current(row, NOW.into()).unwrap();
+            let row = store.current(row, talaria_cert::Rules::Standard, NOW.into()).unwrap();
             for text in names(at) {
                 let amount = expected.next().expect("an amount for each user ID");
                 let mut texts = row.summary.texts();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use talaria_message::policy;
+use talaria_message::Rules;
 use talaria_store::{Access, ChangeNumber, Order, Query, StoreError};
 
 use crate::embed::call::now;
@@ -46,7 +46,7 @@ impl Certificates {
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
         let stores = self.0.lock();
         let query: Query = query.parse()?;
-        let name = stores.recipient(&query, policy(), now())?.fingerprint().to_hex();
+        let name = stores.recipient(&query, Rules::default(), now())?.fingerprint().to_hex();
         // Another certificate may have the same key as a subkey.
         let mut found = find(&stores, &name.parse()?)?;
         found.retain(|cert| cert.fingerprint().to_string() == name);

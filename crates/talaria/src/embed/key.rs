@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 use talaria_message::openpgp::Cert;
-use talaria_message::{MessageError, SigningKey, policy, signing_key};
+use talaria_message::{MessageError, Rules, SigningKey, signing_key};
 
 use crate::embed::call::now;
 use crate::embed::input::{parse, passwords};
@@ -30,7 +30,7 @@ impl SharedKey {
         };
         let unlocking = passwords(passphrase.as_slice())?;
         let mut ask = |asked: usize, _: &_| unlocking.get(asked).cloned();
-        let signing = Mutex::new(signing_key(cert, policy(), now(), &mut ask)?);
+        let signing = Mutex::new(signing_key(cert, Rules::default(), now(), &mut ask)?);
         let public = cert.clone().strip_secret_key_material();
         Ok(Self { signing, certificate: cert.fingerprint().to_hex(), cert: public })
     }

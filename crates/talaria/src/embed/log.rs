@@ -19,7 +19,7 @@ use talaria_log::{
 };
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
-use talaria_message::{MessageError, Recipients, Secrets, policy};
+use talaria_message::{MessageError, Recipients, Rules, Secrets};
 
 use crate::embed::call::now;
 use crate::embed::input::{parse_all, secret_keys};
@@ -327,7 +327,7 @@ impl SharedLog {
         let fields = pattern(fields)?;
         let mut recipients = Recipients::default();
         for cert in &parse_all(readers)? {
-            recipients.add(cert, policy(), now())?;
+            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), now())?;
         }
         key.write(|maker| {
             Ok(self.log.begin_epoch(maker, object, &fields, &recipients, now_ms())?)

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use parking_lot::Mutex;
 use talaria_message::openpgp::Fingerprint;
 use talaria_message::{
-    EncryptOptions, Issuer, MessageError, MessageKind, Profile, Recipients, Recognised, Sealer,
-    SignatureReport, Unsigned, policy, unarmored,
+    EncryptOptions, Issuer, MessageError, MessageKind, Profile, Recipients, Recognised, Rules,
+    Sealer, SignatureReport, Unsigned, unarmored,
 };
 
 use crate::embed::call::now;
@@ -30,7 +30,7 @@ pub fn sealer<P: AsRef<[u8]>, C: AsRef<[u8]>>(
 ) -> Result<Sealer, Error> {
     let mut recipients = Recipients::default();
     for cert in parse_all(certs)? {
-        recipients.add(&cert, policy(), now())?;
+        recipients.add(&cert, Rules::default(), &mut |_| Vec::new(), now())?;
     }
     passwords(passphrases)?.into_iter().for_each(|password| recipients.add_password(password));
     let mut options = EncryptOptions::default();
@@ -66,7 +66,7 @@ impl SharedOpener {
     /// [`Error::Message`]; no content is returned then.
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, Error> {
         let nobody = Box::new(|_: &Issuer| Vec::new());
-        let verifier = talaria_message::Verifier::new(nobody, policy(), now());
+        let verifier = talaria_message::Verifier::new(nobody, Rules::default(), now());
         Ok(self.0.lock().open(&encrypted(sealed)?, &verifier)?.0)
     }
 

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use talaria_cert::first_packet;
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
-    Acceptance, ExpectedSigner, Facts, Issuer, Lookup, MessageError, NotAccepted, SignatureReport,
-    Unsigned, policy, unarmored,
+    Acceptance, ExpectedSigner, Facts, Issuer, Lookup, MessageError, NotAccepted, Rules,
+    SignatureReport, Unsigned, unarmored,
 };
 use talaria_store::StoreError;
 
@@ -158,7 +158,7 @@ impl Source {
     /// A verifier with these certificates. It knows whom the user of the store has called bad so
     /// far.
     fn verifier(&self, now: u32) -> talaria_message::Verifier<'static> {
-        let verifier = talaria_message::Verifier::new(self.lookup(), policy(), now);
+        let verifier = talaria_message::Verifier::new(self.lookup(), Rules::default(), now);
         let Self::Store(store) = self else { return verifier };
         let store = store.clone();
         let mut known: HashMap<String, bool> = HashMap::new();

@@ -3,11 +3,10 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use talaria_cert::user_id::folded;
-use talaria_message::AskForKey;
 use talaria_message::make::{self, Protection, Rank, RevocationReason, Revoked, SubkeyOptions};
 use talaria_message::openpgp::packet::{Signature, UserID};
-use talaria_message::openpgp::policy::Policy;
 use talaria_message::openpgp::{self, Packet};
+use talaria_message::{AskForKey, Rules};
 use talaria_store::Query;
 
 use crate::certify::Text;
@@ -94,7 +93,6 @@ impl KeyStore {
         cert: &openpgp::Cert,
         ask: &mut AskForKey<'_>,
         expires: Option<u32>,
-        policy: &dyn Policy,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
         let created = cert.primary_key().key().creation_time();
@@ -106,8 +104,30 @@ impl KeyStore {
                 source: "the expiry date is before the date of its creation".into(),
             });
         }
-        let made = make::set_expiry(cert, expires, ask, policy, now);
+        let made = make::set_expiry(cert, expires, ask, now);
         self.add(cert, made.map_err(|error| changing(cert, error))?)
+    }
+
+    /// Renews a key: its self-signatures with broken hash functions are made again, and parts of
+    /// which less than half of their time is left are valid for the same time again. Returns the
+    /// number of new signatures, and the key with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyRefused`] if the key is revoked or not valid; [`Error::NoSecret`] without the
+    /// secret primary key; [`Error::Message`] if no passphrase unlocks it; errors of reading and
+    /// writing.
+    pub fn renew(
+        &self,
+        cert: &openpgp::Cert,
+        ask: &mut AskForKey<'_>,
+        now: u32,
+    ) -> Result<(openpgp::Cert, usize), Error> {
+        let made = make::renew(cert, make::RenewOptions::Keep, ask, now);
+        let made = made.map_err(|error| changing(cert, error))?;
+        let count = made.len();
+        let cert = if made.is_empty() { cert.clone() } else { self.add(cert, made)? };
+        Ok((cert, count))
     }
 
     /// Adds a subkey to a key. The secret of the subkey gets the passphrase of the primary key.
@@ -122,10 +142,10 @@ impl KeyStore {
         cert: &openpgp::Cert,
         ask: &mut AskForKey<'_>,
         options: &SubkeyOptions,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<Added, Error> {
-        let made = make::add_subkey(cert, options, ask, policy, now);
+        let made = make::add_subkey(cert, options, ask, rules, now);
         let made = made.map_err(|error| changing(cert, error))?;
         let fingerprint = made.iter().find_map(|packet| match packet {
             Packet::SecretSubkey(key) => Some(key.fingerprint()),
@@ -149,10 +169,10 @@ impl KeyStore {
         ask: &mut AskForKey<'_>,
         text: &str,
         rank: Rank,
-        policy: &dyn Policy,
+        rules: Rules,
         now: u32,
     ) -> Result<openpgp::Cert, Error> {
-        let made = make::add_user_id(cert, text, rank, ask, policy, now);
+        let made = make::add_user_id(cert, text, rank, ask, rules, now);
         self.add(cert, made.map_err(|error| changing(cert, error))?)
     }
 

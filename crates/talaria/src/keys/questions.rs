@@ -3,29 +3,25 @@
 use openpgp::crypto::Signer;
 use openpgp::packet::Key;
 use openpgp::packet::key::KeyRole;
-use openpgp::policy::Policy;
 use openpgp::serialize::MarshalInto as _;
 use talaria_cert::{PacketRef, Tag};
-use talaria_message::{AskForKey, Revocations, make, openpgp, usable};
+use talaria_message::{AskForKey, Purpose, Rules, make, openpgp, usable};
 use talaria_store::Query;
 
 use crate::error::{Error, of_make};
 
 /// Whether `cert` has a secret key that may sign at `now`, in seconds since 1970.
 #[must_use]
-pub fn can_sign(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
-    let revocations = Revocations::of(cert, policy, &mut |_| Vec::new(), now);
-    usable(cert, policy, now, &revocations).is_ok_and(|valid| {
-        let mut keys = valid.keys().alive().revoked(false).supported().for_signing().secret();
-        keys.any(|key| !revocations.hold(&key.key().fingerprint(), now))
-    })
+pub fn can_sign(cert: &openpgp::Cert, rules: Rules, now: u32) -> bool {
+    usable(cert, Purpose::Sign, rules, &mut |_| Vec::new(), now)
+        .is_ok_and(|found| found.keys.iter().any(openpgp::packet::Key::has_secret))
 }
 
 /// Whether the secret primary key of `cert` is here and may certify at `now`, in seconds since
 /// 1970.
 #[must_use]
-pub fn can_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool {
-    cert.primary_key().key().has_secret() && make::may_certify(cert, policy, now).is_ok()
+pub fn can_certify(cert: &openpgp::Cert, rules: Rules, now: u32) -> bool {
+    cert.primary_key().key().has_secret() && make::may_certify(cert, rules, now).is_ok()
 }
 
 /// The primary key of `cert`, unlocked, if the key may certify at `now`, in seconds since 1970.
@@ -36,11 +32,11 @@ pub fn can_certify(cert: &openpgp::Cert, policy: &dyn Policy, now: u32) -> bool 
 /// [`Error::NoSecret`].
 pub fn certifier(
     cert: &openpgp::Cert,
-    policy: &dyn Policy,
+    rules: Rules,
     now: u32,
     ask: &mut AskForKey<'_>,
 ) -> Result<Box<dyn Signer>, Error> {
-    let signer = make::certifier(cert, policy, now, ask);
+    let signer = make::certifier(cert, rules, now, ask);
     Ok(Box::new(signer.map_err(|error| of_make("use", &cert.fingerprint().to_hex(), error))?))
 }
 

@@ -1,5 +1,7 @@
-//! Tests of the base of the bindings, of keys of small order, and beside a running SKS.
+//! Tests of the base of the bindings, of the judge of certificates, of keys of small order, and
+//! beside a running SKS.
 
 mod embed;
+mod judge;
 mod sks;
 mod small_order;

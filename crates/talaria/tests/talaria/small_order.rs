@@ -10,10 +10,9 @@ use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{Identity as _, IsIdentity as _};
-use talaria_cert::{Cert, Verdict, Verification, View, sha256};
+use talaria_cert::{Cert, Rules, Verdict, Verification, View, sha256};
 use talaria_corpus::{CorpusProfile, Generate, certs};
 use talaria_message::openpgp::parse::Parse as _;
-use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::{Issuer, Outcome, Verifier, openpgp};
 use talaria_store::{Depth, Store};
 
@@ -253,7 +252,6 @@ fn a_key_of_small_order_has_no_good_signature() {
 /// The same with documents: signatures have the same verdict together and alone.
 #[test]
 fn verify_many_accepts_nothing_that_verify_refuses() {
-    let policy = StandardPolicy::new();
     let honest = Attacker::numbered(1, EdwardsPoint::identity());
     let mut keys = vec![honest];
     keys.extend(EIGHT_TORSION.into_iter().enumerate().map(|(n, a)| Attacker::numbered(n + 2, a)));
@@ -270,7 +268,7 @@ fn verify_many_accepts_nothing_that_verify_refuses() {
             let id = issuer.key_id.to_string();
             certs.iter().filter(|cert| cert.keyid().to_hex() == id).cloned().collect()
         };
-        Verifier::new(Box::new(lookup), &policy, NOW)
+        Verifier::new(Box::new(lookup), Rules::Standard, NOW)
     };
     let mut items = Vec::new();
     for (number, key) in keys.iter().enumerate() {

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     options.validity_seconds = args.expires.seconds(cx.now)?;
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
-    let added = keys.add_subkey(&cert, &mut ask, &options, cx.policy(), cx.now)?;
+    let added = keys.add_subkey(&cert, &mut ask, &options, cx.rules(), cx.now)?;
     publish_change(&added.cert, &mut stores, cx)?;
     let subkey = [Extra::Added(added.subkey.clone())];
     write_key_with(&mut cx.stdout(), &added.cert, &subkey, cx)?;

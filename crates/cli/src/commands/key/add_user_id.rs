@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let rank = if args.primary { Rank::Primary } else { Rank::Further };
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
-    let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.policy(), cx.now)?;
+    let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.rules(), cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
     write_key(&mut cx.stdout(), &cert, cx)?;
     Ok(ExitCode::SUCCESS)

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
     let end = args.when.at(cx.now);
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
-    let cert = keys.set_expiry(&cert, &mut ask, end, cx.policy(), cx.now)?;
+    let cert = keys.set_expiry(&cert, &mut ask, end, cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
     let fingerprint = cert.fingerprint().to_hex();
     match end {

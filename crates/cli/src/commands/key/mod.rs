@@ -2,6 +2,7 @@
 
 mod add_subkey;
 mod add_user_id;
+mod check;
 mod delete;
 mod expire;
 mod export;
@@ -11,6 +12,7 @@ mod list;
 mod passphrase;
 mod protection;
 mod publish;
+mod renew;
 mod report;
 mod revoke;
 
@@ -40,6 +42,8 @@ enum Command {
     Passphrase(passphrase::Args),
     AddSubkey(add_subkey::Args),
     AddUserId(add_user_id::Args),
+    Check(check::Args),
+    Renew(renew::Args),
     Expire(expire::Args),
     Revoke(revoke::Args),
     Delete(delete::Args),
@@ -54,6 +58,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         Command::Passphrase(args) => passphrase::run(args, cx),
         Command::AddSubkey(args) => add_subkey::run(args, cx),
         Command::AddUserId(args) => add_user_id::run(args, cx),
+        Command::Check(args) => check::run(args, cx),
+        Command::Renew(args) => renew::run(args, cx),
         Command::Expire(args) => expire::run(args, cx),
         Command::Revoke(args) => revoke::run(args, cx),
         Command::Delete(args) => delete::run(args, cx),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::cert::address::gnupg_name;
-use talaria::cert::{Addressee, Fingerprint, UserIdContent, user_id};
+use talaria::cert::{Addressee, Fingerprint, Rules, UserIdContent, user_id};
 use talaria::store::{Access, Order, Row};
 use talaria::{Opened, TrustModel, day};
 
@@ -63,7 +63,8 @@ fn claim(
     let found = opened.store.select(&query, ROWS_MAX).map_err(talaria::Error::from)?.rows;
     let is_it = |row: &Row| row.summary.fingerprint() == fingerprint;
     let Some(row) = found.into_iter().find(is_it) else { return Ok(None) };
-    let row = opened.store.current(row, now.into()).map_err(talaria::Error::from)?;
+    let row =
+        opened.store.current(row, Rules::Standard, now.into()).map_err(talaria::Error::from)?;
     let summary = &row.summary;
     let is_named = |text: &&[u8]| Addressee::of_user_id(text) == *addressee;
     let text = summary.texts().find(is_named).or(summary.primary_user_id()).unwrap_or_default();

@@ -14,9 +14,14 @@ impl Home {
         let home = self.0.join("home");
         let folder = Path::new(env!("CARGO_BIN_EXE_talaria")).parent().unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-        for name in
-            ["TALARIA_STORE", "TALARIA_KEYS", "TALARIA_CONFIG", "XDG_DATA_HOME", "XDG_CONFIG_HOME"]
-        {
+        for name in [
+            "TALARIA_STORE",
+            "TALARIA_KEYS",
+            "TALARIA_POLICY",
+            "TALARIA_CONFIG",
+            "XDG_DATA_HOME",
+            "XDG_CONFIG_HOME",
+        ] {
             command.env_remove(name);
         }
         command.env("HOME", &home).env("GNUPGHOME", home.join(".gnupg")).env("PATH", path);

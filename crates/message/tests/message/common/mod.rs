@@ -3,16 +3,19 @@ use std::io::Cursor;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use talaria_message::Rules;
 use talaria_message::openpgp::cert::{CertBuilder, CipherSuite};
 use talaria_message::openpgp::crypto::Password;
+use talaria_message::openpgp::policy::StandardPolicy;
 use talaria_message::openpgp::{self, Cert};
-use talaria_message::policy;
 use talaria_message::{
     DecryptOptions, EncryptOptions, Issuer, MessageError, Recipients, Release, Secrets, SigningKey,
     Verifier, decrypt, decryption_keys, encrypt, signing_key,
 };
 
 /// Now, in seconds since 1970.
+/// The policy with which tests look at certificates.
+pub(crate) const STANDARD: &StandardPolicy<'static> = &StandardPolicy::new();
 pub(crate) const NOW: u32 = 1_795_000_000;
 
 /// Two certificates with secret keys: version 4 and version 6.
@@ -48,13 +51,13 @@ impl Parties {
     pub(crate) fn recipients(&self) -> Recipients {
         let mut recipients = Recipients::default();
         for cert in &self.certs {
-            recipients.add(cert, policy(), NOW).unwrap();
+            recipients.add(cert, Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
         }
         recipients
     }
 
     pub(crate) fn signers(&self) -> Vec<SigningKey> {
-        let sign = |cert| signing_key(cert, policy(), NOW, &mut |_, _| None).unwrap();
+        let sign = |cert| signing_key(cert, Rules::default(), NOW, &mut |_, _| None).unwrap();
         self.certs.iter().map(sign).collect()
     }
 
@@ -69,13 +72,13 @@ impl Parties {
             let has = |cert: &&Cert| cert.keys().any(|key| key.key().keyid().to_hex() == id);
             certs.iter().filter(has).cloned().collect()
         };
-        Verifier::new(Box::new(lookup), policy(), NOW)
+        Verifier::new(Box::new(lookup), Rules::default(), NOW)
     }
 }
 
 /// A verifier without certificates.
 pub(crate) fn no_certs() -> Verifier<'static> {
-    Verifier::new(Box::new(|_: &Issuer| Vec::new()), policy(), NOW)
+    Verifier::new(Box::new(|_: &Issuer| Vec::new()), Rules::default(), NOW)
 }
 
 pub(crate) fn password_secrets(password: &str) -> Secrets {
@@ -89,7 +92,7 @@ pub(crate) fn with_session_key(
 ) -> (Vec<u8>, &'static Parties) {
     let parties = Parties::new();
     let mut recipients = Recipients::default();
-    recipients.add(&parties.certs[0], policy(), NOW).unwrap();
+    recipients.add(&parties.certs[0], Rules::default(), &mut |_| Vec::new(), NOW).unwrap();
     let mut sealed = Vec::new();
     encrypt(Cursor::new(plain.to_vec()), &mut sealed, &recipients, &mut [], options, NOW).unwrap();
     (sealed, parties)

@@ -1,7 +1,7 @@
 //! Orders of operators and owners, carried out by the thread that writes.
 
 use talaria_cert::merge::IngestOutcome;
-use talaria_cert::{Fingerprint, Redaction, Timestamp};
+use talaria_cert::{Fingerprint, Redaction, Rules, Timestamp};
 use talaria_store::{Return, Store, StoreError};
 
 use crate::clock;
@@ -81,7 +81,7 @@ fn one(
             let Some(row) = store.row(fingerprint)? else {
                 return Ok(Err(Conflict::Missing(fingerprint)));
             };
-            if store.current(row, now)?.summary.primary.revoked {
+            if store.current(row, Rules::Standard, now)?.summary.primary.revoked {
                 store.operator_mut().redact(fingerprint, &[Redaction::All], now)?;
                 return Ok(Ok(Done::Bared));
             }

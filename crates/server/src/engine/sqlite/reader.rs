@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use talaria_cert::merge::Stored;
 use talaria_cert::{
-    Address, Fingerprint, KeyId, Peer, Query, Summary, Verdict, Verification, View, complete,
+    Address, Fingerprint, KeyId, Peer, Query, Rules, Summary, Verdict, Verification, View, complete,
 };
 use talaria_store::{
     Access, ChangeNumber, Comparisons, Cursor, OpenFiles, Order, Return, Snapshot, Store,
@@ -230,7 +230,7 @@ impl Reader {
     /// A row of the store as it holds now.
     fn current(&self, row: talaria_store::Row) -> Result<Row, StoreError> {
         let talaria_store::Row { id, change, summary } =
-            self.store().current(row, clock::now().into())?;
+            self.store().current(row, Rules::Standard, clock::now().into())?;
         let is_judged = self.certified.knows((id, change));
         let place = opaque::Place { id, change, reading: self.number, is_judged };
         Ok(Row { summary, place: Place::Sqlite(place) })
@@ -467,7 +467,9 @@ impl Reader {
         let (mut failure, mut last) = (None, None);
         store.walk(&mut cursor, |row| {
             let id = row.id;
-            let added = store.current(row, now.into()).and_then(|row| holds.add(store, &row, now));
+            let added = store
+                .current(row, Rules::Standard, now.into())
+                .and_then(|row| holds.add(store, &row, now));
             if let Err(error) = added {
                 failure = Some(error);
                 return ControlFlow::Break(());

@@ -1,0 +1,496 @@
+//! What a certificate may be used for: the only place that decides it.
+//!
+//! [`Judge`] has a certificate, the verdicts on its signatures, and the revocations by its
+//! designated revokers. It answers for any time, since a signature on a document counts if its key
+//! was good when it was made. `docs/trust.md` has the rules beside those of GnuPG and `sq`.
+
+use std::fmt;
+
+use crate::cert::Cert;
+use crate::date::day;
+use crate::fingerprint::Fingerprint;
+use crate::key::Key;
+use crate::packet::PacketRef;
+use crate::revoker::{DesignatedRevocation, RevokerState};
+use crate::rules::{Rules, Weak};
+use crate::served::{Hints, few_embedded};
+use crate::signature::{Revoker, Signature, kind};
+use crate::summary::{Capabilities, KeySummary, Preferences, Summary, Validity};
+use crate::tag::Tag;
+use crate::verdict::Verdict;
+
+/// A use of a key.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Purpose {
+    /// To certify keys and user IDs. Only the primary key can.
+    Certify,
+    /// To sign documents, or to verify signatures on them.
+    Sign,
+    /// To encrypt messages and files.
+    Encrypt,
+    /// To prove who one is, as in SSH.
+    Authenticate,
+}
+
+/// The keys of a certificate that may be used for a purpose.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Use {
+    /// The keys, in the order of the certificate; at least one.
+    pub keys: Vec<Fingerprint>,
+    /// The weakest self-signature that one of them or the primary key needs, if it is weak.
+    pub weak: Option<Weak>,
+}
+
+/// Why a certificate or a key may not be used for a purpose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Why {
+    /// The purpose.
+    pub purpose: Purpose,
+    /// The subkey that would serve the purpose without the fault; `None` for a fault of the
+    /// certificate as a whole.
+    pub key: Option<Fingerprint>,
+    /// The fault.
+    pub fault: Fault,
+}
+
+/// What is wrong with a certificate or a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No good self-signature binds it.
+    Unbound,
+    /// Only self-signatures with a broken hash function bind it, which do not count.
+    Weak(Weak),
+    /// It is revoked, by its owner or a designated revoker.
+    Revoked,
+    /// It expired at this time, in seconds since 1970.
+    Expired(u32),
+    /// Its creation time is in the future, in seconds since 1970.
+    Future(u32),
+    /// Its number of bits is too small.
+    Short(u16),
+    /// The algorithm with this number is not supported.
+    Unsupported(u8),
+    /// The subkey has not signed the primary key, so it may be somebody else's.
+    NotSignedBack,
+    /// All its user IDs are revoked or expired, and nothing else is said about the primary key.
+    NoUserId,
+    /// The certificate has no key for the purpose.
+    NoKey,
+}
+
+/// The subpacket with the key flags (RFC 9580, section 5.2.3.29).
+const KEY_FLAGS: u8 = 27;
+
+/// The fewest bits of a key whose strength depends on their number.
+const BITS_MIN: u16 = 2048;
+
+/// A certificate, and all that decides what it may be used for.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    cert: Cert,
+    verdicts: Vec<Verdict>,
+    rules: Rules,
+    /// The revocations of the primary key by designated revokers.
+    by_others: Vec<DesignatedRevocation>,
+}
+
+impl Judge {
+    /// A judge of `cert`. `verdicts` are those on its signatures, in canonical order.
+    ///
+    /// Designated revokers are looked up at `now`, in seconds since 1970: `look_up` returns the
+    /// body of the primary key packet with a fingerprint. Whether a revoker is itself revoked or
+    /// expired does not matter.
+    #[must_use]
+    pub fn new(
+        cert: Cert,
+        verdicts: Vec<Verdict>,
+        rules: Rules,
+        now: u32,
+        mut look_up: impl FnMut(Fingerprint) -> Option<Vec<u8>>,
+    ) -> Self {
+        let revokers = cert.revokers(&verdicts, now);
+        let mut by_others = Vec::new();
+        for by in revokers.iter().flat_map(Revoker::fingerprints) {
+            if let Some(body) = look_up(by) {
+                by_others.extend(cert.revocations_by(by, &body));
+            }
+        }
+        by_others.retain(|revocation| revocation.has_begun(now));
+        Self { cert, verdicts, rules, by_others }
+    }
+
+    /// The certificate.
+    #[must_use]
+    pub fn cert(&self) -> &Cert {
+        &self.cert
+    }
+
+    /// The state of all parts at a time, in seconds since 1970.
+    #[must_use]
+    pub fn at(&self, time: u32) -> Summary {
+        let mut summary = Summary::by(self.rules, &self.cert, &self.verdicts, time);
+        for revocation in self.by_others.iter().filter(|revocation| revocation.has_begun(time)) {
+            summary.primary.revoked = true;
+            for revoker in &mut summary.revokers {
+                if revoker.revoker.fingerprints().contains(&revocation.by) {
+                    revoker.state = RevokerState::Revoked;
+                }
+            }
+        }
+        summary
+    }
+
+    /// The keys that may be used for `purpose` at a time, in seconds since 1970. What only a weak
+    /// self-signature binds may be encrypted to, but the owner makes no signatures with it, and
+    /// nobody certifies it.
+    ///
+    /// # Errors
+    ///
+    /// [`Why`] none may: the fault of the certificate, or else that of the key that is nearest to
+    /// being good.
+    pub fn usable(&self, purpose: Purpose, time: u32) -> Result<Use, Why> {
+        self.usable_in(&self.at(time), purpose, time)
+    }
+
+    /// Like [`Self::usable`], with the summary of the same time.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::usable`].
+    pub fn usable_in(&self, summary: &Summary, purpose: Purpose, time: u32) -> Result<Use, Why> {
+        let mut keys = summary.keys_for(purpose, time)?;
+        let may = |key: &&KeySummary| {
+            self.may_certify(purpose, time)
+                && self.may_sign(summary, key.fingerprint, purpose, time)
+        };
+        let first = keys[0].fingerprint;
+        keys.retain(may);
+        if keys.is_empty() {
+            let is_certifying = purpose == Purpose::Certify;
+            let fault = if is_certifying { Fault::NoKey } else { Fault::NotSignedBack };
+            let key = Some(first).filter(|_| !is_certifying);
+            return Err(Why { purpose, key, fault });
+        }
+        let weak = keys.iter().filter_map(|key| key.weak).max().max(summary.primary.weak);
+        if let (Some(weak), Purpose::Certify | Purpose::Sign) = (weak, purpose) {
+            return Err(Why { purpose, key: None, fault: Fault::Weak(weak) });
+        }
+        Ok(Use { keys: keys.iter().map(|key| key.fingerprint).collect(), weak })
+    }
+
+    /// Whether what was made with a key for `purpose` at a time, in seconds since 1970, counts.
+    ///
+    /// # Errors
+    ///
+    /// [`Why`] it may not.
+    pub fn key_usable(&self, key: Fingerprint, purpose: Purpose, time: u32) -> Result<(), Why> {
+        self.key_usable_in(&self.at(time), key, purpose, time)
+    }
+
+    /// Like [`Self::key_usable`], with the summary of the same time.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::key_usable`].
+    pub fn key_usable_in(
+        &self,
+        summary: &Summary,
+        key: Fingerprint,
+        purpose: Purpose,
+        time: u32,
+    ) -> Result<(), Why> {
+        let why = |key, fault| Why { purpose, key, fault };
+        if let Some(fault) = summary.fault(time) {
+            return Err(why(None, fault));
+        }
+        let found = summary.keys().find(|found| found.fingerprint == key);
+        let Some(found) = found else { return Err(why(Some(key), Fault::Unbound)) };
+        let fault = if let Some(fault) = summary.fault_of(found, time) {
+            fault
+        } else if !(serves(found, purpose, summary) && self.may_certify(purpose, time)) {
+            Fault::NoKey
+        } else if !self.may_sign(summary, key, purpose, time) {
+            Fault::NotSignedBack
+        } else {
+            return Ok(());
+        };
+        Err(why(Some(key), fault))
+    }
+
+    /// The preferences of the owner at a time, in seconds since 1970.
+    #[must_use]
+    pub fn preferences(&self, time: u32) -> Preferences<'_> {
+        Summary::preferences(self.rules, &self.cert, &self.verdicts, time)
+    }
+
+    /// The times at which the answers may change, in seconds since 1970, ascending.
+    #[must_use]
+    pub fn times(&self) -> Vec<u32> {
+        let keys = || self.cert.packets().filter_map(|packet| Key::parse(packet).ok());
+        let created: Vec<u32> = keys().map(|key| key.created).collect();
+        let mut times = created.clone();
+        times.extend(self.by_others.iter().map(|revocation| revocation.created));
+        let signatures = self.cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
+        for (packet, verdict) in signatures.zip(&self.verdicts) {
+            let signature = (*verdict == Verdict::Good).then(|| Signature::parse(packet.body));
+            let Some(signature) = signature.flatten() else { continue };
+            times.push(signature.created);
+            for back in back_signatures(&signature).filter_map(Signature::parse) {
+                times.extend([back.created, back.expires]);
+            }
+            let mut ends = |end: u32| times.extend([end, end.saturating_add(1)]);
+            if signature.expires != 0 {
+                ends(signature.expires);
+            }
+            if signature.key_expires_after != 0 {
+                let after = signature.key_expires_after;
+                created.iter().for_each(|created| ends(created.saturating_add(after)));
+            }
+        }
+        times.sort_unstable();
+        times.dedup();
+        times
+    }
+
+    /// Whether the key flags of the primary key let it certify. In listings every primary key may,
+    /// as in GnuPG.
+    fn may_certify(&self, purpose: Purpose, time: u32) -> bool {
+        let flags = || self.preferences(time).get(KEY_FLAGS).and_then(|flags| flags.first());
+        purpose != Purpose::Certify || flags().is_none_or(|flags| flags & 1 != 0)
+    }
+
+    /// Whether a key is not a subkey for signing that has not signed the primary key. By the strict
+    /// rules, such a subkey serves no other purpose either.
+    fn may_sign(&self, summary: &Summary, key: Fingerprint, purpose: Purpose, time: u32) -> bool {
+        let is_for_signing = || {
+            let subkey = summary.subkeys.iter().find(|subkey| subkey.fingerprint == key);
+            subkey.is_some_and(|subkey| subkey.capabilities.has(Capabilities::SIGN))
+        };
+        let must = purpose == Purpose::Sign || self.rules == Rules::Strict && is_for_signing();
+        !must || key == summary.fingerprint() || self.has_signed_back(key, time)
+    }
+
+    /// Whether a subkey has signed the primary key, in a signature that counts at a time and that
+    /// one of its good bindings has.
+    fn has_signed_back(&self, subkey: Fingerprint, time: u32) -> bool {
+        let Some(mut hints) = Hints::of_bounded_cost(&self.cert) else { return false };
+        let mut verdicts = self.verdicts.iter().copied();
+        let mut component: Option<PacketRef<'_>> = None;
+        for packet in self.cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                let is_it = packet.tag == Tag::PUBLIC_SUBKEY
+                    && Key::parse(packet).is_ok_and(|key| key.fingerprint() == subkey);
+                component = Some(packet).filter(|_| is_it);
+                continue;
+            }
+            let is_good = verdicts.next() == Some(Verdict::Good);
+            let Some(component) = component.filter(|_| is_good) else { continue };
+            let binding = Signature::parse(packet.body)
+                .filter(|signature| signature.kind == kind::SUBKEY_BINDING);
+            let Some(binding) = binding else { continue };
+            let counts = |signature: &Signature<'_>| {
+                self.rules.count(signature, false)
+                    && signature.created <= time
+                    && (signature.expires == 0 || signature.expires > time)
+            };
+            for body in back_signatures(&binding) {
+                let is_meant = Signature::parse(body).is_some_and(|signature| counts(&signature));
+                if is_meant && hints.verifies_back(component, body).is_some() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+impl Summary {
+    /// The keys that the owner means for `purpose` and that are good at a time, in seconds since
+    /// 1970; at least one. Whether a subkey for signing has signed the primary key, only
+    /// [`Judge`] says.
+    ///
+    /// # Errors
+    ///
+    /// [`Why`] there is none: the fault of the certificate, or else that of the key that is nearest
+    /// to being good.
+    pub fn keys_for(&self, purpose: Purpose, time: u32) -> Result<Vec<&KeySummary>, Why> {
+        let why = |key, fault| Why { purpose, key, fault };
+        if let Some(fault) = self.fault(time) {
+            return Err(why(None, fault));
+        }
+        let mut good = Vec::new();
+        let mut nearest: Option<(u8, Why)> = None;
+        for key in self.keys().filter(|key| serves(key, purpose, self)) {
+            match self.fault_of(key, time) {
+                None => good.push(key),
+                Some(fault) => {
+                    let rank = fault.rank();
+                    if nearest.is_none_or(|(best, _)| rank >= best) {
+                        nearest = Some((rank, why(Some(key.fingerprint), fault)));
+                    }
+                }
+            }
+        }
+        match nearest {
+            _ if !good.is_empty() => Ok(good),
+            Some((_, nearest)) => Err(nearest),
+            None => Err(why(None, Fault::NoKey)),
+        }
+    }
+
+    /// What the certificate can be used for at a time, in seconds since 1970.
+    #[must_use]
+    pub fn able(&self, time: u32) -> Capabilities {
+        let purposes = [
+            (Purpose::Certify, Capabilities::CERTIFY),
+            (Purpose::Sign, Capabilities::SIGN),
+            (Purpose::Encrypt, Capabilities::ENCRYPT),
+            (Purpose::Authenticate, Capabilities::AUTHENTICATE),
+        ];
+        let able =
+            purposes.into_iter().filter(|(purpose, _)| self.keys_for(*purpose, time).is_ok());
+        Capabilities(able.fold(0, |all, (_, letter)| all | letter))
+    }
+
+    /// The fault of the certificate as a whole at a time, in seconds since 1970.
+    #[must_use]
+    pub fn fault(&self, time: u32) -> Option<Fault> {
+        let is_silent = || {
+            let mut user_ids = self.user_ids.iter();
+            !self.direct && !user_ids.any(|user_id| user_id.validity(time) == Validity::Valid)
+        };
+        self.fault_of(&self.primary, time).or_else(|| is_silent().then_some(Fault::NoUserId))
+    }
+
+    /// The fault of one of the keys. A fault of the certificate is one of all its keys, too.
+    #[must_use]
+    pub fn fault_of(&self, key: &KeySummary, time: u32) -> Option<Fault> {
+        match self.key_validity(key, time) {
+            Validity::Invalid => Some(key.weak.map_or(Fault::Unbound, Fault::Weak)),
+            Validity::Revoked => Some(Fault::Revoked),
+            Validity::Expired => Some(Fault::Expired(key.expires)),
+            Validity::Valid if key.created > time => Some(Fault::Future(key.created)),
+            Validity::Valid if is_short(key) => Some(Fault::Short(key.bits)),
+            Validity::Valid => None,
+        }
+    }
+}
+
+/// The signatures in a binding that may be those of the subkey on the primary key.
+fn back_signatures<'a>(binding: &Signature<'a>) -> impl Iterator<Item = &'a [u8]> {
+    let areas = [binding.hashed_area, binding.unhashed_area];
+    areas.into_iter().flat_map(|area| few_embedded(area).map(|(_, body)| body))
+}
+
+/// Whether the owner means a key for a purpose.
+fn serves(key: &KeySummary, purpose: Purpose, summary: &Summary) -> bool {
+    let wanted = match purpose {
+        Purpose::Certify => return key.fingerprint == summary.fingerprint(),
+        Purpose::Sign => Capabilities::SIGN,
+        Purpose::Encrypt => Capabilities::ENCRYPT,
+        Purpose::Authenticate => Capabilities::AUTHENTICATE,
+    };
+    // A subkey that is not bound has no key flags that count: its algorithm says what it is for.
+    if key.bound {
+        key.capabilities.has(wanted)
+    } else {
+        Capabilities::of_algorithm(key.algorithm).is_some_and(|able| able.has(wanted))
+    }
+}
+
+/// Whether a key with a strength that depends on its number of bits has too few.
+fn is_short(key: &KeySummary) -> bool {
+    matches!(key.algorithm, 1..=3 | 16 | 17 | 20) && key.bits < BITS_MIN
+}
+
+impl Fault {
+    /// How near a key with the fault is to being good.
+    fn rank(self) -> u8 {
+        match self {
+            Self::NoKey | Self::NoUserId | Self::Unbound => 0,
+            Self::Unsupported(_) => 1,
+            Self::NotSignedBack => 2,
+            Self::Short(_) => 3,
+            Self::Weak(_) => 4,
+            Self::Future(_) => 5,
+            Self::Revoked => 6,
+            Self::Expired(_) => 7,
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Certify => "certify",
+            Self::Sign => "sign",
+            Self::Encrypt => "encrypt",
+            Self::Authenticate => "authenticate",
+        })
+    }
+}
+
+impl Why {
+    /// The subject of the sentence.
+    fn subject(&self) -> &'static str {
+        match (self.key, self.purpose) {
+            (None, _) => "",
+            (Some(_), Purpose::Certify) => "its primary key ",
+            (Some(_), Purpose::Sign) => "its signing key ",
+            (Some(_), Purpose::Encrypt) => "its encryption key ",
+            (Some(_), Purpose::Authenticate) => "its authentication key ",
+        }
+    }
+}
+
+/// The fault in a few words, for a list.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unbound => f.write_str("no good self-signature"),
+            Self::Weak(weak) => write!(f, "bound by {} only", weak.hash_name()),
+            Self::Revoked => f.write_str("revoked"),
+            Self::Expired(end) => write!(f, "expired on {}", day(*end)),
+            Self::Future(made) => write!(f, "dated in the future, {}", day(*made)),
+            Self::Short(bits) => write!(f, "only {bits} bits"),
+            Self::Unsupported(number) => write!(f, "algorithm {number} is not supported"),
+            Self::NotSignedBack => f.write_str("has not signed the primary key"),
+            Self::NoUserId => f.write_str("all user IDs are revoked or expired"),
+            Self::NoKey => f.write_str("no key for it"),
+        }
+    }
+}
+
+/// The reason as the rest of a sentence about the certificate: "expired on 2025-01-01", "its
+/// encryption key is revoked".
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (subject, purpose) = (self.subject(), self.purpose);
+        match self.fault {
+            Fault::Unbound => write!(f, "{subject}has no good self-signature"),
+            Fault::Weak(weak) => {
+                let it = if self.key.is_some() { subject.trim_end() } else { "it" };
+                let (hash, made) = (weak.hash_name(), day(weak.made));
+                write!(
+                    f,
+                    "only signatures with {hash} bind {it}, the newest of {made}, and these no \
+                     longer count"
+                )
+            }
+            Fault::Revoked => write!(f, "{subject}is revoked"),
+            Fault::Expired(end) => write!(f, "{subject}expired on {}", day(end)),
+            Fault::Future(made) => write!(f, "{subject}is dated in the future, {}", day(made)),
+            Fault::Short(bits) => write!(f, "{subject}has only {bits} bits"),
+            Fault::Unsupported(number) => {
+                write!(f, "{subject}has the algorithm number {number}, which is not supported")
+            }
+            Fault::NotSignedBack => {
+                write!(f, "{subject}has not signed the primary key, so it may be somebody else's")
+            }
+            Fault::NoUserId => f.write_str("has no user ID that is neither revoked nor expired"),
+            Fault::NoKey if purpose == Purpose::Encrypt => f.write_str("has no key to encrypt to"),
+            Fault::NoKey => write!(f, "has no key that may {purpose}"),
+        }
+    }
+}

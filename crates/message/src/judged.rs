@@ -1,0 +1,103 @@
+//! Certificates in Sequoia's form, judged by the rules of [`talaria_cert`].
+//!
+//! Sequoia holds the keys and computes with them. What they may be used for, [`Judge`] alone says.
+
+use sequoia_openpgp as openpgp;
+use sequoia_openpgp::packet::Key;
+use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
+use sequoia_openpgp::serialize::MarshalInto as _;
+use talaria_cert::{Cert, Fault, Fingerprint, Judge, Purpose, Rules, Verification, Weak, Why};
+
+use crate::certs::sound;
+use crate::error::{Bound, KeyFault, MessageError, Result};
+use crate::guard::guarded;
+use crate::unsupported::unsupported;
+use crate::verify::report::Issuer;
+
+/// A function that finds certificates by one of their keys.
+pub type LookUp<'l> = &'l mut dyn FnMut(&Issuer) -> Vec<openpgp::Cert>;
+
+/// The judge of `cert`. `look_up` finds its designated revokers, whose revocations made by `now`,
+/// in seconds since 1970, count.
+///
+/// # Errors
+///
+/// [`MessageError::Key`] if the certificate cannot be read.
+pub fn judge(cert: &openpgp::Cert, rules: Rules, look_up: LookUp<'_>, now: u32) -> Result<Judge> {
+    let unreadable = || refused(cert, KeyFault::Other("cannot be read".into()));
+    let bytes = guarded(|| sound(cert).to_vec().ok()).flatten().ok_or_else(unreadable)?;
+    let own = Cert::parse(&bytes).map_err(|_| unreadable())?;
+    let verdicts = talaria_cert::verdicts(&[&own], Verification::Full).remove(0);
+    Ok(Judge::new(own, verdicts, rules, now, |by| {
+        let issuer = Issuer { key_id: by.key_id(), fingerprint: Some(by) };
+        let theirs = look_up(&issuer).into_iter().find(|cert| is(&cert.fingerprint(), by))?;
+        theirs.primary_key().key().to_vec().ok()
+    }))
+}
+
+/// The keys of a certificate that may be used for a purpose.
+pub struct Usable {
+    /// The keys, at least one, with their secrets if they have some.
+    pub keys: Vec<Key<PublicParts, UnspecifiedRole>>,
+    /// The weakest self-signature that they need, if it has a broken hash function.
+    pub weak: Option<Weak>,
+    /// The judge of the certificate.
+    pub judge: Judge,
+}
+
+/// The keys of `cert` that may be used for `purpose` at `now`, in seconds since 1970. `look_up`
+/// finds its designated revokers.
+///
+/// # Errors
+///
+/// [`MessageError::Key`] with the reason if there is none.
+pub fn usable(
+    cert: &openpgp::Cert,
+    purpose: Purpose,
+    rules: Rules,
+    look_up: LookUp<'_>,
+    now: u32,
+) -> Result<Usable> {
+    let cert = &*sound(cert);
+    let judge = judge(cert, rules, look_up, now)?;
+    let found = judge.usable(purpose, now).map_err(|why| {
+        // A key that nobody here can compute with has no good signature, so its type is the reason.
+        let primary = unsupported(cert.primary_key().key().role_as_unspecified());
+        let unsupported = primary.map(|what| format!("is {what}, which is not supported"));
+        refused(cert, unsupported.map_or_else(|| KeyFault::from(why), KeyFault::Other))
+    })?;
+    let is_meant = |key: &openpgp::Fingerprint| found.keys.iter().any(|&meant| is(key, meant));
+    let keys = cert.keys().filter(|key| is_meant(&key.key().fingerprint()));
+    let keys = keys.map(|key| key.key().clone()).collect();
+    Ok(Usable { keys, weak: found.weak, judge })
+}
+
+/// The refusal of a certificate.
+pub(crate) fn refused(cert: &openpgp::Cert, why: KeyFault) -> MessageError {
+    MessageError::Key { name: cert.fingerprint().to_hex(), why }
+}
+
+/// Whether both are the same fingerprint.
+pub(crate) fn is(theirs: &openpgp::Fingerprint, ours: Fingerprint) -> bool {
+    theirs.as_bytes() == ours.as_bytes()
+}
+
+impl From<Why> for KeyFault {
+    fn from(why: Why) -> Self {
+        match (why.fault, why.key, why.purpose) {
+            (Fault::Revoked, None, _) => Self::Revoked,
+            (Fault::Expired(end), None, _) => Self::Expired(Some(end)),
+            (Fault::Weak(weak), None, _) => Self::weak(Bound::Certificate, weak),
+            (Fault::Weak(weak), Some(_), Purpose::Encrypt) => {
+                Self::weak(Bound::EncryptionKey, weak)
+            }
+            _ => Self::Other(why.to_string()),
+        }
+    }
+}
+
+impl KeyFault {
+    fn weak(what: Bound, weak: Weak) -> Self {
+        Self::Weak { what, hash: weak.hash_name(), made: weak.made }
+    }
+}
