@@ -353,6 +353,20 @@ impl Summary {
         Capabilities(able.fold(0, |all, (_, letter)| all | letter))
     }
 
+    /// The time until which the certificate can sign and encrypt what it can at `time`, both in
+    /// seconds since 1970; 0 if that does not end.
+    #[must_use]
+    pub fn able_until(&self, time: u32) -> u32 {
+        let end = |expires: u32| if expires == 0 { u32::MAX } else { expires };
+        let last = |purpose| {
+            let keys = self.keys_for(purpose, time).ok()?;
+            keys.iter().map(|key| end(key.expires)).max()
+        };
+        let ends = [Purpose::Sign, Purpose::Encrypt].into_iter().filter_map(last);
+        let first = ends.min().unwrap_or(u32::MAX).min(end(self.primary.expires));
+        if first == u32::MAX { 0 } else { first }
+    }
+
     /// The fault of the certificate as a whole at a time, in seconds since 1970.
     #[must_use]
     pub fn fault(&self, time: u32) -> Option<Fault> {
@@ -405,6 +419,24 @@ fn is_short(key: &KeySummary) -> bool {
 }
 
 impl Fault {
+    /// The fault in a word or two of at most 10 characters.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unbound => "unbound",
+            Self::Weak(weak) if weak.hash == 2 => "SHA-1 only",
+            Self::Weak(_) => "weak hash",
+            Self::Revoked => "revoked",
+            Self::Expired(_) => "expired",
+            Self::Future(_) => "future",
+            Self::Short(_) => "too short",
+            Self::Unsupported(_) => "unknown",
+            Self::NotSignedBack => "not signed",
+            Self::NoUserId => "no user ID",
+            Self::NoKey => "no key",
+        }
+    }
+
     /// How near a key with the fault is to being good.
     fn rank(self) -> u8 {
         match self {

@@ -30,7 +30,7 @@ pub(crate) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 }
 
 /// The letters of capabilities, in upper case.
-fn letters(capabilities: Capabilities) -> String {
+pub(crate) fn letters(capabilities: Capabilities) -> String {
     [
         (Capabilities::SIGN, 'S'),
         (Capabilities::CERTIFY, 'C'),

@@ -19,8 +19,8 @@ use crate::trust::TrustArgs;
 /// List certificates
 ///
 /// Lists all certificates, or those that match any QUERY. On a terminal, each has one line: state,
-/// date of creation, algorithm, user ID, and the number of further user IDs. The state is
-/// `confirmed` (✓) if you, or people whom you trust, have certified the user ID, and `usable` (○)
+/// key ID, what it can do now (S: sign, E: encrypt, A: authenticate), until when or what is wrong
+/// with it, user ID, and the number of further user IDs. The state is `confirmed` (✓) if you, or people whom you trust, have certified the user ID, and `usable` (○)
 /// if nobody has: anybody can make such a certificate. Files and pipes get the long form, as with
 /// --long. Output starts at once, however large the store is.
 #[derive(Debug, clap::Args)]
@@ -148,6 +148,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut result = Ok(None);
     let mut counts = Counts::default();
     let mut left = args.limit;
+    let mut has_heading = false;
     for &pass in passes {
         result =
             stores.visit_after(args.after.as_ref(), &args.queries, order, cx.now, |opened, row| {
@@ -168,7 +169,12 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
                     Format::Colons => lines.colons(&mut buffer, opened, &row)?,
                     Format::Json => lines.json(&mut buffer, opened, &row)?,
                     Format::Long => lines.text(&mut buffer, opened, &row)?,
-                    Format::Short => lines.short(&mut buffer, opened, &row, columns)?,
+                    Format::Short => {
+                        if is_terminal && !std::mem::replace(&mut has_heading, true) {
+                            lines.short_heading(&mut buffer, columns);
+                        }
+                        lines.short(&mut buffer, opened, &row, columns)?;
+                    }
                 }
                 if buffer.len() > flush_at {
                     flush_at = BUFFER_BYTES;

@@ -18,7 +18,7 @@ pub(crate) struct Lines<'a> {
     pub(super) paint: Paint,
     pub(super) keygrips: bool,
     pub(super) signatures: bool,
-    judge: Option<Judge<'a>>,
+    pub(super) judge: Option<Judge<'a>>,
     with_reasons: bool,
     tofu_info: bool,
     gnupg: Gnupg,

@@ -2,19 +2,22 @@
 
 use std::io::Write as _;
 
-use talaria::cert::{Summary, UserIdContent, Validity};
+use talaria::cert::{Fault, Summary, UserIdContent, Validity};
 use talaria::store::Row;
 use talaria::{Confirmation, Opened, algorithm, day};
 
 use super::lines::Lines;
 use super::validity::painted_level;
-use super::{counted, printable};
+use super::{counted, letters, printable};
 use crate::progress::grouped;
 use crate::terminal::{Paint, Painted, cut};
 
-/// The minimum width of a terminal for key IDs; narrower ones need the columns for the name.
-const KEY_ID_FROM: usize = 100;
-/// The width of the algorithm in columns.
+/// The minimum width of a terminal for creation dates and algorithms; narrower ones need the columns
+/// for the name.
+const MORE_FROM: usize = 110;
+/// The widths of columns: what a certificate can do, until when, and its algorithm.
+const CAN: usize = 3;
+const UNTIL: usize = 10;
 const ALGORITHM: usize = 10;
 
 /// The state of a certificate in one word and one sign. Each sign is a different character, so that
@@ -124,7 +127,16 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// A certificate in one line of at most `columns` columns.
+    /// The names of the columns of [`Self::short`].
+    pub(crate) fn short_heading(&self, out: &mut Vec<u8>, columns: usize) {
+        let more = if columns >= MORE_FROM { "  CREATED     ALGORITHM " } else { "" };
+        let trust = if self.judge.is_some() { "  VALIDITY " } else { "" };
+        let heading = format!("  KEY ID            CAN  UNTIL     {more}{trust}  USER ID");
+        let _ = writeln!(out, "{}", self.paint.faint(cut(&heading, columns)));
+    }
+
+    /// A certificate in one line of at most `columns` columns: whether it is confirmed or what is
+    /// wrong with it, its key ID, what it can do now, and until when.
     pub(crate) fn short(
         &mut self,
         out: &mut Vec<u8>,
@@ -133,22 +145,30 @@ impl Lines<'_> {
         columns: usize,
     ) -> Result<(), talaria::Error> {
         let (summary, paint) = (&row.summary, self.paint);
-        let validity = summary.validity(self.now);
         let mark = self.mark(opened, row)?.sign(paint);
-        let created = day(summary.primary.created);
-        let kind = cut(&algorithm(&summary.primary), ALGORITHM);
-        let mut used = 2 + created.len() + 2 + ALGORITHM + 2;
-        let _ = write!(out, "{mark} {created}  {kind:ALGORITHM$}  ");
-        if columns >= KEY_ID_FROM {
-            let id = summary.fingerprint().key_id().to_string();
-            used += id.len() + 2;
-            let _ = write!(out, "{}  ", paint.handle(id));
+        let id = summary.fingerprint().key_id().to_string();
+        let fault = summary.fault(self.now);
+        // Every certificate that can do anything can certify.
+        let can = letters(summary.able(self.now)).replace('C', "");
+        let until = match (fault, summary.able_until(self.now)) {
+            (Some(Fault::Expired(end)), _) => day(end),
+            (Some(fault), _) => fault.word().to_owned(),
+            (None, 0) => String::new(),
+            (None, end) => day(end),
+        };
+        let mut used = 2 + id.len() + 2 + CAN + 2 + UNTIL + 2;
+        let _ = write!(out, "{mark} {}  {can:CAN$}  {until:UNTIL$}  ", paint.handle(id));
+        if columns >= MORE_FROM {
+            let created = day(summary.primary.created);
+            let kind = cut(&algorithm(&summary.primary), ALGORITHM);
+            used += created.len() + 2 + ALGORITHM + 2;
+            let _ = write!(out, "{created}  {kind:ALGORITHM$}  ");
         }
         if let Some(judged) = self.judge(opened, row)? {
             used += 11;
-            let level = match validity {
-                Validity::Valid => format!("{:9}", painted_level(judged.level, paint)),
-                _ => " ".repeat(9),
+            let level = match fault {
+                None => format!("{:9}", painted_level(judged.level, paint)),
+                Some(_) => " ".repeat(9),
             };
             let _ = write!(out, "{level}  ");
         }
@@ -156,8 +176,8 @@ impl Lines<'_> {
         let more = if more == 0 { String::new() } else { format!(" +{more}") };
         let room = columns.saturating_sub(used + more.len());
         let name = cut(&name(summary), room);
-        let name = match validity {
-            Validity::Valid if summary.checked => paint.strong(name),
+        let name = match fault {
+            None if summary.checked => paint.strong(name),
             _ => paint.faint(name),
         };
         let _ = writeln!(out, "{name}{}", paint.faint(more));

@@ -139,22 +139,24 @@ fn a_listing_on_a_terminal_has_a_line_for_each_certificate() {
     assert!(shown.contains("\x1b["), "{shown:?}");
     let text = plain(&shown);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 31, "{text}");
+    assert_eq!(lines.len(), 32, "{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(lines[30].starts_with("30 certificates: "), "{text}");
+    assert!(lines[0].starts_with("  KEY ID            CAN  UNTIL "), "{text}");
+    assert!(lines[31].starts_with("30 certificates: "), "{text}");
+    let ids = program.contents();
+    for fingerprint in ids.keys() {
+        assert!(text.contains(&fingerprint.key_id().to_string()), "{text}");
+    }
     // The counts match the marks.
     assert!(!text.contains('✓'), "nobody has confirmed these: {text}");
     for mark in ["○", "-", "✗"] {
-        let count = lines[..30].iter().filter(|line| line.starts_with(mark)).count();
+        let count = lines[1..31].iter().filter(|line| line.starts_with(mark)).count();
         let said = format!("{mark} {count} ");
-        assert!(count == 0 || lines[30].contains(&said), "{said}: {text}");
+        assert!(count == 0 || lines[31].contains(&said), "{said}: {text}");
     }
-    // A wide terminal has the key ID, and --long equals the output to a pipe.
+    // A wide terminal has the algorithm, and --long equals the output to a pipe.
     let wide = plain(&on_terminal(&program, 200, "$T list").unwrap());
-    let ids = program.contents();
-    for fingerprint in ids.keys() {
-        assert!(wide.contains(&fingerprint.key_id().to_string()), "{wide}");
-    }
+    assert!(wide.contains("ALGORITHM") && !text.contains("ALGORITHM"), "{wide}");
     let long = plain(&on_terminal(&program, 80, "$T list --long").unwrap()).replace("\r\n", "\n");
     let piped = program.ok(&["list"]);
     assert_eq!(long.strip_prefix(&piped).unwrap().lines().count(), 1, "the counts");
@@ -189,7 +191,7 @@ fn listings_use_the_pager_if_one_is_set() {
     let pager = "PAGER='sed s/^/paged:/'";
     let Some(shown) = on_terminal(&program, 80, &format!("{pager} $T list")) else { return };
     let paged = |text: &str| text.lines().filter(|line| line.starts_with("paged:")).count();
-    assert_eq!(paged(&shown), 4, "{shown:?}");
+    assert_eq!(paged(&shown), 5, "{shown:?}");
     for command in
         ["TALARIA_PAGER= $T list", "$T list --no-pager", "$T list --json", "$T list | cat"]
     {

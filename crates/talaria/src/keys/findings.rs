@@ -78,7 +78,7 @@ pub fn findings(
     if summary.primary.revoked {
         return Ok(vec![whole(Problem::Fault(Fault::Revoked))]);
     }
-    let mut found = of_key(KeyPart::Primary, &summary.primary, &summary, now);
+    let mut found = of_key(&KeyPart::Primary, &summary.primary, &summary, now);
     for user_id in &summary.user_ids {
         let UserIdContent::Text(text) = &user_id.content else { continue };
         if let (Some(weak), false) = (user_id.weak, user_id.revoked) {
@@ -96,7 +96,7 @@ pub fn findings(
             });
         if !is_replaced {
             let part = KeyPart::Subkey(subkey.fingerprint);
-            found.extend(of_key(part, subkey, &summary, now));
+            found.extend(of_key(&part, subkey, &summary, now));
         }
     }
     for purpose in [Purpose::Sign, Purpose::Encrypt] {
@@ -111,7 +111,7 @@ pub fn findings(
     Ok(found)
 }
 
-fn of_key(part: KeyPart, key: &KeySummary, summary: &Summary, now: u32) -> Vec<Finding> {
+fn of_key(part: &KeyPart, key: &KeySummary, summary: &Summary, now: u32) -> Vec<Finding> {
     let mut problems = Vec::new();
     if let Some(weak) = key.weak {
         problems.push(Problem::Weak(weak, key.bound));
