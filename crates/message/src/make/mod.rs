@@ -26,7 +26,7 @@
 //!     let says = CertifyOptions::default();
 //!     let certification = make::certify(&bob, &user_id, &mut signer, &says, now)?;
 //!     let bob = bob.clone().insert_packets([certification])?.0;
-//!     assert!(make::is_certified(&bob, &user_id, &alice, &says, policy, now));
+//!     assert!(make::is_certified(&bob, &user_id, &alice, &says, now));
 //! }
 //! # Ok(())
 //! # }
