@@ -218,6 +218,42 @@ impl Judge {
         Err(why(Some(key), fault))
     }
 
+    /// The time from which on the certificate and one of its keys are bound by the self-signatures
+    /// that are present, in seconds since 1970. Older ones may have been left out of this copy.
+    #[must_use]
+    pub fn bound_from(&self, key: Fingerprint) -> Option<u32> {
+        let is_primary = key == self.cert.fingerprint();
+        let earliest = |first: &mut Option<u32>, made| {
+            *first = Some(first.map_or(made, |first: u32| first.min(made)));
+        };
+        let mut verdicts = self.verdicts.iter();
+        let (mut primary, mut subkey) = (None, None);
+        let mut is_it = false;
+        for packet in self.cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                is_it = packet.tag == Tag::PUBLIC_SUBKEY
+                    && Key::parse(packet).is_ok_and(|found| found.fingerprint() == key);
+                continue;
+            }
+            if verdicts.next() != Some(&Verdict::Good) {
+                continue;
+            }
+            let Some(signature) = Signature::parse(packet.body) else { continue };
+            if !self.rules.count(&signature, false) {
+                continue;
+            }
+            match signature.kind {
+                kind::DIRECT_KEY => earliest(&mut primary, signature.created),
+                found if kind::CERTIFICATION.contains(&found) => {
+                    earliest(&mut primary, signature.created);
+                }
+                kind::SUBKEY_BINDING if is_it => earliest(&mut subkey, signature.created),
+                _ => {}
+            }
+        }
+        if is_primary { primary } else { primary.zip(subkey).map(|(one, other)| one.max(other)) }
+    }
+
     /// The preferences of the owner at a time, in seconds since 1970.
     #[must_use]
     pub fn preferences(&self, time: u32) -> Preferences<'_> {

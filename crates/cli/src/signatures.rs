@@ -9,7 +9,7 @@ use talaria::cert::hex::Upper;
 use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
 use talaria::message::{
-    ExpectedSigner, Facts, Lookup, NotAccepted, Outcome, SignatureReport, SigningKey,
+    ExpectedSigner, Facts, Lookup, NotAccepted, NotCounted, Outcome, SignatureReport, SigningKey,
 };
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
@@ -271,7 +271,9 @@ pub(crate) fn lines(report: &SignatureReport, belief: Option<Belief>, paint: Pai
                 _ => paint.bad("Signature"),
             };
             let mut lines = vec![format!("{good} from {who} ({})", identity(belief, paint)), made];
-            if let Some(since) = &report.since {
+            if let Some(later @ NotCounted::BoundLater(_)) = &report.since {
+                lines.push(format!("  {}: {later}", paint.doubtful("note")));
+            } else if let Some(since) = &report.since {
                 lines.push(format!("  {}: since then, {since}", paint.doubtful("warning")));
             }
             lines

@@ -289,10 +289,11 @@ impl<'a> Verifier<'a> {
         if signature.expires != 0 && signature.expires <= now {
             return not_counted(NotCounted::Expired);
         }
-        match &worth.refused {
-            Some(why) => not_counted(why.clone()),
-            None => (Outcome::Good, known.worth(now).refused.clone()),
+        if let Some(why) = &worth.refused {
+            return not_counted(why.clone());
         }
+        let since = known.worth(now).refused.clone();
+        (Outcome::Good, since.or(worth.bound_later.map(NotCounted::BoundLater)))
     }
 
     fn distrusts(&self, report: &SignatureReport) -> bool {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sequoia_openpgp as openpgp;
 use talaria_cert::{
-    Fault, Fingerprint, Judge, Key, KeySetup, Purpose, Rules, UserIdContent, UserIdSummary,
-    Validity,
+    Fault, Fingerprint, Judge, Key, KeySetup, Purpose, Rules, Summary, UserIdContent,
+    UserIdSummary, Validity, Why,
 };
 
 use crate::judged::{LookUp, judge};
@@ -64,6 +64,8 @@ pub(super) struct CachedKey {
 /// The validity of a key at a time.
 pub(super) struct Worth {
     pub(super) refused: Option<NotCounted>,
+    /// The time of the oldest self-signatures that are present, if the key was in use before.
+    pub(super) bound_later: Option<u32>,
     user_id: Option<String>,
 }
 
@@ -109,21 +111,44 @@ impl CachedKey {
     }
 
     fn ask(&self, time: u32) -> Worth {
-        let summary = self.judge.at(time);
-        let refused = self.judge.key_usable_in(&summary, self.fingerprint, Purpose::Sign, time);
+        let mut summary = self.judge.at(time);
+        let usable = |summary: &Summary, time| {
+            self.judge.key_usable_in(summary, self.fingerprint, Purpose::Sign, time)
+        };
+        let mut refused = usable(&summary, time);
+        // A copy of a certificate may have the newest self-signatures only. Then the oldest that it
+        // has decides.
+        let is_unbound = |why: &Why| why.fault == Fault::Unbound;
+        let is_made = || {
+            let mut keys = summary.keys();
+            let mut made =
+                |key| keys.any(|found| found.fingerprint == key && found.created <= time);
+            made(self.fingerprint) && summary.primary.created <= time
+        };
+        let bound_later = match &refused {
+            Err(why) if is_unbound(why) && is_made() => {
+                self.judge.bound_from(self.fingerprint).filter(|&from| from > time)
+            }
+            _ => None,
+        };
+        if let Some(from) = bound_later {
+            summary = self.judge.at(from);
+            refused = usable(&summary, from);
+        }
         let refused = refused.err().map(|why| match why.fault {
             Fault::Revoked => NotCounted::Revoked,
             Fault::Expired(_) => NotCounted::KeyExpired,
             _ => NotCounted::Unbound(why.to_string()),
         });
-        let valid = |id: &&UserIdSummary| id.validity(time) == Validity::Valid;
+        let at = bound_later.unwrap_or(time);
+        let valid = |id: &&UserIdSummary| id.validity(at) == Validity::Valid;
         let mut valid: Vec<_> = summary.user_ids.iter().filter(valid).collect();
         valid.sort_by_key(|id| !id.primary);
         let user_id = valid.into_iter().find_map(|id| match &id.content {
             UserIdContent::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
             UserIdContent::Attribute { .. } => None,
         });
-        Worth { refused, user_id }
+        Worth { refused, bound_later, user_id }
     }
 
     pub(super) fn signer(&self, worth: &Worth) -> Signer {

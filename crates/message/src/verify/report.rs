@@ -75,6 +75,10 @@ pub enum NotCounted {
     /// The key belongs to no certificate, may not sign, or is too weak.
     #[error("{0}")]
     Unbound(String),
+    /// The certificate has only self-signatures that are newer than the signature. The oldest of
+    /// them, made at this time, decided.
+    #[error("the certificate has no self-signature of before {}", talaria_cert::day(*.0))]
+    BoundLater(u32),
     /// The signature is not a document signature.
     #[error("{0}")]
     Misused(&'static str),
@@ -119,7 +123,8 @@ pub struct SignatureReport {
     pub signer_user_id: Option<Vec<u8>>,
     /// The signed digest, if the key made the signature.
     pub digest: Vec<u8>,
-    /// A change of the key since the signature: the key has expired or was revoked.
+    /// What the user should know of a good signature: since then the key has expired or was
+    /// revoked, or its self-signatures are newer than the signature.
     pub since: Option<NotCounted>,
 }
 

@@ -26,7 +26,7 @@ use talaria_message::openpgp::types::{
 use talaria_message::openpgp::{self, Cert};
 use talaria_message::{
     DecryptOptions, Issuer, NotCounted, Outcome, Release, Secrets, SignatureReport, Verifier,
-    decrypt, decryption_keys,
+    decrypt, decryption_keys, make,
 };
 
 /// The creation time of certificates: 400 days before now.
@@ -450,6 +450,45 @@ fn signatures_by_an_expired_key_do_not_count() {
     assert!(matches!(outcome(&cert, &early), Outcome::NotCounted(NotCounted::Unbound(_))));
     let peers = ask_peers(&cert, &bytes(&early));
     assert!(peers.gpgv.is_none_or(|good| !good) && peers.sq.is_none_or(|good| !good));
+}
+
+/// gpg and keyservers give out the newest self-signatures only.
+#[test]
+fn the_oldest_self_signature_decides_about_older_signatures_and_that_is_said() {
+    let cert = builder().set_validity_period(days(100)).generate().unwrap().0;
+    let renewal = MADE + 80 * DAY;
+    let renewed = |end| {
+        let made = make::set_expiry(&cert, Some(end), &mut |_, _| None, renewal).unwrap();
+        cert.clone().insert_packets(made).unwrap().0
+    };
+    // The copy without the signatures that were replaced.
+    let newest = |cert: &Cert| {
+        let is_old = |signature: &Signature| {
+            signature.typ() != SignatureType::SubkeyBinding
+                && signature.signature_creation_time().is_some_and(|made| made < at(renewal))
+        };
+        let packets = cert.clone().into_packets().filter(|packet| match packet {
+            Packet::Signature(signature) => !is_old(signature),
+            _ => true,
+        });
+        Cert::from_packets(packets).unwrap()
+    };
+    let before = signed(&cert, document_at(MADE + 50 * DAY));
+    let whole = renewed(MADE + 900 * DAY);
+    let report = checked(&[newest(&whole)], &before);
+    let later = Some(NotCounted::BoundLater(renewal));
+    assert_eq!((report.outcome, report.since), (Outcome::Good, later));
+    let report = checked(&[whole], &before);
+    assert_eq!((report.outcome, report.since), (Outcome::Good, None));
+    // What happened since then is more important.
+    let expired = newest(&renewed(MADE + 200 * DAY));
+    let report = checked(std::slice::from_ref(&expired), &before);
+    assert_eq!((report.outcome, report.since), (Outcome::Good, Some(NotCounted::KeyExpired)));
+    let after = signed(&cert, document_at(MADE + 250 * DAY));
+    assert_eq!(outcome(&expired, &after), Outcome::NotCounted(NotCounted::KeyExpired));
+    // A date before the key was made is refused all the same.
+    let early = signed(&cert, document_at(MADE - DAY));
+    assert!(matches!(outcome(&expired, &early), Outcome::NotCounted(NotCounted::Unbound(_))));
 }
 
 #[test]
