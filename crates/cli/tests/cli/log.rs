@@ -628,7 +628,7 @@ fn a_grant_holds_no_key_that_may_not_sign() {
     let site = Site::new();
     let (alice, bob) = site.pair();
     let listed = alice.ok("list bob@example.org").remove(0);
-    let (name, later) = (listed["fingerprint"].as_str().unwrap(), now() + 3 * 365 * 86400);
+    let (name, later) = (listed["fingerprint"].as_str().unwrap(), now() + 4 * 365 * 86400);
     let (kind, message) = alice.fails(&format!("--faked-time {later} log grant {name}"), 1);
     assert!(kind == "refused" && message.contains("expired"), "{message}");
     alice.ok("log grant bob@example.org");
