@@ -419,7 +419,11 @@ impl Summary {
         match self.key_validity(key, time) {
             Validity::Invalid => Some(key.weak.map_or(Fault::Unbound, Fault::Weak)),
             Validity::Revoked => Some(Fault::Revoked),
-            Validity::Expired => Some(Fault::Expired(key.expires)),
+            Validity::Expired => {
+                // A subkey expires with its primary key, if not earlier.
+                let is_own = key.expires != 0 && key.expires < time;
+                Some(Fault::Expired(if is_own { key.expires } else { self.primary.expires }))
+            }
             Validity::Valid if key.created > time => Some(Fault::Future(key.created)),
             Validity::Valid if is_short(key) => Some(Fault::Short(key.bits)),
             Validity::Valid => None,

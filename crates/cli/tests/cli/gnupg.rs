@@ -260,5 +260,11 @@ fn an_old_key_is_named_and_renewed() {
     assert_eq!(home.sh("talaria -q key check"), "");
     assert!(encrypt("strict").status.success() && usable("strict").contains('E'));
     home.sh("talaria sign letter");
+    // A subkey without an end of its own expires with its primary key.
+    let end = "2031-01-01";
+    home.sh(&format!("talaria key expire {fingerprint} {end}"));
+    let late = home.try_sh("talaria --faked-time 2000000000 key check");
+    let text = String::from_utf8_lossy(&late.stdout);
+    assert!(text.matches(&format!("expired on {end}")).count() >= 2, "{text}");
     home.sh("gpgconf --kill all");
 }
