@@ -13,7 +13,7 @@ use crate::document::{self, DocumentStanding, verifier};
 use crate::entry::Part;
 use crate::epoch::{EpochProfile, Use};
 use crate::error::{BackupError, Result};
-use crate::id::{Id, Kind, ObjectHash};
+use crate::id::{Id, Kind, ObjectHash, in_folder};
 use crate::index::{self, INDEX_BYTES_MAX, IndexedPack};
 use crate::listed::Listed;
 use crate::located::Present;
@@ -53,9 +53,7 @@ impl Repository {
         let mut unreadable = Vec::new();
         for object in self.backend().list("indexes")? {
             let name = object.name;
-            let hash =
-                name.strip_prefix("indexes/").and_then(|hash| hash.parse::<ObjectHash>().ok());
-            let Some(hash) = hash else { continue };
+            let Some(hash) = in_folder::<ObjectHash>("indexes", &name) else { continue };
             match self.index(&name, &hash, &mut secrets, &verifier) {
                 Ok((packs, standing)) => each(&name, &packs, &standing)?,
                 Err(BackupError::Missing { .. }) => {}
@@ -105,7 +103,7 @@ impl Repository {
     /// [`BackupError::Missing`]; [`BackupError::Damaged`] and [`BackupError::Message`] with the
     /// reason; errors of the storage.
     pub fn read_index(&self, keys: &Keys, name: &str, now: u32) -> Result<Vec<IndexedPack>> {
-        let hash = name.strip_prefix("indexes/").and_then(|hash| hash.parse().ok());
+        let hash = in_folder("indexes", name);
         let hash = hash.ok_or_else(|| BackupError::damaged(name, "it is no name of an index"))?;
         let verifier = verifier(self.certs(), now);
         Ok(self.index(name, &hash, &mut keys.index_secrets(), &verifier)?.0)

@@ -13,6 +13,11 @@ const GROUP_DOMAIN: &str = "talaria backup 1 group";
 /// The domain of the key of identifiers.
 const DOMAIN: &str = "talaria backup 1 identifiers";
 
+/// What the name of an object in a folder of the repository says: an identifier, a hash or a number.
+pub(crate) fn in_folder<T: FromStr>(folder: &str, name: &str) -> Option<T> {
+    name.strip_prefix(folder)?.strip_prefix('/')?.parse().ok()
+}
+
 /// The kind of object that an identifier names. The kind is part of the hash, so a file with the
 /// text of a tree is not a tree.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

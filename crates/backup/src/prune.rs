@@ -16,7 +16,7 @@ use crate::document::DocumentStanding;
 use crate::epoch::Use;
 use crate::error::{BackupError, Result};
 use crate::forgotten::Forgotten;
-use crate::id::{Id, Kind, ObjectHash};
+use crate::id::{Id, Kind, ObjectHash, in_folder};
 use crate::index::{self, IndexedPack};
 use crate::lease::{Patience, Waiting};
 use crate::listed::Listed;
@@ -255,9 +255,8 @@ impl Repository {
         let mut found = Vec::new();
         for folder in [SNAPSHOTS, PREPARED] {
             let objects = self.backend().list(folder)?.into_iter().map(|object| object.name);
-            let is_forgotten = |name: &String| {
-                Snapshot::id_in(folder, name).is_some_and(|id| forgotten.contains(&id))
-            };
+            let is_forgotten =
+                |name: &String| in_folder(folder, name).is_some_and(|id| forgotten.contains(&id));
             found.extend(objects.filter(is_forgotten));
         }
         Ok(found)

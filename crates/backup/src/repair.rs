@@ -16,7 +16,7 @@ use crate::check::described::Described;
 use crate::check::packs::Found;
 use crate::check::{Examine, ReadData};
 use crate::error::{BackupError, Result};
-use crate::id::ObjectHash;
+use crate::id::{ObjectHash, in_folder};
 use crate::index::{INDEX_BYTES_MAX, INDEX_CHUNKS, INDEX_PACKS, IndexedPack, index_name};
 use crate::pack::{PACK_BYTES_MAX, SEALED_EXTRA_MAX, pack_name};
 use crate::progress::BackupProgress;
@@ -213,8 +213,7 @@ impl Repository {
             Ok(())
         })?;
         for object in self.backend().list("indexes")? {
-            let hash = object.name.strip_prefix("indexes/").and_then(|hash| hash.parse().ok());
-            if let Some(hash) = hash
+            if let Some(hash) = in_folder("indexes", &object.name)
                 && !readable.contains(&object.name)
             {
                 look(index_name(&hash), &hash, INDEX_BYTES_MAX)?;

@@ -18,7 +18,7 @@ use crate::document::{self, DocumentStanding, is_revoked, verifier};
 use crate::epoch::{EpochKey, EpochProfile, Sealing, Use, cert_name, group_name, key_name};
 use crate::error::{BackupError, Result};
 use crate::forgotten::Forgotten;
-use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
+use crate::id::{GroupSecret, Id, Identifiers, Kind, RepositoryId, from_hex, in_folder, to_hex};
 use crate::listed::Listed;
 use crate::snapshot::{PREPARED, SNAPSHOTS, Snapshot};
 use crate::table::{InMemory, Scratch};
@@ -206,7 +206,7 @@ impl Repository {
         let verifier = verifier(certs.clone(), now);
         let mut numbers = Vec::new();
         for object in backend.list("config")? {
-            let number = object.name.strip_prefix("config/").and_then(|name| name.parse().ok());
+            let number = in_folder("config", &object.name);
             numbers.extend(number.filter(|number| RepositoryConfig::name(*number) == object.name));
         }
         numbers.sort_unstable();
@@ -433,7 +433,7 @@ impl Repository {
         unreadable.extend(errors);
         let mut found = Vec::new();
         for object in objects {
-            let id = Snapshot::id_in(SNAPSHOTS, &object.name);
+            let id = in_folder(SNAPSHOTS, &object.name);
             let Some(id) = id.filter(|id| !forgotten.contains(id)) else { continue };
             let name = Snapshot::name(&id);
             match self.snapshot((&name, id), keys, &mut secrets, &verifier, attested.contains(&id))
@@ -457,7 +457,7 @@ impl Repository {
         let mut secrets = keys.index_secrets();
         let mut found = Vec::new();
         for object in self.backend.list(PREPARED)? {
-            let Some(id) = Snapshot::id_in(PREPARED, &object.name) else { continue };
+            let Some(id) = in_folder(PREPARED, &object.name) else { continue };
             match self.snapshot((&object.name, id), keys, &mut secrets, &verifier, false) {
                 Ok(listed) => found.push(listed),
                 Err(error) if error.is_of_storage() => return Err(error),

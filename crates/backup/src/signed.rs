@@ -11,7 +11,7 @@ use crate::backend::{Backend, Object, read_object};
 use crate::document::{self, Document, DocumentStanding, verifier};
 use crate::epoch::{Sealing, Use};
 use crate::error::{BackupError, Result};
-use crate::id::{Id, Identifiers, Kind, RepositoryId, from_hex, to_hex};
+use crate::id::{Id, Identifiers, Kind, RepositoryId, from_hex, in_folder, to_hex};
 use crate::repository::{Keys, Repository, SIGNED_BYTES_MAX, random};
 use crate::text::Lines;
 
@@ -164,12 +164,9 @@ impl Repository {
         let verifier = verifier(self.certs(), now);
         let mut secrets = keys.index_secrets();
         let mut unreadable = Vec::new();
-        let prefix = format!("{folder}/");
         for object in objects {
             let name = object.name;
-            let Some(id) = name.strip_prefix(&prefix).and_then(|id| id.parse::<Id>().ok()) else {
-                continue;
-            };
+            let Some(id) = in_folder::<Id>(folder, &name) else { continue };
             let damaged = |why: &str| BackupError::damaged(&*name, why);
             let read = read_object(&**self.backend(), &name, SIGNED_BYTES_MAX, |bytes| {
                 let document = document::open(&name, bytes, &mut secrets, &verifier)?;

@@ -118,11 +118,6 @@ impl Snapshot {
         format!("{SNAPSHOTS}/{id}")
     }
 
-    /// The snapshot whose object in `folder` has this name.
-    pub(crate) fn id_in(folder: &str, name: &str) -> Option<Id> {
-        name.strip_prefix(folder)?.strip_prefix('/')?.parse().ok()
-    }
-
     /// The name of the object with the snapshot `id` before its run has published it.
     pub(crate) fn prepared_name(id: &Id) -> String {
         format!("{PREPARED}/{id}")

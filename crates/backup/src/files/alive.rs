@@ -16,7 +16,7 @@ use talaria_message::openpgp::Fingerprint;
 use super::state::State;
 use crate::backend::Backend;
 use crate::error::Result;
-use crate::id::{Id, RepositoryId};
+use crate::id::{Id, RepositoryId, in_folder};
 use crate::lease::{Beat, LEASES, RunOf, text};
 use crate::repository::{Keys, Repository, random};
 use crate::signed::{DocumentWriter, Header};
@@ -64,9 +64,7 @@ impl Alive {
     ) -> Result<Self> {
         let path = state.folder().join(NAME);
         for left in fs::read_to_string(&path).unwrap_or_default().lines() {
-            let is_ours =
-                Snapshot::id_in(LEASES, left).or(Snapshot::id_in(PREPARED, left)).is_some();
-            if is_ours {
+            if [LEASES, PREPARED].iter().any(|folder| in_folder::<Id>(folder, left).is_some()) {
                 // Where it cannot be deleted, prunes wait until it is too old.
                 let _ = repository.backend().delete(left);
             }

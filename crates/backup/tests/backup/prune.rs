@@ -262,6 +262,15 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// Backs up a file of so many bytes more, and dies after so many changes of the storage.
+fn dies_after(changes: i64, place: &Place, root: &Path, bytes: usize, (state, now): (&Path, u32)) {
+    let hooked = Arc::new(Hooked::new(place));
+    hooked.changes.store(changes, Ordering::Relaxed);
+    let (broken, keys) = open(hooked, &place.alice);
+    fs::write(root.join("more"), noise(60, bytes)).unwrap();
+    assert!(back_up(&broken, &keys, &place.alice, state, root, now).is_err());
+}
+
 /// At the worst moment: the run has decided what it need not store, and a prune that does not wait
 /// deletes that.
 #[test]
@@ -325,13 +334,9 @@ fn a_snapshot_that_a_dead_run_prepared_keeps_its_content_until_the_next_run_or_a
         let place = Place::new(EpochProfile::Rfc9580);
         let (root, _) = history(&place);
         let before = sound(&place);
-        let hooked = Arc::new(Hooked::new(&place));
         // Lease, pack, index and prepared snapshot.
-        hooked.changes.store(4, Ordering::Relaxed);
-        let (broken, keys) = open(hooked, &place.alice);
-        fs::write(root.join("more"), noise(60, 50_000)).unwrap();
         let state = place.path("../state");
-        assert!(back_up(&broken, &keys, &place.alice, &state, &root, NOW + 1).is_err());
+        dies_after(4, &place, &root, 50_000, (&state, NOW + 1));
         assert_eq!(objects(&place, "prepared").len(), 1);
         let (repository, keys) = place.open_as(&place.alice);
         let pruned = prune(&repository, &keys, &place.alice, &AT_ONCE).unwrap();
@@ -386,12 +391,7 @@ fn a_prune_waits_for_a_living_run_and_not_for_a_dead_one() {
     assert!(waits.lock().unwrap().contains(&1), "{waits:?}");
     sound(&place);
     // A run that died left its lease: after 15 minutes of the prune's clock, it is not waited for.
-    let hooked = Arc::new(Hooked::new(&place));
-    hooked.changes.store(1, Ordering::Relaxed);
-    let (broken, keys) = open(hooked, &place.alice);
-    fs::write(root.join("more"), noise(60, 50_000)).unwrap();
-    let died = back_up(&broken, &keys, &place.alice, &place.path("../state3"), &root, NOW + 2);
-    assert!(died.is_err());
+    dies_after(1, &place, &root, 50_000, (&place.path("../state3"), NOW + 2));
     assert_eq!(objects(&place, "leases").len(), 1);
     let (repository, keys) = place.open_as(&place.alice);
     let by = (&name(&place.alice), signer(&place.alice));
@@ -411,12 +411,8 @@ fn a_prune_waits_for_a_living_run_and_not_for_a_dead_one() {
 fn the_next_run_of_a_machine_ends_the_lease_of_its_dead_one() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, _) = history(&place);
-    let hooked = Arc::new(Hooked::new(&place));
-    hooked.changes.store(1, Ordering::Relaxed);
-    let (broken, keys) = open(hooked, &place.alice);
-    fs::write(root.join("more"), noise(60, 50_000)).unwrap();
     let state = place.path("../state");
-    assert!(back_up(&broken, &keys, &place.alice, &state, &root, NOW + 1).is_err());
+    dies_after(1, &place, &root, 50_000, (&state, NOW + 1));
     assert_eq!(objects(&place, "leases").len(), 1);
     let (repository, keys) = place.open_as(&place.alice);
     back_up(&repository, &keys, &place.alice, &state, &root, NOW + 2).unwrap();
@@ -428,13 +424,8 @@ fn packs_of_an_interrupted_run_are_deleted_and_foreign_objects_stay() {
     let place = Place::new(EpochProfile::Rfc9580);
     let (root, _) = history(&place);
     let before = sound(&place);
-    let hooked = Arc::new(Hooked::new(&place));
     // The lease and one pack.
-    hooked.changes.store(2, Ordering::Relaxed);
-    let (broken, keys) = open(hooked, &place.alice);
-    fs::write(root.join("more"), noise(60, 500_000)).unwrap();
-    let state = place.path("../state3");
-    assert!(back_up(&broken, &keys, &place.alice, &state, &root, NOW + 1).is_err());
+    dies_after(2, &place, &root, 500_000, (&place.path("../state3"), NOW + 1));
     assert_eq!(sound(&place), before + 1);
     let odd = format!("packs/ab/ab{}", "0".repeat(62));
     fs::create_dir_all(place.path("packs/ab")).unwrap();
