@@ -69,8 +69,6 @@ pub enum Fault {
     Future(u32),
     /// Its number of bits is too small.
     Short(u16),
-    /// The algorithm with this number is not supported.
-    Unsupported(u8),
     /// The subkey has not signed the primary key, so it may be somebody else's.
     NotSignedBack,
     /// All its user IDs are revoked or expired, and nothing else is said about the primary key.
@@ -160,17 +158,17 @@ impl Judge {
     /// The errors of [`Self::usable`].
     pub fn usable_in(&self, summary: &Summary, purpose: Purpose, time: u32) -> Result<Use, Why> {
         let mut keys = summary.keys_for(purpose, time)?;
-        let may = |key: &&KeySummary| {
-            self.may_certify(purpose, time)
-                && self.may_sign(summary, key.fingerprint, purpose, time)
-        };
-        let first = keys[0].fingerprint;
-        keys.retain(may);
+        let mut why = None;
+        keys.retain(|key| match self.limit(summary, key, purpose, time) {
+            None => true,
+            Some(fault) => {
+                let named = Some(key.fingerprint).filter(|_| fault != Fault::NoKey);
+                why.get_or_insert(Why { purpose, key: named, fault });
+                false
+            }
+        });
         if keys.is_empty() {
-            let is_certifying = purpose == Purpose::Certify;
-            let fault = if is_certifying { Fault::NoKey } else { Fault::NotSignedBack };
-            let key = Some(first).filter(|_| !is_certifying);
-            return Err(Why { purpose, key, fault });
+            return Err(why.expect("there was a key"));
         }
         let weak = keys.iter().filter_map(|key| key.weak).max().max(summary.primary.weak);
         if let (Some(weak), Purpose::Certify | Purpose::Sign) = (weak, purpose) {
@@ -180,20 +178,12 @@ impl Judge {
     }
 
     /// Whether what was made with a key for `purpose` at a time, in seconds since 1970, counts.
+    /// `summary` is that of the same time.
     ///
     /// # Errors
     ///
     /// [`Why`] it may not.
-    pub fn key_usable(&self, key: Fingerprint, purpose: Purpose, time: u32) -> Result<(), Why> {
-        self.key_usable_in(&self.at(time), key, purpose, time)
-    }
-
-    /// Like [`Self::key_usable`], with the summary of the same time.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::key_usable`].
-    pub fn key_usable_in(
+    pub fn key_usable(
         &self,
         summary: &Summary,
         key: Fingerprint,
@@ -206,16 +196,29 @@ impl Judge {
         }
         let found = summary.keys().find(|found| found.fingerprint == key);
         let Some(found) = found else { return Err(why(Some(key), Fault::Unbound)) };
-        let fault = if let Some(fault) = summary.fault_of(found, time) {
-            fault
-        } else if !(serves(found, purpose, summary) && self.may_certify(purpose, time)) {
-            Fault::NoKey
-        } else if !self.may_sign(summary, key, purpose, time) {
-            Fault::NotSignedBack
-        } else {
-            return Ok(());
-        };
-        Err(why(Some(key), fault))
+        let fault = summary.fault_of(found, time).or_else(|| {
+            if serves(found, purpose, summary) {
+                self.limit(summary, found, purpose, time)
+            } else {
+                Some(Fault::NoKey)
+            }
+        });
+        fault.map_or(Ok(()), |fault| Err(why(Some(key), fault)))
+    }
+
+    /// Why a key that the owner means for `purpose` may not serve it, by what only its signatures
+    /// say: its primary key may not certify, or it has not signed the primary key.
+    fn limit(
+        &self,
+        summary: &Summary,
+        key: &KeySummary,
+        purpose: Purpose,
+        time: u32,
+    ) -> Option<Fault> {
+        if !self.may_certify(purpose, time) {
+            return Some(Fault::NoKey);
+        }
+        (!self.may_sign(summary, key, purpose, time)).then_some(Fault::NotSignedBack)
     }
 
     /// The time from which on the certificate and one of its keys are bound by the self-signatures
@@ -226,19 +229,8 @@ impl Judge {
         let earliest = |first: &mut Option<u32>, made| {
             *first = Some(first.map_or(made, |first: u32| first.min(made)));
         };
-        let mut verdicts = self.verdicts.iter();
         let (mut primary, mut subkey) = (None, None);
-        let mut is_it = false;
-        for packet in self.cert.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                is_it = packet.tag == Tag::PUBLIC_SUBKEY
-                    && Key::parse(packet).is_ok_and(|found| found.fingerprint() == key);
-                continue;
-            }
-            if verdicts.next() != Some(&Verdict::Good) {
-                continue;
-            }
-            let Some(signature) = Signature::parse(packet.body) else { continue };
+        for (component, signature) in self.good() {
             if !self.rules.count(&signature, false) {
                 continue;
             }
@@ -247,7 +239,9 @@ impl Judge {
                 found if kind::CERTIFICATION.contains(&found) => {
                     earliest(&mut primary, signature.created);
                 }
-                kind::SUBKEY_BINDING if is_it => earliest(&mut subkey, signature.created),
+                kind::SUBKEY_BINDING if is_subkey(component, key) => {
+                    earliest(&mut subkey, signature.created);
+                }
                 _ => {}
             }
         }
@@ -267,10 +261,7 @@ impl Judge {
         let created: Vec<u32> = keys().map(|key| key.created).collect();
         let mut times = created.clone();
         times.extend(self.by_others.iter().map(|revocation| revocation.created));
-        let signatures = self.cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE);
-        for (packet, verdict) in signatures.zip(&self.verdicts) {
-            let signature = (*verdict == Verdict::Good).then(|| Signature::parse(packet.body));
-            let Some(signature) = signature.flatten() else { continue };
+        for (_, signature) in self.good() {
             times.push(signature.created);
             for back in back_signatures(&signature).filter_map(Signature::parse) {
                 times.extend([back.created, back.expires]);
@@ -289,6 +280,20 @@ impl Judge {
         times
     }
 
+    /// The good signatures, each with the packet of its component.
+    fn good(&self) -> impl Iterator<Item = (PacketRef<'_>, Signature<'_>)> {
+        let mut verdicts = self.verdicts.iter();
+        let mut component: Option<PacketRef<'_>> = None;
+        self.cert.packets().filter_map(move |packet| {
+            if packet.tag != Tag::SIGNATURE {
+                component = Some(packet);
+                return None;
+            }
+            let is_good = verdicts.next() == Some(&Verdict::Good);
+            component.filter(|_| is_good).zip(Signature::parse(packet.body))
+        })
+    }
+
     /// Whether the key flags of the primary key let it certify. In listings every primary key may,
     /// as in GnuPG.
     fn may_certify(&self, purpose: Purpose, time: u32) -> bool {
@@ -298,38 +303,27 @@ impl Judge {
 
     /// Whether a key is not a subkey for signing that has not signed the primary key. By the strict
     /// rules, such a subkey serves no other purpose either.
-    fn may_sign(&self, summary: &Summary, key: Fingerprint, purpose: Purpose, time: u32) -> bool {
-        let is_for_signing = || {
-            let subkey = summary.subkeys.iter().find(|subkey| subkey.fingerprint == key);
-            subkey.is_some_and(|subkey| subkey.capabilities.has(Capabilities::SIGN))
-        };
+    fn may_sign(&self, summary: &Summary, key: &KeySummary, purpose: Purpose, time: u32) -> bool {
+        let is_for_signing = || key.capabilities.has(Capabilities::SIGN);
         let must = purpose == Purpose::Sign || self.rules == Rules::Strict && is_for_signing();
-        !must || key == summary.fingerprint() || self.has_signed_back(key, time)
+        !must
+            || key.fingerprint == summary.fingerprint()
+            || self.has_signed_back(key.fingerprint, time)
     }
 
     /// Whether a subkey has signed the primary key, in a signature that counts at a time and that
     /// one of its good bindings has.
     fn has_signed_back(&self, subkey: Fingerprint, time: u32) -> bool {
         let Some(mut hints) = Hints::of_bounded_cost(&self.cert) else { return false };
-        let mut verdicts = self.verdicts.iter().copied();
-        let mut component: Option<PacketRef<'_>> = None;
-        for packet in self.cert.packets() {
-            if packet.tag != Tag::SIGNATURE {
-                let is_it = packet.tag == Tag::PUBLIC_SUBKEY
-                    && Key::parse(packet).is_ok_and(|key| key.fingerprint() == subkey);
-                component = Some(packet).filter(|_| is_it);
-                continue;
-            }
-            let is_good = verdicts.next() == Some(Verdict::Good);
-            let Some(component) = component.filter(|_| is_good) else { continue };
-            let binding = Signature::parse(packet.body)
-                .filter(|signature| signature.kind == kind::SUBKEY_BINDING);
-            let Some(binding) = binding else { continue };
-            let counts = |signature: &Signature<'_>| {
-                self.rules.count(signature, false)
-                    && signature.created <= time
-                    && (signature.expires == 0 || signature.expires > time)
-            };
+        let bindings = self.good().filter(|(component, signature)| {
+            signature.kind == kind::SUBKEY_BINDING && is_subkey(*component, subkey)
+        });
+        let counts = |signature: &Signature<'_>| {
+            self.rules.count(signature, false)
+                && signature.created <= time
+                && (signature.expires == 0 || signature.expires > time)
+        };
+        for (component, binding) in bindings {
             for body in back_signatures(&binding) {
                 let is_meant = Signature::parse(body).is_some_and(|signature| counts(&signature));
                 if is_meant && hints.verifies_back(component, body).is_some() {
@@ -437,6 +431,12 @@ fn back_signatures<'a>(binding: &Signature<'a>) -> impl Iterator<Item = &'a [u8]
     areas.into_iter().flat_map(|area| few_embedded(area).map(|(_, body)| body))
 }
 
+/// Whether a component is the subkey with this fingerprint.
+fn is_subkey(component: PacketRef<'_>, wanted: Fingerprint) -> bool {
+    component.tag == Tag::PUBLIC_SUBKEY
+        && Key::parse(component).is_ok_and(|key| key.fingerprint() == wanted)
+}
+
 /// Whether the owner means a key for a purpose.
 fn serves(key: &KeySummary, purpose: Purpose, summary: &Summary) -> bool {
     let wanted = match purpose {
@@ -470,7 +470,6 @@ impl Fault {
             Self::Expired(_) => "expired",
             Self::Future(_) => "future",
             Self::Short(_) => "too short",
-            Self::Unsupported(_) => "unknown",
             Self::NotSignedBack => "not signed",
             Self::NoUserId => "no user ID",
             Self::NoKey => "no key",
@@ -481,13 +480,12 @@ impl Fault {
     fn rank(self) -> u8 {
         match self {
             Self::NoKey | Self::NoUserId | Self::Unbound => 0,
-            Self::Unsupported(_) => 1,
-            Self::NotSignedBack => 2,
-            Self::Short(_) => 3,
-            Self::Weak(_) => 4,
-            Self::Future(_) => 5,
-            Self::Revoked => 6,
-            Self::Expired(_) => 7,
+            Self::NotSignedBack => 1,
+            Self::Short(_) => 2,
+            Self::Weak(_) => 3,
+            Self::Future(_) => 4,
+            Self::Revoked => 5,
+            Self::Expired(_) => 6,
         }
     }
 }
@@ -526,7 +524,6 @@ impl fmt::Display for Fault {
             Self::Expired(end) => write!(f, "expired on {}", day(*end)),
             Self::Future(made) => write!(f, "dated in the future, {}", day(*made)),
             Self::Short(bits) => write!(f, "only {bits} bits"),
-            Self::Unsupported(number) => write!(f, "algorithm {number} is not supported"),
             Self::NotSignedBack => f.write_str("has not signed the primary key"),
             Self::NoUserId => f.write_str("all user IDs are revoked or expired"),
             Self::NoKey => f.write_str("no key for it"),
@@ -554,9 +551,6 @@ impl fmt::Display for Why {
             Fault::Expired(end) => write!(f, "{subject}expired on {}", day(end)),
             Fault::Future(made) => write!(f, "{subject}is dated in the future, {}", day(made)),
             Fault::Short(bits) => write!(f, "{subject}has only {bits} bits"),
-            Fault::Unsupported(number) => {
-                write!(f, "{subject}has the algorithm number {number}, which is not supported")
-            }
             Fault::NotSignedBack => {
                 write!(f, "{subject}has not signed the primary key, so it may be somebody else's")
             }

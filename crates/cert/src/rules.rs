@@ -48,6 +48,28 @@ impl Rules {
             Self::Gnupg(Gnupg::V2_4) => "gnupg-2.4",
         }
     }
+
+    /// The release of GnuPG that listings in its format follow.
+    #[must_use]
+    pub fn gnupg(self) -> Gnupg {
+        if let Self::Gnupg(release) = self { release } else { Gnupg::default() }
+    }
+
+    /// Whether a self-signature that is no revocation counts for its component, which has a
+    /// `better` one or not: one with a sound hash function.
+    pub(crate) fn count(self, signature: &Signature<'_>, better: bool) -> bool {
+        match (Weak::of(signature), self) {
+            (None, _) => true,
+            (Some(weak), Self::Gnupg(_)) => weak.hash != MD5,
+            (Some(_), Self::Strict) => false,
+            (Some(weak), Self::Standard) => weak.hash != MD5 && !better && weak.made < SHA_1_END,
+        }
+    }
+
+    /// The weakness of a signature that counts, as these rules see it: GnuPG sees none.
+    pub(crate) fn weakness(self, signature: &Signature<'_>) -> Option<Weak> {
+        if let Self::Gnupg(_) = self { None } else { Weak::of(signature) }
+    }
 }
 
 /// The error of a name that no rules have.
@@ -65,6 +87,9 @@ impl FromStr for Rules {
 
 /// 2023-02-01, since when Sequoia accepts no SHA-1 in self-signatures.
 const SHA_1_END: u32 = 1_675_209_600;
+
+/// The number of MD5 (RFC 9580, section 9.5).
+const MD5: u8 = 1;
 
 /// A self-signature with a broken hash function.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -93,29 +118,3 @@ impl Weak {
         matches!(hash, 1..=3).then_some(Self { made, hash })
     }
 }
-
-impl Rules {
-    /// The release of GnuPG that listings in its format follow.
-    #[must_use]
-    pub fn gnupg(self) -> Gnupg {
-        if let Self::Gnupg(release) = self { release } else { Gnupg::default() }
-    }
-
-    /// Whether a self-signature that is no revocation counts for its component, which has a
-    /// `better` one or not: one with a sound hash function.
-    pub(crate) fn count(self, signature: &Signature<'_>, better: bool) -> bool {
-        match (Weak::of(signature), self) {
-            (None, _) => true,
-            (Some(weak), Self::Gnupg(_)) => weak.hash != MD5,
-            (Some(_), Self::Strict) => false,
-            (Some(weak), Self::Standard) => weak.hash != MD5 && !better && weak.made < SHA_1_END,
-        }
-    }
-
-    /// The weakness of a signature that counts, as these rules see it: GnuPG sees none.
-    pub(crate) fn weakness(self, signature: &Signature<'_>) -> Option<Weak> {
-        if let Self::Gnupg(_) = self { None } else { Weak::of(signature) }
-    }
-}
-
-const MD5: u8 = 1;

@@ -2,8 +2,8 @@
 //!
 //! This crate is pure: readers, writers, keys, certificates, times and limits are arguments, and
 //! nothing here opens a file or reads a clock. The code for speed is in this crate: the framing,
-//! the parallel pipeline, and the chunks in it. AWS-LC and OpenSSL do the arithmetic. Keys, S2K and
-//! policy come from Sequoia.
+//! the parallel pipeline, and the chunks in it. AWS-LC and OpenSSL do the arithmetic. Keys and S2K
+//! come from Sequoia; what a certificate may be used for comes from [`talaria_cert::Judge`].
 //!
 //! ```
 //! use talaria_message::openpgp::cert::CertBuilder;

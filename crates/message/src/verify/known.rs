@@ -113,7 +113,7 @@ impl CachedKey {
     fn ask(&self, time: u32) -> Worth {
         let mut summary = self.judge.at(time);
         let usable = |summary: &Summary, time| {
-            self.judge.key_usable_in(summary, self.fingerprint, Purpose::Sign, time)
+            self.judge.key_usable(summary, self.fingerprint, Purpose::Sign, time)
         };
         let mut refused = usable(&summary, time);
         // A copy of a certificate may have the newest self-signatures only. Then the oldest that it
