@@ -6,7 +6,7 @@ use talaria::keys::{SubkeyOptions, SubkeyUse};
 use talaria::store::Query;
 
 use super::generate::AlgorithmArg;
-use super::publish::{publish_change, writable};
+use super::publish::{publish_change, to_change};
 use super::report::{Extra, write_key_with};
 use crate::context::Context;
 use crate::error::CliError;
@@ -47,8 +47,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let keys = cx.keys()?;
-    let mut stores = writable(cx)?;
     let mut options = SubkeyOptions::default();
     options.uses = match (args.sign, args.authenticate) {
         (true, true) => SubkeyUse::SignAndAuthenticate,
@@ -58,7 +56,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     };
     options.algorithm = args.algorithm.into();
     options.validity_seconds = args.expires.seconds(cx.now)?;
-    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let (keys, mut stores, cert) = to_change(&args.query, cx)?;
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let added = keys.add_subkey(&cert, &mut ask, &options, cx.rules(), cx.now)?;
     publish_change(&added.cert, &mut stores, cx)?;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use talaria::keys::Rank;
 use talaria::store::Query;
 
-use super::publish::{publish_change, writable};
+use super::publish::{publish_change, to_change};
 use super::report::write_key;
 use crate::context::Context;
 use crate::error::CliError;
@@ -32,9 +32,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let keys = cx.keys()?;
-    let mut stores = writable(cx)?;
-    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let (keys, mut stores, cert) = to_change(&args.query, cx)?;
     let rank = if args.primary { Rank::Primary } else { Rank::Further };
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let cert = keys.add_user_id(&cert, &mut ask, &args.user_id, rank, cx.rules(), cx.now)?;

@@ -1,8 +1,9 @@
 //! The certificates of secret keys in the store.
 
 use talaria::Stores;
+use talaria::keys::KeyStore;
 use talaria::message::openpgp::Cert;
-use talaria::store::{Access, IngestOutcome};
+use talaria::store::{Access, IngestOutcome, Query};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -12,6 +13,15 @@ pub(super) fn writable(cx: &Context) -> Result<Stores, CliError> {
     let mut stores = cx.stores(Access::Create)?;
     stores.writable()?;
     Ok(stores)
+}
+
+/// The key that a query names, with what the store knows of it, to be changed: the folder of keys,
+/// the stores, the first for writing, and the key.
+pub(super) fn to_change(query: &Query, cx: &Context) -> Result<(KeyStore, Stores, Cert), CliError> {
+    let keys = cx.keys()?;
+    let stores = writable(cx)?;
+    let cert = stores.refreshed(keys.one(query)?, cx.now)?;
+    Ok((keys, stores, cert))
 }
 
 /// Writes the public part of a key to the store.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use talaria::store::Query;
 
-use super::publish::{publish_change, writable};
+use super::publish::{publish_change, to_change};
 use super::report::write_key;
 use crate::context::Context;
 use crate::error::CliError;
@@ -28,9 +28,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
-    let keys = cx.keys()?;
-    let mut stores = writable(cx)?;
-    let cert = stores.refreshed(keys.one(&args.query)?, cx.now)?;
+    let (keys, mut stores, cert) = to_change(&args.query, cx)?;
     let mut ask = unlocker(args.passphrase.given()?, std::slice::from_ref(&cert));
     let (cert, made) = keys.renew(&cert, &mut ask, cx.now)?;
     publish_change(&cert, &mut stores, cx)?;
