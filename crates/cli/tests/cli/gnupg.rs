@@ -263,6 +263,12 @@ fn an_old_key_is_named_and_renewed() {
     // A subkey without an end of its own expires with its primary key.
     let end = "2031-01-01";
     home.sh(&format!("talaria key expire {fingerprint} {end}"));
+    let soon = home.try_sh("talaria --faked-time 1919808000 key check");
+    let text = String::from_utf8_lossy(&soon.stdout);
+    assert!(text.contains(&format!("primary key: expires on {end}")), "{text}");
+    // A renewal would leave it, since more than half of its time may be left.
+    assert!(text.contains(&format!("talaria key expire {fingerprint} 2y")), "{text}");
+    assert!(!text.contains("key renew"), "{text}");
     let late = home.try_sh("talaria --faked-time 2000000000 key check");
     let text = String::from_utf8_lossy(&late.stdout);
     assert!(text.matches(&format!("expired on {end}")).count() >= 2, "{text}");

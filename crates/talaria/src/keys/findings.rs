@@ -50,14 +50,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether [`KeyStore::renew`](super::KeyStore::renew) mends it.
+    /// Whether [`KeyStore::renew`](super::KeyStore::renew) mends it. A key that only expires soon
+    /// may have more than half of its time left, and gets another date
+    /// ([`KeyStore::set_expiry`](super::KeyStore::set_expiry)).
     #[must_use]
     pub fn is_renewable(&self) -> bool {
-        match self.problem {
-            Problem::Weak(..) | Problem::Ends(_) | Problem::Fault(Fault::Expired(_)) => true,
-            Problem::Fault(_) => false,
-            Problem::Unable(why) => matches!(why.fault, Fault::Weak(_) | Fault::Expired(_)),
-        }
+        matches!(self.problem, Problem::Weak(..) | Problem::Fault(Fault::Expired(_)))
     }
 }
 

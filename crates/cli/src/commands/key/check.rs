@@ -93,6 +93,9 @@ fn write(out: &mut impl Write, fingerprint: &str, found: &[Finding]) -> io::Resu
     if has(Finding::is_renewable) {
         writeln!(out, "To mend it: talaria key renew {fingerprint}")?;
     }
+    if has(|one| matches!(one.problem, Problem::Ends(_))) {
+        writeln!(out, "To use it longer: talaria key expire {fingerprint} 2y")?;
+    }
     if has(|one| matches!(one.problem, Problem::Unable(why) if why.purpose == Purpose::Encrypt)) {
         writeln!(out, "To mend it: talaria key add-subkey --encrypt {fingerprint}")?;
     }
