@@ -8,7 +8,7 @@ mod import_hint;
 pub(crate) mod library;
 mod log;
 mod log_net;
-mod message;
+pub(crate) mod message;
 mod server;
 pub(crate) mod store;
 

@@ -7,6 +7,7 @@ use talaria::store::{Access, Query};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::hints::message::renewal;
 use crate::query::parse_query;
 use crate::signatures::{StatusFile, unfit};
 use crate::terminal::Paint;
@@ -59,10 +60,10 @@ impl RecipientArgs {
                 let note = Paint::stderr().doubtful("Note").to_string();
                 cx.status(format_args!(
                     "{note}: the key of {query} is bound by signatures with {} only, of {}. Its \
-                     owner should renew them: talaria key renew, or gpg --quick-set-expire {} 2y",
+                     owner should renew them: {}",
                     weak.hash_name(),
                     talaria::cert::day(weak.made),
-                    cert.fingerprint(),
+                    renewal(&cert.fingerprint().to_hex()),
                 ));
             }
             names.push(cert.fingerprint().to_hex());

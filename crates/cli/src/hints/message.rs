@@ -4,6 +4,14 @@ use talaria::message::{Cost, KeyFault, MessageError, MessageKind};
 
 use super::file::file_hint;
 
+/// What the owner of a certificate does about self-signatures with a broken hash function.
+pub(crate) fn renewal(fingerprint: &str) -> String {
+    format!(
+        "talaria key renew {fingerprint}; gpg signs it anew: gpg --quick-set-expire {fingerprint} \
+         2y && gpg --quick-set-expire {fingerprint} 2y '*'"
+    )
+}
+
 pub(crate) fn message_hint(error: &MessageError) -> Option<String> {
     let hint = match error {
         MessageError::OtherKind { found, .. } => return kind_hint(*found, "FILE"),
@@ -43,8 +51,8 @@ pub(crate) fn message_hint(error: &MessageError) -> Option<String> {
             let fingerprint = name.split(' ').next().unwrap_or_default();
             return Some(format!(
                 "Ask the owner for an updated certificate, or fetch it: talaria import --keyserver \
-                 hkps://keys.openpgp.org {fingerprint}\nIf it is your own, gpg signs it anew: gpg --quick-set-expire \
-                 {fingerprint} 2y && gpg --quick-set-expire {fingerprint} 2y '*'"
+                 hkps://keys.openpgp.org {fingerprint}\nIf it is your own: {}",
+                renewal(fingerprint)
             ));
         }
         MessageError::Key { why: KeyFault::Revoked, .. } => {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use talaria::cert::address::gnupg_name;
-use talaria::cert::{Addressee, Fingerprint, Rules, UserIdContent, user_id};
+use talaria::cert::{Addressee, Fingerprint, UserIdContent, user_id};
 use talaria::store::{Access, Order, Row};
 use talaria::{Opened, TrustModel, day};
 
@@ -57,14 +57,14 @@ fn claim(
     opened: &Opened,
     fingerprint: Fingerprint,
     addressee: &Addressee,
-    now: u32,
+    cx: &Context,
 ) -> Result<Option<Claim>, CliError> {
     let query = fingerprint.to_string().parse().map_err(talaria::Error::from)?;
     let found = opened.store.select(&query, ROWS_MAX).map_err(talaria::Error::from)?.rows;
     let is_it = |row: &Row| row.summary.fingerprint() == fingerprint;
     let Some(row) = found.into_iter().find(is_it) else { return Ok(None) };
-    let row =
-        opened.store.current(row, Rules::Standard, now.into()).map_err(talaria::Error::from)?;
+    let now = cx.now;
+    let row = opened.store.current(row, cx.rules(), now.into()).map_err(talaria::Error::from)?;
     let summary = &row.summary;
     let is_named = |text: &&[u8]| Addressee::of_user_id(text) == *addressee;
     let text = summary.texts().find(is_named).or(summary.primary_user_id()).unwrap_or_default();
@@ -125,7 +125,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         let email = addressee.as_bytes();
         let mut claims = Vec::with_capacity(certificates.len());
         for &certificate in &certificates {
-            claims.extend(claim(opened, certificate, &addressee, cx.now)?);
+            claims.extend(claim(opened, certificate, &addressee, cx)?);
         }
         if cx.json {
             let email = user_id::text(email).into_owned();
