@@ -6,18 +6,17 @@
 
 use std::fmt;
 
+use crate::back::{back_signatures, has_signed_back, is_subkey};
 use crate::cert::Cert;
 use crate::date::day;
 use crate::fingerprint::Fingerprint;
 use crate::key::Key;
-use crate::packet::PacketRef;
 use crate::revoker::{DesignatedRevocation, RevokerState};
 use crate::rules::{Rules, Weak};
-use crate::served::{Hints, few_embedded};
 use crate::signature::{Revoker, Signature, kind};
-use crate::summary::{Capabilities, KeySummary, Preferences, Summary, Validity};
-use crate::tag::Tag;
+use crate::summary::{Capabilities, KeySummary, Preferences, Summary, Validity, lacking_back};
 use crate::verdict::Verdict;
+use crate::verify::good;
 
 /// A use of a key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -30,6 +29,22 @@ pub enum Purpose {
     Encrypt,
     /// To prove who one is, as in SSH.
     Authenticate,
+}
+
+impl Purpose {
+    /// All purposes.
+    pub const ALL: [Self; 4] = [Self::Certify, Self::Sign, Self::Encrypt, Self::Authenticate];
+
+    /// The capability that serves it.
+    #[must_use]
+    pub fn capability(self) -> Capabilities {
+        Capabilities(match self {
+            Self::Certify => Capabilities::CERTIFY,
+            Self::Sign => Capabilities::SIGN,
+            Self::Encrypt => Capabilities::ENCRYPT,
+            Self::Authenticate => Capabilities::AUTHENTICATE,
+        })
+    }
 }
 
 /// The keys of a certificate that may be used for a purpose.
@@ -77,12 +92,6 @@ pub enum Fault {
     NoKey,
 }
 
-/// The subpacket with the key flags (RFC 9580, section 5.2.3.29).
-const KEY_FLAGS: u8 = 27;
-
-/// The fewest bits of a key whose strength depends on their number.
-const BITS_MIN: u16 = 2048;
-
 /// A certificate, and all that decides what it may be used for.
 #[derive(Clone, Debug)]
 pub struct Judge {
@@ -127,7 +136,7 @@ impl Judge {
     /// The state of all parts at a time, in seconds since 1970.
     #[must_use]
     pub fn at(&self, time: u32) -> Summary {
-        let mut summary = Summary::by(self.rules, &self.cert, &self.verdicts, time);
+        let mut summary = Summary::glance(self.rules, &self.cert, &self.verdicts, time);
         for revocation in self.by_others.iter().filter(|revocation| revocation.has_begun(time)) {
             summary.primary.revoked = true;
             for revoker in &mut summary.revokers {
@@ -159,13 +168,13 @@ impl Judge {
     pub fn usable_in(&self, summary: &Summary, purpose: Purpose, time: u32) -> Result<Use, Why> {
         let mut keys = summary.keys_for(purpose, time)?;
         let mut why = None;
-        keys.retain(|key| match self.limit(summary, key, purpose, time) {
-            None => true,
-            Some(fault) => {
-                let named = Some(key.fingerprint).filter(|_| fault != Fault::NoKey);
-                why.get_or_insert(Why { purpose, key: named, fault });
-                false
+        keys.retain(|key| {
+            let lacks = self.lacks_back(summary, key, purpose, time);
+            if lacks {
+                let fault = Fault::NotSignedBack;
+                why.get_or_insert(Why { purpose, key: Some(key.fingerprint), fault });
             }
+            !lacks
         });
         if keys.is_empty() {
             return Err(why.expect("there was a key"));
@@ -196,29 +205,22 @@ impl Judge {
         }
         let found = summary.keys().find(|found| found.fingerprint == key);
         let Some(found) = found else { return Err(why(Some(key), Fault::Unbound)) };
-        let fault = summary.fault_of(found, time).or_else(|| {
-            if serves(found, purpose, summary) {
-                self.limit(summary, found, purpose, time)
-            } else {
-                Some(Fault::NoKey)
-            }
-        });
+        let fault = if serves(found, purpose, summary) {
+            let lacks = || self.lacks_back(summary, found, purpose, time);
+            fault_for(found, purpose, summary, time)
+                .or_else(|| lacks().then_some(Fault::NotSignedBack))
+        } else {
+            summary.fault_of(found, time).or(Some(Fault::NoKey))
+        };
         fault.map_or(Ok(()), |fault| Err(why(Some(key), fault)))
     }
 
-    /// Why a key that the owner means for `purpose` may not serve it, by what only its signatures
-    /// say: its primary key may not certify, or it has not signed the primary key.
-    fn limit(
-        &self,
-        summary: &Summary,
-        key: &KeySummary,
-        purpose: Purpose,
-        time: u32,
-    ) -> Option<Fault> {
-        if !self.may_certify(purpose, time) {
-            return Some(Fault::NoKey);
-        }
-        (!self.may_sign(summary, key, purpose, time)).then_some(Fault::NotSignedBack)
+    /// Whether a key is a subkey for signing that has not signed the primary key, and so may not
+    /// serve `purpose`.
+    fn lacks_back(&self, summary: &Summary, key: &KeySummary, purpose: Purpose, time: u32) -> bool {
+        lacking_back(self.rules, key.capabilities).has(purpose.capability().0)
+            && key.fingerprint != summary.fingerprint()
+            && !has_signed_back(&self.cert, &self.verdicts, self.rules, key.fingerprint, time)
     }
 
     /// The time from which on the certificate and one of its keys are bound by the self-signatures
@@ -230,7 +232,7 @@ impl Judge {
             *first = Some(first.map_or(made, |first: u32| first.min(made)));
         };
         let (mut primary, mut subkey) = (None, None);
-        for (component, signature) in self.good() {
+        for (component, signature) in good(&self.cert, &self.verdicts) {
             if !self.rules.count(&signature, false) {
                 continue;
             }
@@ -261,7 +263,7 @@ impl Judge {
         let created: Vec<u32> = keys().map(|key| key.created).collect();
         let mut times = created.clone();
         times.extend(self.by_others.iter().map(|revocation| revocation.created));
-        for (_, signature) in self.good() {
+        for (_, signature) in good(&self.cert, &self.verdicts) {
             times.push(signature.created);
             for back in back_signatures(&signature).filter_map(Signature::parse) {
                 times.extend([back.created, back.expires]);
@@ -279,66 +281,11 @@ impl Judge {
         times.dedup();
         times
     }
-
-    /// The good signatures, each with the packet of its component.
-    fn good(&self) -> impl Iterator<Item = (PacketRef<'_>, Signature<'_>)> {
-        let mut verdicts = self.verdicts.iter();
-        let mut component: Option<PacketRef<'_>> = None;
-        self.cert.packets().filter_map(move |packet| {
-            if packet.tag != Tag::SIGNATURE {
-                component = Some(packet);
-                return None;
-            }
-            let is_good = verdicts.next() == Some(&Verdict::Good);
-            component.filter(|_| is_good).zip(Signature::parse(packet.body))
-        })
-    }
-
-    /// Whether the key flags of the primary key let it certify. In listings every primary key may,
-    /// as in GnuPG.
-    fn may_certify(&self, purpose: Purpose, time: u32) -> bool {
-        let flags = || self.preferences(time).get(KEY_FLAGS).and_then(|flags| flags.first());
-        purpose != Purpose::Certify || flags().is_none_or(|flags| flags & 1 != 0)
-    }
-
-    /// Whether a key is not a subkey for signing that has not signed the primary key. By the strict
-    /// rules, such a subkey serves no other purpose either.
-    fn may_sign(&self, summary: &Summary, key: &KeySummary, purpose: Purpose, time: u32) -> bool {
-        let is_for_signing = || key.capabilities.has(Capabilities::SIGN);
-        let must = purpose == Purpose::Sign || self.rules == Rules::Strict && is_for_signing();
-        !must
-            || key.fingerprint == summary.fingerprint()
-            || self.has_signed_back(key.fingerprint, time)
-    }
-
-    /// Whether a subkey has signed the primary key, in a signature that counts at a time and that
-    /// one of its good bindings has.
-    fn has_signed_back(&self, subkey: Fingerprint, time: u32) -> bool {
-        let Some(mut hints) = Hints::of_bounded_cost(&self.cert) else { return false };
-        let bindings = self.good().filter(|(component, signature)| {
-            signature.kind == kind::SUBKEY_BINDING && is_subkey(*component, subkey)
-        });
-        let counts = |signature: &Signature<'_>| {
-            self.rules.count(signature, false)
-                && signature.created <= time
-                && (signature.expires == 0 || signature.expires > time)
-        };
-        for (component, binding) in bindings {
-            for body in back_signatures(&binding) {
-                let is_meant = Signature::parse(body).is_some_and(|signature| counts(&signature));
-                if is_meant && hints.verifies_back(component, body).is_some() {
-                    return true;
-                }
-            }
-        }
-        false
-    }
 }
 
 impl Summary {
     /// The keys that the owner means for `purpose` and that are good at a time, in seconds since
-    /// 1970; at least one. Whether a subkey for signing has signed the primary key, only
-    /// [`Judge`] says.
+    /// 1970; at least one.
     ///
     /// # Errors
     ///
@@ -352,12 +299,13 @@ impl Summary {
         let mut good = Vec::new();
         let mut nearest: Option<(u8, Why)> = None;
         for key in self.keys().filter(|key| serves(key, purpose, self)) {
-            match self.fault_of(key, time) {
+            match fault_for(key, purpose, self, time) {
                 None => good.push(key),
                 Some(fault) => {
                     let rank = fault.rank();
                     if nearest.is_none_or(|(best, _)| rank >= best) {
-                        nearest = Some((rank, why(Some(key.fingerprint), fault)));
+                        let named = Some(key.fingerprint).filter(|_| fault != Fault::NoKey);
+                        nearest = Some((rank, why(named, fault)));
                     }
                 }
             }
@@ -372,15 +320,8 @@ impl Summary {
     /// What the certificate can be used for at a time, in seconds since 1970.
     #[must_use]
     pub fn able(&self, time: u32) -> Capabilities {
-        let purposes = [
-            (Purpose::Certify, Capabilities::CERTIFY),
-            (Purpose::Sign, Capabilities::SIGN),
-            (Purpose::Encrypt, Capabilities::ENCRYPT),
-            (Purpose::Authenticate, Capabilities::AUTHENTICATE),
-        ];
-        let able =
-            purposes.into_iter().filter(|(purpose, _)| self.keys_for(*purpose, time).is_ok());
-        Capabilities(able.fold(0, |all, (_, letter)| all | letter))
+        let able = Purpose::ALL.into_iter().filter(|purpose| self.keys_for(*purpose, time).is_ok());
+        Capabilities(able.fold(0, |all, purpose| all | purpose.capability().0))
     }
 
     /// The time until which the certificate can sign and encrypt what it can at `time`, both in
@@ -407,7 +348,21 @@ impl Summary {
         self.fault_of(&self.primary, time).or_else(|| is_silent().then_some(Fault::NoUserId))
     }
 
-    /// The fault of one of the keys. A fault of the certificate is one of all its keys, too.
+    /// The state of the certificate as a whole at a time, in seconds since 1970: valid if nothing
+    /// is wrong with it. GnuPG's state is [`Self::validity`].
+    #[must_use]
+    pub fn state(&self, time: u32) -> Validity {
+        self.fault(time).map_or(Validity::Valid, Fault::state)
+    }
+
+    /// The state of one of the keys, as [`Self::state`].
+    #[must_use]
+    pub fn key_state(&self, key: &KeySummary, time: u32) -> Validity {
+        let fault = self.fault(time).or_else(|| self.fault_of(key, time));
+        fault.map_or(Validity::Valid, Fault::state)
+    }
+
+    /// The fault of one of the keys. A fault of the primary key is one of all keys, too.
     #[must_use]
     pub fn fault_of(&self, key: &KeySummary, time: u32) -> Option<Fault> {
         match self.key_validity(key, time) {
@@ -419,32 +374,27 @@ impl Summary {
                 Some(Fault::Expired(if is_own { key.expires } else { self.primary.expires }))
             }
             Validity::Valid if key.created > time => Some(Fault::Future(key.created)),
-            Validity::Valid if is_short(key) => Some(Fault::Short(key.bits)),
+            Validity::Valid if key.short => Some(Fault::Short(key.bits)),
             Validity::Valid => None,
         }
     }
 }
 
-/// The signatures in a binding that may be those of the subkey on the primary key.
-fn back_signatures<'a>(binding: &Signature<'a>) -> impl Iterator<Item = &'a [u8]> {
-    let areas = [binding.hashed_area, binding.unhashed_area];
-    areas.into_iter().flat_map(|area| few_embedded(area).map(|(_, body)| body))
-}
-
-/// Whether a component is the subkey with this fingerprint.
-fn is_subkey(component: PacketRef<'_>, wanted: Fingerprint) -> bool {
-    component.tag == Tag::PUBLIC_SUBKEY
-        && Key::parse(component).is_ok_and(|key| key.fingerprint() == wanted)
+/// The fault of a key that the owner means for `purpose`.
+fn fault_for(key: &KeySummary, purpose: Purpose, summary: &Summary, time: u32) -> Option<Fault> {
+    summary.fault_of(key, time).or_else(|| match purpose {
+        _ if !key.withheld.has(purpose.capability().0) => None,
+        Purpose::Certify => Some(Fault::NoKey),
+        _ => Some(Fault::NotSignedBack),
+    })
 }
 
 /// Whether the owner means a key for a purpose.
 fn serves(key: &KeySummary, purpose: Purpose, summary: &Summary) -> bool {
-    let wanted = match purpose {
-        Purpose::Certify => return key.fingerprint == summary.fingerprint(),
-        Purpose::Sign => Capabilities::SIGN,
-        Purpose::Encrypt => Capabilities::ENCRYPT,
-        Purpose::Authenticate => Capabilities::AUTHENTICATE,
-    };
+    let wanted = purpose.capability().0;
+    if purpose == Purpose::Certify {
+        return key.fingerprint == summary.fingerprint();
+    }
     // A subkey that is not bound has no key flags that count: its algorithm says what it is for.
     if key.bound {
         key.capabilities.has(wanted)
@@ -453,12 +403,43 @@ fn serves(key: &KeySummary, purpose: Purpose, summary: &Summary) -> bool {
     }
 }
 
-/// Whether a key with a strength that depends on its number of bits has too few.
-fn is_short(key: &KeySummary) -> bool {
-    matches!(key.algorithm, 1..=3 | 16 | 17 | 20) && key.bits < BITS_MIN
-}
-
 impl Fault {
+    /// The name of the fault in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unbound => "unbound",
+            Self::Weak(_) => "weak_hash",
+            Self::Revoked => "revoked",
+            Self::Expired(_) => "expired",
+            Self::Future(_) => "future",
+            Self::Short(_) => "short_key",
+            Self::NotSignedBack => "not_signed_back",
+            Self::NoUserId => "no_user_id",
+            Self::NoKey => "no_key",
+        }
+    }
+
+    /// The time that belongs to the fault, in seconds since 1970: that of the expiry, the creation
+    /// or the weak signature.
+    #[must_use]
+    pub fn time(self) -> Option<u32> {
+        match self {
+            Self::Weak(weak) => Some(weak.made),
+            Self::Expired(time) | Self::Future(time) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// The state of what has the fault.
+    fn state(self) -> Validity {
+        match self {
+            Self::Revoked => Validity::Revoked,
+            Self::Expired(_) => Validity::Expired,
+            _ => Validity::Invalid,
+        }
+    }
+
     /// The fault in a word or two of at most 10 characters.
     #[must_use]
     pub fn word(self) -> &'static str {

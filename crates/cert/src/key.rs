@@ -36,6 +36,14 @@ pub(crate) fn is_elgamal(algorithm: u8) -> bool {
     matches!(algorithm, 16 | 20)
 }
 
+/// The fewest bits of a key whose strength depends on their number.
+const BITS_MIN: u16 = 2048;
+
+/// Whether a key with a strength that depends on its number of bits has too few.
+pub(crate) fn is_short(algorithm: u8, bits: u16) -> bool {
+    matches!(algorithm, 1..=3 | 16 | 17 | 20) && bits < BITS_MIN
+}
+
 /// Whether this program knows an algorithm, and its curve if it has one.
 pub(crate) fn has_known_algorithm(algorithm: u8, curve: Option<Curve>) -> bool {
     match algorithm {

@@ -29,6 +29,7 @@ pub mod address;
 mod arithmetic;
 mod armor;
 mod attestation;
+mod back;
 mod cert;
 mod claims;
 mod classes;

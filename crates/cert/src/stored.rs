@@ -4,7 +4,7 @@
 
 use crate::fields::Fields;
 use crate::fingerprint::Fingerprint;
-use crate::key::Curve;
+use crate::key::{self, Curve};
 use crate::revoker::RevokerState;
 use crate::rules::Weak;
 use crate::signature::Revoker;
@@ -12,8 +12,9 @@ use crate::summary::{
     Capabilities, KeySummary, RevokerSummary, Span, Summary, UserIdContent, UserIdSummary,
 };
 
-/// First byte of a stored summary: the format version. Version 2 has no [`WEAK`] parts.
-const FORMAT: u8 = 3;
+/// First byte of a stored summary: the format version. Version 3 has no [`WITHHELD`] parts, and
+/// version 2 no [`WEAK`] ones.
+const FORMAT: u8 = 4;
 const OLDEST_FORMAT: u8 = 2;
 
 const REVOKED: u8 = 1;
@@ -23,6 +24,7 @@ const PRIMARY: u8 = 8;
 const CREATED: u8 = 16;
 const ATTRIBUTE: u8 = 32;
 const WEAK: u8 = 64;
+const WITHHELD: u8 = 128;
 
 /// In the second byte of a summary.
 const CHECKED: u8 = 1;
@@ -99,7 +101,8 @@ fn write_key(out: &mut Vec<u8>, key: &KeySummary) {
         flag(key.revoked, REVOKED)
             | flag(key.bound, BOUND)
             | flag(key.expires != 0, EXPIRES)
-            | flag(key.weak.is_some(), WEAK),
+            | flag(key.weak.is_some(), WEAK)
+            | flag(key.withheld.0 != 0, WITHHELD),
     );
     out.push(key.algorithm);
     out.push(key.curve.map_or(0, |curve| curve as u8));
@@ -110,6 +113,9 @@ fn write_key(out: &mut Vec<u8>, key: &KeySummary) {
         out.extend_from_slice(&key.expires.to_be_bytes());
     }
     write_weak(out, key.weak);
+    if key.withheld.0 != 0 {
+        out.push(key.withheld.0);
+    }
 }
 
 fn write_weak(out: &mut Vec<u8>, weak: Option<Weak>) {
@@ -203,6 +209,8 @@ impl<'a> Fields<'a> {
         let bits = u16::try_from(self.number()?).ok()?;
         let created = self.u32()?;
         let expires = if flags & EXPIRES != 0 { self.u32()? } else { 0 };
+        let weak = self.weak(flags)?;
+        let withheld = Capabilities(if flags & WITHHELD != 0 { self.byte()? } else { 0 });
         Some(KeySummary {
             fingerprint,
             algorithm,
@@ -213,7 +221,9 @@ impl<'a> Fields<'a> {
             capabilities,
             revoked: flags & REVOKED != 0,
             bound: flags & BOUND != 0,
-            weak: self.weak(flags)?,
+            weak,
+            short: key::is_short(algorithm, bits),
+            withheld,
         })
     }
 

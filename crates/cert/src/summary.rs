@@ -10,6 +10,7 @@
 //! expiry of keys. But the deciding signature can change when one of the signatures expires or
 //! becomes valid, and there the span ends.
 
+use crate::back::{self, has_signed_back};
 use crate::cert::Cert;
 use crate::critical::Context;
 use crate::fingerprint::Fingerprint;
@@ -20,6 +21,9 @@ use crate::rules::{Gnupg, Rules, Weak};
 use crate::signature::{Revoker, Signature, Subpackets, kind};
 use crate::tag::Tag;
 use crate::verdict::Verdict;
+
+/// The subpacket with the key flags (RFC 9580, section 5.2.3.29).
+const KEY_FLAGS: u8 = 27;
 
 /// The capabilities of a key, as GnuPG prints them in letters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -103,6 +107,13 @@ pub struct KeySummary {
     /// The newest self-signature, if all that would bind the key have a broken hash function.
     /// Whether these count is in [`Self::bound`].
     pub weak: Option<Weak>,
+    /// Whether it has too few bits to be used. By the rules of GnuPG no key has.
+    pub short: bool,
+    /// What it may not be used for, although it is among [`Self::capabilities`]. A subkey for
+    /// signing that has not signed the primary key may be somebody else's, so it may not sign, and
+    /// by the strict rules it serves nothing. A primary key may have flags that do not let it
+    /// certify.
+    pub withheld: Capabilities,
 }
 
 impl KeySummary {
@@ -212,11 +223,35 @@ impl Summary {
         let evaluation = Evaluation::new(rules, cert, verdicts, now);
         let is_special = evaluation.is_special();
         let mut summary = evaluation.finish().0;
+        summary.ask_subkeys(rules, cert, verdicts, now);
         if rules == Rules::Standard && is_special {
             let gnupg = Self::by(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
-            summary.gnupg_differs = gnupg != summary.without_weakness();
+            summary.gnupg_differs = gnupg != summary.as_gnupg();
         }
         summary
+    }
+
+    /// As [`Self::by`], for questions about the certificate as a whole. No signature is verified: the
+    /// summary does not say which subkeys have signed the primary key, nor whether GnuPG's rules
+    /// come to another one.
+    #[must_use]
+    pub fn glance(rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) -> Self {
+        Evaluation::new(rules, cert, verdicts, now).finish().0
+    }
+
+    /// Withholds what subkeys may not be used for because they have not signed the primary key.
+    fn ask_subkeys(&mut self, rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) {
+        for subkey in self.subkeys.iter_mut().filter(|subkey| subkey.bound && !subkey.revoked) {
+            let lacking = lacking_back(rules, subkey.capabilities);
+            if lacking.0 == 0 {
+                continue;
+            }
+            back::times(cert, verdicts, subkey.fingerprint)
+                .for_each(|time| self.holds.note(time, now));
+            if !has_signed_back(cert, verdicts, rules, subkey.fingerprint, now) {
+                subkey.withheld.0 |= lacking.0;
+            }
+        }
     }
 
     /// Whether `rules` may give another summary than the standard ones, of which this is one.
@@ -225,21 +260,30 @@ impl Summary {
         match rules {
             Rules::Standard => false,
             Rules::Strict => {
-                let is_other =
-                    |key: &KeySummary| key.weak.is_some() || key::is_elgamal(key.algorithm);
+                let is_other = |key: &KeySummary| {
+                    key.weak.is_some() || key.withheld.0 != 0 || key::is_elgamal(key.algorithm)
+                };
                 self.keys().any(is_other)
                     || self.user_ids.len() > 1
                     || self.user_ids.iter().any(|user_id| user_id.weak.is_some())
             }
-            Rules::Gnupg(_) => self.gnupg_differs,
+            Rules::Gnupg(_) => {
+                self.gnupg_differs
+                    || self.keys().any(|key| key.short)
+                    || self.primary.withheld.0 != 0
+            }
         }
     }
 
-    /// The summary without what it says about weak signatures.
-    fn without_weakness(&self) -> Self {
+    /// The summary without what GnuPG does not say: weak signatures, short keys, and primary keys
+    /// that may not certify.
+    fn as_gnupg(&self) -> Self {
         let mut plain = self.clone();
-        plain.primary.weak = None;
-        plain.subkeys.iter_mut().for_each(|subkey| subkey.weak = None);
+        for key in std::iter::once(&mut plain.primary).chain(&mut plain.subkeys) {
+            key.weak = None;
+            key.short = false;
+            key.withheld.0 &= !Capabilities::CERTIFY;
+        }
         plain.user_ids.iter_mut().for_each(|user_id| user_id.weak = None);
         plain
     }
@@ -510,7 +554,7 @@ impl<'a> Evaluation<'a> {
         revokers.dedup();
         let unknown = |revoker| RevokerSummary { revoker, state: RevokerState::Unknown };
         let revokers = revokers.into_iter().map(unknown).collect();
-        let mut summary = key_summary(&key);
+        let mut summary = self.unbound(&key);
         summary.fingerprint = self.cert.fingerprint();
         summary.revoked = revoked;
         summary.bound = direct.is_some() || !claims.is_empty();
@@ -550,6 +594,10 @@ impl<'a> Evaluation<'a> {
             _ => newest(&claims, |c| c.key_expires != 0).map_or(0, |at| claims[at].key_expires),
         };
         let preferences = Preferences([primary_area, direct.map_or(&[], |s| s.hashed_area)]);
+        let flags = preferences.get(KEY_FLAGS).and_then(|flags| flags.first());
+        if flags.is_some_and(|flags| flags & 1 == 0) && !matches!(self.rules, Rules::Gnupg(_)) {
+            summary.withheld.0 |= Capabilities::CERTIFY;
+        }
         let summary = Summary {
             primary: summary,
             user_ids,
@@ -638,10 +686,29 @@ impl<'a> Evaluation<'a> {
         able
     }
 
+    /// A key of which no signature says anything.
+    fn unbound(&self, key: &Key<'_>) -> KeySummary {
+        let is_gnupg = matches!(self.rules, Rules::Gnupg(_));
+        KeySummary {
+            fingerprint: key.fingerprint(),
+            algorithm: key.algorithm,
+            bits: key.bits(),
+            curve: key.curve(),
+            created: key.created,
+            expires: 0,
+            capabilities: Capabilities::default(),
+            revoked: false,
+            bound: false,
+            weak: None,
+            short: !is_gnupg && key::is_short(key.algorithm, key.bits()),
+            withheld: Capabilities::default(),
+        }
+    }
+
     fn subkey(&self, component: &Component<'_>) -> Option<KeySummary> {
         let Component { packet, signatures, refused, .. } = component;
         let key = Key::parse(*packet).ok()?;
-        let mut summary = key_summary(&key);
+        let mut summary = self.unbound(&key);
         summary.revoked = signatures.iter().any(|s| s.kind == kind::SUBKEY_REVOCATION);
         summary.weak = *refused;
         if let Some(binding) = self.newest(signatures, |s| s.kind == kind::SUBKEY_BINDING) {
@@ -702,26 +769,19 @@ impl Span {
     }
 }
 
+/// What a subkey with these capabilities may not be used for until it has signed the primary key.
+pub(crate) fn lacking_back(rules: Rules, capabilities: Capabilities) -> Capabilities {
+    if !capabilities.has(Capabilities::SIGN) {
+        return Capabilities::default();
+    }
+    if rules == Rules::Strict { capabilities } else { Capabilities(Capabilities::SIGN) }
+}
+
 fn capabilities(algorithm: u8, flags: Option<Capabilities>) -> Capabilities {
     match (flags, Capabilities::of_algorithm(algorithm)) {
         (Some(flags), Some(able)) => Capabilities(flags.0 & able.0),
         (Some(flags), None) => flags,
         (None, able) => able.unwrap_or_default(),
-    }
-}
-
-fn key_summary(key: &Key<'_>) -> KeySummary {
-    KeySummary {
-        fingerprint: key.fingerprint(),
-        algorithm: key.algorithm,
-        bits: key.bits(),
-        curve: key.curve(),
-        created: key.created,
-        expires: 0,
-        capabilities: Capabilities::default(),
-        revoked: false,
-        bound: false,
-        weak: None,
     }
 }
 

@@ -40,9 +40,10 @@ use crate::verdict::{Verdict, Verification};
 /// does not try it while all packets of a signature name other keys. Version 5 knows attestations
 /// ([`kind::ATTESTATION`]). Version 6 knows the Ed448 signatures of GnuPG, and reduces the second
 /// half of all. Version 7 knows RSA keys with long exponents, detects collisions of SHA-1, and
-/// accepts no signature whose version is not that of its key. Version 8 judges as version 7 does;
-/// since then summaries follow the rules of [`crate::Rules`].
-pub const VERIFIER: u8 = 8;
+/// accepts no signature whose version is not that of its key. Versions 8 and 9 judge as version 7
+/// does. Since version 8 summaries follow the rules of [`crate::Rules`], and since version 9 they
+/// say which subkeys have signed the primary key.
+pub const VERIFIER: u8 = 9;
 
 /// Whether a version of the verifier judges a signature, as one by `key`, as this one does.
 fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool {
@@ -51,7 +52,7 @@ fn judges_alike(verifier: u8, key: &Key<'_>, signature: &Signature<'_>) -> bool 
         !is_long && signature.hash != SHA1 && has_version_of(key, signature)
     };
     match verifier {
-        7 | VERIFIER => true,
+        7 | 8 | VERIFIER => true,
         6 => as_6(),
         5 => as_6() && !signature.may_be_ed448(),
         4 => as_6() && !signature.may_be_ed448() && signature.kind != kind::ATTESTATION,
@@ -244,6 +245,17 @@ pub(crate) fn signatures(cert: &Cert) -> impl Iterator<Item = (PacketRef<'_>, &[
         component = packet;
         None
     })
+}
+
+/// The good signatures of a certificate, each with its component. `verdicts` are those on its
+/// signatures, in canonical order.
+pub(crate) fn good<'a>(
+    cert: &'a Cert,
+    verdicts: &[Verdict],
+) -> impl Iterator<Item = (PacketRef<'a>, Signature<'a>)> {
+    let judged = signatures(cert).zip(verdicts.iter().copied());
+    let good = judged.filter(|(_, verdict)| *verdict == Verdict::Good);
+    good.filter_map(|((component, body), _)| Some((component, Signature::parse(body)?)))
 }
 
 /// Whether a signature of this type may be on a component of this kind.

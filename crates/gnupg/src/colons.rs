@@ -494,6 +494,8 @@ mod tests {
             revoked: false,
             bound: true,
             weak: None,
+            short: false,
+            withheld: Capabilities::default(),
         };
         let summary = Summary {
             primary: key(0, Capabilities::CERTIFY | Capabilities::SIGN),

@@ -68,7 +68,7 @@ pub(crate) async fn holder(store: &mut Reading, email: &Address) -> Result<Optio
 /// Facts about the addresses in a certificate at `now`.
 pub(crate) fn statuses(summary: &Summary, published: &[Address], now: u32) -> Statuses {
     let mut statuses = Statuses::new();
-    let revoked = summary.validity(now) == Validity::Revoked;
+    let revoked = summary.state(now) == Validity::Revoked;
     for user_id in &summary.user_ids {
         let UserIdContent::Text(text) = &user_id.content else { continue };
         let Some(email) = Address::of_user_id(text).filter(is_mailable) else { continue };

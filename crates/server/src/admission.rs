@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use talaria_cert::{Address, Cert, Summary, UserIdContent, Verification, verdicts};
+use talaria_cert::{Address, Cert, Rules, Summary, UserIdContent, Verification, verdicts};
 
 use crate::answer::Refusal;
 use crate::clock;
@@ -56,7 +56,7 @@ async fn is_known(store: &mut Reading, cert: &Cert) -> Result<bool, Refusal> {
 /// Whether the owner of a certificate has signed a user ID with an address of one of the domains.
 fn has_address(cert: &Cert, policy: &Policy) -> bool {
     let judged = verdicts(&[cert], Verification::Full).pop().unwrap_or_default();
-    let summary = Summary::evaluate(cert, &judged, clock::now());
+    let summary = Summary::glance(Rules::Standard, cert, &judged, clock::now());
     summary.user_ids.iter().any(|user_id| match &user_id.content {
         UserIdContent::Text(text) if user_id.created > 0 => {
             Address::of_user_id(text).is_some_and(|email| policy.is_upload_domain(&email))

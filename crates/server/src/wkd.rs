@@ -151,7 +151,7 @@ async fn find(store: &mut Reading, address: &Address, config: &Config) -> Result
     let (mut valid, mut others) = (0, 0);
     for row in rows {
         let name = name_validity(&row, address, now);
-        let validity = row.summary.validity(now).min(name);
+        let validity = row.summary.state(now).min(name);
         let count = if validity == Validity::Valid { &mut valid } else { &mut others };
         if *count == CERTS_MAX || name == Validity::Invalid {
             continue;

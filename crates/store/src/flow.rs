@@ -86,8 +86,10 @@ impl Participant {
     /// Whether the certificate could certify at the time `then`. A hard revocation, such as for a
     /// lost key, holds for all times.
     fn could(&self, then: u32) -> bool {
-        let then_it_was =
-            || Summary::evaluate(&self.stored.cert, &self.stored.verdicts, then).validity(then);
+        let then_it_was = || {
+            let Stored { cert, verdicts, .. } = &self.stored;
+            Summary::glance(Rules::Standard, cert, verdicts, then).validity(then)
+        };
         let revoked = self.designated.iter().any(|made| made.created <= then);
         self.bound && !self.void && !revoked && then_it_was() == Validity::Valid
     }

@@ -5,8 +5,8 @@
 //! digest on the user ID of Alice.
 
 use talaria_cert::{
-    Armor, Cert, CertificationVerifier, Earlier, Key, KeySetup, PacketRef, Signature, Tag, Verdict,
-    Verification, packets, renewed,
+    Armor, Cert, CertificationVerifier, Earlier, Judge, Key, KeySetup, PacketRef, Purpose, Rules,
+    Signature, Summary, Tag, Verdict, Verification, packets, renewed, verdicts,
 };
 
 const ALICE: &str = include_str!("../fixtures/sha-mbles.alice.asc");
@@ -51,6 +51,42 @@ fn a_certification_of_a_collision_of_sha_1_counts_for_nobody() {
     }
     // One of Bob's signatures is that of Alice.
     assert!(values[1..].contains(&values[0]));
+}
+
+/// The certificate with the name of its own key as the maker of the CA's signatures, as if they had
+/// been copied to it as self-signatures.
+fn with_own_signatures(cert: &Cert) -> Cert {
+    let own = cert.fingerprint().key_id().0.to_be_bytes();
+    let mut bytes = cert.as_bytes().to_vec();
+    for (_, body) in with_sha1(cert) {
+        let at = body.as_ptr() as usize - cert.as_bytes().as_ptr() as usize;
+        let body = &mut bytes[at..at + body.len()];
+        let ca = body.windows(2).position(|pair| pair == [9, 16]).unwrap() + 2;
+        body[ca..ca + 8].copy_from_slice(&own);
+    }
+    Cert::parse(&bytes).unwrap()
+}
+
+#[test]
+fn a_collision_of_sha_1_is_no_self_signature() {
+    for cert in [read(ALICE), read(BOB)] {
+        let claimed = with_own_signatures(&cert);
+        let judged = verdicts(&[&claimed], Verification::Full).remove(0);
+        let weak = judged.iter().filter(|&&verdict| verdict == Verdict::Weak).count();
+        assert_eq!(weak, with_sha1(&cert).len(), "{judged:?}");
+        // The day after the self-signatures, which last until then.
+        let now = 2_146_000_000;
+        for rules in Rules::ALL {
+            let state = |cert: &Cert, verdicts: &[Verdict]| Summary::by(rules, cert, verdicts, now);
+            let before = verdicts(&[&cert], Verification::Full).remove(0);
+            assert_eq!(state(&claimed, &judged), state(&cert, &before));
+            let judge = Judge::new(claimed.clone(), judged.clone(), rules, now, |_| None);
+            let without = Judge::new(cert.clone(), before, rules, now, |_| None);
+            for purpose in Purpose::ALL {
+                assert_eq!(judge.usable(purpose, now), without.usable(purpose, now));
+            }
+        }
+    }
 }
 
 /// Verifiers up to number 6 did not detect collisions.

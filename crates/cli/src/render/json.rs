@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use talaria::cert::{
-    Address, KeySummary, RevokerState, RevokerSummary, Summary, UserIdContent, user_id,
+    Address, Capabilities, Fault, KeySummary, Purpose, RevokerState, RevokerSummary, Summary,
+    UserIdContent, Why, user_id,
 };
 use talaria::store::Row;
 use talaria::trust_models::tofu::Decision;
@@ -28,6 +29,9 @@ pub(crate) struct CertJson {
     #[serde(flatten)]
     primary: KeyJson,
     usable: String,
+    /// What is in the way of a use that the owner means.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<FaultJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trust: Option<&'static str>,
     user_ids: Vec<UserIdJson>,
@@ -41,6 +45,20 @@ pub(crate) struct CertJson {
     keygrips: Vec<Option<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     certifications: Vec<SignatureJson>,
+}
+
+#[derive(Serialize)]
+struct FaultJson {
+    /// The letters of the uses, as in `usable`.
+    uses: String,
+    fault: &'static str,
+    /// The subkey; none for a fault of the certificate as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// The time of the expiry, of the creation or of the weak signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<u32>,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -157,6 +175,31 @@ fn key_json(key: &KeySummary) -> KeyJson {
     }
 }
 
+/// Why the certificate cannot serve some of the purposes, each fault once. That it has no key for a
+/// purpose is not one.
+fn faults(summary: &Summary, now: u32) -> Vec<FaultJson> {
+    let mut found: Vec<(Capabilities, Why)> = Vec::new();
+    for purpose in Purpose::ALL {
+        let Err(why) = summary.keys_for(purpose, now) else { continue };
+        let is_same = |(_, other): &&mut (Capabilities, Why)| {
+            (other.key, other.fault) == (why.key, why.fault)
+        };
+        match found.iter_mut().find(is_same) {
+            _ if why.fault == Fault::NoKey => {}
+            Some((uses, _)) => uses.0 |= purpose.capability().0,
+            None => found.push((purpose.capability(), why)),
+        }
+    }
+    let json = |(uses, why): (Capabilities, Why)| FaultJson {
+        uses: letters(uses),
+        fault: why.fault.name(),
+        key: why.key.map(|key| key.to_string()),
+        time: why.fault.time(),
+        text: why.to_string(),
+    };
+    found.into_iter().map(json).collect()
+}
+
 fn revoker_json(revoker: &RevokerSummary) -> RevokerJson {
     RevokerJson {
         fingerprint: revoker.revoker.fingerprint.to_string(),
@@ -174,11 +217,12 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
         fingerprint: summary.fingerprint().to_string(),
         version: summary.fingerprint().version(),
         key_id: summary.fingerprint().key_id().to_string(),
-        validity: word(summary.validity(now)),
+        validity: word(summary.state(now)),
         confirmed: false,
         checked: summary.checked,
         primary: key_json(&summary.primary),
         usable: letters(summary.able(now)),
+        faults: faults(summary, now),
         trust: None,
         user_ids: summary
             .user_ids
@@ -214,7 +258,7 @@ pub(crate) fn cert_json(summary: &Summary, now: u32) -> CertJson {
             .map(|subkey| SubkeyJson {
                 fingerprint: subkey.fingerprint.to_string(),
                 key_id: subkey.fingerprint.key_id().to_string(),
-                validity: word(summary.key_validity(subkey, now)),
+                validity: word(summary.key_state(subkey, now)),
                 key: key_json(subkey),
             })
             .collect(),

@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
-use talaria::cert::{Fault, KeySummary, Summary, UserIdContent, UserIdSummary, Validity};
+use talaria::cert::{
+    Capabilities, Fault, KeySummary, Summary, UserIdContent, UserIdSummary, Validity,
+};
 use talaria::store::{Row, Stored};
 use talaria::trust_models::Level;
 use talaria::{Confirmation, Judged, Opened, ValidityReason, algorithm, day};
@@ -147,7 +149,10 @@ pub(super) fn write_key(
     };
     let weak = key.weak.filter(|_| key.bound);
     let weak = weak.map(|weak| paint.doubtful(format!("bound by {} only", weak.hash_name())));
-    for state in state.into_iter().chain(weak) {
+    let unsigned = key.withheld.has(Capabilities::SIGN) && summary.fault_of(key, now).is_none();
+    let unsigned =
+        unsigned.then(|| paint.bad("cannot sign: it has not signed the primary key".to_owned()));
+    for state in state.into_iter().chain(weak).chain(unsigned) {
         let _ = write!(out, " [{state}]");
     }
     let fingerprint = key.fingerprint.to_string();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use talaria_cert::{
-    Address, Capabilities, Cert, Fingerprint, Key, KeyId, KeySummary, PacketRef, Purpose,
+    Address, Capabilities, Cert, Fault, Fingerprint, Key, KeyId, KeySummary, PacketRef, Purpose,
     Signature, Summary, Tag, ThirdParty, UserIdContent, UserIdSummary, Validity, Verdict, enarmor,
     kind, user_id,
 };
@@ -133,7 +133,7 @@ pub(crate) fn page(visit: &Visit<'_>, shown: &Shown, armored: Armor) -> Answer {
     let fingerprint = summary.fingerprint();
     let primary = components.first();
     let title = first.as_deref().map_or_else(|| texts.no_name.into(), |name| text::plain(name, 60));
-    let validity = summary.validity(now);
+    let validity = summary.state(now);
     let (tracks, old_tracks) = view.tracks(primary, &user_ids, &subkeys);
     let body = html! {
         article.certificate.revoked[validity == Validity::Revoked] {
@@ -246,29 +246,42 @@ impl<'a> View<'a> {
         if !self.summary.primary.has_known_algorithm() {
             return html! { aside.note.warning { p { (texts.not_checked_means) } } };
         }
-        match self.summary.validity(self.now) {
-            Validity::Valid if self.cannot_encrypt() => {
+        match self.summary.fault(self.now) {
+            None if self.cannot_encrypt() => {
                 html! { aside.note.warning { p { (texts.no_encryption_means) } } }
             }
-            Validity::Valid => html! {},
-            Validity::Revoked => self.revoked(primary),
-            Validity::Expired => {
-                let expires = self.summary.primary.expires;
-                html! {
-                    aside.note.warning {
-                        @if expires > 0 && expires <= self.now {
-                            p { strong { (texts.expired_on) " " (day(expires)) "." } }
-                        }
-                        p { (texts.expired_means) }
+            None => html! {},
+            Some(Fault::Revoked) => self.revoked(primary),
+            Some(Fault::Expired(end)) => html! {
+                aside.note.warning {
+                    @if end > 0 && end <= self.now {
+                        p { strong { (texts.expired_on) " " (day(end)) "." } }
                     }
+                    p { (texts.expired_means) }
                 }
+            },
+            Some(fault) => {
+                html! { aside.note.warning { p { (self.unusable(fault, components)) } } }
             }
-            Validity::Invalid => html! { aside.note.warning { p { (self.unusable(components)) } } },
         }
     }
 
-    /// The reason why no signature of the owner makes the certificate usable now.
-    fn unusable(&self, components: &[Part<'_>]) -> Markup {
+    /// The reason why the certificate is not usable now.
+    fn unusable(&self, fault: Fault, components: &[Part<'_>]) -> Markup {
+        let texts = self.visit.texts;
+        match fault {
+            Fault::Future(_) => html! { (texts.future_means) },
+            Fault::Short(bits) => html! { ((texts.short_means)(bits)) },
+            Fault::NoUserId => html! { (texts.no_user_id_means) },
+            Fault::Weak(weak) => {
+                html! { ((texts.weak_means)(weak.hash_name())) " " (day(weak.made)) "." }
+            }
+            _ => self.unbound(components),
+        }
+    }
+
+    /// The reason why no signature of the owner counts.
+    fn unbound(&self, components: &[Part<'_>]) -> Markup {
         let texts = self.visit.texts;
         let created = self.summary.primary.created;
         if created > self.now {
@@ -369,7 +382,7 @@ impl<'a> View<'a> {
     /// User IDs: the first ones, then those behind a click.
     fn user_ids(&self, all: &[(&UserIdSummary, &Part<'_>)]) -> Markup {
         // A revoked certificate has no user ID that could be used.
-        let all_are_old = self.summary.validity(self.now) != Validity::Valid;
+        let all_are_old = self.summary.state(self.now) != Validity::Valid;
         let is_current = |user_id: &UserIdSummary| {
             all_are_old || matches!(self.validity(user_id), Validity::Valid)
         };
@@ -388,7 +401,7 @@ impl<'a> View<'a> {
     fn keys(&self, subkeys: &[(&KeySummary, &Part<'_>)]) -> Markup {
         let texts = self.visit.texts;
         let is_current =
-            |key: &KeySummary| self.summary.key_validity(key, self.now) == Validity::Valid;
+            |key: &KeySummary| self.summary.key_state(key, self.now) == Validity::Valid;
         let all = subkeys.iter().map(|&(key, part)| (key, Some(part)));
         let (mut current, mut old): (Vec<_>, Vec<_>) = all.partition(|(key, _)| is_current(key));
         current.truncate(COMPONENTS_MAX);
@@ -434,7 +447,7 @@ impl<'a> View<'a> {
 
     /// The state of a user ID: never better than that of its key.
     fn validity(&self, user_id: &UserIdSummary) -> Validity {
-        user_id.validity(self.now).min(self.summary.validity(self.now))
+        user_id.validity(self.now).min(self.summary.state(self.now))
     }
 
     fn user_id(&self, user_id: &UserIdSummary, part: &Part<'_>) -> Markup {
@@ -460,7 +473,7 @@ impl<'a> View<'a> {
                     @if user_id.primary { " " span.mark { (texts.primary) } }
                 }
                 // That of the certificate stands at the top.
-                @if validity != self.summary.validity(self.now) {
+                @if validity != self.summary.state(self.now) {
                     (parts::badge(self.visit, validity))
                 } @else if self.is_confirmed(user_id) {
                     (parts::confirmed(texts, user_id))
@@ -503,7 +516,7 @@ impl<'a> View<'a> {
             (Capabilities::ENCRYPT, texts.encrypt),
             (Capabilities::AUTHENTICATE, texts.authenticate),
         ];
-        let validity = self.summary.key_validity(key, self.now);
+        let validity = self.summary.key_state(key, self.now);
         let own = if key.revoked {
             part.and_then(|part| revocation(&part.own, kind::SUBKEY_REVOCATION))
         } else {
@@ -514,10 +527,10 @@ impl<'a> View<'a> {
                 p.name {
                     (role) " "
                     @for (which, name) in abilities {
-                        @if key.capabilities.has(which) { span.mark { (name) } " " }
+                        @if key.capabilities.has(which) && !key.withheld.has(which) { span.mark { (name) } " " }
                     }
                 }
-                @if validity != self.summary.validity(self.now) {
+                @if validity != self.summary.state(self.now) {
                     (parts::badge(self.visit, validity))
                 }
             }
@@ -626,7 +639,7 @@ impl<'a> View<'a> {
         };
         let key = |key: &KeySummary, part: Option<&Part<'_>>, which: u8, label: String| Track {
             label,
-            validity: self.summary.key_validity(key, self.now),
+            validity: self.summary.key_state(key, self.now),
             from: key.created,
             end: end(
                 key.revoked.then(|| part.and_then(|part| part.first(|k| k == which))).flatten(),
@@ -679,7 +692,7 @@ impl<'a> View<'a> {
             tracks.push(key(subkey, Some(part), kind::SUBKEY_REVOCATION, label));
         }
         // The primary key comes first in any case.
-        let usual = summary.validity(self.now);
+        let usual = summary.state(self.now);
         let (mut current, mut old) = (Vec::new(), Vec::new());
         for (at, track) in tracks.into_iter().map(bounded).enumerate() {
             let is_current =

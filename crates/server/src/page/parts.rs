@@ -75,7 +75,7 @@ pub(crate) fn badge(visit: &Visit<'_>, validity: Validity) -> Markup {
 /// The state of a certificate. Nothing is known about one whose signatures cannot be checked here.
 pub(crate) fn state(visit: &Visit<'_>, summary: &Summary, now: u32) -> Markup {
     if summary.primary.has_known_algorithm() {
-        return badge(visit, summary.validity(now));
+        return badge(visit, summary.state(now));
     }
     html! {
         span.badge.unchecked title=(visit.texts.not_checked_means) {

@@ -105,7 +105,7 @@ impl Listing {
             let is_confirmed = |summary: &Summary| {
                 confirmed.get(&summary.fingerprint()).is_some_and(|emails| !emails.is_empty())
             };
-            let rank = |summary: &Summary| (summary.validity(now), is_confirmed(summary));
+            let rank = |summary: &Summary| (summary.state(now), is_confirmed(summary));
             summaries.sort_by_key(|summary| std::cmp::Reverse(rank(summary)));
         }
         let pages = summaries.len().div_ceil(PAGE).max(1);
@@ -124,7 +124,7 @@ impl Listing {
 pub(crate) fn list(visit: &Visit<'_>, listing: &Listing) -> Answer {
     let texts = visit.texts;
     let &Listing { ref summaries, ref text, more, page, pages, now, .. } = listing;
-    let valid = summaries.iter().filter(|summary| summary.validity(now) == Validity::Valid).count();
+    let valid = summaries.iter().filter(|summary| summary.state(now) == Validity::Valid).count();
     let count = summaries.len();
     let confirmed = |summary: &Summary| listing.confirmed.get(&summary.fingerprint());
     let mut domains: BTreeMap<String, usize> = BTreeMap::new();
@@ -251,7 +251,7 @@ fn card(
     let key = &summary.primary;
     let names = names(visit, summary, published);
     let first = names.first().map(name);
-    let validity = summary.validity(now);
+    let validity = summary.state(now);
     let is_told = visit.config.vks.enabled && validity == Validity::Valid;
     let published = published.filter(|_| is_told).map_or(&[][..], Vec::as_slice);
     let confirmed = |user_id: &UserIdSummary| parts::is_confirmed(user_id, published, now);

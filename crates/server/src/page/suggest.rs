@@ -69,7 +69,7 @@ pub(crate) fn suggestions(
     typed: &str,
 ) -> Vec<Suggestion> {
     let now = clock::now();
-    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.summary.validity(now)));
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.summary.state(now)));
     let mut found = Vec::new();
     for Candidate { summary, names } in candidates {
         // A text that stands only in a user ID without a self-signature is not suggested.
@@ -84,7 +84,7 @@ pub(crate) fn suggestions(
             (Some(_), Some((before, _))) if !before.trim().is_empty() => before.trim(),
             _ => &text,
         };
-        let validity = summary.validity(now);
+        let validity = summary.state(now);
         found.push(Suggestion {
             name: plain(shown, NAME_CHARACTERS),
             address: address.filter(|address| address != shown).map(|a| plain(&a, NAME_CHARACTERS)),

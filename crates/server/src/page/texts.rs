@@ -104,6 +104,11 @@ pub(crate) struct Texts {
     pub(crate) not_checked_means: &'static str,
     pub(crate) not_checked_user_ids: &'static str,
     /// The date follows.
+    /// The text for a primary key with this number of bits.
+    pub(crate) short_means: fn(u16) -> String,
+    pub(crate) no_user_id_means: &'static str,
+    /// The text for self-signatures with this hash function. Their date follows.
+    pub(crate) weak_means: fn(&str) -> String,
     pub(crate) signed_ahead_means: &'static str,
     pub(crate) signed_before_means: &'static str,
     pub(crate) future_means: &'static str,

@@ -541,7 +541,7 @@ fn a_page_says_if_nothing_can_be_encrypted_to_a_usable_certificate() {
 }
 
 /// A certificate with one user ID and one signature, which its owner made so many seconds from now.
-fn signed_at(seconds_ahead: i64) -> (String, Vec<u8>) {
+fn signed_at(seconds_ahead: i64) -> (openpgp::Cert, Vec<u8>) {
     use openpgp::packet::signature::SignatureBuilder;
     let cert = crate::site::make(&[]);
     let time = u64::try_from(i64::from(now()) + seconds_ahead).unwrap();
@@ -555,7 +555,7 @@ fn signed_at(seconds_ahead: i64) -> (String, Vec<u8>) {
     let packets = [openpgp::Packet::from(user_id), signature.into()];
     let mut bytes = key.into_bytes();
     bytes.extend(packets.iter().flat_map(|packet| packet.to_vec().unwrap()));
-    (cert.fingerprint().to_hex(), bytes)
+    (cert, bytes)
 }
 
 #[test]
@@ -569,9 +569,9 @@ fn the_page_of_an_unusable_certificate_says_why() {
         ),
         (-2 * day, "dated before its key was created".to_owned()),
     ] {
-        let (fingerprint, bytes) = signed_at(seconds);
+        let (cert, bytes) = signed_at(seconds);
         let site = Visitor::of(&bytes);
-        let page = site.page(&format!("/certificate/{fingerprint}"), "en");
+        let page = site.page(&format!("/certificate/{}", cert.fingerprint().to_hex()), "en");
         assert_eq!(page.status, 200, "{expected}");
         page.check();
         let note = page.all("aside").find(|aside| aside.has_class("warning")).expect("a note");
@@ -579,6 +579,28 @@ fn the_page_of_an_unusable_certificate_says_why() {
         assert!(!page.text().contains("no good signature"), "{}", page.text());
         assert!(page.text().contains("Not usable"), "{}", page.text());
     }
+}
+
+/// What encryption refuses is not called usable.
+#[test]
+fn a_certificate_without_a_user_id_that_counts_is_not_usable() {
+    use openpgp::cert::UserIDRevocationBuilder;
+    use openpgp::types::ReasonForRevocation;
+    let (cert, mut bytes) = signed_at(0);
+    let address = format!("/certificate/{}", cert.fingerprint().to_hex());
+    let page = Visitor::of(&bytes).page(&address, "en");
+    assert!(page.text().contains("Usable"), "{}", page.text());
+    let revocation = UserIDRevocationBuilder::new()
+        .set_reason_for_revocation(ReasonForRevocation::UIDRetired, b"moved")
+        .unwrap()
+        .build(&mut crate::site::signer(&cert), &cert, &"Fay <fay@example.org>".into(), None)
+        .unwrap();
+    bytes.extend(openpgp::Packet::from(revocation).to_vec().unwrap());
+    let page = Visitor::of(&bytes).page(&address, "en");
+    page.check();
+    let note = page.all("aside").find(|aside| aside.has_class("warning")).expect("a note");
+    assert!(note.text().contains("all its user IDs are revoked or expired"), "{}", note.text());
+    assert!(page.text().contains("Not usable"), "{}", page.text());
 }
 
 #[test]

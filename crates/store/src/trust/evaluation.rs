@@ -309,7 +309,7 @@ pub(super) fn read(
     if let Some(summary) = stored.filter(|stored| stored.holds.contains(now)) {
         return Ok(Some((cert, summary)));
     }
-    let mut summary = Summary::evaluate(&cert, &verdicts, now);
+    let mut summary = Summary::glance(talaria_cert::Rules::Standard, &cert, &verdicts, now);
     revoker::ask(connection, &cert, &mut summary, now, &Ledger::default())?;
     Ok(Some((cert, summary)))
 }

@@ -1,21 +1,33 @@
 //! One judge of certificates: listings, encryption, signatures and the bindings agree about what a
 //! certificate may be used for, on the keyrings of distributions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use talaria::cert::{Capabilities, Purpose, Rules};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_assert, prop_oneof};
+use proptest::sample::Index;
+use proptest::test_runner::{Config, TestRunner};
+use rayon::prelude::*;
+use talaria::cert::{
+    Armor, BATCH_BYTES, Capabilities, Cert as OwnCert, Fault, Gnupg, Judge, Purpose, Rules,
+    Splitter, Summary, Tag, Verification, verdicts,
+};
 use talaria::message::openpgp::Cert;
 use talaria::message::openpgp::cert::CertParser;
 use talaria::message::openpgp::parse::Parse as _;
 use talaria::message::openpgp::policy::StandardPolicy;
+use talaria::message::openpgp::serialize::MarshalInto as _;
 use talaria::message::openpgp::types::RevocationStatus;
 use talaria::message::{Recipients, judge, read_cert, usable};
-use talaria::store::{Access, Cursor, Order, Store};
+use talaria::store::{Access, Cursor, Order, Row, Store};
 use talaria::{ImportOptions, Input, Monitor, import};
+use talaria_corpus::{CorpusProfile, Generate};
 
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-keyring.gpg", "/usr/share/keyrings/archlinux.gpg"];
@@ -58,9 +70,7 @@ fn strict_rules_are_those_of_sequoia() {
         let (mut asked, mut different) = (0, Vec::new());
         for cert in CertParser::from_file(keyring).unwrap().map(Result::unwrap) {
             let judge = judge(&cert, Rules::Strict, &mut |_| Vec::new(), NOW).unwrap();
-            for purpose in
-                [Purpose::Certify, Purpose::Sign, Purpose::Encrypt, Purpose::Authenticate]
-            {
+            for purpose in Purpose::ALL {
                 asked += 1;
                 let theirs = by_sequoia(&cert, purpose, NOW);
                 let found = judge.usable(purpose, NOW);
@@ -81,6 +91,62 @@ fn strict_rules_are_those_of_sequoia() {
     }
 }
 
+/// What of a certificate is answered differently by a listing, by encryption and by signing.
+/// `listed` is the summary by the standard rules.
+fn disagreements(own: &OwnCert, listed: &Summary, now: u32) -> Vec<String> {
+    let verdicts = verdicts(&[own], Verification::Full).remove(0);
+    let name = own.fingerprint();
+    let mut found = Vec::new();
+    for rules in Rules::ALL {
+        let judge = Judge::new(own.clone(), verdicts.clone(), rules, now, |_| None);
+        let by_these = Summary::by(rules, own, &verdicts, now);
+        let listed = if rules == Rules::Standard { listed } else { &by_these };
+        for purpose in Purpose::ALL {
+            let is_listed = listed.able(now).has(purpose.capability().0);
+            let judged = judge.usable(purpose, now);
+            // Signatures of others by such a key count, and the owner makes none.
+            let is_weak = judged.as_ref().is_err_and(|why| matches!(why.fault, Fault::Weak(_)));
+            let is_made = matches!(purpose, Purpose::Certify | Purpose::Sign);
+            if is_listed != (judged.is_ok() || is_made && is_weak && is_listed) {
+                found.push(format!("{name} {} {purpose}: {is_listed}, {judged:?}", rules.name()));
+            }
+        }
+    }
+    let Ok(cert) = read_cert(own.as_bytes()) else { return found };
+    // A signature that stands on the wrong component is put on the right one in this form.
+    let again = OwnCert::parse(&cert.to_vec().unwrap());
+    let is_same = again.is_ok_and(|again| again.packets().eq(own.packets()));
+    if has_unsupported(&cert) || !is_same {
+        return found;
+    }
+    let judge = judge(&cert, Rules::Standard, &mut |_| Vec::new(), now).unwrap();
+    let taken = Recipients::default().add(&cert, Rules::Standard, &mut |_| Vec::new(), now);
+    if listed.able(now).has(Capabilities::ENCRYPT) != taken.is_ok() {
+        found.push(format!("{name} encrypt: {taken:?}"));
+    }
+    let signs = judge.usable(Purpose::Sign, now);
+    let may = usable(&cert, Purpose::Sign, Rules::Standard, &mut |_| Vec::new(), now);
+    if signs.is_ok() != may.is_ok() {
+        found.push(format!("{name} sign: {signs:?}"));
+    }
+    found
+}
+
+/// The certificates of a keyring that can be read.
+fn certs_in(mut bytes: Vec<u8>) -> Vec<OwnCert> {
+    if bytes.starts_with(b"-----BEGIN") {
+        let mut packets = Vec::new();
+        Armor::new(&bytes[..]).read_to_end(&mut packets).unwrap();
+        bytes = packets;
+    }
+    let mut splitter = Splitter::new(&bytes[..], BATCH_BYTES);
+    let mut certs = Vec::new();
+    while let Some(batch) = splitter.next_batch().unwrap() {
+        certs.extend(batch.certs().filter_map(|(_, raw)| OwnCert::parse(raw).ok()));
+    }
+    certs
+}
+
 #[test]
 fn what_is_listed_as_usable_is_usable() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -96,34 +162,206 @@ fn what_is_listed_as_usable_is_usable() {
         let mut monitor = Monitor { report: &mut |_| {}, stop: &stop };
         let input = Input::Path(keyring.into());
         import(&mut store, &[input], ImportOptions::new(now), &mut monitor).unwrap();
-        let (mut able, mut different) = ([0; 2], Vec::new());
-        let mut certs = 0;
         let mut rows = Vec::new();
         let visit = |row| {
             rows.push(row);
             ControlFlow::Continue(())
         };
         store.walk(&mut Cursor::start(Order::Insertion), visit).unwrap();
-        for row in rows {
-            let stored = store.stored(row.id).unwrap().unwrap();
-            let Ok(cert) = read_cert(stored.cert.as_bytes()) else { continue };
-            certs += 1;
-            let listed = row.summary.able(now);
-            let taken = Recipients::default().add(&cert, Rules::Standard, &mut |_| Vec::new(), now);
-            let judge = judge(&cert, Rules::Standard, &mut |_| Vec::new(), now).unwrap();
-            if listed.has(Capabilities::ENCRYPT) != taken.is_ok() && !has_unsupported(&cert) {
-                different.push(format!("{} encrypt: {taken:?}", cert.fingerprint()));
-            }
-            let signs = judge.usable(Purpose::Sign, now);
-            let may = usable(&cert, Purpose::Sign, Rules::Standard, &mut |_| Vec::new(), now);
-            if signs.is_ok() != may.is_ok() || signs.is_ok() && !listed.has(Capabilities::SIGN) {
-                different.push(format!("{} sign: {signs:?}", cert.fingerprint()));
-            }
-            able[0] += usize::from(taken.is_ok());
-            able[1] += usize::from(signs.is_ok());
+        let able = |which: u8| rows.iter().filter(|row| row.summary.able(now).has(which)).count();
+        let able = [able(Capabilities::ENCRYPT), able(Capabilities::SIGN)];
+        assert!(able.iter().all(|&able| able > rows.len() / 4), "{able:?} of {}", rows.len());
+        assert!(rows.len() > 100, "{}", rows.len());
+        let stored = |row: &Row| store.stored(row.id).unwrap().unwrap().cert;
+        let different: Vec<String> =
+            rows.iter().flat_map(|row| disagreements(&stored(row), &row.summary, now)).collect();
+        assert!(different.is_empty(), "{}", different.join("\n"));
+    }
+}
+
+/// Certificates that others have made for tests, and generated ones with every defect that the
+/// generator has.
+fn odd_certs(count: u64) -> Vec<OwnCert> {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../cert/tests/fixtures");
+    let mut certs = Vec::new();
+    for file in std::fs::read_dir(fixtures).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|ext| ext == "asc" || ext == "pgp") {
+            certs.extend(certs_in(std::fs::read(path).unwrap()));
         }
-        assert!(certs > 100, "{certs}");
-        assert!(able.iter().all(|&able| able > certs / 4), "{able:?} of {certs}");
+    }
+    assert!(certs.len() > 20, "{}", certs.len());
+    let profile = CorpusProfile {
+        native_per_mille: 100,
+        expired_per_mille: 200,
+        revoked_per_mille: 200,
+        signing_subkey_per_mille: 400,
+        ..CorpusProfile::small()
+    };
+    certs.extend(talaria_corpus::certs(&Generate { count, profile, ..Generate::default() }));
+    certs
+}
+
+#[test]
+fn odd_certificates_are_judged_alike_everywhere() {
+    let certs = odd_certs(10_000);
+    let (able, different) = certs
+        .par_iter()
+        .map(|cert| {
+            let verdicts = verdicts(&[cert], Verification::Full).remove(0);
+            let listed = Summary::evaluate(cert, &verdicts, NOW);
+            let able = usize::from(listed.able(NOW).has(Capabilities::ENCRYPT));
+            (able, disagreements(cert, &listed, NOW))
+        })
+        .reduce(Default::default, |(able, mut all), (more, mut found)| {
+            all.append(&mut found);
+            (able + more, all)
+        });
+    assert!(able > certs.len() / 4 && able < certs.len() * 9 / 10, "{able}");
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// A change of a certificate.
+#[derive(Clone, Debug)]
+enum Change {
+    Flip(Index, u8),
+    Drop(Index),
+    Repeat(Index, Index),
+    Swap(Index, Index),
+}
+
+impl Change {
+    fn any() -> impl Strategy<Value = Self> {
+        prop_oneof![
+            4 => (any::<Index>(), 1..=255_u8).prop_map(|(at, bits)| Self::Flip(at, bits)),
+            1 => any::<Index>().prop_map(Self::Drop),
+            1 => any::<(Index, Index)>().prop_map(|(from, to)| Self::Repeat(from, to)),
+            1 => any::<(Index, Index)>().prop_map(|(one, other)| Self::Swap(one, other)),
+        ]
+    }
+
+    /// Changes the packets behind the primary key; in one of them, any byte of the body.
+    fn apply(&self, packets: &mut Vec<(Tag, Vec<u8>)>) {
+        let len = packets.len() - 1;
+        if len == 0 {
+            return;
+        }
+        match self {
+            Self::Flip(at, bits) => {
+                let (_, body) = &mut packets[1 + at.index(len)];
+                if !body.is_empty() {
+                    let at = at.index(body.len());
+                    body[at] ^= bits;
+                }
+            }
+            Self::Drop(at) => {
+                packets.remove(1 + at.index(len));
+            }
+            Self::Repeat(from, to) => {
+                let packet = packets[1 + from.index(len)].clone();
+                packets.insert(1 + to.index(len), packet);
+            }
+            Self::Swap(one, other) => packets.swap(1 + one.index(len), 1 + other.index(len)),
+        }
+    }
+}
+
+#[test]
+fn changed_certificates_are_judged_alike_everywhere() {
+    let mut certs = odd_certs(200);
+    for keyring in KEYRINGS.into_iter().filter(|keyring| Path::new(keyring).exists()) {
+        let small = certs_in(std::fs::read(keyring).unwrap()).into_iter();
+        certs.extend(small.filter(|cert| cert.as_bytes().len() < 10_000).take(200));
+    }
+    let mut runner = TestRunner::new(Config { cases: 5_000, ..Config::default() });
+    let changes = (any::<Index>(), vec(Change::any(), 1..4));
+    let judged = AtomicUsize::new(0);
+    let test = |(at, changes): (Index, Vec<Change>)| {
+        let mut packets: Vec<(Tag, Vec<u8>)> =
+            at.get(&certs).packets().map(|packet| (packet.tag, packet.body.to_vec())).collect();
+        changes.iter().for_each(|change| change.apply(&mut packets));
+        let mut bytes = Vec::new();
+        for (tag, body) in &packets {
+            bytes.push(0xc0 | tag.0);
+            bytes.push(0xff);
+            bytes.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+            bytes.extend_from_slice(body);
+        }
+        let Ok(cert) = OwnCert::parse(&bytes) else { return Ok(()) };
+        let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+        let listed = Summary::evaluate(&cert, &verdicts, NOW);
+        judged.fetch_add(1, Ordering::Relaxed);
+        let found = disagreements(&cert, &listed, NOW);
+        prop_assert!(found.is_empty(), "{}", found.join("\n"));
+        Ok(())
+    };
+    runner.run(&changes, test).unwrap();
+    assert!(judged.into_inner() > 3_000);
+}
+
+/// The capabilities of whole certificates, as gpg lists them.
+fn by_gpg(certs: &[OwnCert]) -> Option<HashMap<String, String>> {
+    let home = tempfile::tempdir().unwrap();
+    let keyring = home.path().join("certs.gpg");
+    let bytes: Vec<u8> = certs.iter().flat_map(|cert| cert.as_bytes()).copied().collect();
+    std::fs::write(&keyring, bytes).unwrap();
+    let listing = Command::new("gpg")
+        .arg("--homedir")
+        .arg(home.path())
+        .args(["--faked-system-time", &format!("{NOW}!"), "--no-default-keyring"])
+        .arg("--keyring")
+        .arg(&keyring)
+        .args(["--batch", "--trust-model", "always", "--with-colons", "--list-keys"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&listing.stdout);
+    let mut found = HashMap::new();
+    let mut capabilities = None;
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields[0] {
+            "pub" => {
+                capabilities = Some(fields[11].chars().filter(char::is_ascii_uppercase).collect());
+            }
+            "fpr" => {
+                if let Some(capabilities) = capabilities.take() {
+                    found.insert(fields[9].to_owned(), capabilities);
+                }
+            }
+            _ => {}
+        }
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+#[test]
+fn the_rules_of_gnupg_are_those_of_gpg() {
+    for keyring in KEYRINGS {
+        if !Path::new(keyring).exists() {
+            talaria_needs::left_out("debian-keyring");
+            continue;
+        }
+        let certs = certs_in(std::fs::read(keyring).unwrap());
+        let Some(theirs) = talaria_needs::found(by_gpg(&certs), "gpg") else { return };
+        let mut different = Vec::new();
+        assert_eq!(certs.len(), theirs.len());
+        for cert in certs {
+            let name = cert.fingerprint().to_string();
+            let verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+            let judge = Judge::new(cert, verdicts, Rules::Gnupg(Gnupg::V2_2), NOW, |_| None);
+            let mut ours = String::new();
+            let mut why = Vec::new();
+            for (purpose, letter) in Purpose::ALL.into_iter().zip("CSEA".chars()) {
+                match judge.usable(purpose, NOW) {
+                    Ok(_) => ours.push(letter),
+                    Err(fault) => why.push(fault),
+                }
+            }
+            let same = |letter: char| theirs[&name].contains(letter) == ours.contains(letter);
+            if !"CSEA".chars().all(same) {
+                different.push(format!("{name}: {} by gpg, {ours}: {why:?}", theirs[&name]));
+            }
+        }
         assert!(different.is_empty(), "{}", different.join("\n"));
     }
 }

@@ -125,6 +125,17 @@ pub(crate) static ENGLISH: Texts = Texts {
         if n == 1 { "1 more part".into() } else { format!("{} more parts", grouped(n, ',')) }
     },
     invalid_means: "This certificate cannot be used: no good signature of its owner that counts now is known on its primary key or on a user ID.",
+    short_means: |bits| {
+        format!(
+            "This certificate cannot be used: its primary key has only {bits} bits. Its owner needs a new key."
+        )
+    },
+    no_user_id_means: "This certificate cannot be used: all its user IDs are revoked or expired. Its owner can sign a user ID anew: ask for a newer copy.",
+    weak_means: |hash| {
+        format!(
+            "This certificate cannot be used: the signatures of its owner are made with {hash}, which is broken. Its owner can sign it anew: ask for a newer copy. The newest of these signatures is of"
+        )
+    },
     signed_ahead_means: "The signatures of the owner on this certificate are dated in the future. Programs do not use it before that date:",
     signed_before_means: "The signatures of the owner on this certificate are dated before its key was created. Programs do not accept them.",
     future_means: "This certificate is dated in the future. Programs do not use it before that date.",

@@ -125,6 +125,17 @@ pub(crate) static GERMAN: Texts = Texts {
         if n == 1 { "1 weiterer Teil".into() } else { format!("{} weitere Teile", grouped(n, '.')) }
     },
     invalid_means: "Dieses Zertifikat ist nicht benutzbar: Auf dem Hauptschlüssel und den Benutzerkennungen ist keine gute Signatur des Besitzers bekannt, die jetzt zählt.",
+    short_means: |bits| {
+        format!(
+            "Dieses Zertifikat ist nicht benutzbar: Sein Hauptschlüssel hat nur {bits} Bit. Der Besitzer braucht einen neuen Schlüssel."
+        )
+    },
+    no_user_id_means: "Dieses Zertifikat ist nicht benutzbar: Alle Benutzerkennungen sind widerrufen oder abgelaufen. Der Besitzer kann eine davon neu signieren: Fragen Sie ihn nach einer neueren Fassung.",
+    weak_means: |hash| {
+        format!(
+            "Dieses Zertifikat ist nicht benutzbar: Die Signaturen des Besitzers sind mit {hash} gemacht, und das ist gebrochen. Der Besitzer kann es neu signieren: Fragen Sie ihn nach einer neueren Fassung. Die neueste dieser Signaturen ist vom"
+        )
+    },
     signed_ahead_means: "Die Signaturen des Besitzers auf diesem Zertifikat haben ein Datum in der Zukunft. Vorher benutzen Programme es nicht:",
     signed_before_means: "Die Signaturen des Besitzers auf diesem Zertifikat sind älter als sein Schlüssel. Programme erkennen sie nicht an.",
     future_means: "Das Datum dieses Zertifikats liegt in der Zukunft. Vorher benutzen Programme es nicht.",
