@@ -106,12 +106,9 @@ pub(crate) enum CliError {
     /// The user stopped work on a message.
     #[error("interrupted")]
     Stopped,
-    /// The user named no key, and no key can sign.
-    #[error("you have no secret key that can sign")]
-    NoSigner,
-    /// The user named no key, and no key can certify.
-    #[error("you have no secret key that can certify")]
-    NoCertifier,
+    /// An error of the library, and the commands that say more about it.
+    #[error("{error}; {more}")]
+    With { error: Box<talaria::Error>, more: String },
     /// The user named no key, and several keys can do it.
     #[error("you have {} keys that can {can}: choose one", candidates.len())]
     WhichSigner { can: &'static str, candidates: Vec<String> },
@@ -238,7 +235,8 @@ impl CliError {
                 talaria::Error::Ambiguous { candidates, .. }
                 | talaria::Error::Inexact { candidates, .. }
                 | talaria::Error::InexactUserId { candidates, .. }
-                | talaria::Error::Unconfirmed { candidates, .. },
+                | talaria::Error::Unconfirmed { candidates, .. }
+                | talaria::Error::WhichSigner { candidates, .. },
             ) => candidates,
             Self::In { error, .. } => error.candidates(),
             _ => &[],
@@ -265,6 +263,7 @@ impl CliError {
             Self::Declined => return Outcome::DECLINED,
             Self::Unconfirmed { .. } => return Outcome::UNCONFIRMED,
             Self::Operation(error) => error.kind(),
+            Self::With { error, .. } => error.kind(),
             Self::Backup(error) => error.kind(),
             Self::Log(error) => error.kind(),
             Self::Witness(error) => error.kind(),
@@ -289,7 +288,7 @@ impl CliError {
             Self::Ambiguous { .. } | Self::ManyObjects { .. } | Self::WhichSigner { .. } => {
                 ErrorKind::Ambiguous
             }
-            Self::Missing(_) | Self::NoSigner | Self::NoCertifier => ErrorKind::NotFound,
+            Self::Missing(_) => ErrorKind::NotFound,
             Self::Usage(_)
             | Self::EmptyPassphrase { .. }
             | Self::NoHome { .. }

@@ -33,11 +33,7 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
     let hint = match error {
         CliError::In { name, error } => return input_hint(name.as_deref(), error),
         CliError::Ambiguous { .. } => "Use the fingerprint of one of them.",
-        CliError::NoSigner | CliError::NoCertifier => {
-            "Generate one: talaria key generate \"NAME <ADDRESS>\"\nImport one: talaria key import FILE\nOr use \
-             one of gpg-agent: --gpg-agent -u KEY"
-        }
-        CliError::WhichSigner { .. } => "Choose one with -u FINGERPRINT.",
+        CliError::WhichSigner { .. } => library::WHICH,
         CliError::Declined => return None,
         CliError::Output(error) if error.kind() == io::ErrorKind::FileTooLarge => LARGER_FILES,
         CliError::Unconfirmed { .. } => "Add --yes to do it without a question.",

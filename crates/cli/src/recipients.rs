@@ -1,17 +1,23 @@
 //! Recipients of what a command encrypts: certificates in the store, and what is known about whose
 //! they are.
 
+use talaria::cert::day;
 use talaria::message::Recipients;
+use talaria::message::openpgp::Fingerprint;
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
+use talaria::trust_models::Level;
+use talaria::{
+    Accepted, Doubt, Error, FoundRecipient, RecipientOptions, RefusedRecipient, encrypted_to,
+};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::hints::message::renewal;
 use crate::query::parse_query;
-use crate::signatures::{StatusFile, unfit};
+use crate::signatures::StatusFile;
 use crate::terminal::Paint;
-use crate::trust::{Named, TrustArgs};
+use crate::trust::{TrustArgs, record};
 
 /// The recipients on a command line.
 #[derive(Debug, clap::Args)]
@@ -39,68 +45,76 @@ impl RecipientArgs {
         &self,
         report: &mut StatusFile,
         cx: &Context,
-    ) -> Result<(Recipients, Vec<String>), CliError> {
-        let mut recipients = Recipients::default();
-        let mut names = Vec::new();
+    ) -> Result<(Recipients, Vec<Fingerprint>), CliError> {
         if self.to.is_empty() {
-            return Ok((recipients, names));
+            return Ok((Recipients::default(), Vec::new()));
         }
-        let stores = cx.stores(Access::Read)?;
-        for query in &self.to {
-            let found = stores.recipient(query, cx.rules(), cx.now).map_err(CliError::from);
-            let cert = found.and_then(|cert| {
-                let mut look_up = |issuer: &_| stores.having(issuer, cx.now);
-                let weak = recipients.add(&cert, cx.rules(), &mut look_up, cx.now)?;
-                Ok((cert, weak))
-            });
-            let (cert, weak) = report.on_error(cert, |error| {
-                status::invalid_recipient(unfit(error), &query.to_string())
-            })?;
-            if let Some(weak) = weak {
-                let note = Paint::stderr().doubtful("Note").to_string();
-                cx.status(format_args!(
-                    "{note}: the key of {query} is bound by signatures with {} only, of {}. Its \
-                     owner should renew them: {}",
-                    weak.hash_name(),
-                    talaria::cert::day(weak.made),
-                    renewal(&cert.fingerprint().to_hex()),
-                ));
-            }
-            names.push(cert.fingerprint().to_hex());
+        let accepted = if self.trusted_only { Accepted::Confirmed } else { Accepted::Doubtful };
+        let trust = self.trust.settings();
+        let options = RecipientOptions { rules: cx.rules(), trust, accepted };
+        let found = cx.stores(Access::Read)?.recipients(&self.to, &options, cx.now)?;
+        found.certificates.iter().for_each(|recipient| tell_weak(recipient, cx));
+        if !self.trusted_only {
+            found.certificates.iter().for_each(|recipient| warn(recipient, cx));
         }
-        drop(stores);
-        let chosen = names.iter().zip(&self.to).map(|(name, query)| Named::chosen(name, query));
-        let beliefs = self.trust.of_recipients(chosen, cx)?;
-        for ((name, query), belief) in names.iter().zip(&self.to).zip(beliefs) {
-            let why = match belief {
-                Some(belief) if belief.is_enough() => continue,
-                Some(belief) if belief.is_never() => {
-                    report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
-                    return Err(talaria::Error::Distrusted { name: name.clone() }.into());
-                }
-                Some(belief) => format!("validity: {}", belief.level.name()),
-                None => "the store has no trust root".to_owned(),
-            };
-            if self.trusted_only {
-                report.lines(&status::invalid_recipient(Unfit::Untrusted, name))?;
-                return Err(CliError::Missing(format!(
-                    "cannot confirm that {name} belongs to {query} ({why}); `talaria trust path {name}` \
-                     and `talaria tofu info {name}` say more"
-                )));
+        let keys = match found.keys {
+            Ok(keys) => keys,
+            Err(refused) => {
+                report.lines(&status::invalid_recipient(Unfit::of(&refused.why), &refused.name))?;
+                return Err(with_commands(refused));
             }
-            if belief.is_some() {
-                let warning = Paint::stderr().doubtful("Warning").to_string();
-                cx.status(format_args!(
-                    "{warning}: cannot confirm that this certificate belongs to {query} ({why}).\n  \
-                     Compare the fingerprint with them, then run:\n  talaria certify {name}"
-                ));
-            }
-        }
-        Ok((recipients, names))
+        };
+        Ok((keys, found.certificates.into_iter().map(|one| one.certificate).collect()))
     }
 
     /// Notes that something was encrypted to the certificates.
-    pub(crate) fn encrypted_to(&self, names: &[String], cx: &Context) -> Result<(), CliError> {
-        self.trust.encrypted_to(names, cx)
+    pub(crate) fn encrypted_to(
+        &self,
+        certificates: &[Fingerprint],
+        cx: &Context,
+    ) -> Result<(), CliError> {
+        record(encrypted_to(certificates, self.trust.settings(), cx.now), cx)
+    }
+}
+
+/// The error of a recipient that was not found or is not accepted, with the commands that say more
+/// about a doubt.
+fn with_commands(refused: RefusedRecipient) -> CliError {
+    let RefusedRecipient { name, why: error } = refused;
+    match *error {
+        Error::Doubtful { .. } => {
+            let more =
+                format!("`talaria trust path {name}` and `talaria tofu info {name}` say more");
+            CliError::With { error, more }
+        }
+        error => error.into(),
+    }
+}
+
+/// Tells that the owner of a certificate should renew its self-signatures.
+fn tell_weak(recipient: &FoundRecipient, cx: &Context) {
+    let FoundRecipient { query, certificate, weak: Some(weak), .. } = recipient else { return };
+    cx.status(format_args!(
+        "{}: the key of {query} is bound by signatures with {} only, of {}. Its owner should renew \
+         them: {}",
+        Paint::stderr().doubtful("Note"),
+        weak.hash_name(),
+        day(weak.made),
+        renewal(&certificate.to_hex()),
+    ));
+}
+
+/// Warns of a certificate whose validity is known and too low.
+fn warn(recipient: &FoundRecipient, cx: &Context) {
+    let FoundRecipient { query, certificate, .. } = recipient;
+    if let Some(doubt @ Doubt::Validity(level)) = recipient.doubt()
+        && level != Level::Never
+    {
+        cx.status(format_args!(
+            "{}: cannot confirm that this certificate belongs to {query} ({doubt}).\n  Compare the \
+             fingerprint with them, then run:\n  talaria certify {}",
+            Paint::stderr().doubtful("Warning"),
+            certificate.to_hex()
+        ));
     }
 }

@@ -4,17 +4,15 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use talaria::cert::Cert;
-use talaria::cert::hex::Upper;
 use talaria::message::openpgp::Fingerprint;
 use talaria::message::openpgp::crypto::Password;
 use talaria::message::{
-    ExpectedSigner, Facts, Lookup, NotAccepted, NotCounted, Outcome, SignatureReport, SigningKey,
+    Facts, Lookup, NotAccepted, NotCounted, Outcome, SignatureReport, SigningKey,
 };
 use talaria::status::{self, Unfit};
 use talaria::store::{Access, Query};
 use talaria::trust_models::Level;
-use talaria::{Error, TrustModel, certificates_in, day, lookup};
+use talaria::{Belief, Error, RequiredSigners, TrustModel, day};
 
 use crate::context::Context;
 use crate::descriptor;
@@ -22,7 +20,6 @@ use crate::error::CliError;
 use crate::keys::KeyArgs;
 use crate::render::printable;
 use crate::terminal::{Paint, Painted};
-use crate::trust::Belief;
 
 /// The destination of status lines.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -75,16 +72,10 @@ impl StatusFile {
     }
 }
 
-/// GnuPG's code for the reason why a certificate or a key is not used.
+/// GnuPG's code for the reason why a key is not used.
 pub(crate) fn unfit(error: &CliError) -> Unfit {
     match error {
-        CliError::Operation(Error::NotFound { .. }) => Unfit::Missing,
-        CliError::Operation(Error::NoKey { .. } | Error::NoSecret { .. }) | CliError::NoSigner => {
-            Unfit::NoSecret
-        }
-        CliError::Ambiguous { .. }
-        | CliError::Operation(Error::Ambiguous { .. } | Error::Inexact { .. }) => Unfit::Ambiguous,
-        CliError::Operation(Error::Distrusted { .. }) => Unfit::Untrusted,
+        CliError::Operation(error) => Unfit::of(error),
         _ => Unfit::Other,
     }
 }
@@ -167,74 +158,36 @@ pub(crate) struct SignerArgs {
     files: Vec<PathBuf>,
 }
 
-/// The signers whose good signatures are required.
-pub(crate) struct Signers {
-    /// `None` if any signer is accepted.
-    pub(crate) expected: Option<Vec<ExpectedSigner>>,
-    /// The certificates from files.
-    given: Vec<Cert>,
-}
-
 impl SignerArgs {
     /// Finds the required signers.
-    pub(crate) fn find(&self, cx: &Context) -> Result<Signers, CliError> {
-        let named = |name: &String| -> Result<ExpectedSigner, CliError> {
-            let query: Query = name.parse().map_err(Error::from)?;
-            // A full fingerprint is exact even without a store.
-            if let Query::Fingerprint(bytes) = &query
-                && bytes.len() > 16
-            {
-                let key: Fingerprint = Upper(bytes)
-                    .to_string()
-                    .parse()
-                    .map_err(|_| CliError::Missing(format!("no key {name}")))?;
-                return Ok(key.into());
-            }
-            let any_of = cx.stores(Access::Read)?.signers(&query, cx.now)?;
-            Ok(ExpectedSigner { any_of, name: None })
-        };
-        let mut expected = self.signers.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-        let mut given = Vec::new();
-        for path in &self.files {
-            let certs = certificates_in(path)?;
-            let any_of = certs.iter().map(openpgp_fingerprint).collect::<Result<Vec<_>, _>>()?;
-            let name = (any_of.len() > 1)
-                .then(|| format!("any of the {} certificates in {}", any_of.len(), path.display()));
-            expected.push(ExpectedSigner { any_of, name });
-            given.extend(certs);
-        }
-        Ok(Signers { expected: (!expected.is_empty()).then_some(expected), given })
+    pub(crate) fn find(&self, cx: &Context) -> Result<RequiredSigners, CliError> {
+        let names = self.signers.iter().map(|name| name.parse()).collect::<Result<Vec<Query>, _>>();
+        let names = names.map_err(Error::from)?;
+        let needs_store = names.iter().any(RequiredSigners::needs_store);
+        let stores = needs_store.then(|| cx.stores(Access::Read)).transpose()?;
+        Ok(RequiredSigners::find(&names, &self.files, stores.as_ref(), cx.now)?)
     }
 }
 
-fn openpgp_fingerprint(cert: &Cert) -> Result<Fingerprint, CliError> {
-    let text = cert.fingerprint().to_string();
-    text.parse().map_err(|_| CliError::Missing(format!("no key {text}")))
+/// A function that finds certificates: those of required signers from files, and those in the
+/// stores. Without files there must be a store if `needs_store`.
+pub(crate) fn lookup(
+    required: &RequiredSigners,
+    needs_store: bool,
+    cx: &Context,
+) -> Result<Lookup<'static>, CliError> {
+    let stores = match cx.stores(Access::Read) {
+        Ok(stores) => Some(stores),
+        Err(error) if needs_store && required.given.is_empty() => return Err(error),
+        // Signatures of others are then reported without a key.
+        Err(_) => None,
+    };
+    Ok(required.lookup(stores, cx.now))
 }
 
-impl Signers {
-    /// A function that finds certificates: those from files, and those in the stores. Without files
-    /// there must be a store if `needs_store`.
-    pub(crate) fn lookup(
-        &self,
-        needs_store: bool,
-        cx: &Context,
-    ) -> Result<Lookup<'static>, CliError> {
-        let stores = match cx.stores(Access::Read) {
-            Ok(stores) => Some(stores),
-            Err(error) if needs_store && self.given.is_empty() => return Err(error),
-            // Signatures of others are then reported without a key.
-            Err(_) => None,
-        };
-        Ok(lookup(stores, self.given.clone(), cx.now))
-    }
-
-    /// The status lines about expected signers with a good signature.
-    pub(crate) fn found(&self, reports: &[SignatureReport]) -> Vec<String> {
-        let expected = self.expected.iter().flatten();
-        let found = expected.flat_map(|signer| signer.found(reports));
-        status::signed_by(found.map(Fingerprint::to_hex))
-    }
+/// The status lines about required signers with a good signature.
+pub(crate) fn found(required: &RequiredSigners, reports: &[SignatureReport]) -> Vec<String> {
+    status::signed_by(required.found(reports).map(Fingerprint::to_hex))
 }
 
 /// The decision on a document, as JSON.

@@ -24,7 +24,7 @@ use openpgp::types::HashAlgorithm;
 use parking_lot::Mutex;
 use talaria_cert::{Fingerprint, Keygrip, Summary};
 use talaria_message::{
-    DecryptionKey, MessageError, Purpose, Rules, SigningKey, make, openpgp, usable,
+    DecryptionKey, Elsewhere, MessageError, Purpose, Rules, SigningKey, make, openpgp, usable,
 };
 use talaria_store::{Order, Query};
 
@@ -243,6 +243,19 @@ impl Agent {
             }
         }
         Ok(keys)
+    }
+
+    /// A function that finds an agent when it is called, and the decryption keys as
+    /// [`Self::decryption_keys`] does, for [`talaria_message::Secrets`]. Passphrases that were
+    /// given for a message are not tried as PINs.
+    #[must_use]
+    pub fn elsewhere(start: Start, given: Vec<Password>, stores: Stores, now: u32) -> Elsewhere {
+        Box::new(move |has_passwords| {
+            let given = if has_passwords { Vec::new() } else { given.clone() };
+            let agent = Self::find(start, given);
+            let agent = agent.map_err(|error| MessageError::Secret(error.into()))?;
+            agent.decryption_keys(&stores, now).map_err(|error| MessageError::Secret(error.into()))
+        })
     }
 
     fn key(&self, public: Key<PublicParts, UnspecifiedRole>) -> AgentKey {

@@ -12,6 +12,7 @@ use talaria_message::{KeyFault, MessageError};
 use talaria_store::{QueryError, StoreError};
 
 use crate::agent::error::AgentError;
+use crate::belief::Doubt;
 use crate::compressed::WindowTooLarge;
 
 /// The reason why an operation failed.
@@ -177,6 +178,17 @@ pub enum Error {
         /// The certificates that have it: fingerprints and names.
         candidates: Vec<String>,
     },
+    /// Nothing confirms that the certificate of a recipient belongs to its name, and the caller
+    /// wants only recipients that are confirmed.
+    #[error("cannot confirm that {name} belongs to {query} ({doubt})")]
+    Doubtful {
+        /// The fingerprint of the certificate.
+        name: String,
+        /// The name of the recipient.
+        query: String,
+        /// The reason for the doubt.
+        doubt: Doubt,
+    },
     /// The user has decided against a certificate.
     #[error("{name}: you called this certificate bad")]
     Distrusted {
@@ -226,6 +238,20 @@ pub enum Error {
     NoSecret {
         /// The fingerprint of the certificate.
         name: String,
+    },
+    /// The caller named no key, and no key can sign.
+    #[error("you have no secret key that can sign")]
+    NoSigner,
+    /// The caller named no key, and no key can certify.
+    #[error("you have no secret key that can certify")]
+    NoCertifier,
+    /// The caller named no key, and several keys can do what was asked.
+    #[error("you have {} keys that can {can}: choose one", candidates.len())]
+    WhichSigner {
+        /// The use of the key: `sign` or `certify`.
+        can: &'static str,
+        /// The keys: fingerprints and names.
+        candidates: Vec<String>,
     },
     /// Other users can read a file or folder with secrets.
     #[error("{} can be read by others (mode {mode:04o})", path.display())]
@@ -289,10 +315,14 @@ impl Error {
             | Self::NoUserId { .. }
             | Self::NoSubkey { .. }
             | Self::NoKey { .. }
-            | Self::NoSecret { .. } => ErrorKind::NotFound,
-            Self::Ambiguous { .. } | Self::Inexact { .. } | Self::InexactUserId { .. } => {
-                ErrorKind::Ambiguous
-            }
+            | Self::NoSecret { .. }
+            | Self::NoSigner
+            | Self::NoCertifier
+            | Self::Doubtful { .. } => ErrorKind::NotFound,
+            Self::Ambiguous { .. }
+            | Self::Inexact { .. }
+            | Self::InexactUserId { .. }
+            | Self::WhichSigner { .. } => ErrorKind::Ambiguous,
             Self::Unconfirmed { .. } => ErrorKind::Unconfirmed,
             Self::Distrusted { .. } => ErrorKind::UnusableKey,
             Self::Query(_)

@@ -62,6 +62,8 @@
 //! ```
 
 pub mod agent;
+mod belief;
+mod believed;
 mod build;
 mod certify;
 mod compressed;
@@ -77,7 +79,11 @@ pub mod keys;
 mod messages;
 mod parsed;
 mod progress;
+mod recipients;
 mod repair;
+mod required;
+mod signer_beliefs;
+mod signers;
 mod source;
 mod stats;
 pub mod status;
@@ -85,7 +91,9 @@ mod stores;
 pub mod tofu;
 mod token;
 mod trust;
+mod unlocking;
 
+pub use belief::{Belief, Doubt, Trust};
 pub use build::{BuildReport, build};
 pub use certify::{Certifiable, Certified, CertifyOutcome};
 pub use compressed::WindowTooLarge;
@@ -95,14 +103,21 @@ pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, OnDamage, Signatures, Skipped, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use messages::{certificates_in, decryptor, lookup};
-pub use parsed::described;
+pub use parsed::{described, with_key};
 pub use progress::{Monitor, Progress};
+pub use recipients::{
+    Accepted, FoundRecipient, FoundRecipients, RecipientOptions, RefusedRecipient, encrypted_to,
+};
 pub use repair::{RepairOptions, Repaired, repair};
+pub use required::RequiredSigners;
+pub use signer_beliefs::SignerBeliefs;
+pub use signers::{Certifier, OwnKeys};
 pub use source::{Input, InputKind, Place};
 pub use stats::{Statistics, algorithm, statistics};
 pub use stores::{Bookmark, BookmarkError, Opened, Stores};
 pub use token::{Token, TokenError};
 pub use trust::{Judge, Judged, JudgedId, TrustModel, ValidityReason, doubts};
+pub use unlocking::{LockedKey, unlocker};
 
 pub use talaria_cert as cert;
 pub use talaria_cert::{day, parse_day, timestamp};

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use talaria_cert::Fingerprint;
 use talaria_cert::user_id::visible_text;
 use talaria_message::{Issuer, openpgp, read_cert};
 use talaria_store::{Order, Query};
@@ -47,6 +48,21 @@ impl Stores {
         )
     }
 
+    /// The certificate of the key with this fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`], or errors of reading the stores.
+    pub fn owner_of_key(
+        &self,
+        key: &openpgp::Fingerprint,
+        now: u32,
+    ) -> Result<openpgp::Cert, Error> {
+        let query = format!("0x{}", key.to_hex());
+        let found = self.parsed(&query.parse()?, now)?;
+        with_key(&found, key).cloned().ok_or(Error::NotFound { query })
+    }
+
     /// The certificates that contain the key of an issuer.
     #[must_use]
     pub fn having(&self, issuer: &Issuer, now: u32) -> Vec<openpgp::Cert> {
@@ -59,9 +75,28 @@ impl Stores {
     }
 }
 
+/// The certificate among `certs` that has the key with this fingerprint.
+#[must_use]
+pub fn with_key<'c>(
+    certs: &'c [openpgp::Cert],
+    key: &openpgp::Fingerprint,
+) -> Option<&'c openpgp::Cert> {
+    certs.iter().find(|cert| cert.keys().any(|one| one.key().fingerprint() == *key))
+}
+
 /// The description of a certificate in a list of candidates.
 #[must_use]
 pub fn described(cert: &openpgp::Cert) -> String {
     let user_id = cert.userids().next().map(|id| id.userid().to_string()).unwrap_or_default();
     format!("{} {}", cert.fingerprint().to_hex(), visible_text(&user_id))
+}
+
+/// The fingerprint of a certificate in the form of the stores; `None` for a version without
+/// signatures and messages.
+pub(crate) fn stored_fingerprint(fingerprint: &openpgp::Fingerprint) -> Option<Fingerprint> {
+    match fingerprint {
+        openpgp::Fingerprint::V4(bytes) => Some(Fingerprint::V4(*bytes)),
+        openpgp::Fingerprint::V6(bytes) => Some(Fingerprint::V6(*bytes)),
+        _ => None,
+    }
 }

@@ -12,6 +12,7 @@ use talaria_trust::Level;
 
 use self::field::{escaped, escaped_name, key_id};
 use self::head::Head;
+use crate::error::Error;
 use crate::trust::TrustModel;
 
 /// The validity of a signer, and the trust model that computed it.
@@ -199,6 +200,20 @@ pub enum Unfit {
     NoSecret = 9,
     /// The identity of the certificate is not confirmed.
     Untrusted = 10,
+}
+
+impl Unfit {
+    /// The code for an error.
+    #[must_use]
+    pub fn of(error: &Error) -> Self {
+        match error {
+            Error::NotFound { .. } => Self::Missing,
+            Error::NoKey { .. } | Error::NoSecret { .. } | Error::NoSigner => Self::NoSecret,
+            Error::Ambiguous { .. } | Error::Inexact { .. } => Self::Ambiguous,
+            Error::Distrusted { .. } | Error::Doubtful { .. } => Self::Untrusted,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The status line about a rejected recipient.

@@ -279,6 +279,22 @@ impl Stores {
         if fits { Ok(()) } else { Err(Error::Bookmark) }
     }
 
+    /// The certificate with this fingerprint in the first store that has it, as of `now`. Another
+    /// certificate with its primary key as a subkey is not meant.
+    pub(crate) fn row(
+        &self,
+        fingerprint: Fingerprint,
+        now: u32,
+    ) -> Result<Option<(&Opened, Row)>, Error> {
+        for opened in &self.opened {
+            if let Some(row) = opened.store.row(fingerprint)? {
+                let row = opened.store.current(row, self.rules, now.into())?;
+                return Ok(Some((opened, row)));
+            }
+        }
+        Ok(None)
+    }
+
     /// The certificate merged from its copies in all stores.
     ///
     /// # Errors

@@ -10,13 +10,13 @@ use talaria::message::openpgp::packet::UserID;
 use talaria::store::{Access, Row};
 use talaria::trust_models::Level;
 use talaria::trust_models::tofu::Policy;
-use talaria::{Certifiable, Certified, Judge, Stores, TrustModel, day};
+use talaria::{Certifiable, Certified, Certifier, Judge, Stores, TrustModel, day};
 
 use crate::confirm::{Unasked, confirm};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::expiry::Expiry;
-use crate::keys::{Certifier, KeyArgs};
+use crate::keys::KeyArgs;
 use crate::passphrase::PassphraseArgs;
 use crate::query::one_certificate;
 use crate::render::printable;

@@ -7,8 +7,8 @@ use talaria::message::{
     HIDDEN_RECIPIENT, Message, MessageError, OpenedBy, Parts, ReadLimits, ReadOptions, Received,
     Secrets, Verifier, read_message,
 };
-use talaria::status;
 use talaria::store::Access;
+use talaria::{Belief, status};
 
 use super::inspect::key_in_words;
 use crate::context::Context;
@@ -19,7 +19,7 @@ use crate::output::OutputArgs;
 use crate::passphrase::{self, PassphraseArgs};
 use crate::render::counted;
 use crate::signatures::{self, SignerArgs, StatusArgs};
-use crate::trust::{Belief, SignerBeliefs, TrustArgs};
+use crate::trust::{TrustArgs, record};
 
 /// Decrypt a message
 ///
@@ -97,7 +97,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut report = args.status.open()?;
     args.output.check(args.input.as_deref())?;
     let signers = args.signers.find(cx)?;
-    let beliefs = SignerBeliefs::new(&args.trust, cx);
+    let beliefs = args.trust.of_signers(cx);
     let source = Source::open(args.input.as_deref())?;
     let size = source.size;
     let given = args.passphrase.given()?;
@@ -113,7 +113,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         ..Secrets::default()
     };
     // Decryption works without a store.
-    let verifier = Verifier::new(signers.lookup(false, cx)?, cx.rules(), cx.now)
+    let verifier = Verifier::new(signatures::lookup(&signers, false, cx)?, cx.rules(), cx.now)
         .with_distrust(beliefs.distrust());
     let mut target = args.output.open(false)?;
     let mut options = ReadOptions::new(&spool);
@@ -135,6 +135,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         CliError::Operation(talaria::Error::Message(error)) => status::failed(error, start),
         _ => Vec::new(),
     })?;
+    record(beliefs.seen(received.signatures()), cx)?;
     let beliefs = beliefs.of(received.signatures())?;
     let trust: Vec<_> =
         beliefs.iter().map(|belief| belief.map(|belief| (belief.level, belief.model))).collect();
@@ -156,7 +157,7 @@ fn read(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
             cx.status(format_args!("The message is signed and not encrypted."));
         }
     }
-    report.lines(&signers.found(received.signatures()))?;
+    report.lines(&signatures::found(&signers, received.signatures()))?;
     signatures::report(received.signatures(), &beliefs, &received.decision, cx);
     signatures::report_apart(received.apart, cx);
     cx.report(args.output.content(), &json(&received, &beliefs))?;

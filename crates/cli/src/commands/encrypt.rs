@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use talaria::message::openpgp::Fingerprint;
 use talaria::message::{Aead, ArmorWriter, Compression, EncryptOptions, Label, Profile, encrypt};
 use talaria::status;
 
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // Look at the files first: a recipient, a key or a passphrase is no use without them.
     args.output.check(args.input.as_deref())?;
     let source = Source::open(args.input.as_deref())?;
-    let (mut recipients, names) = args.recipients.find(&mut report, cx)?;
+    let (mut recipients, certificates) = args.recipients.find(&mut report, cx)?;
     let given = args.passphrase.given()?;
     if args.symmetric {
         if given.is_empty() {
@@ -189,7 +190,8 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     })?;
     target.keep(false)?;
     report.lines(&status::encrypted(&encrypted, &signers, cx.now))?;
-    args.recipients.encrypted_to(&names, cx)?;
+    args.recipients.encrypted_to(&certificates, cx)?;
+    let names: Vec<String> = certificates.iter().map(Fingerprint::to_hex).collect();
     let json = serde_json::json!({
         "action": "encrypt", "output": args.output.path, "recipients": names,
         "passphrases": recipients.passwords(), "signed_by": fingerprints(&signers),

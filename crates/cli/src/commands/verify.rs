@@ -8,15 +8,15 @@ use talaria::message::{
     Acceptance, ContentDigest, Facts, Literal, Message, MessageError, MessageKind, NotAccepted,
     ReadLimits, ReadOptions, SignatureReport, Unsigned, Verifier, read_signatures, verify_message,
 };
-use talaria::status;
+use talaria::{RequiredSigners, SignerBeliefs, status};
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::files::{Source, spool, watched};
 use crate::output::{OutputArgs, Target};
 use crate::render::printable;
-use crate::signatures::{self, SignerArgs, Signers, StatusArgs, StatusFile};
-use crate::trust::{SignerBeliefs, TrustArgs};
+use crate::signatures::{self, SignerArgs, StatusArgs, StatusFile};
+use crate::trust::{TrustArgs, record};
 
 /// Verify signatures
 ///
@@ -91,8 +91,8 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     args.output.check(args.input.as_deref())?;
     let signers = args.signers.find(cx)?;
     let expected = &signers.expected;
-    let beliefs = SignerBeliefs::new(&args.trust, cx);
-    let verifier = Verifier::new(signers.lookup(true, cx)?, cx.rules(), cx.now)
+    let beliefs = args.trust.of_signers(cx);
+    let verifier = Verifier::new(signatures::lookup(&signers, true, cx)?, cx.rules(), cx.now)
         .with_distrust(beliefs.distrust());
     let (signature, document) = args.files();
     let source = Source::open(document)?;
@@ -187,12 +187,13 @@ fn verify(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
 /// Reports the result in all output forms. Returns whether the document is accepted.
 fn say(
     checked: &Checked,
-    signers: &Signers,
+    signers: &RequiredSigners,
     beliefs: &SignerBeliefs<'_>,
     report: &mut StatusFile,
     cx: &Context,
 ) -> Result<bool, CliError> {
     let Checked { signatures, decision, apart, literal, .. } = checked;
+    record(beliefs.seen(signatures), cx)?;
     let beliefs = beliefs.of(signatures)?;
     if let Some(literal) = literal.as_ref().filter(|_| decision.is_ok()) {
         report.lines(&status::plaintext(literal))?;
@@ -204,7 +205,7 @@ fn say(
     if signatures.is_empty() {
         report.lines(&status::unsigned())?;
     }
-    report.lines(&signers.found(signatures))?;
+    report.lines(&signatures::found(signers, signatures))?;
     signatures::report(signatures, &beliefs, decision, cx);
     signatures::report_apart(*apart, cx);
     if cx.json {

@@ -10,6 +10,9 @@ use super::message::message_hint;
 use super::store::store_hint;
 use crate::shell::shell_word;
 
+/// The remedy if several keys can do what the user wants.
+pub(super) const WHICH: &str = "Choose one with -u FINGERPRINT.";
+
 /// The remedy for an operation of the library.
 pub(crate) fn library_hint(error: &talaria::Error) -> Option<String> {
     use talaria::Error as E;
@@ -36,6 +39,11 @@ pub(crate) fn library_hint(error: &talaria::Error) -> Option<String> {
             "List your keys: talaria key list\nImport a key: talaria key import FILE\nOr use the keys of GnuPG: add \
              --gpg-agent"
         }
+        E::NoSigner | E::NoCertifier => {
+            "Generate one: talaria key generate \"NAME <ADDRESS>\"\nImport one: talaria key import FILE\nOr use \
+             one of gpg-agent: --gpg-agent -u KEY"
+        }
+        E::WhichSigner { .. } => WHICH,
         E::NoSecret { .. } => {
             "Import the secret key: talaria key import FILE\nOr use the keys of GnuPG: add --gpg-agent"
         }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use talaria::message::openpgp::Fingerprint;
 use talaria_log::Pattern;
 
 use super::author::SignArgs;
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
                 .into(),
         ));
     }
-    let (readers, names) = args.recipients.find(&mut StatusArgs::default().open()?, cx)?;
+    let (readers, certificates) = args.recipients.find(&mut StatusArgs::default().open()?, cx)?;
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
     let mut maker = author.maker();
@@ -57,7 +58,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     } else {
         log.begin_epoch(&mut maker, &args.object, &args.fields, &readers, now_ms)?
     };
-    args.recipients.encrypted_to(&names, cx)?;
+    args.recipients.encrypted_to(&certificates, cx)?;
+    let names: Vec<String> = certificates.iter().map(Fingerprint::to_hex).collect();
     let is_reader = names.contains(&author.cert.fingerprint().to_hex());
     if cx.json {
         let json = serde_json::json!({

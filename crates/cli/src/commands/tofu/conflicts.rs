@@ -92,7 +92,8 @@ const ROWS_MAX: usize = 20;
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::SUCCESS) };
-    let judge = args.trust.judge_by(TrustModel::Tofu, &opened.store, true, cx.now)?;
+    let judge =
+        args.trust.settings().with_model(TrustModel::Tofu).judge(&opened.store, true, cx.now)?;
     let mut found: BTreeMap<Addressee, BTreeSet<Fingerprint>> = BTreeMap::new();
     let mut complete: HashSet<Addressee> = HashSet::new();
     stores.visit(&[], Order::Key, cx.now, |opened, row| {

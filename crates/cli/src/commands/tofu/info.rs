@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
     let model = args.trust.trust_model.filter(|model| model.is_tofu()).unwrap_or(TrustModel::Tofu);
-    let judge = args.trust.judge_by(model, &opened.store, false, cx.now)?;
+    let judge = args.trust.settings().with_model(model).judge(&opened.store, false, cx.now)?;
     let mut infos = Vec::new();
     stores.visit(&args.queries, Order::Insertion, cx.now, |opened, row| {
         if !judge.is_of(&opened.store) {
