@@ -8,7 +8,7 @@ use sequoia_openpgp::crypto::{Password, SessionKey};
 use sequoia_openpgp::packet::key::{PublicParts, UnspecifiedRole};
 use sequoia_openpgp::packet::{Key, PKESK, pkesk::PKESK3, pkesk::PKESK6};
 use sequoia_openpgp::serialize::MarshalInto as _;
-use talaria_cert::{Purpose, Rules, Weak};
+use talaria_cert::{Judge, Purpose, Rules, Weak};
 use zeroize::Zeroizing;
 
 use crate::algorithm::{Aead, ChunkSize, Cipher};
@@ -18,7 +18,7 @@ use crate::compression::Compression;
 use crate::content::{self, Literal};
 use crate::error::{KeyFault, MessageError, Result};
 use crate::framing::{self, PartialWriter, tag};
-use crate::judged::{LookUp, refused, usable};
+use crate::judged::{LookUp, judge, refused, usable_by};
 use crate::password::{Stretched, Wrapping};
 use crate::preferences::Preferences;
 use crate::random;
@@ -79,6 +79,20 @@ impl Recipients {
         look_up: LookUp<'_>,
         now: u32,
     ) -> Result<Option<Weak>> {
+        self.add_judged(cert, judge(cert, rules, look_up, now)?, now)
+    }
+
+    /// As [`Self::add`], with the judge of the certificate.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::add`].
+    pub fn add_judged(
+        &mut self,
+        cert: &openpgp::Cert,
+        judge: Judge,
+        now: u32,
+    ) -> Result<Option<Weak>> {
         // The reason names the key type if the certificate has an encryption key of a type that
         // nobody here can compute with.
         let subkeys = || cert.keys().subkeys().map(|key| key.key().role_as_unspecified());
@@ -87,7 +101,7 @@ impl Recipients {
             let why = format!("has {what} to encrypt to, which is not supported");
             refused(cert, KeyFault::Other(why))
         };
-        let found = usable(cert, Purpose::Encrypt, rules, look_up, now);
+        let found = usable_by(judge, cert, Purpose::Encrypt, now);
         let mut found = found.map_err(|error| named().map_or(error, other))?;
         found.keys.retain(|key| key.pk_algo().is_supported() && unsupported(key).is_none());
         if found.keys.is_empty() {

@@ -58,8 +58,17 @@ pub fn usable(
     look_up: LookUp<'_>,
     now: u32,
 ) -> Result<Usable> {
-    let cert = &*sound(cert);
     let judge = judge(cert, rules, look_up, now)?;
+    usable_by(judge, cert, purpose, now)
+}
+
+/// As [`usable`], with the judge of the certificate.
+///
+/// # Errors
+///
+/// The errors of [`usable`].
+pub fn usable_by(judge: Judge, cert: &openpgp::Cert, purpose: Purpose, now: u32) -> Result<Usable> {
+    let cert = &*sound(cert);
     let found = judge.usable(purpose, now).map_err(|why| {
         // A key that nobody here can compute with has no good signature, so its type is the reason.
         let primary = unsupported(cert.primary_key().key().role_as_unspecified());

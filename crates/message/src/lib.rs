@@ -87,7 +87,7 @@ pub use guard::guarded;
 pub use held::{Held, HeldReader, MakeSpool};
 pub use inline::{detach, verify_inline};
 pub use inspect::{PacketInfo, first_type, inspect};
-pub use judged::{LookUp, Usable, judge, usable};
+pub use judged::{LookUp, Usable, judge, usable, usable_by};
 pub use keys::{AskForKey, decryption_keys, signing_key, unlock};
 pub use kind::MessageKind;
 pub use memory::keep_secrets_in_memory;

@@ -22,7 +22,7 @@ pub(crate) const ROWS_AFTER: &str =
     concat!("SELECT ", columns!(), " FROM cert WHERE id > ?1 ORDER BY id");
 
 /// The first verifier whose summaries are those of the judge of decision 27.
-const FIRST_JUDGE: i64 = 8;
+const FIRST_JUDGE: i64 = 9;
 
 /// A row in its stored form.
 #[derive(Clone, Debug, Eq, PartialEq)]

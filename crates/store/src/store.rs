@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OptionalExtension as _};
 use talaria_cert::merge::Stored;
-use talaria_cert::{Fingerprint, Limits, Rules, Summary, Timestamp};
+use talaria_cert::{Fingerprint, Limits, Rules, Summary, Timestamp, Verification, renew};
 
 use crate::blob::{self, Blob};
 use crate::comparisons::Comparisons;
@@ -387,6 +387,23 @@ impl Store {
             Some(row) => self.stored(row.id),
             None => Ok(None),
         }
+    }
+
+    /// As [`Self::get`], with all verdicts as this version makes them. What is unchecked, or may have
+    /// been judged differently by an earlier version, is verified now.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::get`].
+    pub fn verified(&self, fingerprint: Fingerprint) -> Result<Option<Stored>, StoreError> {
+        let found = self.run(|connection| find::row(connection, fingerprint))?;
+        let Some(found) = found else { return Ok(None) };
+        let Some(Stored { cert, verdicts }) = self.stored(CertId::new(found.id))? else {
+            return Ok(None);
+        };
+        let verifier = u8::try_from(found.verifier).unwrap_or(0);
+        let verdicts = renew(&cert, verdicts, verifier, Verification::Full);
+        Ok(Some(Stored { cert, verdicts }))
     }
 
     /// The name of the store, generated randomly when the store was created. Change numbers of

@@ -45,6 +45,7 @@ pub enum Confirmation {
 /// A certificate with a name that was searched for.
 pub(crate) struct Claimant {
     pub(crate) cert: openpgp::Cert,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) confirmation: Confirmation,
     /// Whether the certificate can be used at all, apart from its owner.
     validity: Validity,
@@ -359,7 +360,7 @@ impl Stores {
             if let Some(cert) = self.cert(fingerprint)?
                 && let Ok(cert) = read_cert(cert.as_bytes())
             {
-                claimants.push(Claimant { cert, confirmation, validity });
+                claimants.push(Claimant { cert, fingerprint, confirmation, validity });
             }
         }
         Ok(claimants)

@@ -102,7 +102,7 @@ pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, OnDamage, Signatures, Skipped, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
-pub use messages::{certificates_in, decryptor, lookup};
+pub use messages::{Recipient, certificates_in, decryptor, lookup};
 pub use parsed::{described, with_key};
 pub use progress::{Monitor, Progress};
 pub use recipients::{

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use talaria_cert::Cert;
+use talaria_cert::{Cert, Judge};
 use talaria_message::openpgp;
 use talaria_message::{
     Decryptor, Issuer, KeyFault, Lookup, MessageError, Recipients, Rules, judge, read_cert,
@@ -20,6 +20,15 @@ use crate::stores::Stores;
 /// The maximum length of all certificates in one file of signers.
 const CERTIFICATES_BYTES_MAX: usize = 256 << 20;
 
+/// A certificate to encrypt to.
+#[derive(Clone, Debug)]
+pub struct Recipient {
+    /// The certificate in Sequoia's form.
+    pub cert: openpgp::Cert,
+    /// What it may be used for, for [`Recipients::add_judged`].
+    pub judge: Judge,
+}
+
 impl Stores {
     /// The certificate that matches `query` exactly; of several, the only one with a valid
     /// encryption key and the best [`Confirmation`]. A certificate that the user has called bad is
@@ -30,7 +39,7 @@ impl Stores {
     /// [`Error::NotFound`]; [`Error::Inexact`] with the partial matches; [`Error::Ambiguous`];
     /// [`Error::Distrusted`]; [`Error::Message`] with the reason if the certificate has no valid
     /// encryption key.
-    pub fn recipient(&self, query: &Query, rules: Rules, now: u32) -> Result<openpgp::Cert, Error> {
+    pub fn recipient(&self, query: &Query, rules: Rules, now: u32) -> Result<Recipient, Error> {
         let claimants = self.claimants(query, now)?;
         if claimants.is_empty() {
             // Signatures by a key of an unsupported type cannot be verified, so none of its user
@@ -45,7 +54,7 @@ impl Stores {
         let best = claimants.iter().map(|claimant| claimant.confirmation).max();
         let mut usable = Vec::new();
         let mut refused = None;
-        for Claimant { cert, confirmation, .. } in claimants {
+        for Claimant { cert, fingerprint, confirmation, .. } in claimants {
             if Some(confirmation) != best {
                 continue;
             }
@@ -53,10 +62,9 @@ impl Stores {
                 refused = Some(Error::Distrusted { name: described(&cert) });
                 continue;
             }
-            let mut look_up = |issuer: &Issuer| self.having(issuer, now);
-            let mut alone = Recipients::default();
-            match alone.add(&cert, rules, &mut look_up, now) {
-                Ok(_) => usable.push(cert),
+            let Some(judge) = self.judge(fingerprint, rules, now)? else { continue };
+            match Recipients::default().add_judged(&cert, judge.clone(), now) {
+                Ok(_) => usable.push(Recipient { cert, judge }),
                 // The error shows the name from the query, because users know it better than the
                 // fingerprint.
                 Err(MessageError::Key { why, .. }) => {
@@ -68,11 +76,11 @@ impl Stores {
         if usable.len() > 1 {
             return Err(Error::Ambiguous {
                 query: query.to_string(),
-                candidates: usable.iter().map(described).collect(),
+                candidates: usable.iter().map(|one| described(&one.cert)).collect(),
             });
         }
         match (usable.pop(), refused) {
-            (Some(cert), _) => Ok(cert),
+            (Some(recipient), _) => Ok(recipient),
             (None, Some(error)) => Err(error),
             (None, None) => Err(self.unsupported(query, now)),
         }

@@ -2,13 +2,14 @@
 //! is confirmed whose they are.
 
 use talaria_cert::{Rules, Weak};
-use talaria_message::{Issuer, Recipients, openpgp};
+use talaria_message::{Recipients, openpgp};
 use talaria_store::{Event, Query};
 use talaria_trust::Level;
 
 use crate::belief::{Belief, Doubt, Trust};
 use crate::believed::InUse;
 use crate::error::Error;
+use crate::messages::Recipient;
 use crate::parsed::stored_fingerprint;
 use crate::stores::Stores;
 use crate::tofu::Sight;
@@ -141,10 +142,9 @@ impl Stores {
         let mut keys = Recipients::default();
         let mut certificates = Vec::with_capacity(names.len());
         for query in names {
-            let cert = self.recipient(query, options.rules, now);
-            let added = cert.and_then(|cert| {
-                let mut look_up = |issuer: &Issuer| self.having(issuer, now);
-                let weak = keys.add(&cert, options.rules, &mut look_up, now)?;
+            let added = self.recipient(query, options.rules, now).and_then(|recipient| {
+                let Recipient { cert, judge } = recipient;
+                let weak = keys.add_judged(&cert, judge, now)?;
                 Ok((cert.fingerprint(), weak))
             });
             match added {

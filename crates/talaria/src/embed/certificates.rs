@@ -46,7 +46,7 @@ impl Certificates {
     pub fn recipient(&self, query: &str) -> Result<Vec<u8>, Error> {
         let stores = self.0.lock();
         let query: Query = query.parse()?;
-        let name = stores.recipient(&query, Rules::default(), now())?.fingerprint().to_hex();
+        let name = stores.recipient(&query, Rules::default(), now())?.cert.fingerprint().to_hex();
         // Another certificate may have the same key as a subkey.
         let mut found = find(&stores, &name.parse()?)?;
         found.retain(|cert| cert.fingerprint().to_string() == name);

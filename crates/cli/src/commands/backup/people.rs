@@ -87,7 +87,7 @@ pub(crate) fn change(
 pub(super) fn entitled(query: &Query, cx: &Context) -> Result<Cert, CliError> {
     let stores = cx.stores(Access::Read)?;
     let name = stores.signer(query, cx.now)?.fingerprint().to_hex();
-    Ok(stores.recipient(&name.parse().map_err(talaria::Error::from)?, cx.rules(), cx.now)?)
+    Ok(stores.recipient(&name.parse().map_err(talaria::Error::from)?, cx.rules(), cx.now)?.cert)
 }
 
 /// The reader or client that a query names, by a key or by the address of a confirmed certificate.
