@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
-    Operation(#[from] talaria::Error),
+    Operation(talaria::Error),
     /// A backup repository is not usable, or files could not be backed up or restored.
     #[error(transparent)]
     Backup(#[from] BackupError),
@@ -123,6 +123,16 @@ pub(crate) enum CliError {
     StoreBackup(StoreError),
     #[error("{query} is ambiguous: {count} certificates match")]
     Ambiguous { query: String, count: String, candidates: Vec<String> },
+}
+
+impl From<talaria::Error> for CliError {
+    fn from(error: talaria::Error) -> Self {
+        match error {
+            talaria::Error::Log(error) => error.into(),
+            talaria::Error::Witness(error) => error.into(),
+            error => Self::Operation(error),
+        }
+    }
 }
 
 impl From<StoreError> for CliError {

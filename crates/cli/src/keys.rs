@@ -133,12 +133,6 @@ pub(crate) fn certificate(
     }
 }
 
-/// Checks that no designated revoker in the stores has revoked `cert`.
-pub(crate) fn refuse_revoked(cert: &Cert, cx: &Context) -> Result<(), CliError> {
-    let Ok(stores) = cx.stores(Access::Read) else { return Ok(()) };
-    Ok(stores.refuse_revoked(cert, cx.rules(), cx.now)?)
-}
-
 /// A function that gives the passphrases from the options, then asks the user. Prompts use the
 /// names in `certs`.
 pub(crate) fn unlocker(

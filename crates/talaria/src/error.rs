@@ -110,6 +110,30 @@ pub enum Error {
         /// The reason.
         source: Box<LogError>,
     },
+    /// A key has a version that signs no entries of a log.
+    #[error("keys of versions 4 and 6 sign entries; {name} has another version")]
+    LogKeyVersion {
+        /// The fingerprint of the certificate.
+        name: String,
+    },
+    /// A log needs the agreement of no owner, or of more owners than it has.
+    #[error("the threshold is from 1 to the number of owners, which is {owners}")]
+    LogThreshold {
+        /// The number of owners.
+        owners: usize,
+    },
+    /// A certificate has no signing key with an algorithm that a log allows.
+    #[error("{name} has no signing key with an algorithm that this log allows")]
+    LogAlgorithm {
+        /// The fingerprint of the certificate.
+        name: String,
+    },
+    /// A log has no author with this name.
+    #[error("{query} is no author of this log")]
+    NoAuthor {
+        /// The name.
+        query: String,
+    },
     /// A panic was caught.
     #[error("internal error (panic) in talaria")]
     Bug,
@@ -318,6 +342,8 @@ impl Error {
             | Self::NoSecret { .. }
             | Self::NoSigner
             | Self::NoCertifier
+            | Self::NoAuthor { .. }
+            | Self::LogAlgorithm { .. }
             | Self::Doubtful { .. } => ErrorKind::NotFound,
             Self::Ambiguous { .. }
             | Self::Inexact { .. }
@@ -326,6 +352,8 @@ impl Error {
             Self::Unconfirmed { .. } => ErrorKind::Unconfirmed,
             Self::Distrusted { .. } => ErrorKind::UnusableKey,
             Self::Query(_)
+            | Self::LogKeyVersion { .. }
+            | Self::LogThreshold { .. }
             | Self::Address { .. }
             | Self::Keyring { .. }
             | Self::Token { .. }

@@ -76,6 +76,7 @@ mod export;
 pub mod fuzz;
 mod import;
 pub mod keys;
+mod log_session;
 mod messages;
 mod parsed;
 mod progress;
@@ -102,6 +103,9 @@ pub use dump::{DumpOptions, Dumped, Extent, dump};
 pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, OnDamage, Signatures, Skipped, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
+pub use log_session::{
+    LogAuthor, NewGrant, NewLog, Proposed, log_author, log_certificate, log_grant, log_revoke,
+};
 pub use messages::{Recipient, certificates_in, decryptor, lookup};
 pub use parsed::{described, with_key};
 pub use progress::{Monitor, Progress};

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Mutex, RwLock};
 use talaria_disk::{NewFile, Readers};
 use talaria_log::{
-    Action, Certificate, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys,
-    FolderReplica, Follower, ForkEvidence, Genesis, Grant, Honoured, Imported, KeyName, Log,
-    LogError, LogFolder, Maker, MergeRule, NewCheckpointer, NodeKey, ObjectId, ObjectInfo,
-    Operations, Pattern, ProofFiles, SessionReport, Signing, SnapshotFile, Standing, Target,
-    Update, UpdateError, Value, Verified, WitnessFolder, deletable, read_note_key,
-    read_public_note_key,
+    Action, Change, Compacted, Content, DataAction, Edit, EntryId, EpochKeys, FolderReplica,
+    Follower, ForkEvidence, Honoured, Imported, KeyName, Log, LogError, LogFolder, Maker,
+    MergeRule, NewCheckpointer, NodeKey, ObjectInfo, Operations, Pattern, ProofFiles,
+    SessionReport, Signing, SnapshotFile, Standing, Target, Update, UpdateError, Value, Verified,
+    WitnessFolder, deletable, read_note_key, read_public_note_key,
 };
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};
 use talaria_message::openpgp::Fingerprint;
@@ -25,6 +24,9 @@ use crate::embed::call::now;
 use crate::embed::input::{parse_all, secret_keys};
 use crate::embed::key::SharedKey;
 use crate::error::Error;
+use crate::log_session::{
+    NewGrant, NewLog, Proposed, chain_of, log_certificate, log_grant, log_revoke,
+};
 
 /// The current time in milliseconds since 1970.
 fn now_ms() -> u64 {
@@ -232,31 +234,17 @@ impl SharedLog {
         rules: &[(String, String)],
         checkpointer: Option<NewCheckpointer<'_>>,
     ) -> Result<Self, Error> {
-        let mut certificates = vec![certificate(&key.cert)?];
-        for cert in &parse_all(owners)? {
-            let owner = certificate(cert)?;
-            if certificates.iter().all(|other| other.name() != owner.name()) {
-                certificates.push(owner);
-            }
-        }
-        if threshold == 0 || usize::from(threshold) > certificates.len() {
-            return Err(usage("the threshold is from 1 to the number of owners"));
-        }
-        let mut genesis = Genesis::new(certificates, threshold);
-        genesis.allow_keys_of_owners();
-        for (fields, rule) in rules {
+        let certs = std::iter::once(key.cert.clone()).chain(parse_all(owners)?);
+        let owners = certs.map(|cert| log_certificate(&cert, now())).collect::<Result<_, _>>()?;
+        let rule = |(fields, rule): &(String, String)| {
             let rule = MergeRule::from_name(rule).ok_or_else(|| {
                 usage("a merge rule is last-writer, strict, set, counter or list")
             })?;
-            genesis.rules.push((pattern(fields)?, rule));
-        }
-        let sign = |genesis| -> Result<_, Error> {
-            key.write(|maker| Ok(maker.begin(genesis, now_ms()).map_err(LogError::from)?))
+            Ok((pattern(fields)?, rule))
         };
-        let log = match checkpointer {
-            Some(checkpointer) => checkpointer.create_log(folder, genesis, sign)?.0,
-            None => LogFolder::create(folder, &sign(genesis)?)?,
-        };
+        let rules = rules.iter().map(rule).collect::<Result<_, Error>>()?;
+        let new = NewLog { owners, threshold, rules, checkpointer };
+        let (log, _) = key.write(|maker| new.make(folder, maker, now_ms()))?;
         Ok(Self::of(log))
     }
 
@@ -400,19 +388,14 @@ impl SharedLog {
     ) -> Result<EntryId, Error> {
         let certs = parse_all(&[cert])?;
         let [cert] = &certs[..] else { return Err(usage("a grant is for one certificate")) };
-        let object = match object {
-            Some(name) => self.log.read(|log| log.find_object(name))?.map_err(LogError::from)?,
-            None => ObjectId::NONE,
-        };
-        let grant = Grant {
-            certificate: certificate(cert)?,
+        let grant = NewGrant {
+            certificate: log_certificate(cert, now())?,
             object,
             fields: pattern(fields)?,
             operations,
             ends_ms: 0,
         };
-        let action = Action::Grant(Box::new(grant));
-        key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))
+        Ok(key.write(|maker| grant.put(&self.log, maker, now_ms()))?.entry)
     }
 
     /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate.
@@ -428,25 +411,19 @@ impl SharedLog {
         honoured: &Honoured,
         reason: u8,
     ) -> Result<Revoked, Error> {
-        let (revocation, threshold) = self.log.read(|log| {
-            let grant = what.parse::<EntryId>().ok();
-            let grant = grant.filter(|id| log.grants().any(|(grant, _, _)| grant == *id));
-            let target = if let Some(grant) = grant {
-                Target::Grant(grant)
-            } else {
-                let name: Result<Fingerprint, _> = what.parse();
-                let name = name.ok().and_then(|name| KeyName::of_openpgp(&name));
-                Target::Author(name.ok_or_else(|| {
-                    usage("name a grant by its identity, or an author by the fingerprint")
-                })?)
-            };
-            let revocation = log.revocation(target, honoured, reason).map_err(LogError::from)?;
-            Ok::<_, Error>((revocation, log.genesis().threshold))
-        })??;
-        let devices = revocation.heads.len();
-        let action = Action::Revoke(revocation);
-        let entry = key.write(|maker| Ok(self.log.put_action(maker, action, now_ms())?))?;
-        Ok(Revoked { entry, devices, approvals_missing: threshold.saturating_sub(1) })
+        let target = if let Some(grant) = self.log.read(|log| log_grant(log, what))? {
+            Target::Grant(grant)
+        } else {
+            let name: Result<Fingerprint, _> = what.parse();
+            let name = name.ok().and_then(|name| KeyName::of_openpgp(&name));
+            Target::Author(name.ok_or_else(|| {
+                usage("name a grant by its identity, or an author by the fingerprint")
+            })?)
+        };
+        let revoked =
+            key.write(|maker| log_revoke(&self.log, maker, target, honoured, reason, now_ms()));
+        let (Proposed { entry, approvals_missing }, devices) = revoked?;
+        Ok(Revoked { entry, devices, approvals_missing })
     }
 
     /// Makes a checkpoint over all entries that are here, with the key of the checkpointer in the
@@ -884,13 +861,7 @@ impl SharedKey {
     /// Writes entries of a log with the key.
     fn write<T>(&self, write: impl FnOnce(&mut Maker<'_>) -> Result<T, Error>) -> Result<T, Error> {
         let mut key = self.signing.lock();
-        let author = KeyName::of_openpgp(&self.cert.fingerprint());
-        let subkey = KeyName::of_openpgp(&key.public().fingerprint());
-        let (Some(author), Some(subkey)) = (author, subkey) else {
-            return Err(usage("keys of versions 4 and 6 sign entries of a log"));
-        };
-        // A folder has its instance.
-        let chain = talaria_log::ChainName { author, subkey, instance: [0; 16] };
+        let chain = chain_of(&self.cert, &key)?;
         write(&mut Maker { chain, key: &mut key })
     }
 }
@@ -902,11 +873,6 @@ fn epoch_keys<K: AsRef<[u8]>, P: AsRef<[u8]>>(
 ) -> Result<EpochKeys, Error> {
     let keys = secret_keys(keys, key_passphrases)?;
     Ok(EpochKeys::new(Secrets { keys, ..Secrets::default() }))
-}
-
-/// The part of a certificate that a log stores, if it may sign now.
-fn certificate(cert: &talaria_message::openpgp::Cert) -> Result<Certificate, Error> {
-    Ok(Certificate::of_signer(cert, now()).map_err(LogError::from)?)
 }
 
 fn node_public(text: &str) -> Result<NodePublic, Error> {

@@ -26,7 +26,7 @@ pub(super) fn put_about(
             "no entry {entry} is in this log; import it first: talaria log import FILE"
         )));
     }
-    let id = author.put(&log, action(entry), cx)?;
+    let id = author.put(&log, action(entry), cx.now_ms())?;
     if cx.json {
         let json = serde_json::json!({
             "action": name, "entry": id.to_string(), "of": entry.to_string(),

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         ))
     })?;
     let (checkpoint, count) = (found.checkpoint, found.lines.len());
-    let id = author.put(&log, Action::Cosign(found), cx)?;
+    let id = author.put(&log, Action::Cosign(found), cx.now_ms())?;
     let is_valid = log
         .read(|log| log.checkpoints().iter().any(|one| one.entry == checkpoint && one.is_valid))?;
     if cx.json {

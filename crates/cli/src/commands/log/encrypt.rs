@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     };
     args.recipients.encrypted_to(&certificates, cx)?;
     let names: Vec<String> = certificates.iter().map(Fingerprint::to_hex).collect();
-    let is_reader = names.contains(&author.cert.fingerprint().to_hex());
+    let is_reader = names.contains(&author.cert().fingerprint().to_hex());
     if cx.json {
         let json = serde_json::json!({
             "action": "log encrypt", "entry": id.to_string(), "fields": args.fields.as_str(),

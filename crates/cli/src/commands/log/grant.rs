@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Query};
-use talaria_log::{Action, Certificate, Grant, LogError, ObjectId, Operations, Pattern};
+use talaria::{Error, NewGrant, Proposed};
+use talaria_log::{Certificate, Operations, Pattern};
 
 use super::author::SignArgs;
 use super::folder::open;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
-use crate::keys::refuse_revoked;
 use crate::query::parse_query;
 use crate::render::printable;
 
@@ -63,38 +63,23 @@ pub(super) fn parse_pattern(text: &str) -> Result<Pattern, String> {
         .ok_or_else(|| "a pattern has 1 to 256 bytes, and no control characters".into())
 }
 
-/// The part of a certificate in the store that a log needs, after the policy that a log asks of
-/// those who write grants.
+/// The part of a certificate in the store that a log needs of somebody who gets rights.
 pub(super) fn member(query: &Query, cx: &Context) -> Result<Certificate, CliError> {
-    let cert = cx.stores(Access::Read)?.signer(query, cx.now)?;
-    refuse_revoked(&cert, cx)?;
-    Ok(Certificate::of_signer(&cert, cx.now).map_err(LogError::from)?)
+    Ok(cx.stores(Access::Read)?.log_member(query, cx.rules(), cx.now)?)
 }
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let certificate = member(&args.cert, cx)?;
     let mut author = args.sign.author(cx)?;
     let log = open(folder, cx)?;
-    let (allowed, threshold) =
-        log.read(|log| (log.genesis().algorithms.clone(), log.genesis().threshold))?;
-    if !certificate.algorithms().any(|algorithm| allowed.contains(&algorithm)) {
-        return Err(CliError::Missing(format!(
-            "{} has no signing key with an algorithm that this log allows; most keys of today have one: talaria key generate",
-            certificate.name()
-        )));
-    }
-    let object = match &args.object {
-        Some(name) => log.read(|log| log.find_object(name))??,
-        None => ObjectId::NONE,
-    };
     let (name, user_id) = (certificate.name(), certificate.user_id().unwrap_or_default());
     let ends = args.expires.at(cx.now);
     if ends.is_some_and(|ends| ends <= cx.now) {
         return Err(CliError::Usage("the end of a grant must be in the future".into()));
     }
-    let grant = Grant {
+    let grant = NewGrant {
         certificate,
-        object,
+        object: args.object.as_deref(),
         fields: args.fields.clone(),
         operations: match args.operations {
             Which::All => Operations::ALL,
@@ -105,8 +90,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         },
         ends_ms: ends.map_or(0, |ends| u64::from(ends) * 1000),
     };
-    let id = author.put(&log, Action::Grant(Box::new(grant)), cx)?;
-    let missing = threshold.saturating_sub(1);
+    let granted = grant.put(&log, &mut author.maker(), cx.now_ms()).map_err(with_remedy)?;
+    let Proposed { entry: id, approvals_missing: missing } = granted;
     if cx.json {
         let json = serde_json::json!({
             "action": "log grant", "grant": id.to_string(), "certificate": name.to_string(),
@@ -121,6 +106,17 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         wait_for_approvals(missing, &id.to_string(), cx);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The error of a grant, with a command that helps.
+fn with_remedy(error: Error) -> CliError {
+    match error {
+        Error::LogAlgorithm { .. } => {
+            let more = "most keys of today have one: talaria key generate".to_owned();
+            CliError::With { error: Box::new(error), more }
+        }
+        error => error.into(),
+    }
 }
 
 /// Says how many other owners must agree before an entry takes effect.

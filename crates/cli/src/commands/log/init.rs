@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use talaria::store::Query;
-use talaria_log::{
-    Certificate, Genesis, LogError, LogFolder, MergeRule, NewCheckpointer, Pattern, SignerError,
-};
+use talaria::{Error, NewLog, log_certificate};
+use talaria_log::{MergeRule, NewCheckpointer, Pattern};
 
 use super::author::SignArgs;
 use super::grant::member;
@@ -14,6 +13,7 @@ use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::query::parse_query;
+use crate::render::counted;
 
 /// Make a log
 ///
@@ -68,44 +68,31 @@ fn parse_rule(text: &str) -> Result<(Pattern, MergeRule), String> {
 
 pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut author = args.sign.author(cx)?;
-    let fit = |error: SignerError| CliError::from(LogError::from(error));
-    let mut owners: Vec<Certificate> =
-        vec![Certificate::of_signer(&author.cert, cx.now).map_err(fit)?];
+    let mut owners = vec![log_certificate(author.cert(), cx.now)?];
     for query in &args.owner {
-        let owner = member(query, cx)?;
-        if owners.iter().all(|other| other.name() != owner.name()) {
-            owners.push(owner);
-        }
+        owners.push(member(query, cx)?);
     }
-    if args.threshold == 0 || usize::from(args.threshold) > owners.len() {
-        return Err(CliError::Usage(format!(
-            "--threshold {}: the log has {}, so it is from 1 to {}",
-            args.threshold,
-            crate::render::counted(owners.len(), "owner"),
-            owners.len()
-        )));
-    }
-    let mut genesis = Genesis::new(owners, args.threshold);
-    genesis.allow_keys_of_owners();
-    genesis.rules.clone_from(&args.rule);
-    let owners: Vec<String> = genesis.owners.iter().map(|cert| cert.name().to_string()).collect();
-    let now_ms = cx.now_ms();
-    let mut sign = |genesis| -> Result<_, CliError> {
-        Ok(author.maker().begin(genesis, now_ms).map_err(LogError::from)?)
-    };
-    let (log, checkpointer) = match &args.checkpointer {
-        Some(key) => {
-            let new = NewCheckpointer {
-                key,
-                witnesses: &args.witness,
-                cosigners: args.cosigners,
-                grace_s: args.grace,
-            };
-            let (log, key) = new.create_log(folder, genesis, sign)?;
-            (log, Some(key.to_string()))
-        }
-        None => (LogFolder::create(folder, &sign(genesis)?)?, None),
-    };
+    let checkpointer = args.checkpointer.as_deref().map(|key| NewCheckpointer {
+        key,
+        witnesses: &args.witness,
+        cosigners: args.cosigners,
+        grace_s: args.grace,
+    });
+    let threshold = args.threshold;
+    let new = NewLog { owners, threshold, rules: args.rule.clone(), checkpointer };
+    let made = new.make(folder, &mut author.maker(), cx.now_ms());
+    let (log, key) = made.map_err(|error| match error {
+        Error::LogThreshold { owners } => CliError::Usage(format!(
+            "--threshold {threshold}: the log has {}, so it is from 1 to {owners}",
+            counted(owners, "owner")
+        )),
+        error => error.into(),
+    })?;
+    let checkpointer = key.map(|key| key.to_string());
+    let owners = log.read(|log| {
+        let names = log.genesis().owners.iter().map(|cert| cert.name().to_string());
+        names.collect::<Vec<String>>()
+    })?;
     if cx.json {
         let json = serde_json::json!({
             "action": "log init", "log": log.id().to_string(), "owners": owners,

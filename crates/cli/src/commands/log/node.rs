@@ -113,7 +113,7 @@ fn publish(args: &PublishArgs, folder: &Path, cx: &mut Context) -> Result<ExitCo
         )));
     }
     let node = NodeKey { key: key.0, name: args.name.clone().unwrap_or_default() };
-    let id = author.put(&log, Action::PublishNode(node), cx)?;
+    let id = author.put(&log, Action::PublishNode(node), cx.now_ms())?;
     if cx.json {
         let json = serde_json::json!({
             "action": "log node publish", "entry": id.to_string(), "key": key.to_string(),
@@ -142,7 +142,7 @@ fn end(args: &EndArgs, folder: &Path, cx: &mut Context) -> Result<ExitCode, CliE
     }
     let mut ended = Vec::new();
     for id in open {
-        ended.push(author.put(&log, Action::EndNode(id), cx)?.to_string());
+        ended.push(author.put(&log, Action::EndNode(id), cx.now_ms())?.to_string());
     }
     if cx.json {
         let json = serde_json::json!({

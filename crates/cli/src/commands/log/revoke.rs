@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::message::openpgp::Fingerprint;
-use talaria_log::{Action, EntryId, Honoured, KeyName, Log, Target};
+use talaria::{Error, Proposed, log_author, log_grant, log_revoke};
+use talaria_log::{EntryId, Honoured, KeyName, Log, Target};
 
 use super::author::SignArgs;
 use super::folder::open;
 use super::grant::wait_for_approvals;
 use super::identity::parse_entry;
-use super::people::author_named;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::expiry::Expiry;
@@ -80,15 +80,20 @@ fn parse_key(text: &str) -> Result<KeyName, String> {
 impl Args {
     fn target(&self, log: &Log) -> Result<Target, CliError> {
         // A grant and a fingerprint of version 6 have the same form.
-        if let Ok(id) = self.what.parse::<EntryId>()
-            && log.grants().any(|(grant, _, _)| grant == id)
-        {
+        if let Some(id) = log_grant(log, &self.what) {
             return match self.only_key {
                 None => Ok(Target::Grant(id)),
                 Some(_) => Err(CliError::Usage("--only-key needs an author, not a grant".into())),
             };
         }
-        let author = author_named(&parse_query(&self.what).map_err(CliError::Usage)?, log)?;
+        let query = parse_query(&self.what).map_err(CliError::Usage)?;
+        let author = log_author(log, &query).map_err(|error| match error {
+            Error::NoAuthor { .. } => {
+                let more = "to see the authors: talaria log list --grants".to_owned();
+                CliError::With { error: Box::new(error), more }
+            }
+            error => error.into(),
+        })?;
         let Some(key) = self.only_key else { return Ok(Target::Author(author)) };
         let has = |name: &KeyName| *name == key;
         let theirs = log.certificates().filter(|cert| cert.name() == author);
@@ -109,14 +114,10 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         None if args.last.is_empty() => Honoured::Known,
         None => Honoured::Last(args.last.clone()),
     };
-    let (target, revocation, threshold) = log.read(|log| {
-        let target = args.target(log)?;
-        let revocation = log.revocation(target, &honoured, args.reason as u8)?;
-        Ok::<_, CliError>((target, revocation, log.genesis().threshold))
-    })??;
-    let count = revocation.heads.len();
-    let id = author.put(&log, Action::Revoke(revocation), cx)?;
-    let missing = threshold.saturating_sub(1);
+    let target = log.read(|log| args.target(log))??;
+    let (maker, reason) = (&mut author.maker(), args.reason as u8);
+    let (revoked, count) = log_revoke(&log, maker, target, &honoured, reason, cx.now_ms())?;
+    let Proposed { entry: id, approvals_missing: missing } = revoked;
     if cx.json {
         let (kind, of, key) = match target {
             Target::Author(author) => ("author", author.to_string(), None),
