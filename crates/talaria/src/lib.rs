@@ -62,6 +62,7 @@
 //! ```
 
 pub mod agent;
+pub mod backup;
 mod build;
 mod certify;
 mod compressed;
