@@ -221,7 +221,7 @@ impl Repository {
         checked: &mut Checked,
         now: u32,
     ) -> Result<Vec<Listed>> {
-        checked.add_errors(keys.missing());
+        keys.missing().iter().for_each(|error| checked.add_error(error));
         let (snapshots, forgotten, unreadable) = self.survey(keys, now)?;
         checked.add_errors(&unreadable);
         for irregularity in irregularities(&snapshots, &forgotten, seen) {

@@ -1,7 +1,7 @@
 //! Signed documents of a repository: opening them, and whose word they are.
 
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use talaria_message::openpgp::{Cert, Fingerprint};
 use talaria_message::{
@@ -151,5 +151,17 @@ impl DocumentStanding {
             }
         }
         past.or(doubtful).unwrap_or(Self::Foreign(refused))
+    }
+}
+
+impl fmt::Display for DocumentStanding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Good(_) => f.write_str("good"),
+            Self::Past(_, why) => write!(f, "good when it was made; since then: {why}"),
+            Self::Doubtful(_, why) => write!(f, "doubtful: {why}"),
+            Self::Unsigned => f.write_str("unsigned"),
+            Self::Foreign(why) => write!(f, "does not count: {why}"),
+        }
     }
 }

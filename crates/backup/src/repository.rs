@@ -83,7 +83,7 @@ pub struct Keys {
     /// Data keys by epoch, with secrets; none for clients.
     data: BTreeMap<u32, Cert>,
     /// Why the keys of an epoch are not here.
-    missing: Vec<BackupError>,
+    missing: Vec<Arc<BackupError>>,
 }
 
 /// A change of the people who have access.
@@ -377,12 +377,12 @@ impl Repository {
             // The other epochs can still be read.
             let keys = match read(&name) {
                 Err(error @ (BackupError::Missing { .. } | BackupError::Damaged { .. })) => {
-                    missing.push(error);
+                    missing.push(Arc::new(error));
                     continue;
                 }
                 keys => keys?,
             };
-            let damaged = |why: &str| BackupError::damaged(&name, why);
+            let damaged = |why: &str| Arc::new(BackupError::damaged(&name, why));
             let Ok(keys) = read_certs(&keys) else {
                 missing.push(damaged("it holds no keys"));
                 continue;
@@ -843,7 +843,7 @@ impl Keys {
 
     /// The errors for epochs without a key. Data encrypted in such an epoch cannot be read.
     #[must_use]
-    pub fn missing(&self) -> &[BackupError] {
+    pub fn missing(&self) -> &[Arc<BackupError>] {
         &self.missing
     }
 

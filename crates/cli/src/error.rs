@@ -4,11 +4,11 @@ use std::error::Error;
 use std::io;
 
 use talaria::agent::AgentError;
+use talaria::backup::{BackupError, ClientError};
 use talaria::cert::ErrorKind;
 use talaria::message::{MessageError, MessageKind};
 use talaria::status;
 use talaria::store::StoreError;
-use talaria_backup::BackupError;
 use talaria_log::{LogError, UpdateError, WitnessError};
 use talaria_log_net::{KeyError, NetError};
 use talaria_server::{ConfigError, ServeError};
@@ -20,9 +20,6 @@ use crate::outcome::Outcome;
 pub(crate) enum CliError {
     #[error(transparent)]
     Operation(talaria::Error),
-    /// A backup repository is not usable, or files could not be backed up or restored.
-    #[error(transparent)]
-    Backup(#[from] BackupError),
     /// A log is not usable, or does not allow an entry.
     #[error(transparent)]
     Log(LogError),
@@ -153,6 +150,33 @@ impl From<MessageError> for CliError {
     }
 }
 
+impl From<BackupError> for CliError {
+    fn from(error: BackupError) -> Self {
+        ClientError::from(error).into()
+    }
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::WhichSigner { candidates } => {
+                Self::WhichSigner { can: "do this here", candidates }
+            }
+            ClientError::NotMember { .. } => {
+                Self::Missing(format!("{error}: use a fingerprint from talaria backup key list"))
+            }
+            ClientError::Undrilled { .. } => {
+                Self::Missing(format!("{error}; to do one: talaria backup drill"))
+            }
+            ClientError::Halved { .. } => {
+                let how = "look with --dry-run, then use --yes";
+                BackupError::Refused(format!("{error}: {how}")).into()
+            }
+            error => Self::Operation(error.into()),
+        }
+    }
+}
+
 impl From<LogError> for CliError {
     fn from(error: LogError) -> Self {
         match error {
@@ -274,7 +298,6 @@ impl CliError {
             Self::Unconfirmed { .. } => return Outcome::UNCONFIRMED,
             Self::Operation(error) => error.kind(),
             Self::With { error, .. } => error.kind(),
-            Self::Backup(error) => error.kind(),
             Self::Log(error) => error.kind(),
             Self::Witness(error) => error.kind(),
             Self::Net(error) => error.kind(),

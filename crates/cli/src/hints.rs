@@ -17,7 +17,6 @@ use std::io;
 use talaria::message::MessageError;
 use talaria::store::StoreError;
 
-use self::backup::backup_hint;
 use self::file::LARGER_FILES;
 use self::library::library_hint;
 use self::log::{log_hint, witness_hint};
@@ -63,7 +62,6 @@ pub(crate) fn hint(error: &CliError) -> Option<String> {
         CliError::Unchecked(error) | CliError::NotRebuilt(error) => return store_hint(error),
         CliError::StoreBackup(error) => return restore_hint(error),
         CliError::Operation(error) => return library_hint(error),
-        CliError::Backup(error) => return backup_hint(error),
         CliError::Log(error) => return log_hint(error),
         CliError::Witness(error) => return witness_hint(error),
         CliError::Net(error) => return net_hint(error),

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use talaria_backup::{Backend, BackupError};
+use talaria::backup::{Backend, BackupError};
 use talaria_backup_remote::{Remote, RepositoryUrl};
 use talaria_log::{FolderReplica, LogFolder};
 use talaria_log_net::{Event, NetError, NodePublic, NodeSecret, ServeOptions, Stop, Synced};

@@ -12,6 +12,7 @@ use talaria_message::{KeyFault, MessageError};
 use talaria_store::{QueryError, StoreError};
 
 use crate::agent::error::AgentError;
+use crate::backup::error::ClientError;
 use crate::belief::Doubt;
 use crate::compressed::WindowTooLarge;
 
@@ -90,6 +91,9 @@ pub enum Error {
         /// The query.
         query: String,
     },
+    /// A backup repository could not be used, or is not as it should be.
+    #[error(transparent)]
+    Backup(#[from] ClientError),
     /// A log could not do what was asked.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -327,6 +331,7 @@ impl Error {
         match self {
             Self::Store(error) => error.kind(),
             Self::Gnupg(error) => error.kind(),
+            Self::Backup(error) => error.kind(),
             Self::Log(error) => error.kind(),
             Self::LogUpdate { source, .. } => source.kind(),
             Self::Net(error) => error.kind(),

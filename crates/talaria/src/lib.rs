@@ -62,6 +62,7 @@
 //! ```
 
 pub mod agent;
+pub mod backup;
 mod belief;
 mod believed;
 mod build;

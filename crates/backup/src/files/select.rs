@@ -83,6 +83,15 @@ impl PathSelection {
         Ok(Self { include: Patterns::new(include)?, exclude: Patterns::new(exclude)? })
     }
 
+    /// The pattern that matches an absolute path with everything beneath it, and nothing else.
+    /// `None` if no pattern can, because the path is not UTF-8.
+    #[must_use]
+    pub fn literal(path: &Path) -> Option<String> {
+        let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | ',');
+        let escaped = |c: char| special(c).then_some('\\').into_iter().chain([c]);
+        Some(path.to_str()?.chars().flat_map(escaped).collect())
+    }
+
     /// The patterns of a file: one on each line. Empty lines and lines that start with `#` do not
     /// count.
     #[must_use]
@@ -164,6 +173,12 @@ mod tests {
             ("home/bob/note.txt", true),
         ] {
             assert_eq!(some.wants(path.as_bytes(), false), wanted, "{path}");
+        }
+        let literal = PathSelection::literal(Path::new("/srv/a[1]*")).unwrap();
+        let others = selection(&[], &[&literal]);
+        for (path, wanted) in [("srv/a[1]*/file", false), ("srv/a1b", true), ("x/srv/a[1]*", true)]
+        {
+            assert_eq!(others.wants(path.as_bytes(), false), wanted, "{path}");
         }
         assert_eq!(some.judge(b"home", true, false), Verdict::Parent);
         assert!(some.wants(b"\xff/\xfe.txt", false));

@@ -1,12 +1,20 @@
 //! Remedies for backup repositories.
 
-use talaria_backup::BackupError;
+use talaria::backup::{BackupError, ClientError};
 use talaria_backup_remote::is_url;
 
 use super::file::file_hint;
 use super::message::message_hint;
 
-pub(crate) fn backup_hint(error: &BackupError) -> Option<String> {
+const DAMAGED: &str = "List the damage: talaria backup check --read-data";
+
+/// The remedy for a backup repository.
+pub(crate) fn backup_hint(error: &ClientError) -> Option<String> {
+    let error = match error {
+        ClientError::Backup(error) => error,
+        ClientError::HeadMissing { .. } => return Some(DAMAGED.into()),
+        _ => return None,
+    };
     let hint = match error {
         BackupError::Occupied => {
             "Use it: talaria backup create FOLDER\nOr make another one: --repo with another place"
@@ -18,9 +26,7 @@ pub(crate) fn backup_hint(error: &BackupError) -> Option<String> {
         BackupError::NoKey { .. } => {
             "Import the secret key of one of them: talaria key import FILE\nOr use the keys of GnuPG: add --gpg-agent"
         }
-        BackupError::Damaged { .. } | BackupError::Missing { .. } => {
-            "List the damage: talaria backup check --read-data"
-        }
+        BackupError::Damaged { .. } | BackupError::Missing { .. } => DAMAGED,
         BackupError::Storage { name, .. } if is_url(name) => {
             "Check the address and the network connection, and try again."
         }

@@ -3,6 +3,7 @@
 use talaria::StoreFolderKind;
 use talaria::agent::AgentError;
 
+use super::backup::backup_hint;
 use super::file::file_hint;
 use super::gnupg::gnupg_hint;
 use super::import_hint::import_hint;
@@ -65,6 +66,7 @@ pub(crate) fn library_hint(error: &talaria::Error) -> Option<String> {
         E::Agent(AgentError::Gpgconf(_)) => "Install GnuPG, or leave out --gpg-agent.",
         E::Message(error) => return message_hint(error),
         E::Store(error) => return store_hint(error),
+        E::Backup(error) => return backup_hint(error),
         E::StoreFolder { path, what } => {
             return Some(match what {
                 StoreFolderKind::GnupgHome => format!(

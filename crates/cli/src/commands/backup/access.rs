@@ -1,25 +1,21 @@
 //! How a command gets into a repository.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use talaria::backup::{Authority, Client, ClientError, ClientOptions, Id, ReadFrom, Role};
 use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::message::{Secrets, SigningKey};
 use talaria::store::Access;
-use talaria_backup::{
-    BackupError, DocumentStanding, Expected, Id, Keys, LocalCopies, Repository, Role, State,
-};
 
+use super::notices::teller;
 use super::option::{parse_fingerprint, parse_id};
 use super::place::{is_remote, open_place, place_name};
-use super::session::Session;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::folders::data_folder;
 use crate::keys::{KeyArgs, certificate};
 use crate::passphrase::PassphraseArgs;
 use crate::shell::shell_word;
-use crate::terminal::Paint;
 
 /// How a command gets into a repository.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,167 +45,83 @@ impl AccessArgs {
     }
 
     /// Opens the repository in `place`, and decrypts its keys.
-    pub(super) fn open(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
-        self.open_with(place, is_remote(place), cx)
+    pub(super) fn open(&self, place: &Path, cx: &Context) -> Result<Client, CliError> {
+        let read_from = if is_remote(place) { ReadFrom::LocalCopies } else { ReadFrom::Storage };
+        self.open_with(place, read_from, cx)
     }
 
     /// Like [`Self::open`], and everything is read from the storage itself, even if this machine
     /// has copies.
-    pub(super) fn open_storage(&self, place: &Path, cx: &Context) -> Result<Session, CliError> {
-        self.open_with(place, false, cx)
+    pub(super) fn open_storage(&self, place: &Path, cx: &Context) -> Result<Client, CliError> {
+        self.open_with(place, ReadFrom::Storage, cx)
     }
 
-    fn open_with(&self, place: &Path, copies: bool, cx: &Context) -> Result<Session, CliError> {
-        let mut backend = open_place(place)?;
-        let id = Repository::id_in(&*backend).map_err(|error| match error {
-            BackupError::Missing { .. } => CliError::Missing(format!(
-                "{} is not a backup repository; to make one: talaria backup --repo {} init",
-                place.display(),
-                shell_word(place)
-            )),
-            error => error.into(),
-        })?;
-        let folder = self.state_folder()?;
-        let name = place_name(place);
-        // A user who gives the owner's fingerprint knows which repository to expect.
-        if self.owner.is_none() {
-            State::check_place(&folder, &name, id)?;
-        }
-        let mut state = State::open(&folder, id)?;
-        if copies {
-            backend = Arc::new(LocalCopies::new(backend, state.folder().join("copies")));
-        }
-        let first_use = state.expected.owner.is_none();
-        let owner = self.owner.clone().or_else(|| state.expected.owner.clone());
-        let expected = Expected { owner, configuration: state.expected.configuration };
+    fn open_with(
+        &self,
+        place: &Path,
+        read_from: ReadFrom,
+        cx: &Context,
+    ) -> Result<Client, CliError> {
+        let backend = open_place(place)?;
         let stores = cx.stores(Access::Read).ok();
         let mut known = |fingerprint: &Fingerprint| {
             let stores = stores.as_ref()?;
             let found = stores.parsed(&fingerprint.to_hex().parse().ok()?, cx.now).ok()?;
             found.into_iter().find(|cert| cert.fingerprint() == *fingerprint)
         };
-        let mut repository = Repository::open(backend, &expected, &mut known, cx.now)?;
-        repository.set_scratch(state.scratch());
-        State::remember_place(&folder, &name, id)?;
-        let owner = repository.config().owner.clone();
-        if first_use && self.owner.is_none() {
-            cx.status(format_args!(
-                "First use of this repository here. Its owner is {}.\n  If that is not the owner you expect, somebody \
-                 has replaced the repository.",
-                owner.to_hex()
-            ));
-        }
-        if let DocumentStanding::Doubtful(signer, why) = repository.standing() {
-            let warning = Paint::stderr().doubtful("Warning");
-            cx.status(format_args!(
-                "{warning}: the configuration of the repository is signed by {}, and {why}.",
-                signer.to_hex()
-            ));
-        }
-        let own = self.keys.certs(cx)?;
-        let keys = self.unlock(&repository, &own, cx)?;
-        for missing in keys.missing() {
-            let warning = Paint::stderr().doubtful("Warning");
-            cx.status(format_args!("{warning}: {missing}"));
-        }
-        state.remember(&owner, repository.config().number, &talaria_backup::Heads::new())?;
-        let session = Session { repository, state, keys, own };
-        session.expect(&self.expect_head, cx)?;
-        Ok(session)
+        let (keys, elsewhere) = self.keys.decryption(&self.passphrase.given()?, cx)?;
+        let options = ClientOptions {
+            backend,
+            place: place_name(place),
+            state: &self.state_folder()?,
+            owner: self.owner.clone(),
+            heads: &self.expect_head,
+            read_from,
+            known: &mut known,
+            own: self.keys.certs(cx)?,
+            secrets: Secrets { keys, elsewhere, ..Secrets::default() },
+        };
+        Client::open(options, cx.now, &mut teller(cx)).map_err(|error| match error {
+            ClientError::NoRepository { .. } => CliError::Missing(format!(
+                "{} is not a backup repository; to make one: talaria backup --repo {} init",
+                place.display(),
+                shell_word(place)
+            )),
+            error => error.into(),
+        })
     }
 
-    fn unlock(
-        &self,
-        repository: &Repository,
-        own: &[Cert],
-        cx: &Context,
-    ) -> Result<Keys, CliError> {
-        let given = self.passphrase.given()?;
-        let (keys, elsewhere) = self.keys.decryption(&given, cx)?;
-        let mut secrets = Secrets { keys, elsewhere, ..Secrets::default() };
-        let mut recipients: Vec<Fingerprint> = own.iter().map(Cert::fingerprint).collect();
-        if secrets.elsewhere.is_some() {
-            // The agent knows which of these it has.
-            let config = repository.config();
-            recipients.extend(config.readers.iter().chain(&config.clients).cloned());
-        }
-        Ok(repository.unlock(&mut secrets, &recipients)?)
-    }
-
-    /// The key that signs, which must have a role: the one called `wanted`, or the only one of the
-    /// user.
+    /// The key that signs, which must have an authority: the one called `wanted`, or the only one
+    /// of the user.
     pub(super) fn signer(
         &self,
         wanted: Option<&str>,
-        session: &Session,
-        role: Role,
+        session: &Client,
+        authority: Authority,
         cx: &Context,
     ) -> Result<(SigningKey, Cert), CliError> {
-        let config = session.repository.config();
-        let may = |name: &Fingerprint| config.has_role(name, role);
-        let what = format!("has the role \"{}\" in", role.name());
-        self.signer_who(wanted, session, &may, &what, cx)
+        let given = self.passphrase.given()?;
+        let name = match wanted {
+            Some(name) => name.to_owned(),
+            None => session.holder(authority)?.fingerprint().to_hex(),
+        };
+        let signer = self.keys.signers(&[name], &given, cx)?.remove(0);
+        let cert = certificate(&signer, &session.own, cx)?;
+        Ok((signer, cert))
     }
 
     /// The signer of new snapshots; none in a repository without signatures, unless a key is
     /// `wanted`.
-    pub(super) fn client(
+    pub(super) fn creator(
         &self,
         wanted: Option<&str>,
-        session: &Session,
+        session: &Client,
         cx: &Context,
     ) -> Result<(Option<Fingerprint>, Option<SigningKey>), CliError> {
         if !session.repository.config().signed && wanted.is_none() {
             return Ok((None, None));
         }
-        let (signer, cert) = self.signer(wanted, session, Role::Create, cx)?;
+        let (signer, cert) = self.signer(wanted, session, Authority::Role(Role::Create), cx)?;
         Ok((Some(cert.fingerprint()), Some(signer)))
-    }
-
-    /// As [`Self::signer`], for a key of somebody who reads the repository.
-    pub(super) fn reader_signer(
-        &self,
-        wanted: Option<&str>,
-        session: &Session,
-        cx: &Context,
-    ) -> Result<(SigningKey, Cert), CliError> {
-        let config = session.repository.config();
-        let may = |name: &Fingerprint| config.readers.contains(name) || config.owner == *name;
-        self.signer_who(wanted, session, &may, "is a reader of", cx)
-    }
-
-    fn signer_who(
-        &self,
-        wanted: Option<&str>,
-        session: &Session,
-        may: &dyn Fn(&Fingerprint) -> bool,
-        what: &str,
-        cx: &Context,
-    ) -> Result<(SigningKey, Cert), CliError> {
-        let given = self.passphrase.given()?;
-        let name = if let Some(name) = wanted {
-            name.to_owned()
-        } else {
-            let able = session.own.iter().filter(|cert| may(&cert.fingerprint()));
-            let able: Vec<&Cert> = able.collect();
-            match able[..] {
-                [cert] => cert.fingerprint().to_hex(),
-                [] => {
-                    return Err(CliError::Missing(format!(
-                        "none of your keys {what} this repository; its owner is {}",
-                        session.repository.config().owner.to_hex()
-                    )));
-                }
-                ref many => {
-                    return Err(CliError::WhichSigner {
-                        can: "do this here",
-                        candidates: many.iter().map(|cert| talaria::described(cert)).collect(),
-                    });
-                }
-            }
-        };
-        let signer = self.keys.signers(&[name], &given, cx)?.remove(0);
-        let cert = certificate(&signer, &session.own, cx)?;
-        Ok((signer, cert))
     }
 }

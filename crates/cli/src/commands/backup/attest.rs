@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Listed, Role, heads, select};
+use talaria::backup::{Authority, Listed, Role, heads, select};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -36,16 +37,16 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
-    let (listed, _) = session.snapshots(cx)?;
+    let (listed, _) = session.snapshots(cx.now, &mut teller(cx))?;
     let chosen: Vec<&Listed> = if let Some(name) = &args.snapshot {
         vec![select(&listed, name, args.client.client.as_ref())?]
     } else {
         let newest: BTreeSet<_> = heads(&listed).into_values().map(|head| head.id).collect();
-        let is_meant = |one: &&Listed| newest.contains(&one.id) && args.client.wants(one);
-        listed.iter().filter(is_meant).collect()
+        args.client.of(&listed).filter(|one| newest.contains(&one.id)).collect()
     };
     let wanted = args.sign_with.as_deref();
-    let (mut signer, cert) = args.access.signer(wanted, &session, Role::Admin, cx)?;
+    let (mut signer, cert) =
+        args.access.signer(wanted, &session, Authority::Role(Role::Admin), cx)?;
     let name = cert.fingerprint();
     let mut count = 0;
     for head in &chosen {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Checked, Problem, ReadData, Role};
+use talaria::backup::{Authority, Checked, Problem, ReadData, Role};
 
 use super::access::AccessArgs;
 use super::progress::with_progress;
@@ -80,7 +80,12 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         (false, None) => ReadData::No,
     };
     let signer = if args.promote {
-        Some(args.access.signer(args.sign_with.as_deref(), &session, Role::Prune, cx)?)
+        Some(args.access.signer(
+            args.sign_with.as_deref(),
+            &session,
+            Authority::Role(Role::Prune),
+            cx,
+        )?)
     } else {
         None
     };

@@ -1,7 +1,7 @@
 //! The snapshots that a command means.
 
+use talaria::backup::{Listed, counting};
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::Listed;
 
 use super::option::parse_fingerprint;
 
@@ -15,12 +15,8 @@ pub(super) struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// Whether a snapshot counts and is of the client, if there is one.
-    pub(super) fn wants(&self, listed: &Listed) -> bool {
-        listed.standing.counts()
-            && self
-                .client
-                .as_ref()
-                .is_none_or(|client| listed.snapshot.client.as_ref() == Some(client))
+    /// The snapshots that count and are of the client, if there is one.
+    pub(super) fn of<'a>(&'a self, listed: &'a [Listed]) -> impl Iterator<Item = &'a Listed> {
+        counting(listed, self.client.as_ref())
     }
 }

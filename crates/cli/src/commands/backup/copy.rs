@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use talaria::backup::{CopySource, Listed, select};
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::{CopySource, Listed, select};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use super::option::parse_fingerprint;
 use super::progress::with_progress;
 use super::words::counted_snapshots;
@@ -53,7 +54,7 @@ impl Args {
     /// The snapshots that are meant, oldest first.
     fn wanted(&self, listed: &[Listed]) -> Result<Vec<Listed>, CliError> {
         let mut wanted: Vec<Listed> = if self.snapshots.is_empty() {
-            listed.iter().filter(|one| self.client.wants(one)).cloned().collect()
+            self.client.of(listed).cloned().collect()
         } else {
             let client = self.client.client.as_ref();
             let chosen = self.snapshots.iter().map(|name| select(listed, name, client).cloned());
@@ -73,11 +74,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         ..args.access.clone()
     };
     let mut from = access.open(&args.from, cx)?;
-    let (listed, _) = from.snapshots(cx)?;
+    let (listed, _) = from.snapshots(cx.now, &mut teller(cx))?;
     let wanted = args.wanted(&listed)?;
-    let reader = from.reader(cx)?;
+    let reader = from.reader(cx.now, &mut teller(cx))?;
     let mut session = args.access.open(place, cx)?;
-    let (name, signer) = args.access.client(args.sign_with.as_deref(), &session, cx)?;
+    let (name, signer) = args.access.creator(args.sign_with.as_deref(), &session, cx)?;
     let source =
         CopySource { repository: from.repository.id(), reader: &reader, snapshots: &wanted };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use talaria_backup::{
+use talaria::backup::{
     BackupProgress, CreateOptions, FileCounts, PathSelection, Seen, Stream, WalkOptions,
     parse_path_list,
 };
@@ -86,13 +86,6 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// A pattern that matches this path only.
-fn literal(path: &str) -> String {
-    let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\' | '!' | ',');
-    let escaped = |c: char| special(c).then_some('\\').into_iter().chain([c]);
-    path.chars().flat_map(escaped).collect()
-}
-
 impl Args {
     fn options(&self, place: &Path) -> Result<CreateOptions, CliError> {
         let mut paths = self.paths.clone();
@@ -105,7 +98,7 @@ impl Args {
             exclude.extend(PathSelection::patterns(&String::from_utf8_lossy(&text)));
         }
         // A repository does not back up itself.
-        exclude.extend(place.canonicalize().ok().and_then(|place| Some(literal(place.to_str()?))));
+        exclude.extend(place.canonicalize().ok().and_then(|place| PathSelection::literal(&place)));
         let selection = PathSelection::new(&self.include, &exclude)
             .map_err(|error| CliError::Usage(error.to_string()))?;
         let walk = WalkOptions {
@@ -129,7 +122,7 @@ impl Args {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let options = args.options(place)?;
     let mut session = args.access.open(place, cx)?;
-    let (name, signer) = args.access.client(args.sign_with.as_deref(), &session, cx)?;
+    let (name, signer) = args.access.creator(args.sign_with.as_deref(), &session, cx)?;
     let (repository, keys, state) = (&session.repository, &session.keys, &mut session.state);
     let now = cx.now;
     let client = name.as_ref().zip(signer);

@@ -5,10 +5,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Node, Reader, Tree, path_order};
+use talaria::backup::{Entry, Node, Reader, Tree, path_order};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -35,8 +36,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let client = args.client.client.as_ref();
     let mut session = args.access.open(place, cx)?;
-    let (old, reader) = session.read(&args.old, client, cx)?;
-    let (new, _) = session.read(&args.new, client, cx)?;
+    let (old, reader) = session.read(&args.old, client, cx.now, &mut teller(cx))?;
+    let (new, _) = session.read(&args.new, client, cx.now, &mut teller(cx))?;
     let mut olds = Tree::new(&reader, old.snapshot.root).entries();
     let mut news = Tree::new(&reader, new.snapshot.root).entries();
     let (mut before, mut after) = (olds.next().transpose()?, news.next().transpose()?);

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{BackupError, Drill, SnapshotName, Tree, rehearse};
+use talaria::backup::{Authority, BackupError, Drill, SnapshotName, Tree, rehearse};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use super::place::restore_threads;
 use super::progress::with_progress;
 use crate::context::{Content, Context};
@@ -54,12 +55,14 @@ fn parse_sample(text: &str) -> Result<u8, String> {
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     // Local copies would hide a damaged storage.
     let mut session = args.access.open_storage(place, cx)?;
-    let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
+    let (listed, reader) =
+        session.read(&args.snapshot, args.client.client.as_ref(), cx.now, &mut teller(cx))?;
     // Before hours of work.
     let signer = if args.no_record {
         None
     } else {
-        Some(args.access.reader_signer(args.sign_with.as_deref(), &session, cx)?)
+        let wanted = args.sign_with.as_deref();
+        Some(args.access.signer(wanted, &session, Authority::Read, cx)?)
     };
     let tree = Tree::new(&reader, listed.snapshot.root);
     let paint = Paint::stderr();

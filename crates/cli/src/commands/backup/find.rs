@@ -5,11 +5,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{Entry, Id, Listed, Node, PathSelection, Tree, is_beneath, select};
+use talaria::backup::{Entry, Id, Listed, Node, PathSelection, Tree, is_beneath, select};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
 use super::ls;
+use super::notices::teller;
 use super::words::counted_snapshots;
 use crate::context::Context;
 use crate::error::CliError;
@@ -52,13 +53,13 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         PathSelection::new(&args.globs, &[]).map_err(|error| CliError::Usage(error.to_string()))?;
     let mut session = args.access.open(place, cx)?;
     let client = args.client.client.as_ref();
-    let (all, _) = session.snapshots(cx)?;
+    let (all, _) = session.snapshots(cx.now, &mut teller(cx))?;
     let searched: Vec<&Listed> = if let Some(name) = &args.snapshot {
         vec![select(&all, name, client)?]
     } else {
-        all.iter().filter(|listed| args.client.wants(listed)).collect()
+        args.client.of(&all).collect()
     };
-    let reader = session.reader(cx)?;
+    let reader = session.reader(cx.now, &mut teller(cx))?;
     let mut found: Vec<Found> = Vec::new();
     // The newest version of each path that was found.
     let mut newest: HashMap<Vec<u8>, usize> = HashMap::new();

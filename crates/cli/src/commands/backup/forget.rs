@@ -1,18 +1,15 @@
 //! `talaria backup forget`
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use talaria::message::openpgp::Fingerprint;
-use talaria_backup::{
-    BackupError, Fate, Grouping, Id, Listed, Retention, Role, SnapshotName, decide, halved, select,
-};
+use talaria::backup::{Authority, Fate, ForgetPlan, Grouping, Listed, Retention, Role, ToForget};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use super::option::parse_duration;
 use super::words::counted_snapshots;
 use crate::context::{Content, Context};
@@ -114,48 +111,35 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             "name the snapshots to forget, or rules for those to keep: --keep-last, --keep-daily, …".into(),
         ));
     }
+    let has = |property| args.group_by.contains(&property);
+    let grouping = Grouping {
+        host: has(Property::Host),
+        paths: has(Property::Paths),
+        tags: has(Property::Tags),
+    };
+    let wanted = match &args.snapshots[..] {
+        [] => ToForget::Unkept(&policy, grouping),
+        names => ToForget::Named(names),
+    };
     let mut session = args.access.open(place, cx)?;
-    let (mut listed, _) = session.snapshots(cx)?;
-    let (forgotten, _) = session.repository.forgotten(&session.keys, cx.now)?;
     let client = args.client.client.as_ref();
-    listed.retain(|l| client.is_none_or(|client| l.snapshot.client.as_ref() == Some(client)));
-    let mut names = BTreeSet::new();
-    if policy.is_empty() {
-        for name in &args.snapshots {
-            names.insert(named(name, &listed, &session.repository, client)?);
-        }
-    } else {
-        let has = |property| args.group_by.contains(&property);
-        let grouping = Grouping {
-            host: has(Property::Host),
-            paths: has(Property::Paths),
-            tags: has(Property::Tags),
-        };
-        let fates = decide(&listed, &forgotten, &policy, grouping, cx.now)?;
-        if !cx.json {
-            show(&listed, &fates, cx)?;
-        }
-        let lost = listed.iter().filter(|l| fates.get(&l.id) == Some(&Fate::Forget));
-        names.extend(lost.map(SnapshotName::of));
+    let plan = session.plan_forget(wanted, client, cx.now, &mut teller(cx))?;
+    if !plan.fates.is_empty() && !cx.json {
+        show(&plan, cx)?;
     }
-    let ids: BTreeSet<Id> = names.iter().map(|name| name.id).collect();
+    let ForgetPlan { names, listed, .. } = &plan;
     if !args.dry_run {
-        if !args.yes
-            && let [client, ..] = &halved(&listed, &ids)[..]
-        {
-            let client = client.as_ref().map_or("none".into(), Fingerprint::to_hex);
-            return Err(BackupError::Refused(format!(
-                "client {client} would lose more than half of its snapshots: look with --dry-run, then use --yes"
-            ))
-            .into());
+        if !args.yes {
+            plan.require_half()?;
         }
         let wanted = args.sign_with.as_deref();
-        let (mut signer, cert) = args.access.signer(wanted, &session, Role::Forget, cx)?;
+        let authority = Authority::Role(Role::Forget);
+        let (mut signer, cert) = args.access.signer(wanted, &session, authority, cx)?;
         let by = (&cert.fingerprint(), &mut signer);
-        session.repository.forget(&session.keys, &names, by, cx.now)?;
+        session.repository.forget(&session.keys, names, by, cx.now)?;
     }
     if cx.json {
-        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let ids: Vec<String> = plan.ids().iter().map(ToString::to_string).collect();
         let json = serde_json::json!({
             "action": "backup forget", "forgotten": ids, "kept": listed.len() - listed.iter().filter(|l| {
                 names.iter().any(|name| name.id == l.id)
@@ -175,31 +159,12 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// The snapshot that a user means. One that cannot be read needs its whole identifier.
-fn named(
-    name: &str,
-    listed: &[Listed],
-    repository: &talaria_backup::Repository,
-    client: Option<&Fingerprint>,
-) -> Result<SnapshotName, CliError> {
-    let selected = select(listed, name, client);
-    if let (Err(_), Ok(id)) = (&selected, name.parse::<Id>())
-        && repository.has_object_of(&id)?
-    {
-        return Ok(SnapshotName::unreadable(id));
-    }
-    Ok(SnapshotName::of(selected?))
-}
-
-fn show(
-    listed: &[Listed],
-    fates: &std::collections::BTreeMap<Id, Fate>,
-    cx: &Context,
-) -> Result<(), CliError> {
+/// A line for each snapshot, with its fate.
+fn show(plan: &ForgetPlan, cx: &Context) -> Result<(), CliError> {
     let paint = Paint::stdout();
     let mut out = cx.stdout();
-    for Listed { id, snapshot, .. } in listed {
-        let (mark, why) = match &fates[id] {
+    for Listed { id, snapshot, .. } in &plan.listed {
+        let (mark, why) = match &plan.fates[id] {
             Fate::Keep(why) => ("keep  ", why.join(", ")),
             Fate::Forget => ("forget", String::new()),
         };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use talaria::backup::{BackupError, Client, EpochProfile, InitOptions};
 use talaria::store::Query;
-use talaria_backup::{BackupError, EpochProfile, Heads, InitOptions, Repository, State};
 
 use super::access::AccessArgs;
 use super::people::entitled;
@@ -67,12 +67,10 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     }
     let options =
         InitOptions { owner: &owner, readers: &readers, profile: *profile, signed: !unsigned };
-    let repository = Repository::init(open_place(place)?, &options, &mut signer, cx.now)
+    let (backend, folder) = (open_place(place)?, access.state_folder()?);
+    let known = (&*folder, || place_name(place));
+    let repository = Client::init(backend, known, &options, &mut signer, cx.now)
         .map_err(|error| error_in(place, error))?;
-    let folder = access.state_folder()?;
-    State::remember_place(&folder, &place_name(place), repository.id())?;
-    let mut state = State::open(&folder, repository.id())?;
-    state.remember(&owner.fingerprint(), 1, &Heads::new())?;
     if *profile == EpochProfile::None {
         cx.status(format_args!(
             "WARNING: this repository is NOT ENCRYPTED. Everybody who can read {} can read your files.",

@@ -4,14 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use talaria::backup::{DocumentStanding, Drill, Health, Listed, Metrics, time_span};
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::{DocumentStanding, Drill, Listed};
 
 use super::access::AccessArgs;
-use super::metrics::Metrics;
-use super::newest::{Newest, age, newest};
+use super::notices::teller;
 use super::option::parse_duration;
-use super::words::{counted_snapshots, standing_in_words};
+use super::words::counted_snapshots;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::progress::{grouped, size};
@@ -51,20 +50,16 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
-    let (mut listed, wrong) = session.snapshots(cx)?;
-    let (drills, unreadable) = session.repository.drills(&session.keys, cx.now)?;
-    for error in &unreadable {
-        cx.status(format_args!("{}: {error}", Paint::stderr().doubtful("Warning")));
-    }
+    let (mut listed, wrong) = session.snapshots(cx.now, &mut teller(cx))?;
+    let drills = session.drills(cx.now, &mut teller(cx))?;
     if let Some(path) = &args.metrics {
         let (packs, pack_bytes) = session.repository.pack_totals()?;
         let metrics = Metrics {
-            repository: session.repository.id().to_string(),
-            clients: &newest(&listed, &drills, cx.now),
+            repository: session.repository.id(),
+            health: &Health::new(&listed, &drills, cx.now),
             irregularities: wrong.len(),
             packs,
             pack_bytes,
-            now: cx.now,
         };
         metrics.write(path)?;
     }
@@ -92,20 +87,18 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         drop(out);
         cx.status(format_args!("{}", counted_snapshots(listed.len())));
     }
-    let newest = newest(&listed, &drills, cx.now);
-    if !cx.json && !newest.is_empty() {
-        let ages: Vec<String> = newest
-            .iter()
-            .map(|one| match one.age(cx.now) {
-                Some(seconds) => format!("{} {} ago", one.name, age(seconds)),
-                None => format!("{} at an unknown time", one.name),
-            })
-            .collect();
-        cx.status(format_args!("Newest snapshot: {}", ages.join(", ")));
-        let drills: Vec<String> = newest.iter().map(|one| one.drill_in_words(cx.now)).collect();
+    let health = Health::new(&listed, &drills, cx.now);
+    if !cx.json && !health.clients.is_empty() {
+        let newest = health.clients.iter().map(|one| match one.age(cx.now) {
+            Some(seconds) => format!("{} {} ago", one.name, time_span(seconds)),
+            None => format!("{} at an unknown time", one.name),
+        });
+        let newest: Vec<String> = newest.collect();
+        cx.status(format_args!("Newest snapshot: {}", newest.join(", ")));
+        let drills: Vec<String> = health.clients.iter().map(|one| one.last_drill(cx.now)).collect();
         cx.status(format_args!("Last restore drill: {}", drills.join(", ")));
     }
-    for one in newest.iter().filter(|one| one.ahead > 0) {
+    for one in health.clients.iter().filter(|one| one.ahead > 0) {
         cx.status(format_args!(
             "{}: {} of {} dated in the future.",
             Paint::stderr().doubtful("Warning"),
@@ -113,7 +106,12 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
             if one.ahead == 1 { format!("{} is", one.name) } else { format!("{} are", one.name) },
         ));
     }
-    check_ages(args, &newest, cx.now)?;
+    if let Some(limit) = args.max_age {
+        health.require_snapshots(limit)?;
+    }
+    if let Some(limit) = args.max_drill_age {
+        health.require_drills(limit)?;
+    }
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(4) })
 }
 
@@ -140,7 +138,7 @@ fn show(out: &mut impl Write, listed: &Listed, paint: Paint) -> Result<(), CliEr
     );
     writeln!(out, "{line}")?;
     if !matches!(standing, DocumentStanding::Good(_)) {
-        writeln!(out, "    {}", standing_in_words(standing))?;
+        writeln!(out, "    {standing}")?;
     }
     if let Some(original) = &snapshot.original {
         let (id, time) = (original.id.to_string(), talaria::timestamp(snapshot.time));
@@ -148,39 +146,6 @@ fn show(out: &mut impl Write, listed: &Listed, paint: Paint) -> Result<(), CliEr
     }
     if snapshot.unread > 0 {
         writeln!(out, "    {} could not be read", counted(snapshot.unread, "path"))?;
-    }
-    Ok(())
-}
-
-/// An error if the newest snapshot or the last drill of a client is too old.
-fn check_ages(args: &Args, newest: &[Newest], now: u32) -> Result<(), CliError> {
-    if let Some(limit) = args.max_age {
-        let is_old = |one: &&Newest| one.age(now).is_none_or(|age| age > limit);
-        let old: Vec<&str> = newest.iter().filter(is_old).map(|one| one.name.as_str()).collect();
-        if newest.is_empty() || !old.is_empty() {
-            let whose = if newest.is_empty() { "anybody".into() } else { old.join(", ") };
-            return Err(CliError::Missing(format!(
-                "there is no snapshot of {whose} from the last {}",
-                age(limit)
-            )));
-        }
-    }
-    if let Some(limit) = args.max_drill_age {
-        let is_good =
-            |drill: &Drill| drill.read.failed == 0 && now.saturating_sub(drill.time) <= limit;
-        let old: Vec<String> = newest
-            .iter()
-            .filter(|one| !one.drill.as_ref().is_some_and(is_good))
-            .map(|one| one.drill_in_words(now))
-            .collect();
-        if newest.is_empty() || !old.is_empty() {
-            let last =
-                if newest.is_empty() { "there is no snapshot".into() } else { old.join(", ") };
-            return Err(CliError::Missing(format!(
-                "there was no good restore drill in the last {}: {last}; to do one: talaria backup drill",
-                age(limit)
-            )));
-        }
     }
     Ok(())
 }
@@ -198,7 +163,7 @@ fn json(listed: &Listed, drills: &[Drill]) -> serde_json::Value {
         "number": snapshot.number, "previous": snapshot.previous.map(|id| id.to_string()),
         "entries": snapshot.entries, "bytes": snapshot.bytes, "unread": snapshot.unread,
         "paths": texts(&snapshot.paths), "tags": texts(&snapshot.tags),
-        "counts": standing.counts(), "standing": standing_in_words(standing),
+        "counts": standing.counts(), "standing": standing.to_string(),
         "original": snapshot.original.as_ref().map(|original| serde_json::json!({
             "repository": original.repository.to_string(), "id": original.id.to_string(),
             "client": original.client.as_ref().map(Fingerprint::to_hex),

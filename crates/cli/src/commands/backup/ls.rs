@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use talaria_backup::{BackupError, Entry, Meta, Node, Tree, is_beneath};
+use talaria::backup::{BackupError, Entry, Meta, Node, Tree, is_beneath};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::render::printable;
@@ -31,7 +32,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
-    let (listed, reader) = session.read(&args.snapshot, args.client.client.as_ref(), cx)?;
+    let (listed, reader) =
+        session.read(&args.snapshot, args.client.client.as_ref(), cx.now, &mut teller(cx))?;
     let path = args.path.as_deref().map(tree_path).unwrap_or_default();
     let tree = Tree::new(&reader, listed.snapshot.root);
     if !path.is_empty() && tree.get(&path)?.is_none() {

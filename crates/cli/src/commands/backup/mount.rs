@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use talaria_backup::{BackupError, Listed, Mount, Mounted};
+use talaria::backup::{BackupError, Listed, Mount, Mounted};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use super::words::counted_snapshots;
 use crate::context::{Content, Context};
 use crate::error::CliError;
@@ -57,15 +58,15 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     let mut session = args.access.open(place, cx)?;
     let client = args.client.client.as_ref();
     let (mounted, reader) = if let Some(name) = &args.snapshot {
-        let (listed, reader) = session.read(name, client, cx)?;
+        let (listed, reader) = session.read(name, client, cx.now, &mut teller(cx))?;
         (vec![mounted(&listed, String::new())], reader)
     } else {
-        let (all, _) = session.snapshots(cx)?;
-        let mounted = all.iter().filter(|listed| args.client.wants(listed)).map(|listed| {
+        let (all, _) = session.snapshots(cx.now, &mut teller(cx))?;
+        let mounted = args.client.of(&all).map(|listed| {
             let id = listed.id.to_string();
             mounted(listed, format!("{}-{}", talaria::timestamp(listed.snapshot.time), &id[..8]))
         });
-        (mounted.collect(), session.reader(cx)?)
+        (mounted.collect(), session.reader(cx.now, &mut teller(cx))?)
     };
     let count = mounted.len();
     let tell = |path: &[u8], error: &BackupError| {

@@ -1,7 +1,7 @@
 //! Values of options: fingerprints, identifiers and durations.
 
+use talaria::backup::Id;
 use talaria::message::openpgp::Fingerprint;
-use talaria_backup::Id;
 
 pub(super) fn parse_fingerprint(text: &str) -> Result<Fingerprint, String> {
     let parsed: Result<Fingerprint, _> = text.parse();

@@ -3,12 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use talaria::backup::{Authority, Change, Client, Role};
 use talaria::message::openpgp::{Cert, Fingerprint};
 use talaria::store::{Access, Query};
-use talaria_backup::{Change, Role};
 
 use super::access::AccessArgs;
-use super::session::Session;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::query::parse_query;
@@ -51,15 +50,15 @@ pub(crate) fn change(
         name = found.fingerprint();
         (Some(found), name.to_hex(), "added")
     };
-    let (mut signer, _) = access.signer(sign_with.as_deref(), &session, Role::Admin, cx)?;
+    let (mut signer, _) =
+        access.signer(sign_with.as_deref(), &session, Authority::Role(Role::Admin), cx)?;
     let change = match (&change, action) {
         (Some(cert), Action::AddReader) => Change::AddReader(cert),
         (Some(cert), _) => Change::AddClient(cert),
         (None, _) => Change::Remove(&name),
     };
-    session.repository.change(&session.keys, &change, &mut signer, cx.now)?;
+    session.change(&change, &mut signer, cx.now)?;
     let config = session.repository.config();
-    session.state.remember(&config.owner, config.number, &talaria_backup::Heads::new())?;
     if cx.json {
         let json = serde_json::json!({
             "action": format!("backup {said}"), "certificate": fingerprint,
@@ -93,22 +92,8 @@ pub(super) fn entitled(query: &Query, cx: &Context) -> Result<Cert, CliError> {
 /// The reader or client that a query names, by a key or by the address of a confirmed certificate.
 pub(super) fn member(
     query: &Query,
-    session: &Session,
+    session: &Client,
     cx: &Context,
 ) -> Result<Fingerprint, CliError> {
-    let config = session.repository.config();
-    let text = query.to_string().to_uppercase();
-    let text = text.strip_prefix("0X").unwrap_or(&text);
-    let mut members = config.readers.iter().chain(&config.clients);
-    if let Some(found) = members.find(|one| one.to_hex() == text) {
-        return Ok(found.clone());
-    }
-    let found = cx.stores(Access::Read)?.signers(query, cx.now)?;
-    let is_member = |one: &_| config.readers.contains(one) || config.clients.contains(one);
-    let mut found = found.into_iter().filter(is_member);
-    found.next().filter(|_| found.next().is_none()).ok_or_else(|| {
-        CliError::Missing(format!(
-            "{query} is not one reader or client of the repository: use a fingerprint from talaria backup key list"
-        ))
-    })
+    session.member(query, || Ok(cx.stores(Access::Read)?.signers(query, cx.now)?))
 }

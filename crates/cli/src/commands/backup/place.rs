@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use talaria_backup::{Backend, BackupError, Folder};
+use talaria::backup::{Backend, BackupError, Folder};
 use talaria_backup_remote::{RepositoryUrl, is_url};
 
 use crate::error::CliError;

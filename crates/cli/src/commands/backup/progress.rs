@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use talaria_backup::{BackupError, BackupProgress};
+use talaria::backup::{BackupError, BackupProgress};
 
 use crate::context::Context;
 use crate::error::CliError;

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::{BackupError, Role, SnapshotName, select};
+use talaria::backup::{Authority, BackupError, Role, SnapshotName, select};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
+use super::notices::teller;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 
@@ -33,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut session = args.access.open(place, cx)?;
-    let (listed, _) = session.snapshots(cx)?;
+    let (listed, _) = session.snapshots(cx.now, &mut teller(cx))?;
     let listed = select(&listed, &args.snapshot, args.client.client.as_ref())?;
     let (repository, keys) = (&session.repository, &session.keys);
     if args.remove {
@@ -43,7 +44,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         }
     } else {
         let wanted = args.sign_with.as_deref();
-        let (mut signer, cert) = args.access.signer(wanted, &session, Role::Admin, cx)?;
+        let (mut signer, cert) =
+            args.access.signer(wanted, &session, Authority::Role(Role::Admin), cx)?;
         let by = (&cert.fingerprint(), &mut signer);
         repository.protect(keys, &SnapshotName::of(listed), by, cx.now)?;
     }

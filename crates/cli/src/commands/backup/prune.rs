@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use talaria_backup::{Patience, PruneOptions, Role};
+use talaria::backup::{Authority, Patience, PruneOptions, Role};
 
 use super::access::AccessArgs;
 use super::progress::with_progress;
@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         with_progress(cx, |progress| repository.prune_dry(keys, &options, progress, now))?
     } else {
         let wanted = args.sign_with.as_deref();
-        let (signer, cert) = args.access.signer(wanted, &session, Role::Prune, cx)?;
+        let (signer, cert) =
+            args.access.signer(wanted, &session, Authority::Role(Role::Prune), cx)?;
         let is_quiet = cx.json;
         with_progress(cx, |progress| {
             let began = Instant::now();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use talaria_backup::{ObjectHash, ReadData, RepairOptions, Role};
+use talaria::backup::{Authority, ObjectHash, ReadData, RepairOptions, Role};
 
 use super::access::AccessArgs;
 use super::check::{json_problems, write_problems};
@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         with_progress(cx, |progress| repository.repair_dry(keys, &options, seen, progress, now))?
     } else {
         let wanted = args.sign_with.as_deref();
-        let (signer, cert) = args.access.signer(wanted, &session, Role::Prune, cx)?;
+        let (signer, cert) =
+            args.access.signer(wanted, &session, Authority::Role(Role::Prune), cx)?;
         with_progress(cx, |progress| {
             let by = (&cert.fingerprint(), signer);
             repository.repair(keys, by, &options, seen, &Arc::clone(progress), now)

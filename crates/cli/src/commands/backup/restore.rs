@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use talaria_backup::{
+use talaria::backup::{
     Mapping, Mismatch, Overwrite, Owners, PathSelection, RestoreEvent, RestoreOptions,
     RestoreReport, Tree, VerifyReport, map_folders, restore, verify,
 };
@@ -12,6 +12,7 @@ use talaria_backup::{
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
 use super::ls::tree_path;
+use super::notices::teller;
 use super::place::restore_threads;
 use super::progress::with_progress;
 use crate::context::{Content, Context};
@@ -122,7 +123,8 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         threads: restore_threads(place),
     };
     let mut session = args.access.open(place, cx)?;
-    let (listed, reader) = session.read(name, args.client.client.as_ref(), cx)?;
+    let (listed, reader) =
+        session.read(name, args.client.client.as_ref(), cx.now, &mut teller(cx))?;
     if args.owners_by_name {
         options.names = Owners::by_name(&listed.snapshot);
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueEnum};
+use talaria::backup::{Authority, Role};
 use talaria::store::Query;
-use talaria_backup::{Change, Role};
 
 use super::access::AccessArgs;
 use super::people::member;
@@ -95,16 +95,11 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
     };
     let mut session = by.access.open(place, cx)?;
     let name = member(cert, &session, cx)?;
-    let (mut signer, own) = by.access.signer(by.sign_with.as_deref(), &session, Role::Admin, cx)?;
-    if !roles.contains(&Role::Forget) {
-        // Else the snapshots that it forgot would be missing.
-        let by = (&own.fingerprint(), &mut signer);
-        session.repository.renew_tombstones(&session.keys, &name, by, cx.now)?;
-    }
-    let change = Change::SetRoles(&name, roles.clone());
-    session.repository.change(&session.keys, &change, &mut signer, cx.now)?;
+    let (mut signer, own) =
+        by.access.signer(by.sign_with.as_deref(), &session, Authority::Role(Role::Admin), cx)?;
+    let signer = (&own.fingerprint(), &mut signer);
+    session.set_roles(&name, roles.clone(), signer, cx.now)?;
     let config = session.repository.config();
-    session.state.remember(&config.owner, config.number, &talaria_backup::Heads::new())?;
     let roles: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     if cx.json {
         let json = serde_json::json!({

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria_backup::Stats;
+use talaria::backup::Stats;
 
 use super::access::AccessArgs;
 use super::words::counted_snapshots;

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use talaria_backup::EpochProfile;
+use talaria::backup::EpochProfile;
 
 /// Programs that are looked for, by the names of their commands.
 const PROGRAMS: [&str; 3] = ["gpg", "sq", "rnp"];

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use talaria_backup::{Backend, BackupError};
+use talaria::backup::{Backend, BackupError};
 use talaria_backup_remote::{Remote, RepositoryUrl};
 
 use self::line::{Fault, Line};
