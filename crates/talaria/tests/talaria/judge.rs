@@ -303,7 +303,7 @@ fn changed_certificates_are_judged_alike_everywhere() {
 fn by_gpg(certs: &[OwnCert]) -> Option<HashMap<String, String>> {
     let home = tempfile::tempdir().unwrap();
     let keyring = home.path().join("certs.gpg");
-    let bytes: Vec<u8> = certs.iter().flat_map(|cert| cert.as_bytes()).copied().collect();
+    let bytes: Vec<u8> = certs.iter().flat_map(OwnCert::as_bytes).copied().collect();
     std::fs::write(&keyring, bytes).unwrap();
     let listing = Command::new("gpg")
         .arg("--homedir")

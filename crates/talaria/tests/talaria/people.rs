@@ -119,13 +119,13 @@ impl Program {
         let judge = Judge::new(store, TrustModel::Tofu, Policy::Auto, false, self.now).unwrap();
         let row = self.row(cert);
         let reasons = judge.reasons(&row, &judge.judge(&row).unwrap()).unwrap().concat();
-        let counts = reasons.iter().filter_map(|reason| match reason {
+        let mut counts = reasons.iter().rev().filter_map(|reason| match reason {
             ValidityReason::Seen { signatures, encryptions } => {
                 Some((signatures.count, encryptions.count))
             }
             _ => None,
         });
-        counts.last().unwrap()
+        counts.next().unwrap()
     }
 }
 
