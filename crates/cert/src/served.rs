@@ -24,7 +24,7 @@ use crate::signature::{Signature, Subpacket, Subpackets, issuer_of, kind};
 use crate::tag::Tag;
 use crate::unhashed::{EMBEDDED_SIGNATURE, ISSUER, ISSUER_FINGERPRINT, write};
 use crate::verdict::Verdict;
-use crate::verify::{MD5, PrimaryKeyVerifier, fits};
+use crate::verify::{KeySetup, MD5, PrimaryKeyVerifier, fits};
 
 /// The signatures of other keys that are served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -503,7 +503,7 @@ impl<'a> Hints<'a> {
         let digest = self.verifier.digest_of(component, &signature)?;
         let value = signature.value();
         let exact = Signature { numbers: &value, ..signature };
-        arithmetic::is_right(&subkey, &exact, digest.as_bytes()).then_some(signature.created)
+        KeySetup::default().made(&subkey, &exact, &digest).then_some(signature.created)
     }
 
     /// Whether a component other than the primary key can be read by other programs.

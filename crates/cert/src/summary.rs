@@ -223,11 +223,11 @@ impl Summary {
         let evaluation = Evaluation::new(rules, cert, verdicts, now);
         let is_special = evaluation.is_special();
         let mut summary = evaluation.finish().0;
-        summary.ask_subkeys(rules, cert, verdicts, now);
         if rules == Rules::Standard && is_special {
-            let gnupg = Self::by(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
+            let gnupg = Self::glance(Rules::Gnupg(Gnupg::default()), cert, verdicts, now);
             summary.gnupg_differs = gnupg != summary.as_gnupg();
         }
+        summary.ask_subkeys(rules, cert, verdicts, now);
         summary
     }
 
@@ -239,11 +239,21 @@ impl Summary {
         Evaluation::new(rules, cert, verdicts, now).finish().0
     }
 
-    /// Withholds what subkeys may not be used for because they have not signed the primary key.
+    /// Withholds what subkeys may not be used for because they have not signed the primary key. Of
+    /// what has ended, nothing is asked, and the summary does not hold for the time before.
     fn ask_subkeys(&mut self, rules: Rules, cert: &Cert, verdicts: &[Verdict], now: u32) {
+        let has_ended = |key: &KeySummary| key.expires != 0 && key.expires < now;
+        let is_over = self.primary.revoked || has_ended(&self.primary);
+        let primary_expires = self.primary.expires;
         for subkey in self.subkeys.iter_mut().filter(|subkey| subkey.bound && !subkey.revoked) {
             let lacking = lacking_back(rules, subkey.capabilities);
             if lacking.0 == 0 {
+                continue;
+            }
+            if is_over || has_ended(subkey) {
+                for ended in [primary_expires, subkey.expires].into_iter().filter(|&e| e < now) {
+                    self.holds.note(ended.saturating_add(1), now);
+                }
                 continue;
             }
             back::times(cert, verdicts, subkey.fingerprint)
@@ -268,9 +278,7 @@ impl Summary {
                     || self.user_ids.iter().any(|user_id| user_id.weak.is_some())
             }
             Rules::Gnupg(_) => {
-                self.gnupg_differs
-                    || self.keys().any(|key| key.short)
-                    || self.primary.withheld.0 != 0
+                self.gnupg_differs || self.keys().any(|key| key.short || key.withheld.0 != 0)
             }
         }
     }

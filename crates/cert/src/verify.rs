@@ -445,11 +445,7 @@ impl<'a> CertificationVerifier<'a> {
             return false;
         }
         let Ok(digest) = self.0.digest(component, signature) else { return false };
-        let mut job = None;
-        match setup.verify_value(issuer, signature, &digest, |deferred| job = Some(deferred)) {
-            Verdict::Unchecked => job.is_some_and(|job| job.verdict() == Verdict::Good),
-            verdict => verdict == Verdict::Good,
-        }
+        setup.made(issuer, signature, &digest)
     }
 }
 
@@ -587,6 +583,21 @@ impl KeySetup {
             return Verdict::Bad;
         }
         self.verify_value(key, signature, digest, defer)
+    }
+
+    /// Whether `key` made `signature` over the data of `digest`, whatever the packet says about the
+    /// first 16 bits of the digest.
+    pub(crate) fn made(
+        &self,
+        key: &Key<'_>,
+        signature: &Signature<'_>,
+        digest: &HashValue,
+    ) -> bool {
+        let mut job = None;
+        match self.verify_value(key, signature, digest, |deferred| job = Some(deferred)) {
+            Verdict::Unchecked => job.is_some_and(|job| job.verdict() == Verdict::Good),
+            verdict => verdict == Verdict::Good,
+        }
     }
 
     /// Like [`Self::verify`], whatever the packet says about the first 16 bits of the digest.
