@@ -213,7 +213,7 @@ impl SharedLog {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] for arguments that contradict each other; [`Error::Log`];
+    /// [`Error::Message`] for what is no pattern or rule; [`Error::LogThreshold`]; [`Error::Log`];
     /// [`Error::Witness`].
     pub fn create<B: AsRef<[u8]>>(
         folder: &Path,
@@ -366,7 +366,8 @@ impl SharedLog {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none; [`Error::Log`].
+    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none;
+    /// [`Error::LogAlgorithm`]; [`Error::Log`].
     pub fn grant(
         &self,
         key: &SharedKey,
