@@ -1,10 +1,10 @@
 //! The arguments for the trust model.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use talaria::store::{Access, Store};
+use talaria::store::Access;
 use talaria::tofu::{Sight, observe};
 use talaria::trust_models::tofu::Policy;
-use talaria::{Error, Judge, SignerBeliefs, Trust, TrustModel};
+use talaria::{Error, SignerBeliefs, Trust, TrustModel};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -30,17 +30,6 @@ impl TrustArgs {
     /// The trust settings.
     pub(crate) fn settings(&self) -> Trust {
         Trust { model: self.trust_model, tofu_default_policy: self.tofu_default_policy }
-    }
-
-    /// A judge of the certificates in `store`. Set `all` if most of the certificates will be
-    /// judged.
-    pub(crate) fn judge<'s>(
-        &self,
-        store: &'s Store,
-        all: bool,
-        now: u32,
-    ) -> Result<Judge<'s>, Error> {
-        Ok(self.settings().judge(store, all, now)?)
     }
 
     /// The validity of the signers of a document.

@@ -18,8 +18,8 @@ pub use self::certificates::Certificates;
 pub use self::input::fingerprints;
 pub use self::key::SharedKey;
 pub use self::log::{
-    HistoryEntry, LogFigures, LogNode, LogWatcher, Revoked, SharedLog, SharedSnapshot,
-    SharedWitness, putting, putting_deletable,
+    HistoryEntry, LogFigures, LogNode, LogWatcher, SharedLog, SharedSnapshot, SharedWitness,
+    putting, putting_deletable,
 };
 pub use self::messages::{SharedOpener, seal_signed, sealer};
 pub use self::verifier::{DocumentReport, SharedVerifier};

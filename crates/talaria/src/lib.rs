@@ -105,7 +105,7 @@ pub use error::{Error, StoreFolderKind, describe};
 pub use export::{ExportOptions, Exported, Format, OnDamage, Signatures, Skipped, export};
 pub use import::{FileReport, ImportOptions, Rejected, import};
 pub use log_session::{
-    LogAuthor, NewGrant, NewLog, Proposed, log_author, log_certificate, log_grant, log_revoke,
+    LogAuthor, NewGrant, NewLog, Revoked, log_author, log_certificate, log_grant, log_revoke,
 };
 pub use messages::{Recipient, certificates_in, decryptor, lookup};
 pub use parsed::{described, with_key};

@@ -179,17 +179,9 @@ pub struct NewGrant<'n> {
     pub ends_ms: u64,
 }
 
-/// An entry of an owner that takes effect when enough owners have agreed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Proposed {
-    /// The identity of the entry.
-    pub entry: EntryId,
-    /// The number of other owners whose approval it still needs.
-    pub approvals_missing: u8,
-}
-
 impl NewGrant<'_> {
-    /// Writes the grant.
+    /// Writes the grant. Returns the identity of the entry, and the number of other owners whose
+    /// approval it still needs.
     ///
     /// # Errors
     ///
@@ -199,7 +191,7 @@ impl NewGrant<'_> {
         log: &LogFolder,
         maker: &mut Maker<'_>,
         now_ms: u64,
-    ) -> Result<Proposed, Error> {
+    ) -> Result<(EntryId, u8), Error> {
         let Self { certificate, object, fields, operations, ends_ms } = self;
         let is_allowed = log.read(|log| {
             let allowed = &log.genesis().algorithms;
@@ -214,7 +206,7 @@ impl NewGrant<'_> {
         };
         let grant = Grant { certificate, object, fields, operations, ends_ms };
         let entry = log.put_action(maker, Action::Grant(Box::new(grant)), now_ms)?;
-        Ok(Proposed { entry, approvals_missing: approvals_missing(log)? })
+        Ok((entry, approvals_missing(log)?))
     }
 }
 
@@ -225,8 +217,18 @@ pub fn log_grant(log: &Log, identity: &str) -> Option<EntryId> {
     log.grants().any(|(grant, _, _)| grant == id).then_some(id)
 }
 
-/// Ends a grant, a key or an author. `honoured` says what counts of it. Returns the number of
-/// devices whose entries count up to a last one, too.
+/// What is left of an author, a key or a grant that a revocation ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Revoked {
+    /// The identity of the revocation.
+    pub entry: EntryId,
+    /// The number of devices whose entries count up to a last one.
+    pub devices: usize,
+    /// The number of owners whose approval it still needs.
+    pub approvals_missing: u8,
+}
+
+/// Ends a grant, a key or an author. `honoured` says what counts of it.
 ///
 /// # Errors
 ///
@@ -238,12 +240,12 @@ pub fn log_revoke(
     honoured: &Honoured,
     reason: u8,
     now_ms: u64,
-) -> Result<(Proposed, usize), Error> {
+) -> Result<Revoked, Error> {
     let revocation = log.read(|log| log.revocation(target, honoured, reason))?;
     let revocation = revocation.map_err(LogError::from)?;
     let devices = revocation.heads.len();
     let entry = log.put_action(maker, Action::Revoke(revocation), now_ms)?;
-    Ok((Proposed { entry, approvals_missing: approvals_missing(log)? }, devices))
+    Ok(Revoked { entry, devices, approvals_missing: approvals_missing(log)? })
 }
 
 fn approvals_missing(log: &LogFolder) -> Result<u8, Error> {

@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     // A listing for programs has validity as gpg's has; a listing for people has it on request.
     let judged = args.with_trust || format == Format::Colons || args.trust.trust_model.is_some();
     if judged && let Some(opened) = stores.iter().next() {
-        let judge = args.trust.judge(&opened.store, args.queries.is_empty(), cx.now)?;
+        let judge = args.trust.settings().judge(&opened.store, args.queries.is_empty(), cx.now)?;
         let conflicts = args.with_trust && judge.model().is_tofu() && for_people;
         let in_parts = args.limit.is_some() || args.after.is_some();
         lines =

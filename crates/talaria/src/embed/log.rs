@@ -25,7 +25,7 @@ use crate::embed::input::{parse_all, secret_keys};
 use crate::embed::key::SharedKey;
 use crate::error::Error;
 use crate::log_session::{
-    NewGrant, NewLog, Proposed, chain_of, log_certificate, log_grant, log_revoke,
+    NewGrant, NewLog, Revoked, chain_of, log_certificate, log_grant, log_revoke,
 };
 
 /// The current time in milliseconds since 1970.
@@ -97,17 +97,6 @@ impl HistoryEntry {
             standing: log.standing(id).map_or("", Standing::name),
         })
     }
-}
-
-/// What is left of an author, a key or a grant that a revocation ends.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Revoked {
-    /// The identity of the revocation.
-    pub entry: EntryId,
-    /// The number of devices whose entries count up to a last one.
-    pub devices: usize,
-    /// The number of owners whose approval it still needs.
-    pub approvals_missing: u8,
 }
 
 /// A log that is served by threads of this process, until it is dropped or stopped.
@@ -224,7 +213,7 @@ impl SharedLog {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] for arguments that contradict each other; [`Error::Log`];
+    /// [`Error::Message`] for what is no pattern or rule; [`Error::LogThreshold`]; [`Error::Log`];
     /// [`Error::Witness`].
     pub fn create<B: AsRef<[u8]>>(
         folder: &Path,
@@ -377,7 +366,8 @@ impl SharedLog {
     ///
     /// # Errors
     ///
-    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none; [`Error::Log`].
+    /// [`Error::Message`] if `cert` is not one certificate, or the pattern is none;
+    /// [`Error::LogAlgorithm`]; [`Error::Log`].
     pub fn grant(
         &self,
         key: &SharedKey,
@@ -395,7 +385,7 @@ impl SharedLog {
             operations,
             ends_ms: 0,
         };
-        Ok(key.write(|maker| grant.put(&self.log, maker, now_ms()))?.entry)
+        Ok(key.write(|maker| grant.put(&self.log, maker, now_ms()))?.0)
     }
 
     /// Ends a grant, by its identity, or an author, by the fingerprint of the certificate.
@@ -420,10 +410,7 @@ impl SharedLog {
                 usage("name a grant by its identity, or an author by the fingerprint")
             })?)
         };
-        let revoked =
-            key.write(|maker| log_revoke(&self.log, maker, target, honoured, reason, now_ms()));
-        let (Proposed { entry, approvals_missing }, devices) = revoked?;
-        Ok(Revoked { entry, devices, approvals_missing })
+        key.write(|maker| log_revoke(&self.log, maker, target, honoured, reason, now_ms()))
     }
 
     /// Makes a checkpoint over all entries that are here, with the key of the checkpointer in the

@@ -112,20 +112,20 @@ impl Program {
         (report, beliefs)
     }
 
-    /// The numbers of signatures and encryptions that TOFU has seen of an own-made certificate.
+    /// The numbers of signatures and encryptions that TOFU has seen of a certificate.
     fn seen(&self, cert: &Cert) -> (u64, u64) {
         let stores = self.open(Access::Read);
         let store = &stores.iter().next().unwrap().store;
         let judge = Judge::new(store, TrustModel::Tofu, Policy::Auto, false, self.now).unwrap();
         let row = self.row(cert);
         let reasons = judge.reasons(&row, &judge.judge(&row).unwrap()).unwrap().concat();
-        let mut counts = reasons.iter().rev().filter_map(|reason| match reason {
+        let mut counts = reasons.iter().filter_map(|reason| match reason {
             ValidityReason::Seen { signatures, encryptions } => {
                 Some((signatures.count, encryptions.count))
             }
             _ => None,
         });
-        counts.next().unwrap()
+        counts.next_back().unwrap()
     }
 }
 
@@ -272,6 +272,8 @@ fn a_signer_has_no_validity_of_a_certificate_that_took_in_its_key() {
     let mallory = mallory.insert_packets(taken).unwrap().0;
     program.add(&mallory);
     program.trust(&mallory, Level::Ultimate);
+    let both = program.open(Access::Read).parsed(&name(&alice), program.now).unwrap();
+    assert_eq!(both.last().unwrap().fingerprint(), mallory.fingerprint());
     let (report, beliefs) = program.verify(&alice, TrustModel::Pgp);
     assert_eq!(report.signer.as_ref().unwrap().certificate, alice.fingerprint().to_hex());
     let believed = beliefs.of(&[report]).unwrap()[0].unwrap();

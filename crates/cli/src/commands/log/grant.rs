@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::store::{Access, Query};
-use talaria::{Error, NewGrant, Proposed};
+use talaria::{Error, NewGrant};
 use talaria_log::{Certificate, Operations, Pattern};
 
 use super::author::SignArgs;
@@ -90,8 +90,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
         },
         ends_ms: ends.map_or(0, |ends| u64::from(ends) * 1000),
     };
-    let granted = grant.put(&log, &mut author.maker(), cx.now_ms()).map_err(with_remedy)?;
-    let Proposed { entry: id, approvals_missing: missing } = granted;
+    let granted = grant.put(&log, &mut author.maker(), cx.now_ms());
+    let (id, missing) = granted.map_err(with_remedy)?;
     if cx.json {
         let json = serde_json::json!({
             "action": "log grant", "grant": id.to_string(), "certificate": name.to_string(),

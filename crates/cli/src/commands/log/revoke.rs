@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use talaria::message::openpgp::Fingerprint;
-use talaria::{Error, Proposed, log_author, log_grant, log_revoke};
+use talaria::{Error, Revoked, log_author, log_grant, log_revoke};
 use talaria_log::{EntryId, Honoured, KeyName, Log, Target};
 
 use super::author::SignArgs;
@@ -116,8 +116,8 @@ pub(crate) fn run(args: &Args, folder: &Path, cx: &mut Context) -> Result<ExitCo
     };
     let target = log.read(|log| args.target(log))??;
     let (maker, reason) = (&mut author.maker(), args.reason as u8);
-    let (revoked, count) = log_revoke(&log, maker, target, &honoured, reason, cx.now_ms())?;
-    let Proposed { entry: id, approvals_missing: missing } = revoked;
+    let Revoked { entry: id, devices: count, approvals_missing: missing } =
+        log_revoke(&log, maker, target, &honoured, reason, cx.now_ms())?;
     if cx.json {
         let (kind, of, key) = match target {
             Target::Author(author) => ("author", author.to_string(), None),

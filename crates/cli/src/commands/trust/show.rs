@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
     let mut lines = Lines::new(&stores, cx.now, false, false);
     if let Some(opened) = stores.iter().next() {
-        lines = lines.judged(args.trust.judge(&opened.store, false, cx.now)?);
+        lines = lines.judged(args.trust.settings().judge(&opened.store, false, cx.now)?);
     }
     let mut out = cx.stdout();
     let mut buffer = Vec::new();
