@@ -66,6 +66,7 @@ mod chunks;
 mod compress;
 mod config;
 mod create;
+mod diff;
 mod document;
 mod drill;
 mod entry;
@@ -110,6 +111,7 @@ pub use check::ReadData;
 pub use check::checked::{Checked, Problem};
 pub use chunks::{CHUNK_BYTES_MAX, ReadChunks, WriteChunks};
 pub use config::{Epoch, RepositoryConfig, Role};
+pub use diff::{Difference, diff};
 pub use document::DocumentStanding;
 pub use drill::{Drill, Rehearsed, parse_drill, rehearse};
 pub use entry::{Entry, Meta, Node, Part, Time};
@@ -117,10 +119,10 @@ pub use epoch::EpochProfile;
 pub use error::BackupError;
 pub use files::{
     BackupRun, Cache, CacheWriter, Cached, Copied, CopyReport, CopySource, CreateOptions,
-    FileChange, FileCounts, Folder, LocalCopies, Mapping, Mismatch, Mount, Mounted, Overwrite,
-    Owners, PathSelection, RestoreEvent, RestoreOptions, RestoreReport, RunLock, ScratchFolder,
-    Seen, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkItem, WalkOptions, Walked,
-    map_folders, parse_path_list, restore, verify,
+    FileChange, FileCounts, Folder, Found, LocalCopies, Mapping, Mismatch, Mount, Mounted,
+    Overwrite, Owners, PathSelection, RestoreEvent, RestoreOptions, RestoreReport, RunLock,
+    ScratchFolder, Seen, Stamp, State, Stream, Tell, VerifyReport, Walk, WalkItem, WalkOptions,
+    Walked, find, map_folders, parse_path_list, restore, verify,
 };
 pub use forget::parse_tombstone;
 pub use forgotten::{Forgotten, SnapshotName};

@@ -68,9 +68,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a repository at `now`, in seconds since 1970, and remembers it in the folder `state` as
-    /// the one of its `place`, so that the next use is not the first. The function gives the name of
-    /// the place when the repository is there: the real path of a folder is known then.
+    /// Makes a repository at `now`, in seconds since 1970, and remembers it in the folder `state`
+    /// as the one of its `place`, so that the next use is not the first. The function gives the
+    /// name of the place when the repository is there: the real path of a folder is known then.
     ///
     /// # Errors
     ///
@@ -185,8 +185,8 @@ impl Client {
         Ok((listed, wrong))
     }
 
-    /// The snapshot with this name, as [`select`] finds it, and a reader of the repository. Tells if
-    /// it is not known to be good.
+    /// The snapshot with this name, as [`select`] finds it, and a reader of the repository. Tells
+    /// if it is not known to be good.
     ///
     /// # Errors
     ///

@@ -192,7 +192,12 @@ fn a_stale_client_and_one_from_the_future_are_reported() {
     assert_eq!(stale(&mut client, 2 * DAY), "alpha");
     assert_eq!(stale(&mut client, DAY), "alpha beta");
     // Who has stolen the key of Bob cannot silence the alarm by a snapshot from the future.
-    machine.back_up(&mut client, "beta", &bob, NOW + 10 * DAY);
+    let (listed, _) = client.snapshots(NOW, &mut silent).unwrap();
+    let last = listed.iter().find(|one| one.snapshot.host == b"beta").unwrap();
+    let mut ahead = last.snapshot.clone();
+    (ahead.number, ahead.previous, ahead.time) = (2, Some(last.id), NOW + 10 * DAY);
+    let Client { repository, keys, .. } = &client;
+    repository.write_snapshot(keys, &ahead, Some(&mut signer(&bob)), NOW).unwrap();
     assert_eq!(stale(&mut client, 2 * DAY), "alpha");
     assert_eq!(stale(&mut client, DAY), "alpha beta");
     let health = client.health(NOW, &mut silent).unwrap();
@@ -230,7 +235,7 @@ fn a_drill_counts_if_it_was_good_and_is_recent() {
         client.repository.record_drill(&client.keys, drill, &mut signer(&alice)).unwrap();
     };
     record(&client, &drill(NOW - 5 * DAY, 0));
-    // The time of a record is a claim.
+    // One from the future counts for nothing.
     record(&client, &drill(NOW + DAY, 0));
     assert_eq!(last(&mut client, 30 * DAY), "good");
     assert_eq!(last(&mut client, 4 * DAY), "alpha 5 days ago");

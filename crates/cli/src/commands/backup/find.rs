@@ -1,11 +1,10 @@
 //! `talaria backup find`
 
-use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use talaria::backup::{Entry, Id, Listed, Node, PathSelection, Tree, is_beneath, select};
+use talaria::backup::{Found, Listed, PathSelection, find, select};
 
 use super::access::AccessArgs;
 use super::chosen::ClientArgs;
@@ -40,14 +39,6 @@ pub(crate) struct Args {
 /// The width in columns from which a snapshot and a file share a line.
 const WIDE: usize = 120;
 
-/// A file that was found, with the snapshots that have it.
-struct Found {
-    entry: Entry,
-    first: Id,
-    time: u32,
-    count: u64,
-}
-
 pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCode, CliError> {
     let selection =
         PathSelection::new(&args.globs, &[]).map_err(|error| CliError::Usage(error.to_string()))?;
@@ -60,34 +51,7 @@ pub(crate) fn run(args: &Args, place: &Path, cx: &mut Context) -> Result<ExitCod
         args.client.of(&all).collect()
     };
     let reader = session.reader(cx.now, &mut teller(cx))?;
-    let mut found: Vec<Found> = Vec::new();
-    // The newest version of each path that was found.
-    let mut newest: HashMap<Vec<u8>, usize> = HashMap::new();
-    for listed in &searched {
-        let mut folder: Option<Vec<u8>> = None;
-        for entry in Tree::new(&reader, listed.snapshot.root).entries() {
-            let mut entry = entry?;
-            let is_folder = matches!(entry.node, Node::Directory(_));
-            let inside = folder.as_ref().is_some_and(|folder| is_beneath(&entry.path, folder));
-            if inside || !selection.wants(&entry.path, is_folder) {
-                continue;
-            }
-            folder = is_folder.then(|| entry.path.clone());
-            // Small files share chunks with their neighbours, so the same content can have other
-            // parts. Size and time decide.
-            if let Node::File { content, .. } = &mut entry.node {
-                content.clear();
-            }
-            match newest.get(&entry.path).map(|at| &mut found[*at]) {
-                Some(known) if known.entry == entry => known.count += 1,
-                _ => {
-                    newest.insert(entry.path.clone(), found.len());
-                    let time = listed.snapshot.time;
-                    found.push(Found { entry, first: listed.id, time, count: 1 });
-                }
-            }
-        }
-    }
+    let found = find(&reader, searched.iter().copied(), &selection)?;
     let mut out = std::io::BufWriter::new(cx.stdout());
     let paint = Paint::stdout();
     // On a narrow terminal, each file has a line of its own below the snapshot.
