@@ -10,7 +10,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
 
-use crate::arithmetic;
 use crate::attestation::Attested;
 use crate::cert::Cert;
 use crate::classes::{CLASSES, admitted, class_of, essential_bytes};
