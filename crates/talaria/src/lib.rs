@@ -79,6 +79,8 @@ mod import;
 pub mod keys;
 mod log_session;
 mod messages;
+mod only;
+
 mod parsed;
 mod progress;
 mod recipients;

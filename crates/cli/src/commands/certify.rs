@@ -18,7 +18,6 @@ use crate::error::CliError;
 use crate::expiry::Expiry;
 use crate::keys::KeyArgs;
 use crate::passphrase::PassphraseArgs;
-use crate::query::one_certificate;
 use crate::render::printable;
 
 /// Certify that a certificate belongs to its user IDs
@@ -120,7 +119,7 @@ pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         cx.wait_until(made);
     }
     let name = done.cert.fingerprint().to_hex().parse().map_err(talaria::Error::from)?;
-    let row = one_certificate(&stores, &name, cx.now)?;
+    let row = stores.only(&name, cx.now)?;
     let levels = levels(&stores, &row, cx.now)?;
     let user_ids = done.user_ids.iter().map(|(user_id, certified)| UserIdReport {
         user_id: text(user_id),
@@ -213,7 +212,7 @@ fn level_of(row: &Row, levels: &[Level], wanted: &UserID) -> Level {
 /// as his own.
 fn is_untrusted(stores: &Stores, by: &str, now: u32) -> Result<bool, CliError> {
     let name = by.parse().map_err(talaria::Error::from)?;
-    match one_certificate(stores, &name, now) {
+    match stores.only(&name, now) {
         Ok(row) if row.summary.validity(now) == Validity::Valid => {
             let best = levels(stores, &row, now)?.into_iter().max().unwrap_or_default();
             Ok(best < Level::Full)

@@ -10,7 +10,7 @@ use talaria::trust_models::tofu::Policy;
 use crate::context::{Content, Context};
 use crate::error::CliError;
 use crate::policy::policy_parser;
-use crate::query::{one_certificate, parse_query};
+use crate::query::parse_query;
 use crate::render::counted;
 
 /// Set the TOFU policy of a certificate
@@ -31,7 +31,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut stores = cx.stores(Access::Write)?;
-    let row = one_certificate(&stores, &args.query, cx.now)?;
+    let row = stores.only(&args.query, cx.now)?;
     // For a binding without an address, compare the text of the user ID.
     let wanted = args.email.as_ref().map(|email| match email.parse::<Address>() {
         Ok(address) => address.into(),

@@ -12,7 +12,7 @@ use talaria::{Judge, TrustModel, day};
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::query::{one_certificate, parse_query};
+use crate::query::parse_query;
 use crate::render::printable;
 use crate::render::validity::painted_level_name;
 use crate::terminal::Paint;
@@ -62,7 +62,7 @@ struct PathJson {
 
 pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let stores = cx.stores(Access::Read)?;
-    let row = one_certificate(&stores, &args.query, cx.now)?;
+    let row = stores.only(&args.query, cx.now)?;
     let Some(opened) = stores.iter().next() else { return Ok(ExitCode::FAILURE) };
     let paths = match args.model {
         ModelArg::Pgp => paths(&opened.store, &row, cx.now),

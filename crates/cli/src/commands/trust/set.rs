@@ -8,7 +8,7 @@ use talaria::trust_models::Level;
 
 use crate::context::{Content, Context};
 use crate::error::CliError;
-use crate::query::{one_certificate, parse_query};
+use crate::query::parse_query;
 use crate::render::counted;
 
 /// Set the owner trust of a certificate: how much you trust its owner to certify others
@@ -49,9 +49,9 @@ pub(super) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
         // The owner's word will count, so it must be clear who the owner is.
         let cert = stores.signer(&args.query, cx.now)?.fingerprint().to_hex();
         let exact = cert.parse().map_err(talaria::Error::from)?;
-        one_certificate(&stores, &exact, cx.now)?.summary.fingerprint()
+        stores.only(&exact, cx.now)?.summary.fingerprint()
     } else {
-        one_certificate(&stores, &args.query, cx.now)?.summary.fingerprint()
+        stores.only(&args.query, cx.now)?.summary.fingerprint()
     };
     let level = match args.level {
         LevelArg::Unknown => Level::Unknown,
