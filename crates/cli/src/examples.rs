@@ -643,7 +643,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Import from a keyserver",
                 "talaria import --keyserver hkps://keys.openpgp.org bob@example.net",
             ),
-            ("Import from a compressed file or a pipe", "gzip -c keyring.gpg | talaria import -"),
+            ("Import from a compressed file or a pipe", "gzip -c keyring.gpg | talaria import"),
         ],
     ),
     (

@@ -1,6 +1,6 @@
 //! `talaria import`
 
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -27,9 +27,9 @@ use crate::stderr::{complain, say};
 /// reported and does not stop the import.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files, folders or URLs (http, https); - for standard input. With --keyserver: fingerprints,
-    /// key IDs or addresses
-    #[arg(value_name = "FILE", required_unless_present_any = ["keyserver", "wkd"])]
+    /// Files, folders or URLs (http, https); - for standard input, which is the default if it is no
+    /// terminal. With --keyserver: fingerprints, key IDs or addresses
+    #[arg(value_name = "FILE")]
     files: Vec<String>,
     /// Fetch the certificates named by FILE from a keyserver (hkps://… or hkp://…)
     #[arg(long, value_name = "SERVER", requires = "files")]
@@ -62,6 +62,14 @@ struct ReportJson<'a> {
 
 pub(crate) fn run(args: &Args, cx: &mut Context) -> Result<ExitCode, CliError> {
     let mut inputs: Vec<Input> = match &args.keyserver {
+        None if args.files.is_empty() && args.wkd.is_empty() => {
+            if io::stdin().is_terminal() {
+                return Err(CliError::Usage(
+                    "name the files to import, such as friend.asc, or - for standard input".into(),
+                ));
+            }
+            vec![Input::parse("-")]
+        }
         Some(server) => args.files.iter().map(|name| Input::keyserver(server, name)).collect(),
         None => args.files.iter().map(|file| Input::parse(file)).collect(),
     };

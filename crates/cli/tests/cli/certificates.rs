@@ -67,21 +67,22 @@ fn searches_find_names_in_every_script() {
 
 #[test]
 fn import_reads_standard_input_and_names_damage_by_its_offset() {
-    let program = Program::new();
-    let all = corpus(2);
-    let mut bytes = all[0].as_bytes().to_vec();
-    let offset = bytes.len();
-    bytes.extend_from_slice(b"garbage");
-    bytes.extend_from_slice(all[1].as_bytes());
-    let mut child =
-        program.command(&["import", "-"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(&bytes).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
-    let err = String::from_utf8(output.stderr).unwrap();
-    let expected = format!("standard input: offset {offset}: byte 0x67 does not start");
-    assert!(err.contains(&expected), "{err}");
-    assert_eq!(program.contents().len(), 2, "what is before and behind the damage is taken");
+    for args in [&["import", "-"][..], &["import"]] {
+        let program = Program::new();
+        let all = corpus(2);
+        let mut bytes = all[0].as_bytes().to_vec();
+        let offset = bytes.len();
+        bytes.extend_from_slice(b"garbage");
+        bytes.extend_from_slice(all[1].as_bytes());
+        let mut child = program.command(args).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let err = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("standard input: offset {offset}: byte 0x67 does not start");
+        assert!(err.contains(&expected), "{err}");
+        assert_eq!(program.contents().len(), 2, "what is before and behind the damage is taken");
+    }
 }
 
 #[test]
