@@ -11,7 +11,7 @@ use crate::algorithm;
 use crate::code::{Code, Exit};
 use crate::descriptor;
 use crate::digests::Digests;
-use crate::keyblock::{Back, KeyState, Keyblock, UserId, conflicts};
+use crate::keyblock::{Back, KeyState, Keyblock, UserId, conflicts, report_expired};
 use crate::keyring::{Issuer, Keyrings};
 use crate::session::Session;
 use crate::signature::{Notation, SignaturePacket, subpacket};
@@ -166,8 +166,7 @@ fn made(
     }
     let KeyState { id, expires, .. } = key;
     if key.has_expired {
-        session.chat(|| format!("Note: signature key {id:016X} expired {}", time::local(*expires)));
-        session.status.line(&format!("KEYEXPIRED {expires}"));
+        report_expired(session, *id, *expires);
     }
     if key.is_revoked {
         session.chat(|| format!("Note: signature key {id:016X} has been revoked"));

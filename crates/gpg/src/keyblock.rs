@@ -12,6 +12,7 @@ use talaria_cert::{
 use crate::algorithm;
 use crate::session::Session;
 use crate::signature::{SignaturePacket, Subpackets};
+use crate::time;
 
 /// The type of a signature of a subkey on its primary key.
 const BACK_SIGNATURE: u8 = 0x19;
@@ -55,6 +56,8 @@ pub(crate) struct KeyState {
     pub(crate) usage: u32,
     /// Whether it has signed the primary key.
     pub(crate) back: Back,
+    /// When it signed the primary key, as it says, in seconds since 1970.
+    back_made: Option<u32>,
 }
 
 impl KeyState {
@@ -80,7 +83,8 @@ pub(crate) struct UserId {
 #[derive(Debug)]
 enum Note {
     Text(String),
-    Expired(u32),
+    /// The key with this key ID has expired.
+    Expired(u64, u32),
 }
 
 /// A certificate of a keyring.
@@ -103,8 +107,8 @@ impl Keyblock {
         let cert = Cert::parse(raw).ok()?;
         let id = cert.fingerprint().key_id();
         let mut verdicts = verdicts(&[&cert], Verification::Full).remove(0);
-        // GnuPG finds self-signatures by the key ID that they name, and the user may reject digests.
-        // Revocations count whatever they are.
+        // GnuPG finds self-signatures by the key ID that they name, and the user may reject
+        // digests. Revocations count whatever they are.
         let mut numbered = verdicts.iter_mut();
         let mut latest = session.now;
         for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
@@ -137,8 +141,10 @@ impl Keyblock {
             }
         }
         let user_ids = user_ids(session, raw, &summary);
-        let notes = notes(session, raw, &summary);
-        (!keys.is_empty()).then_some(Self { keys, user_ids, notes })
+        let notes = Notes::of(session, raw, &summary, &keys);
+        // GnuPG reads no certificate whose primary key has another version.
+        let has_primary = keys.first().is_some_and(|key| key.tag == Tag::PUBLIC_KEY);
+        has_primary.then_some(Self { keys, user_ids, notes })
     }
 
     /// The primary key.
@@ -171,7 +177,7 @@ impl Keyblock {
         for note in &self.notes {
             match note {
                 Note::Text(text) => session.log.info(text),
-                Note::Expired(time) => session.status.line(&format!("KEYEXPIRED {time}")),
+                Note::Expired(id, time) => report_expired(session, *id, *time),
             }
         }
         let primary = self.primary();
@@ -206,6 +212,8 @@ impl States<'_> {
         let now = self.session.now;
         let has_expired = |key: &KeySummary| key.expires != 0 && key.expires < now;
         let KeyId(id) = fingerprint.key_id();
+        let (back, back_made) =
+            if is_primary { (Back::Good, None) } else { self.back(fingerprint) };
         Some(KeyState {
             fingerprint,
             id,
@@ -221,13 +229,14 @@ impl States<'_> {
                 && algorithm::is_known_public(key.algorithm),
             signs: found.capabilities.has(Capabilities::SIGN),
             usage: usage(found.capabilities),
-            back: if is_primary { Back::Good } else { self.back(fingerprint) },
+            back,
+            back_made,
         })
     }
 
     /// Whether a subkey has signed its primary key: the newest such signature in its newest binding
-    /// decides.
-    fn back(&self, subkey: Fingerprint) -> Back {
+    /// decides. The second value is its time.
+    fn back(&self, subkey: Fingerprint) -> (Back, Option<u32>) {
         let cert = self.judge.cert();
         let mut verdicts = self.verdicts.iter();
         let mut component = None;
@@ -251,7 +260,7 @@ impl States<'_> {
                 newest = Some((component, signature));
             }
         }
-        let Some((component, binding)) = newest else { return Back::Missing };
+        let Some((component, binding)) = newest else { return (Back::Missing, None) };
         let mut back: Option<SignaturePacket> = None;
         for body in binding.embedded() {
             let Ok(signature) = SignaturePacket::parse(body.to_vec(), false) else { continue };
@@ -260,14 +269,18 @@ impl States<'_> {
                 back = Some(signature);
             }
         }
-        let Some(back) = back else { return Back::Missing };
+        let Some(back) = back else { return (Back::Missing, None) };
         let made = || {
             let key = Key::parse(component).ok()?;
             let mut verifier = CertificationVerifier::new(cert)?;
             Some(verifier.by(&key, &KeySetup::default(), component, &back.body))
         };
-        let is_refused = self.session.is_weak_for_keys(back.digest) || back.has_unknown_critical;
-        if !is_refused && made() == Some(Verdict::Good) { Back::Good } else { Back::Bad }
+        let created = Key::parse(component).map_or(0, |key| key.created);
+        let is_refused = self.session.is_weak_for_keys(back.digest)
+            || back.has_unknown_critical
+            || created > back.created && !self.session.ignores_time_conflict;
+        let is_good = !is_refused && made() == Some(Verdict::Good);
+        (if is_good { Back::Good } else { Back::Bad }, Some(back.created))
     }
 }
 
@@ -317,36 +330,62 @@ fn attribute_name(body: &[u8]) -> Vec<u8> {
 }
 
 /// What GnuPG reports on the self-signatures whenever it reads the certificate.
-fn notes(session: &Session, raw: &[u8], summary: &Summary) -> Vec<Note> {
-    let primary = &summary.primary;
-    let KeyId(id) = primary.fingerprint.key_id();
-    let has_expired = primary.expires != 0 && primary.expires < session.now;
-    if !has_expired && primary.created == 0 {
-        return Vec::new();
+struct Notes<'a> {
+    session: &'a Session,
+    notes: Vec<Note>,
+}
+
+impl<'a> Notes<'a> {
+    fn of(session: &'a Session, raw: &[u8], summary: &Summary, keys: &[KeyState]) -> Vec<Note> {
+        let mut this = Self { session, notes: Vec::new() };
+        let primary = &summary.primary;
+        let own = primary.fingerprint.key_id();
+        let mut subkey: Option<&KeyState> = None;
+        for packet in packets(raw).map_while(Result::ok) {
+            if packet.tag == Tag::PUBLIC_SUBKEY {
+                this.back(subkey);
+                subkey = keys.iter().find(|key| key.tag == packet.tag && key.body == packet.body);
+            }
+            let signature = Signature::parse(packet.body);
+            let Some(signature) = signature.filter(|_| packet.tag == Tag::SIGNATURE) else {
+                continue;
+            };
+            if signature.issuer == Some(own)
+                && algorithm::is_known_digest(signature.hash)
+                && algorithm::is_known_public(signature.algorithm)
+            {
+                // Until it has read the user IDs, GnuPG does not know that the key has expired.
+                let expires = if subkey.is_some() { primary.expires } else { 0 };
+                this.check(own.0, primary.created, expires, signature.created);
+            }
+        }
+        this.back(subkey);
+        this.notes
     }
-    let mut notes = Vec::new();
-    let mut is_behind_subkey = false;
-    for packet in packets(raw).map_while(Result::ok) {
-        is_behind_subkey |= packet.tag == Tag::PUBLIC_SUBKEY;
-        if packet.tag != Tag::SIGNATURE {
-            continue;
-        }
-        let Some(signature) = Signature::parse(packet.body) else { continue };
-        let is_own = signature.issuer == Some(KeyId(id));
-        if !is_own
-            || !algorithm::is_known_digest(signature.hash)
-            || !algorithm::is_known_public(signature.algorithm)
-        {
-            continue;
-        }
-        let conflicts = conflicts(id, primary.created, signature.created, session);
-        let is_refused = !conflicts.is_empty() && !session.ignores_time_conflict;
-        notes.extend(conflicts.into_iter().map(Note::Text));
-        if has_expired && is_behind_subkey && !is_refused {
-            notes.push(Note::Expired(primary.expires));
+
+    /// Behind the signatures on a subkey, its signature on the primary key is checked.
+    fn back(&mut self, subkey: Option<&KeyState>) {
+        if let Some(KeyState { id, created, expires, back_made: Some(made), .. }) = subkey {
+            self.check(*id, *created, *expires, *made);
         }
     }
-    notes
+
+    /// A check of a signature that a key made at `signed`. The key expires at `expires`, 0 for
+    /// never.
+    fn check(&mut self, id: u64, created: u32, expires: u32, signed: u32) {
+        let conflicts = conflicts(id, created, signed, self.session);
+        let is_refused = !conflicts.is_empty() && !self.session.ignores_time_conflict;
+        self.notes.extend(conflicts.into_iter().map(Note::Text));
+        if !is_refused && expires != 0 && expires < self.session.now {
+            self.notes.push(Note::Expired(id, expires));
+        }
+    }
+}
+
+/// Reports that a key has expired.
+pub(crate) fn report_expired(session: &Session, id: u64, expires: u32) {
+    session.chat(|| format!("Note: signature key {id:016X} expired {}", time::local(expires)));
+    session.status.line(&format!("KEYEXPIRED {expires}"));
 }
 
 /// GnuPG's texts about a key that is newer than a signature, made at `signed`, or than now.

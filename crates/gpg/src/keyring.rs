@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rustix::fs::Access;
 use talaria_cert::{CERT_BYTES_MAX, Fingerprint, Key, KeyId, PacketRef, Tag, packets};
 use talaria_gnupg::{Keybox, is_keybox};
 
@@ -131,11 +132,16 @@ impl Keyrings {
     }
 
     fn register(&mut self, session: &Session, path: PathBuf, kind: Option<Kind>) {
-        let opened = rustix::fs::access(&path, rustix::fs::Access::READ_OK);
-        if let Err(error) = opened {
-            let code = Code::system(&io::Error::from(error));
-            session.log.error(format!("keyblock resource '{}': {}", path.display(), code.text()));
-            let number = GNUPG_SYSTEM + u32::try_from(number_of(error)).unwrap_or_default();
+        let may = |access| rustix::fs::access(&path, access).is_ok();
+        let refused = if !may(Access::EXISTS) {
+            Some(("No such file or directory", NO_FILE))
+        } else if !may(Access::READ_OK) {
+            Some(("Permission denied", NO_ACCESS))
+        } else {
+            None
+        };
+        if let Some((why, number)) = refused {
+            session.log.error(format!("keyblock resource '{}': {why}", path.display()));
             return session.status.line(&format!("ERROR add_keyblock_resource {number}"));
         }
         let kind = kind.unwrap_or_else(|| kind_of(&path));
@@ -200,20 +206,11 @@ impl Keyrings {
     }
 }
 
-/// GnuPG's number of errors of the system, in the status line about a keyring.
-const GNUPG_SYSTEM: u32 = 2 << 24 | 1 << 15;
+/// GnuPG's numbers of the errors that a file does not exist, and that it may not be read.
+const NO_FILE: u32 = 2 << 24 | 1 << 15 | 81;
+const NO_ACCESS: u32 = 2 << 24 | 1 << 15 | 1;
 /// GnuPG's number of the error that there is no keyring.
 const KEYRING_OPEN: u32 = 2 << 24 | 13;
-
-/// GnuPG's number of an error of the system, without its mark.
-fn number_of(error: rustix::io::Errno) -> i32 {
-    match error {
-        rustix::io::Errno::NOENT => 81,
-        rustix::io::Errno::ACCESS => 2,
-        rustix::io::Errno::NOTDIR => 90,
-        other => other.raw_os_error(),
-    }
-}
 
 fn refused(session: &Session, name: &str, code: &Code) {
     session.log.error(format!("keyblock resource '{name}': {}", code.text()));
