@@ -7,9 +7,11 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::data::LINE_BYTES_MAX;
 use crate::session::Session;
 use crate::text::printable;
+
+/// The length of a line, in bytes, of which GnuPG reads only a part.
+const LINE_BYTES_MAX: usize = 20_000;
 
 /// The number of bytes decoded at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -54,8 +56,7 @@ const CRC_TABLE: [u32; 256] = {
 /// does not start with a packet.
 pub(crate) fn may_be_armored(start: &[u8]) -> bool {
     let (first, second) = match *start {
-        [] => return false,
-        [_] => return true,
+        [] | [_] => return false,
         [first, second, ..] => (first, second),
     };
     if first & 0x80 == 0 {
@@ -109,6 +110,7 @@ pub(crate) struct Armor<'s, R> {
     had_block: bool,
     had_long_line: bool,
     has_failed: bool,
+    is_bad: bool,
 }
 
 impl<'s, R: BufRead> Armor<'s, R> {
@@ -129,6 +131,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
             had_block: false,
             had_long_line: false,
             has_failed: false,
+            is_bad: false,
         }
     }
 
@@ -140,6 +143,11 @@ impl<'s, R: BufRead> Armor<'s, R> {
     /// Whether a checksum was wrong. Then nothing more counts.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// Whether the header of the signatures on a text is malformed. GnuPG stops there.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.is_bad
     }
 
     /// Ends before the end of the input.
@@ -173,7 +181,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
             if head(line) != Some(SIGNATURE_HEAD) {
                 self.session.log.info(format!("unexpected armor: {}", printable(line)));
             }
-            self.headers(false)?;
+            self.is_bad = !self.headers(false)?;
             return Ok((false, false));
         } else if line.starts_with(b"-") {
             self.session.log.info(format!("invalid dash escaped line: {}", printable(line)));
@@ -255,7 +263,8 @@ impl<'s, R: BufRead> Armor<'s, R> {
         }
         while !self.line.is_empty() {
             if let Some(head) = head(&self.line) {
-                return self.headers(head == SIGNED_TEXT_HEAD);
+                self.headers(head == SIGNED_TEXT_HEAD)?;
+                return Ok(());
             }
             self.next_short_line()?;
         }
@@ -263,9 +272,11 @@ impl<'s, R: BufRead> Armor<'s, R> {
         Ok(())
     }
 
-    /// Reads the header lines of a block, and the empty line after them.
-    fn headers(&mut self, is_text: bool) -> io::Result<()> {
+    /// Reads the header lines of a block, and the empty line after them. `false` if a line is no
+    /// header line.
+    fn headers(&mut self, is_text: bool) -> io::Result<bool> {
         let mut digests = Vec::new();
+        let mut is_good = true;
         loop {
             self.next_short_line()?;
             if self.line.is_empty() {
@@ -284,6 +295,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
                 log.error(format!("invalid armor header: {}", printable(line)));
                 // Without an empty line, the content begins here; but not that of a signed text.
                 self.at = if is_text { self.line.len() } else { 0 };
+                is_good = false;
                 break;
             }
             self.session.chat(|| format!("armor header: {}", printable(said)));
@@ -306,7 +318,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
             // Without a name it is SHA-1.
             self.begun = Some(if digests.is_empty() { vec![2] } else { digests });
         }
-        Ok(())
+        Ok(is_good)
     }
 
     /// The next character of the block; `None` at the end of the input.

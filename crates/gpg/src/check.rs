@@ -325,7 +325,9 @@ fn report_subpackets(session: &Session, signature: &SignaturePacket) {
             status.bytes("SIG_SUBPACKET", &before, keyserver.body, Field::Word);
         }
     }
-    let notations = signature.hashed(subpacket::NOTATION);
+    let notations: Vec<_> = signature.hashed(subpacket::NOTATION).collect();
+    // GnuPG begins with the last one.
+    let notations = notations.iter().rev();
     for notation in notations.filter_map(|found| Notation::parse(found.body, found.critical)) {
         let Notation { name, value, is_text, critical } = notation;
         status.bytes("NOTATION_NAME", "", name, Field::Word);

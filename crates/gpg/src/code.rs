@@ -46,7 +46,7 @@ impl Code {
             Self::BadKey => 6,
             Self::NoKey => 9,
             Self::SignatureClass => 32,
-            Self::TimeConflict => 40,
+            Self::TimeConflict => 39,
             Self::NoData => 58,
             Self::Compression => 61,
             Self::BadData => 89,

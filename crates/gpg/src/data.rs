@@ -10,7 +10,7 @@ use crate::digests::Digests;
 use crate::session::Session;
 
 /// The length of a line of text, in bytes, of which GnuPG hashes only a part.
-pub(crate) const LINE_BYTES_MAX: usize = 20_000;
+const LINE_BYTES_MAX: usize = 19_995;
 
 /// The number of bytes read at once.
 const PIECE_BYTES: usize = 64 << 10;

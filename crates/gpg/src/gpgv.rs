@@ -204,13 +204,21 @@ fn verify(task: Task) -> Result<(), Exit> {
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".gnupg"),
         PathBuf::from,
     );
+    let home = std::env::current_dir().unwrap_or_default().join(home);
     let keyrings = Keyrings::open(&session, &keyrings, &home);
     let output = Output::new(&session);
     let (name, data) = match files.split_first() {
         Some((name, data)) => (Some(name.as_os_str()), data),
         None => (None, &[][..]),
     };
-    let mut processor = Processor { session: &session, keyrings, data, name, output };
+    let mut processor = Processor {
+        session: &session,
+        keyrings,
+        data,
+        name,
+        output,
+        has_failed_to_uncompress: false,
+    };
     let result = input(&mut processor)?;
     if let Err(code) = result {
         session.log.error(format!("verify signatures failed: {}", code.text()));

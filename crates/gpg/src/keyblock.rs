@@ -11,7 +11,7 @@ use talaria_cert::{
 
 use crate::algorithm;
 use crate::session::Session;
-use crate::signature::{SignaturePacket, Subpackets};
+use crate::signature::{SignaturePacket, Subpackets, Unreadable};
 use crate::time;
 
 /// The type of a signature of a subkey on its primary key.
@@ -56,8 +56,10 @@ pub(crate) struct KeyState {
     pub(crate) usage: u32,
     /// Whether it has signed the primary key.
     pub(crate) back: Back,
-    /// When it signed the primary key, as it says, in seconds since 1970.
-    back_made: Option<u32>,
+    /// It is revoked itself.
+    is_revoked_itself: bool,
+    /// Its signature on the primary key: the time, in seconds since 1970, and the digest.
+    back_made: Option<(u32, u8)>,
 }
 
 impl KeyState {
@@ -83,8 +85,12 @@ pub(crate) struct UserId {
 #[derive(Debug)]
 enum Note {
     Text(String),
+    /// A text for `--verbose`.
+    Chat(String),
     /// The key with this key ID has expired.
     Expired(u64, u32),
+    /// A digest is rejected.
+    Rejected(u8),
 }
 
 /// A certificate of a keyring.
@@ -94,6 +100,34 @@ pub(crate) struct Keyblock {
     keys: Vec<KeyState>,
     user_ids: Vec<UserId>,
     notes: Vec<Note>,
+}
+
+/// The longest user ID that GnuPG reads, in bytes.
+const USER_ID_BYTES_MAX: usize = 2048;
+
+/// Why GnuPG reads no certificate with these packets: one is malformed. The text is empty where it
+/// has none.
+pub(crate) fn damage(raw: &[u8]) -> Option<String> {
+    for packet in packets(raw) {
+        let Ok(PacketRef { tag, body }) = packet else { return Some(String::new()) };
+        match tag {
+            Tag::SIGNATURE => match SignaturePacket::parse(body.to_vec(), false) {
+                Ok(_) => {}
+                Err(Unreadable::Truncated) => return Some(String::new()),
+                Err(Unreadable::Malformed(why)) => return Some(why),
+            },
+            Tag::USER_ID if body.len() > USER_ID_BYTES_MAX => {
+                return Some("packet(13) too large".to_owned());
+            }
+            Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY
+                if !Key::parse(PacketRef { tag, body }).is_ok_and(|key| key.version == 4) =>
+            {
+                return Some(String::new());
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 impl Keyblock {
@@ -177,6 +211,8 @@ impl Keyblock {
         for note in &self.notes {
             match note {
                 Note::Text(text) => session.log.info(text),
+                Note::Chat(text) => session.chat(|| text.clone()),
+                Note::Rejected(digest) => session.note_rejected(*digest),
                 Note::Expired(id, time) => report_expired(session, *id, *time),
             }
         }
@@ -223,6 +259,7 @@ impl States<'_> {
             created: key.created,
             expires: found.expires,
             has_expired: has_expired(found) || has_expired(&summary.primary),
+            is_revoked_itself: found.revoked,
             is_revoked: found.revoked || summary.primary.revoked,
             is_valid: found.bound
                 && summary.primary.bound
@@ -235,8 +272,9 @@ impl States<'_> {
     }
 
     /// Whether a subkey has signed its primary key: the newest such signature in its newest binding
-    /// decides. The second value is its time.
-    fn back(&self, subkey: Fingerprint) -> (Back, Option<u32>) {
+    /// decides. The second value is its time and its
+    /// digest.
+    fn back(&self, subkey: Fingerprint) -> (Back, Option<(u32, u8)>) {
         let cert = self.judge.cert();
         let mut verdicts = self.verdicts.iter();
         let mut component = None;
@@ -280,7 +318,7 @@ impl States<'_> {
             || back.has_unknown_critical
             || created > back.created && !self.session.ignores_time_conflict;
         let is_good = !is_refused && made() == Some(Verdict::Good);
-        (if is_good { Back::Good } else { Back::Bad }, Some(back.created))
+        (if is_good { Back::Good } else { Back::Bad }, Some((back.created, back.digest)))
     }
 }
 
@@ -341,8 +379,11 @@ impl<'a> Notes<'a> {
         let primary = &summary.primary;
         let own = primary.fingerprint.key_id();
         let mut subkey: Option<&KeyState> = None;
+        let (mut has_user_id, mut has_subkey) = (false, false);
         for packet in packets(raw).map_while(Result::ok) {
+            has_user_id |= matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
             if packet.tag == Tag::PUBLIC_SUBKEY {
+                has_subkey = true;
                 this.back(subkey);
                 subkey = keys.iter().find(|key| key.tag == packet.tag && key.body == packet.body);
             }
@@ -350,34 +391,75 @@ impl<'a> Notes<'a> {
             let Some(signature) = signature.filter(|_| packet.tag == Tag::SIGNATURE) else {
                 continue;
             };
-            if signature.issuer == Some(own)
-                && algorithm::is_known_digest(signature.hash)
-                && algorithm::is_known_public(signature.algorithm)
+            if signature.issuer != Some(own)
+                || !algorithm::is_known_digest(signature.hash)
+                || !algorithm::is_known_public(signature.algorithm)
             {
-                // Until it has read the user IDs, GnuPG does not know that the key has expired.
-                let expires = if subkey.is_some() { primary.expires } else { 0 };
-                this.check(own.0, primary.created, expires, signature.created);
+                continue;
+            }
+            match signature.kind {
+                0x10..=0x13 | 0x30 if !has_user_id => this.without_user_id(own.0, signature.kind),
+                kind @ (kind::SUBKEY_BINDING | kind::SUBKEY_REVOCATION) if !has_subkey => {
+                    this.without_subkey(own.0, kind);
+                }
+                _ => {
+                    // Until it has read the user IDs, GnuPG does not know that the key has expired.
+                    let expires = if has_subkey { primary.expires } else { 0 };
+                    let made = (signature.created, signature.hash);
+                    this.check(own.0, primary.created, expires, made);
+                }
             }
         }
         this.back(subkey);
         this.notes
     }
 
-    /// Behind the signatures on a subkey, its signature on the primary key is checked.
-    fn back(&mut self, subkey: Option<&KeyState>) {
-        if let Some(KeyState { id, created, expires, back_made: Some(made), .. }) = subkey {
-            self.check(*id, *created, *expires, *made);
+    fn without_user_id(&mut self, id: u64, kind: u8) {
+        if !self.session.quiet {
+            self.notes.push(Note::Text(format!(
+                "key {id:016X}: no user ID for key signature packet of class {kind:02x}"
+            )));
         }
     }
 
-    /// A check of a signature that a key made at `signed`. The key expires at `expires`, 0 for
-    /// never.
-    fn check(&mut self, id: u64, created: u32, expires: u32, signed: u32) {
+    fn without_subkey(&mut self, id: u64, kind: u8) {
+        let what = if kind == kind::SUBKEY_BINDING { "binding" } else { "revocation" };
+        self.notes
+            .push(Note::Chat(format!("key {id:016X}: no subkey for subkey {what} signature")));
+    }
+
+    /// Behind the signatures on a subkey, its signature on the primary key is checked.
+    fn back(&mut self, subkey: Option<&KeyState>) {
+        let Some(key) = subkey else { return };
+        let Some(made) = key.back_made else { return };
+        let is_checked = self.check_times(key.id, key.created, key.expires, made.0);
+        if is_checked && key.is_revoked_itself {
+            self.notes
+                .push(Note::Chat(format!("Note: signature key {:016X} has been revoked", key.id)));
+        }
+        self.check_digest(is_checked, made.1);
+    }
+
+    /// A check of a signature that a key made at a time, with a digest. The key expires at
+    /// `expires`, 0 for never.
+    fn check(&mut self, id: u64, created: u32, expires: u32, made: (u32, u8)) {
+        let is_checked = self.check_times(id, created, expires, made.0);
+        self.check_digest(is_checked, made.1);
+    }
+
+    fn check_times(&mut self, id: u64, created: u32, expires: u32, signed: u32) -> bool {
         let conflicts = conflicts(id, created, signed, self.session);
         let is_refused = !conflicts.is_empty() && !self.session.ignores_time_conflict;
         self.notes.extend(conflicts.into_iter().map(Note::Text));
         if !is_refused && expires != 0 && expires < self.session.now {
             self.notes.push(Note::Expired(id, expires));
+        }
+        !is_refused
+    }
+
+    fn check_digest(&mut self, is_checked: bool, digest: u8) {
+        if is_checked && self.session.is_weak_for_keys(digest) {
+            self.notes.push(Note::Rejected(digest));
         }
     }
 }

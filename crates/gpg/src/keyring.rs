@@ -18,7 +18,7 @@ use talaria_gnupg::{Keybox, is_keybox};
 
 use crate::code::Code;
 use crate::framing::{self, Header, Length};
-use crate::keyblock::{KeyState, Keyblock};
+use crate::keyblock::{KeyState, Keyblock, damage};
 use crate::session::Session;
 use crate::signature::SignaturePacket;
 
@@ -156,6 +156,10 @@ impl Keyrings {
             return Some(Rc::clone(found));
         }
         let raw = self.raw(session, issuer)?;
+        if let Some(why) = damage(&raw) {
+            report_damage(session, issuer, &why);
+            return None;
+        }
         let revoker = |by: Fingerprint| {
             let Fingerprint::V4(by) = by else { return None };
             let raw = self.raw(session, Issuer::by_fingerprint(by))?;
@@ -193,6 +197,10 @@ impl Keyrings {
                     let text = Code::system(&error);
                     session.log.info(format!("{}: read error: {}", path.display(), text.text()));
                 }
+                Err(Failure::Damaged(why)) => {
+                    report_damage(session, issuer, &why);
+                    return None;
+                }
                 Err(Failure::Invalid(why)) => {
                     for _ in 0..issuer.searches() {
                         session.log.error(&why);
@@ -211,6 +219,18 @@ const NO_FILE: u32 = 2 << 24 | 1 << 15 | 81;
 const NO_ACCESS: u32 = 2 << 24 | 1 << 15 | 1;
 /// GnuPG's number of the error that there is no keyring.
 const KEYRING_OPEN: u32 = 2 << 24 | 13;
+
+/// Reports a certificate that was found and cannot be read.
+fn report_damage(session: &Session, issuer: Issuer, why: &str) {
+    for _ in 0..issuer.searches() {
+        if !why.is_empty() {
+            session.log.error(why);
+        }
+        session.log.error("keyring_get_keyblock: read error: Invalid packet");
+        session.log.error("keydb_get_keyblock failed: Invalid keyring");
+        session.log.error("keydb_search failed: Invalid keyring");
+    }
+}
 
 fn refused(session: &Session, name: &str, code: &Code) {
     session.log.error(format!("keyblock resource '{name}': {}", code.text()));
@@ -237,6 +257,8 @@ enum Failure {
     Read(io::Error),
     /// It has something else than packets, described by GnuPG's text.
     Invalid(String),
+    /// The same, directly behind the certificate that was found: GnuPG cannot read that.
+    Damaged(String),
 }
 
 impl From<io::Error> for Failure {
@@ -263,8 +285,7 @@ fn in_packets(file: &File, issuer: Issuer) -> Result<Found, Failure> {
         let (tag, bytes) = match header {
             Header::Packet(tag, Length::Definite(bytes)) => (tag, bytes),
             Header::End => break,
-            // The key was found before the damage.
-            _ if best.is_some() => break,
+            Header::Invalid(why) if in_best => return Err(Failure::Damaged(why)),
             Header::Invalid(why) => return Err(Failure::Invalid(why)),
             Header::Packet(tag, _) => {
                 let why = format!("[don't know]: partial length invalid for packet type {tag}");

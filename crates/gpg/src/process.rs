@@ -25,10 +25,13 @@ use crate::text::printable;
 const DEPTH_MAX: usize = 32;
 
 /// The maximum number of packets of a message that are kept. GnuPG has no limit.
-const NODES_MAX: usize = 4096;
+const NODES_MAX: usize = 1024;
 
 /// The number of bytes of content processed at once.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// The number of bytes of a signed text that GnuPG reads before it reports the text.
+const READ_AHEAD_BYTES: usize = 63 << 10;
 
 /// Types of packets (RFC 9580, section 5).
 mod tag {
@@ -37,6 +40,9 @@ mod tag {
     pub(super) const COMPRESSED: u8 = 8;
     pub(super) const MARKER: u8 = 10;
     pub(super) const LITERAL: u8 = 11;
+    pub(super) const MDC: u8 = 19;
+    /// GnuPG uses it inside, and accepts none from outside.
+    pub(super) const CONTROL: u8 = 63;
 }
 
 /// The bytes of a message.
@@ -90,6 +96,8 @@ pub(crate) struct Processor<'a> {
     pub(crate) name: Option<&'a OsStr>,
     /// The content, held back.
     pub(crate) output: Output,
+    /// Damaged compressed data was reported.
+    pub(crate) has_failed_to_uncompress: bool,
 }
 
 /// The packets of one level of nesting.
@@ -101,7 +109,6 @@ struct Level {
     /// The last packet that is not a signature is the content.
     has_data: bool,
     has_signature: bool,
-    has_failed_to_uncompress: bool,
 }
 
 /// Why a packet was not read.
@@ -179,8 +186,9 @@ impl Processor<'_> {
                         && let Some(digests) = armor.signed_text()
                     {
                         any = true;
-                        self.signed_text(armor, level, digests)?;
-                        continue;
+                        if self.signed_text(armor, level, &digests)? {
+                            continue;
+                        }
                     }
                     break;
                 }
@@ -200,7 +208,7 @@ impl Processor<'_> {
                 }
                 Err(code) => return Ok(Err(code)),
             }
-            if tag != tag::SIGNATURE {
+            if !matches!(tag, tag::SIGNATURE | tag::MDC) {
                 level.has_data = tag == tag::LITERAL;
             }
         }
@@ -277,7 +285,8 @@ impl Processor<'_> {
                 session.status.line("UNEXPECTED 0");
                 Ok(Err(Code::Unexpected))
             }
-            7 | 12 | 14 | 16 | 19 | 61 => {
+            tag::CONTROL => Ok(Ok(Err(Skipped::Invalid))),
+            7 | 12 | 14 | 16 | tag::MDC | 61 => {
                 let _ = Body::new(source, length).skip();
                 Ok(Ok(Ok(())))
             }
@@ -318,9 +327,9 @@ impl Processor<'_> {
         let _ = body.skip();
         level.has_signature |= result.is_ok() && has_signature;
         if let Err(code) = &result
-            && !(*code == Code::BadData && level.has_failed_to_uncompress)
+            && !(*code == Code::BadData && self.has_failed_to_uncompress)
         {
-            level.has_failed_to_uncompress |= *code == Code::BadData;
+            self.has_failed_to_uncompress |= *code == Code::BadData;
             session.log.error(format!("uncompressing failed: {}", code.text()));
         }
         Ok(result)
@@ -389,28 +398,28 @@ impl Processor<'_> {
         Ok(())
     }
 
-    /// Processes a signed text up to its signatures.
+    /// Processes a signed text up to its signatures. `false` if it is not the first content:
+    /// GnuPG then reads nothing behind it.
     fn signed_text<R: BufRead>(
         &mut self,
         armor: &mut Armor<'_, R>,
         level: &mut Level,
-        named: Vec<u8>,
-    ) -> Result<(), Exit> {
+        named: &[u8],
+    ) -> Result<bool, Exit> {
         // Whatever was before it is complete.
         self.judge(level)?;
         let session = self.session;
         let mut digests = Digests::default();
         named.iter().for_each(|&digest| digests.enable(digest));
         level.nodes.push(Node::SignedText);
-        self.name_content(&[]);
-        let is_second = self.is_second();
-        digests.is_cut = is_second;
-        if !is_second && self.output.is_wanted() {
-            session.status.line("PLAINTEXT 74 0 ");
+        let is_second = session.literals.get() > 0;
+        if is_second {
+            self.announce_text();
+            level.nodes.push(Node::Content);
+            return Ok(false);
         }
-        self.output.begin();
         let mut line = Vec::new();
-        let mut is_first = true;
+        let (mut is_first, mut bytes, mut is_announced) = (true, 0, false);
         loop {
             let (is_line, is_long) = match armor.text_line(&mut line) {
                 Ok(read) => read,
@@ -424,6 +433,12 @@ impl Processor<'_> {
             if !is_line {
                 break;
             }
+            // GnuPG reads ahead before it reports the content.
+            bytes += line.len();
+            if !is_announced && bytes > READ_AHEAD_BYTES {
+                self.announce_text();
+                is_announced = true;
+            }
             digests.is_cut |= is_long;
             // The line end of the last line belongs to the head of the signature.
             if !std::mem::take(&mut is_first) {
@@ -431,14 +446,28 @@ impl Processor<'_> {
             }
             let content = line.strip_suffix(b"\n").unwrap_or(&line);
             digests.update(content.strip_suffix(b"\r").unwrap_or(content));
-            if !is_second {
-                self.write(&line);
-            }
+            self.write(&line);
         }
+        if armor.is_bad() {
+            session.status.line("BADARMOR");
+            return Err(Exit(1));
+        }
+        if !is_announced {
+            self.announce_text();
+        }
+        self.output.begin();
         level.has_data = true;
         level.digests = Some(digests);
         level.nodes.push(Node::Content);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Reports the start of a signed text.
+    fn announce_text(&self) {
+        self.name_content(&[]);
+        if !self.is_second() && self.output.is_wanted() {
+            self.session.status.line("PLAINTEXT 74 0 ");
+        }
     }
 
     /// Writes a piece of content.

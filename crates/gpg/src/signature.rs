@@ -313,7 +313,7 @@ mod tests {
             if let Ok(signature) = SignaturePacket::parse(body, is_truncated) {
                 signature.numbers();
                 signature.with_prefix(&[1, 2]);
-                (0..40).for_each(|kind| drop(signature.hashed(kind).count()));
+                (0..40).for_each(|kind| assert!(signature.hashed(kind).count() < 60));
             }
         }
     }

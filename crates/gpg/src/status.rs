@@ -50,18 +50,20 @@ impl Status {
         let mut count = before.len();
         let mut is_full = false;
         for &byte in bytes {
-            if is_full {
+            let is_escaped = match field {
+                Field::Text => byte < b' ',
+                Field::Word | Field::Wrapped(_) => byte <= b' ',
+            } || matches!(byte, b'%' | 127);
+            let is_over = |count| matches!(field, Field::Wrapped(width) if count > width);
+            // An escaped byte may still follow a full line.
+            if is_full || is_over(count + 1) && !is_escaped {
                 out.push(b'\n');
                 start(&mut out, "");
                 count = 0;
             }
-            let is_escaped = match field {
-                Field::Text => byte < b' ',
-                Field::Word | Field::Wrapped(_) => byte <= b' ',
-            };
             count += 1;
-            is_full = matches!(field, Field::Wrapped(width) if count > width);
-            if is_escaped || matches!(byte, b'%' | 127) {
+            is_full = is_over(count);
+            if is_escaped {
                 out.extend(format!("%{byte:02X}").bytes());
             } else {
                 out.push(byte);

@@ -77,7 +77,7 @@ fn expired_keys_and_signatures_are_reported() {
     ]);
     desk.sign_at("20200301T000000!", "short", "subkey.sig");
     let long = desk.fingerprint("long");
-    desk.gpg(&["--faked-system-time", THEN, "--quick-add-key", &long, "nistp256", "sign", "1m"]);
+    desk.gpg(&["--faked-system-time", THEN, "--quick-add-key", &long, "ed25519", "sign", "1m"]);
     desk.sign_at("20200202T000000!", "long", "long-subkey.sig");
     desk.export("keys.gpg");
     assert_eq!(desk.compare("short.sig"), 0);

@@ -18,7 +18,7 @@ fn command_lines_are_read_as_gpgv_reads_them() {
         (0, format!("{keys} --ignore-time-conflict=4 data.sig data")),
         (0, format!("{keys} --weak-digest MD5 --weak-digest sha1 data.sig data")),
         (0, format!("{keys} --weak-digest H3 data.sig data")),
-        (0, format!("{keys} --debug packet,mpi data.sig data")),
+        (0, format!("{keys} --debug ipc,extprog data.sig data")),
         (0, format!("{keys} --debug nonsense data.sig data")),
         (2, format!("{keys} --weak-digest nonsense data.sig data")),
         (2, format!("{keys} --weak-digest SHA256 data.sig data")),
@@ -76,11 +76,11 @@ fn special_file_names_stand_for_descriptors() {
     let Some(desk) = Desk::with_alice() else { return };
     let signature = desk.get("data.sig");
     let keys = ["--status-fd", "3", "--keyring", "./keys.gpg"];
-    let special = [&keys[..], &["--enable-special-filenames", "-&0", "data"]].concat();
+    let special = [&keys[..], &["--enable-special-filenames", "--", "-&0", "data"]].concat();
     assert_eq!(desk.same_with(&special, &signature).code, 0);
-    let plain = [&keys[..], &["-&0", "data"]].concat();
+    let plain = [&keys[..], &["--", "-&0", "data"]].concat();
     assert_eq!(desk.same_with(&plain, &signature).code, 2);
-    let closed = [&keys[..], &["--enable-special-filenames", "-&77", "data"]].concat();
+    let closed = [&keys[..], &["--enable-special-filenames", "--", "-&77", "data"]].concat();
     assert_eq!(desk.ours(&closed, b"").code, 2);
 }
 
