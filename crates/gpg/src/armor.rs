@@ -35,9 +35,9 @@ const CRC_START: u32 = 0x00b7_04ce;
 /// The checksums of single bytes.
 const CRC_TABLE: [u32; 256] = {
     let mut table = [0; 256];
-    let mut byte = 0;
+    let mut byte = 0_u32;
     while byte < 256 {
-        let mut crc = (byte as u32) << 16;
+        let mut crc = byte << 16;
         let mut bit = 0;
         while bit < 8 {
             crc <<= 1;
@@ -46,7 +46,7 @@ const CRC_TABLE: [u32; 256] = {
             }
             bit += 1;
         }
-        table[byte] = crc;
+        table[byte as usize] = crc;
         byte += 1;
     }
     table
@@ -111,6 +111,8 @@ pub(crate) struct Armor<'s, R> {
     had_long_line: bool,
     has_failed: bool,
     is_bad: bool,
+    is_text_cut: bool,
+    had_quoted: bool,
 }
 
 impl<'s, R: BufRead> Armor<'s, R> {
@@ -132,6 +134,8 @@ impl<'s, R: BufRead> Armor<'s, R> {
             had_long_line: false,
             has_failed: false,
             is_bad: false,
+            is_text_cut: false,
+            had_quoted: false,
         }
     }
 
@@ -148,6 +152,11 @@ impl<'s, R: BufRead> Armor<'s, R> {
     /// Whether the header of the signatures on a text is malformed. GnuPG stops there.
     pub(crate) fn is_bad(&self) -> bool {
         self.is_bad
+    }
+
+    /// Whether the input has ended within a signed text.
+    pub(crate) fn is_text_cut(&self) -> bool {
+        self.is_text_cut
     }
 
     /// Ends before the end of the input.
@@ -172,6 +181,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
         let is_long = self.next_line()?;
         if self.line.is_empty() {
             self.end();
+            self.is_text_cut = true;
             return Ok((false, false));
         }
         let mut line = &self.line[..];
@@ -244,6 +254,11 @@ impl<'s, R: BufRead> Armor<'s, R> {
             let limit = LINE_BYTES_MAX;
             self.session.log.info(format!("invalid armor: line longer than {limit} characters"));
         }
+        if self.had_quoted {
+            self.session
+                .log
+                .error("quoted printable character in armor - probably a buggy MTA has been used");
+        }
     }
 
     /// Looks for the next block.
@@ -300,14 +315,12 @@ impl<'s, R: BufRead> Armor<'s, R> {
             }
             self.session.chat(|| format!("armor header: {}", printable(said)));
             if is_text {
-                match hash_header(said) {
-                    Some(named) => digests.extend(named),
-                    None => {
-                        log.error("invalid clearsig header");
-                        self.at = self.line.len();
-                        break;
-                    }
-                }
+                let Some(named) = hash_header(said) else {
+                    log.error("invalid clearsig header");
+                    self.at = self.line.len();
+                    break;
+                };
+                digests.extend(named);
             } else if !is_known_header(said) {
                 log.info(format!("unknown armor header: {}", printable(said)));
             }
@@ -343,6 +356,7 @@ impl<'s, R: BufRead> Armor<'s, R> {
                 }
                 break;
             };
+            let byte = if byte == b'=' { self.unquoted().unwrap_or(byte) } else { byte };
             match byte {
                 b'\n' | b' ' | b'\r' | b'\t' => {}
                 b'=' => {
@@ -353,17 +367,31 @@ impl<'s, R: BufRead> Armor<'s, R> {
                     self.update_crc();
                     return self.checksum();
                 }
-                _ => match digit(byte) {
-                    Some(bits) => self.push(bits),
-                    None => {
+                _ => {
+                    if let Some(bits) = digit(byte) {
+                        self.push(bits);
+                    } else {
                         let text = format!("invalid radix64 character {byte:02X} skipped");
                         self.session.log.error(text);
                     }
-                },
+                }
             }
         }
         self.update_crc();
         Ok(())
+    }
+
+    /// The character that is written in quoted-printable behind a `=`, if GnuPG takes it for one.
+    fn unquoted(&mut self) -> Option<u8> {
+        let [high, low, end, ..] = self.line.get(self.at..)? else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let value = digit(*high)? << 4 | digit(*low)?;
+        if !matches!(end, b'=' | b'\n' | b'\r' | b'\t' | b' ') {
+            return None;
+        }
+        self.at += 2;
+        self.had_quoted = true;
+        u8::try_from(value).ok()
     }
 
     fn push(&mut self, bits: u8) {
@@ -407,14 +435,12 @@ impl<'s, R: BufRead> Armor<'s, R> {
             if count == 4 {
                 break;
             }
-            match self.next_byte()? {
-                Some(next) => byte = next,
-                None => {
-                    log.info("premature eof (in CRC)");
-                    self.fail();
-                    return Ok(());
-                }
-            }
+            let Some(next) = self.next_byte()? else {
+                log.info("premature eof (in CRC)");
+                self.fail();
+                return Ok(());
+            };
+            byte = next;
         }
         match count {
             // There need not be one.
@@ -482,24 +508,28 @@ fn head(line: &[u8]) -> Option<usize> {
     HEADS.iter().position(|head| *head == label)
 }
 
-/// The digests that a header of a signed text names, by number; `None` for another header.
+/// The digests that a header of a signed text names, by number; `None` for another header. As in
+/// GnuPG, the start of a name is enough.
 fn hash_header(line: &[u8]) -> Option<Vec<u8>> {
+    const NAMES: [(&[u8], u8); 6] = [
+        (b"RIPEMD160", 3),
+        (b"SHA1", 2),
+        (b"SHA224", 11),
+        (b"SHA256", 8),
+        (b"SHA384", 9),
+        (b"SHA512", 10),
+    ];
     if !(6..=60).contains(&line.len()) {
         return None;
     }
-    let names = line.strip_prefix(b"Hash:")?.split(|&byte| byte == b',');
-    let numbers: Option<Vec<u8>> = names
-        .map(|name| match name.trim_ascii() {
-            b"RIPEMD160" => Some(3),
-            b"SHA1" => Some(2),
-            b"SHA224" => Some(11),
-            b"SHA256" => Some(8),
-            b"SHA384" => Some(9),
-            b"SHA512" => Some(10),
-            _ => None,
-        })
-        .collect();
-    numbers
+    let names = line.strip_prefix(b"Hash:")?.trim_ascii();
+    let names = names.strip_suffix(b",").unwrap_or(names);
+    let number = |name: &[u8]| {
+        let name = name.trim_ascii();
+        let found = NAMES.iter().find(|(known, _)| known.starts_with(name));
+        found.filter(|_| !name.is_empty()).map(|(_, number)| *number)
+    };
+    names.split(|&byte| byte == b',').map(number).collect()
 }
 
 /// Whether GnuPG knows a header of an armored block.

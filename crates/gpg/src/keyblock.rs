@@ -203,7 +203,7 @@ impl Keyblock {
 
     /// The user IDs besides the primary one that are neither revoked nor expired.
     pub(crate) fn other_user_ids(&self) -> impl Iterator<Item = &UserId> {
-        self.user_ids.iter().filter(|id| !id.is_rejected && !(id.is_text && id.is_primary))
+        self.user_ids.iter().filter(|id| !(id.is_rejected || id.is_text && id.is_primary))
     }
 
     /// Reports that the certificate was read, for `key`.

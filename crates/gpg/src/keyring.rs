@@ -215,10 +215,10 @@ impl Keyrings {
 }
 
 /// GnuPG's numbers of the errors that a file does not exist, and that it may not be read.
-const NO_FILE: u32 = 2 << 24 | 1 << 15 | 81;
-const NO_ACCESS: u32 = 2 << 24 | 1 << 15 | 1;
+const NO_FILE: u32 = 0x0200_8051;
+const NO_ACCESS: u32 = 0x0200_8001;
 /// GnuPG's number of the error that there is no keyring.
-const KEYRING_OPEN: u32 = 2 << 24 | 13;
+const KEYRING_OPEN: u32 = 0x0200_000d;
 
 /// Reports a certificate that was found and cannot be read.
 fn report_damage(session: &Session, issuer: Issuer, why: &str) {
@@ -312,11 +312,10 @@ fn in_packets(file: &File, issuer: Issuer) -> Result<Found, Failure> {
             let key = Key::parse(PacketRef { tag, body: &body });
             let fit = key.ok().filter(|key| key.version == 4);
             let fit = fit.and_then(|key| issuer.fits(&key.fingerprint()));
-            let is_better = match (fit, best) {
-                (Some(Fit::Fingerprint), Some((Fit::KeyId, ..))) => true,
-                (Some(_), None) => true,
-                _ => false,
-            };
+            let is_better = matches!(
+                (fit, best),
+                (Some(Fit::Fingerprint), Some((Fit::KeyId, ..))) | (Some(_), None)
+            );
             if let Some(fit) = fit.filter(|_| is_better) {
                 best = Some((fit, start, at));
                 in_best = true;

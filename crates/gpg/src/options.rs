@@ -68,7 +68,7 @@ impl<'o, T: Copy> Parser<'o, T> {
     /// The next option; `None` behind the last one.
     pub(crate) fn next(&mut self) -> Option<Result<Given<T>, Usage>> {
         if let Some((letters, word)) = self.letters.take() {
-            return Some(self.letter(&letters, word));
+            return Some(self.letter(&letters, &word));
         }
         let first = self.words.front()?.as_bytes();
         if first == b"--" {
@@ -80,8 +80,8 @@ impl<'o, T: Copy> Parser<'o, T> {
         }
         let word = self.words.pop_front()?;
         match word.as_bytes().strip_prefix(b"--") {
-            Some(long) => Some(self.long(&long.to_vec(), &word)),
-            None => Some(self.letter(&word.as_bytes()[1..].to_vec(), word)),
+            Some(long) => Some(self.long(long, &word)),
+            None => Some(self.letter(&word.as_bytes()[1..], &word)),
         }
     }
 
@@ -112,18 +112,18 @@ impl<'o, T: Copy> Parser<'o, T> {
         value.map(|value| given(option, value)).ok_or_else(|| missing(word))
     }
 
-    fn letter(&mut self, letters: &[u8], word: OsString) -> Result<Given<T>, Usage> {
-        let Some((&letter, rest)) = letters.split_first() else { return Err(invalid(&word)) };
+    fn letter(&mut self, letters: &[u8], word: &OsStr) -> Result<Given<T>, Usage> {
+        let Some((&letter, rest)) = letters.split_first() else { return Err(invalid(word)) };
         let found = self.options.iter().find(|option| option.short == u32::from(letter));
         let found = found.or_else(|| {
             // Every program has these.
             let is_help = |option: &&Opt<T>| option.long == "help";
             matches!(letter, b'h' | b'?').then(|| self.options.iter().find(is_help)).flatten()
         });
-        let Some(option) = found else { return Err(invalid(&word)) };
+        let Some(option) = found else { return Err(invalid(word)) };
         if option.takes == Takes::Nothing {
             if !rest.is_empty() {
-                self.letters = Some((rest.to_vec(), word));
+                self.letters = Some((rest.to_vec(), word.to_owned()));
             }
             return Ok(given(option, OsString::new()));
         }
@@ -132,7 +132,7 @@ impl<'o, T: Copy> Parser<'o, T> {
         } else {
             Some(OsString::from_vec(rest.to_vec()))
         };
-        value.map(|value| given(option, value)).ok_or_else(|| missing(&word))
+        value.map(|value| given(option, value)).ok_or_else(|| missing(word))
     }
 }
 
@@ -158,23 +158,18 @@ fn missing(word: &OsStr) -> Usage {
     Usage(format!("missing argument for option \"{}\"", shown(word)))
 }
 
-/// A number as the C library reads it: up to the first other character, 0 if there is none before.
+/// A decimal number as the C library reads it: up to the first other character, 0 if there is none
+/// before.
 fn number(text: &str) -> i32 {
     let text = text.trim_start();
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
     };
-    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
-    let (base, digits) = match hexadecimal {
-        Some(digits) => (16, digits),
-        None if digits.starts_with('0') => (8, digits),
-        None => (10, digits),
-    };
-    let digits = digits.chars().map_while(|c| c.to_digit(base));
-    let value = digits
-        .fold(0_i64, |all, digit| all.saturating_mul(base.into()).saturating_add(digit.into()));
-    i32::try_from(sign * value).unwrap_or(-1)
+    let digits = digits.chars().map_while(|c| c.to_digit(10));
+    let value =
+        digits.fold(0_i64, |all, digit| all.saturating_mul(10).saturating_add(i64::from(digit)));
+    i32::try_from(value.saturating_mul(sign)).unwrap_or(-1)
 }
 
 /// The options for `--dump-options`, one a line.
@@ -260,7 +255,7 @@ mod tests {
             ("--out=f --o g", vec![(2, "f".into(), 0), (2, "g".into(), 0)], rest(&[])),
             ("--output -v", vec![(2, "-v".into(), 0)], rest(&[])),
             ("--status-fd -3", vec![(3, "-3".into(), -3)], rest(&[])),
-            ("--status=0x10", vec![(3, "0x10".into(), 16)], rest(&[])),
+            ("--status=0x10", vec![(3, "0x10".into(), 0)], rest(&[])),
             ("--status-fd x", vec![(3, "x".into(), 0)], rest(&[])),
             ("--verb=3", vec![(1, none(), 0)], rest(&[])),
             ("-h", vec![(5, none(), 0)], rest(&[])),

@@ -228,7 +228,7 @@ impl Processor<'_> {
         length: Length,
     ) -> Result<Result<Result<(), Skipped>, Code>, Exit> {
         let session = self.session;
-        if source.has_failed() {
+        if tag != tag::SIGNATURE && source.has_failed() {
             let _ = Body::new(source, length).skip();
             return Ok(Ok(Err(Skipped::Unknown)));
         }
@@ -240,11 +240,12 @@ impl Processor<'_> {
             tag::SIGNATURE => {
                 let (body, is_truncated) = small(source, length, SIGNATURE_BYTES_MAX);
                 let read = SignaturePacket::parse(body, is_truncated);
-                // The checksum of the armor may follow directly.
-                if source.has_failed() {
-                    return Ok(Ok(Err(Skipped::Unknown)));
-                }
+                let is_behind_text =
+                    level.nodes.iter().any(|node| matches!(node, Node::SignedText));
                 match read {
+                    // The checksum of the armor, which follows directly, is wrong.
+                    Ok(_) if source.has_failed() && is_behind_text => Ok(Ok(Err(Skipped::Invalid))),
+                    Ok(_) if source.has_failed() => Ok(Ok(Err(Skipped::Unknown))),
                     Ok(signature) => {
                         level.has_signature = true;
                         level.nodes.push(Node::Signature(Rc::new(signature)));
@@ -415,6 +416,7 @@ impl Processor<'_> {
         let is_second = session.literals.get() > 0;
         if is_second {
             self.announce_text();
+            level.has_data = true;
             level.nodes.push(Node::Content);
             return Ok(false);
         }
@@ -447,6 +449,11 @@ impl Processor<'_> {
             let content = line.strip_suffix(b"\n").unwrap_or(&line);
             digests.update(content.strip_suffix(b"\r").unwrap_or(content));
             self.write(&line);
+        }
+        if armor.is_text_cut() {
+            session.log.error("block_filter: 1st length byte missing");
+            self.announce_text();
+            return Ok(true);
         }
         if armor.is_bad() {
             session.status.line("BADARMOR");

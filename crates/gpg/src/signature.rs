@@ -130,8 +130,9 @@ impl SignaturePacket {
         this.version = version;
         let numbers = this.body.get(this.prefix + 2..).ok_or_else(short)?;
         let wanted = algorithm::numbers(this.algorithm);
-        if wanted != 0 && split_numbers(numbers, wanted).is_none() {
-            return Err(Unreadable::Truncated);
+        if let Err(why) = split_numbers(numbers, wanted) {
+            let is_cut = is_truncated || why.is_empty();
+            return Err(if is_cut { Unreadable::Truncated } else { Unreadable::Malformed(why) });
         }
         Ok(this)
     }
@@ -252,21 +253,29 @@ fn is_understood(area: &[u8]) -> bool {
     })
 }
 
-/// The first `count` numbers, without leading zeros; `None` if they do not fit or are too long.
-fn split_numbers(mut rest: &[u8], count: usize) -> Option<Vec<&[u8]>> {
+/// The first `count` numbers, without leading zeros. The error is GnuPG's text about a number that
+/// is too long or does not fit.
+fn split_numbers(mut rest: &[u8], count: usize) -> Result<Vec<&[u8]>, String> {
     let mut numbers = Vec::with_capacity(count);
     for _ in 0..count {
-        let (bits, behind) = rest.split_first_chunk::<2>()?;
+        let Some((bits, behind)) = rest.split_first_chunk::<2>() else {
+            return Err(String::new());
+        };
         let bits = usize::from(u16::from_be_bytes(*bits));
         if bits > NUMBER_BITS_MAX {
-            return None;
+            return Err(format!("mpi too large ({bits} bits)"));
         }
-        let (number, behind) = behind.split_at_checked(bits.div_ceil(8))?;
+        let Some((number, behind)) = behind.split_at_checked(bits.div_ceil(8)) else {
+            return Err(format!(
+                "mpi larger than indicated length ({} bits)",
+                8 * behind.len() + 16
+            ));
+        };
         let zeros = number.iter().take_while(|&&byte| byte == 0).count();
         numbers.push(&number[zeros..]);
         rest = behind;
     }
-    Some(numbers)
+    Ok(numbers)
 }
 
 /// A notation (RFC 9580, section 5.2.3.24).
@@ -323,9 +332,9 @@ mod tests {
         for (area, wanted) in [
             (&[][..], true),
             (&[2, 100, 0], true),
-            (&[2, 0x80 | 100, 0], false),
-            (&[2, 0x80 | 28, b'x'], false),
-            (&[5, 0x80 | 2, 0, 0, 0, 0], true),
+            (&[2, 0xe4, 0], false),
+            (&[2, 0x9c, b'x'], false),
+            (&[5, 0x82, 0, 0, 0, 0], true),
             (&[9, 2, 0], false),
         ] {
             assert_eq!(is_understood(area), wanted, "{area:?}");

@@ -25,29 +25,26 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 
 /// The mail address in a user ID, in lower case; `None` if the user ID has none.
 pub(crate) fn mailbox(user_id: &str) -> Option<String> {
-    let address = match user_id.split_once('<') {
-        Some((_, rest)) => {
-            let (address, _) = rest.split_once('>')?;
-            let (local, domain) = address.split_once('@')?;
-            let is_sound = !local.is_empty()
-                && !domain.is_empty()
-                && !domain.contains('@')
-                && !domain.ends_with('.')
-                && !domain.contains("..")
-                && !address.contains(|c: char| c == ' ' || c.is_ascii_control());
-            is_sound.then_some(address)?
-        }
-        None => {
-            let (local, domain) = user_id.split_once('@')?;
-            let is_word = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "_-.".contains(c);
-            let is_sound = !local.is_empty()
-                && !domain.is_empty()
-                && local.chars().all(|c| is_word(c) || "!#$%&'*+/=?^`{|}~".contains(c))
-                && domain.chars().all(is_word)
-                && !domain.ends_with('.')
-                && !user_id.contains("..");
-            is_sound.then_some(user_id)?
-        }
+    let address = if let Some((_, rest)) = user_id.split_once('<') {
+        let (address, _) = rest.split_once('>')?;
+        let (local, domain) = address.split_once('@')?;
+        let is_sound = !local.is_empty()
+            && !domain.is_empty()
+            && !domain.contains('@')
+            && !domain.ends_with('.')
+            && !domain.contains("..")
+            && !address.contains(|c: char| c == ' ' || c.is_ascii_control());
+        is_sound.then_some(address)?
+    } else {
+        let (local, domain) = user_id.split_once('@')?;
+        let is_word = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "_-.".contains(c);
+        let is_sound = !local.is_empty()
+            && !domain.is_empty()
+            && local.chars().all(|c| is_word(c) || "!#$%&'*+/=?^`{|}~".contains(c))
+            && domain.chars().all(is_word)
+            && !domain.ends_with('.')
+            && !user_id.contains("..");
+        is_sound.then_some(user_id)?
     };
     Some(address.to_ascii_lowercase())
 }

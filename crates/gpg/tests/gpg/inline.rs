@@ -25,7 +25,8 @@ fn signed_messages_are_verified() {
     ];
     for file in ["data", "text.txt", "zeros"] {
         for (number, form) in forms.iter().enumerate() {
-            if file != "text.txt" && form.contains(&"--clearsign") {
+            let is_text = form.contains(&"--clearsign") || form.contains(&"-t");
+            if file != "text.txt" && is_text {
                 continue;
             }
             let name = format!("{file}.{number}");
@@ -170,7 +171,7 @@ fn odd_orders_of_packets_are_refused() {
         ("cut", message[..message.len() - 30].to_vec()),
         ("cut-literal", message[..15 + literal_bytes - 3].to_vec()),
         ("key", [&message[..], &desk.get("keys.gpg")].concat()),
-        ("encrypted", b"\xd2\x05\x01abcd".to_vec()),
+        ("encrypted", [b"\xd2\x29\x01", &[7; 40][..]].concat()),
         ("private", [b"\xfc\x02ab", &message[..]].concat()),
         ("unknown", [b"\xe8\x02ab", &message[..]].concat()),
     ];

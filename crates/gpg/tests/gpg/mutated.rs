@@ -18,7 +18,7 @@ fn at_most(ours: &Ran, theirs: &Ran, what: &str) {
 fn damage_never_makes_ours_say_more_than_gpgv() {
     let Some(desk) = Desk::with_alice() else { return };
     desk.make_key("Bob <bob@example.org>", "rsa1024");
-    desk.make_key("Carol <carol@example.org>", "dsa1024");
+    desk.make_key("Carol <carol@example.org>", "dsa2048");
     desk.export("keys.gpg");
     desk.put("text", "some text\nof two lines\n");
     desk.gpg(&["-u", "bob", "-b", "-o", "bob.sig", "data"]);

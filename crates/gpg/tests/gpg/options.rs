@@ -22,7 +22,7 @@ fn command_lines_are_read_as_gpgv_reads_them() {
         (0, format!("{keys} --debug nonsense data.sig data")),
         (2, format!("{keys} --weak-digest nonsense data.sig data")),
         (2, format!("{keys} --weak-digest SHA256 data.sig data")),
-        (2, format!("{keys} --weak-digest SHA512 data.sig data")),
+        (0, format!("{keys} --weak-digest SHA384 data.sig data")),
         (2, format!("{keys} data.sig -q data")),
         (2, format!("{keys} data.sig -- data")),
         (2, format!("{keys} --bogus data.sig data")),
