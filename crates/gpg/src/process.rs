@@ -452,7 +452,6 @@ impl Processor<'_> {
         }
         if armor.is_text_cut() {
             session.log.error("block_filter: 1st length byte missing");
-            self.announce_text();
             return Ok(true);
         }
         if armor.is_bad() {

@@ -117,7 +117,8 @@ impl SignaturePacket {
             if is_truncated { Unreadable::Truncated } else { malformed("packet(2) too short") }
         };
         let mut this = Self { body, ..Self::default() };
-        let version = *this.body.first().ok_or_else(short)?;
+        // GnuPG reads bits that are set behind the end of the input.
+        let version = this.body.first().copied().unwrap_or(0xff);
         match version {
             2 | 3 => this.parse_v3().ok_or_else(short)?,
             4 => this.parse_v4(short)?,
@@ -131,8 +132,11 @@ impl SignaturePacket {
         let numbers = this.body.get(this.prefix + 2..).ok_or_else(short)?;
         let wanted = algorithm::numbers(this.algorithm);
         if let Err(why) = split_numbers(numbers, wanted) {
-            let is_cut = is_truncated || why.is_empty();
-            return Err(if is_cut { Unreadable::Truncated } else { Unreadable::Malformed(why) });
+            return Err(if is_truncated {
+                Unreadable::Truncated
+            } else {
+                Unreadable::Malformed(why)
+            });
         }
         Ok(this)
     }
@@ -258,19 +262,14 @@ fn is_understood(area: &[u8]) -> bool {
 fn split_numbers(mut rest: &[u8], count: usize) -> Result<Vec<&[u8]>, String> {
     let mut numbers = Vec::with_capacity(count);
     for _ in 0..count {
-        let Some((bits, behind)) = rest.split_first_chunk::<2>() else {
-            return Err(String::new());
-        };
+        let too_long = || format!("mpi larger than indicated length ({} bits)", 8 * rest.len());
+        let (bits, behind) = rest.split_first_chunk::<2>().ok_or_else(too_long)?;
         let bits = usize::from(u16::from_be_bytes(*bits));
         if bits > NUMBER_BITS_MAX {
             return Err(format!("mpi too large ({bits} bits)"));
         }
-        let Some((number, behind)) = behind.split_at_checked(bits.div_ceil(8)) else {
-            return Err(format!(
-                "mpi larger than indicated length ({} bits)",
-                8 * behind.len() + 16
-            ));
-        };
+        let split = behind.split_at_checked(bits.div_ceil(8));
+        let (number, behind) = split.ok_or_else(too_long)?;
         let zeros = number.iter().take_while(|&&byte| byte == 0).count();
         numbers.push(&number[zeros..]);
         rest = behind;
