@@ -152,10 +152,12 @@ impl SignaturePacket {
     }
 
     fn parse_v4(&mut self, short: impl Fn() -> Unreadable) -> Result<(), Unreadable> {
-        let &[_, class, algorithm, digest, ..] = &self.body[..] else { return Err(short()) };
+        // Bits that are set behind the end of the input make an area too long for the packet.
+        let cut = || Unreadable::Malformed("packet(2) too short".to_owned());
+        let &[_, class, algorithm, digest, ..] = &self.body[..] else { return Err(cut()) };
         (self.class, self.algorithm, self.digest) = (class, algorithm, digest);
         let area = |from: usize, name: &str| {
-            let length = self.body.get(from..from + 2).ok_or_else(&short)?;
+            let length = self.body.get(from..from + 2).ok_or_else(cut)?;
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
             if length > AREA_BYTES_MAX {
                 let why = format!("signature packet: {name} data too long");
