@@ -113,7 +113,7 @@ pub(crate) fn damage(raw: &[u8]) -> Option<String> {
         match tag {
             Tag::SIGNATURE => match SignaturePacket::parse(body.to_vec(), false) {
                 Ok(_) => {}
-                Err(Unreadable::Truncated) => return Some(String::new()),
+                Err(Unreadable::Truncated | Unreadable::Ended(_)) => return Some(String::new()),
                 Err(Unreadable::Malformed(why)) => return Some(why),
             },
             Tag::USER_ID if body.len() > USER_ID_BYTES_MAX => {

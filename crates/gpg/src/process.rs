@@ -117,6 +117,8 @@ enum Skipped {
     Unknown,
     /// Reading ends.
     Invalid,
+    /// Reading ends, and the packet does not count.
+    Ended,
 }
 
 impl Processor<'_> {
@@ -193,7 +195,7 @@ impl Processor<'_> {
                     break;
                 }
             };
-            any = true;
+            let had_any = std::mem::replace(&mut any, true);
             if level.nodes.len() >= NODES_MAX {
                 session.log.error(format!("the message has more than {NODES_MAX} packets"));
                 level.nodes.clear();
@@ -202,6 +204,10 @@ impl Processor<'_> {
             match self.packet(source, level, tag, length)? {
                 Ok(Ok(())) => {}
                 Ok(Err(Skipped::Unknown)) => continue,
+                Ok(Err(Skipped::Ended)) => {
+                    any = had_any;
+                    break;
+                }
                 Ok(Err(Skipped::Invalid)) => {
                     session.status.line("NODATA 3");
                     break;
@@ -252,6 +258,12 @@ impl Processor<'_> {
                         Ok(Ok(Ok(())))
                     }
                     Err(Unreadable::Truncated) => Ok(Ok(Err(Skipped::Invalid))),
+                    Err(Unreadable::Ended(area)) => {
+                        session
+                            .log
+                            .error(format!("premature eof while reading {area} signature data"));
+                        Ok(Ok(Err(Skipped::Ended)))
+                    }
                     Err(Unreadable::Malformed(why)) => invalid(&why),
                 }
             }

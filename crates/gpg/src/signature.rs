@@ -105,6 +105,8 @@ pub(crate) struct SignaturePacket {
 pub(crate) enum Unreadable {
     /// The packet ends too early; there is no text about it.
     Truncated,
+    /// The input ends within subpackets, of this kind. GnuPG takes it for its end.
+    Ended(&'static str),
     /// It is malformed, for this reason.
     Malformed(String),
 }
@@ -121,7 +123,7 @@ impl SignaturePacket {
         let version = this.body.first().copied().unwrap_or(0xff);
         match version {
             2 | 3 => this.parse_v3().ok_or_else(short)?,
-            4 => this.parse_v4(short)?,
+            4 => this.parse_v4(short, is_truncated)?,
             other => {
                 return Err(Unreadable::Malformed(format!(
                     "packet(2) with unknown version {other}"
@@ -151,12 +153,16 @@ impl SignaturePacket {
         Some(())
     }
 
-    fn parse_v4(&mut self, short: impl Fn() -> Unreadable) -> Result<(), Unreadable> {
+    fn parse_v4(
+        &mut self,
+        short: impl Fn() -> Unreadable,
+        is_truncated: bool,
+    ) -> Result<(), Unreadable> {
         // Bits that are set behind the end of the input make an area too long for the packet.
         let cut = || Unreadable::Malformed("packet(2) too short".to_owned());
         let &[_, class, algorithm, digest, ..] = &self.body[..] else { return Err(cut()) };
         (self.class, self.algorithm, self.digest) = (class, algorithm, digest);
-        let area = |from: usize, name: &str| {
+        let area = |from: usize, name: &'static str| {
             let length = self.body.get(from..from + 2).ok_or_else(cut)?;
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
             if length > AREA_BYTES_MAX {
@@ -164,7 +170,11 @@ impl SignaturePacket {
                 return Err(Unreadable::Malformed(why));
             }
             let area = from + 2..from + 2 + length;
-            if self.body.len() < area.end { Err(short()) } else { Ok(area) }
+            match self.body.len() < area.end {
+                true if is_truncated => Err(Unreadable::Ended(name)),
+                true => Err(short()),
+                false => Ok(area),
+            }
         };
         let hashed = area(4, "hashed")?;
         let unhashed = area(hashed.end, "unhashed")?;
