@@ -1,0 +1,83 @@
+//! Names of algorithms as GnuPG writes and reads them.
+
+use talaria_cert::Key;
+
+/// The number of MD5 (RFC 9580, section 9.5).
+const MD5: u8 = 1;
+
+/// Whether GnuPG 2.2 computes a digest.
+pub(crate) fn is_known_digest(number: u8) -> bool {
+    digest_name(number) != "?"
+}
+
+/// The name of a digest by its number (RFC 9580, section 9.5).
+pub(crate) fn digest_name(number: u8) -> &'static str {
+    match number {
+        1 => "MD5",
+        2 => "SHA1",
+        3 => "RIPEMD160",
+        8 => "SHA256",
+        9 => "SHA384",
+        10 => "SHA512",
+        11 => "SHA224",
+        _ => "?",
+    }
+}
+
+/// The number of a digest by its name, in any case, or as `H8`.
+pub(crate) fn digest_number(name: &str) -> Option<u8> {
+    let upper = name.to_ascii_uppercase();
+    let number = match upper.as_str() {
+        "RMD160" => 3,
+        "SHA-1" => 2,
+        name => (1..=11)
+            .find(|&number| is_known_digest(number) && digest_name(number) == name)
+            .or_else(|| upper.strip_prefix('H')?.parse().ok())?,
+    };
+    is_known_digest(number).then_some(number)
+}
+
+/// The digests of documents that are always refused: MD5 as in gpgv, and SHA-1 and RIPEMD-160, with
+/// which two documents can be made that have the same signature.
+pub(crate) const WEAK_FOR_DOCUMENTS: [u8; 3] = [MD5, 2, 3];
+
+/// The digests of self-signatures that are always refused.
+pub(crate) const WEAK_FOR_KEYS: [u8; 1] = [MD5];
+
+/// Whether GnuPG 2.2 knows a public-key algorithm (RFC 9580, section 9.1).
+pub(crate) fn is_known_public(number: u8) -> bool {
+    public_name(number) != "?"
+}
+
+/// The name of a public-key algorithm.
+pub(crate) fn public_name(number: u8) -> &'static str {
+    match number {
+        1..=3 => "RSA",
+        16 => "ELG",
+        17 => "DSA",
+        18 => "ECDH",
+        19 => "ECDSA",
+        22 => "EDDSA",
+        _ => "?",
+    }
+}
+
+/// How many numbers a signature has; 0 for an algorithm that does not sign.
+pub(crate) fn numbers(number: u8) -> usize {
+    match number {
+        1..=3 => 1,
+        17 | 19 | 22 => 2,
+        _ => 0,
+    }
+}
+
+/// The name of a key's algorithm and size: `rsa2048`, `ed25519`.
+pub(crate) fn key_name(key: &Key<'_>) -> String {
+    match key.algorithm {
+        1..=3 => format!("rsa{}", key.bits()),
+        16 => format!("elg{}", key.bits()),
+        17 => format!("dsa{}", key.bits()),
+        18 | 19 | 22 => key.curve().map_or("E_error", talaria_cert::Curve::name).to_owned(),
+        other => format!("unknown_{other}"),
+    }
+}

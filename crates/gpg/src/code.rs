@@ -1,0 +1,90 @@
+//! The errors of GnuPG by their numbers (its `gpg-error.h`), which stand in status lines, and their
+//! texts.
+
+/// An error with a number of GnuPG.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Code {
+    /// Anything without a number of its own.
+    General,
+    /// The public-key algorithm is unknown.
+    PublicAlgorithm,
+    /// The digest algorithm is unknown or rejected.
+    Digest,
+    /// The key is not bound to its certificate.
+    BadKey,
+    /// No keyring has the key.
+    NoKey,
+    /// The type of the signature is not one for documents.
+    SignatureClass,
+    /// A key is newer than its signature, or than now.
+    TimeConflict,
+    /// There is nothing where something was expected.
+    NoData,
+    /// The data is damaged.
+    BadData,
+    /// The owner does not mean the key for signing.
+    WrongUsage,
+    /// Another command is meant for this kind of signature.
+    NotProcessed,
+    /// A part of the message is not allowed there.
+    Unexpected,
+    /// The compression algorithm is unknown.
+    Compression,
+    /// The input was empty.
+    Empty,
+    /// An error of the system, by its text.
+    System(String),
+}
+
+impl Code {
+    /// The number of the error, in status lines.
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Self::General | Self::Empty | Self::System(_) => 1,
+            Self::PublicAlgorithm => 4,
+            Self::Digest => 5,
+            Self::BadKey => 6,
+            Self::NoKey => 9,
+            Self::SignatureClass => 32,
+            Self::TimeConflict => 39,
+            Self::NoData => 58,
+            Self::Compression => 61,
+            Self::BadData => 89,
+            Self::WrongUsage => 125,
+            Self::NotProcessed => 128,
+            Self::Unexpected => 170,
+        }
+    }
+
+    /// The text of the error.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::General => "General error",
+            Self::PublicAlgorithm => "Invalid public key algorithm",
+            Self::Digest => "Invalid digest algorithm",
+            Self::BadKey => "Bad public key",
+            Self::NoKey => "No public key",
+            Self::SignatureClass => "Invalid signature class",
+            Self::TimeConflict => "Time conflict",
+            Self::NoData => "No data",
+            Self::BadData => "Bad data",
+            Self::WrongUsage => "Wrong key usage",
+            Self::NotProcessed => "Not processed",
+            Self::Unexpected => "Unexpected error",
+            Self::Compression => "Invalid compression algorithm",
+            Self::Empty => "Unknown system error",
+            Self::System(text) => text,
+        }
+    }
+
+    /// The error of the system without the number that Rust adds.
+    pub(crate) fn system(error: &std::io::Error) -> Self {
+        let text = error.to_string();
+        let end = text.find(" (os error").unwrap_or(text.len());
+        Self::System(text[..end].to_owned())
+    }
+}
+
+/// The end of the program before its end, with this exit status.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Exit(pub(crate) u8);

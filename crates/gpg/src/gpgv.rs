@@ -1,0 +1,308 @@
+//! `gpgv`: verifies signatures with the keys of keyrings that are trusted as they are.
+//!
+//! Status lines, texts and exit statuses are those of gpgv 2.2 for the same input, but for what
+//! `docs/replacing-gpg.md` lists: signatures with weak digests are refused, and content is written
+//! only once it is verified.
+
+use std::ffi::OsString;
+use std::io::{BufReader, Read as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use crate::algorithm;
+use crate::armor::{Armor, may_be_armored};
+use crate::code::{Code, Exit};
+use crate::descriptor;
+use crate::keyring::Keyrings;
+use crate::log::Log;
+use crate::options::{self, Given, Opt, Parser, Takes, Usage};
+use crate::output::Output;
+use crate::process::{Processor, Source};
+use crate::session::Session;
+use crate::time;
+
+/// The exit status of anything that is neither good nor a bad signature.
+const FAILED: u8 = 2;
+
+/// The number of bytes of the signature file that are read at once.
+const READ_BYTES: usize = 64 << 10;
+
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    Verbose,
+    Quiet,
+    Keyring,
+    Output,
+    IgnoreTimeConflict,
+    StatusFd,
+    LoggerFd,
+    LogFile,
+    Homedir,
+    WeakDigest,
+    Specials,
+    Debug,
+    Help,
+    Version,
+    Warranty,
+    Table,
+    Dump,
+}
+
+const fn opt(
+    meaning: Meaning,
+    short: u32,
+    long: &'static str,
+    takes: Takes,
+    help: &'static str,
+) -> Opt<Meaning> {
+    Opt { meaning, short, long, takes, help }
+}
+
+#[rustfmt::skip]
+const OPTIONS: [Opt<Meaning>; 17] = [
+    opt(Meaning::Verbose, 118, "verbose", Takes::Nothing, "verbose"),
+    opt(Meaning::Quiet, 113, "quiet", Takes::Nothing, "be somewhat more quiet"),
+    opt(Meaning::Keyring, 501, "keyring", Takes::Text, "|FILE|take the keys from the keyring FILE"),
+    opt(Meaning::Output, 111, "output", Takes::Text, "|FILE|write output to FILE"),
+    opt(Meaning::IgnoreTimeConflict, 502, "ignore-time-conflict", Takes::Nothing,
+        "make timestamp conflicts only a warning"),
+    opt(Meaning::StatusFd, 503, "status-fd", Takes::Number, "|FD|write status info to this FD"),
+    opt(Meaning::LoggerFd, 504, "logger-fd", Takes::Number, "@"),
+    opt(Meaning::LogFile, 505, "log-file", Takes::Text, "@"),
+    opt(Meaning::Homedir, 506, "homedir", Takes::Text, "@"),
+    opt(Meaning::WeakDigest, 507, "weak-digest", Takes::Text,
+        "|ALGO|reject signatures made with ALGO"),
+    opt(Meaning::Specials, 508, "enable-special-filenames", Takes::Nothing, "@"),
+    opt(Meaning::Debug, 509, "debug", Takes::Text, "@"),
+    opt(Meaning::Help, 32768, "help", Takes::Nothing, "@"),
+    opt(Meaning::Version, 32769, "version", Takes::Nothing, "@"),
+    opt(Meaning::Warranty, 32770, "warranty", Takes::Nothing, "@"),
+    opt(Meaning::Table, 32772, "dump-option-table", Takes::Nothing, "@"),
+    opt(Meaning::Dump, 32771, "dump-options", Takes::Nothing, "@"),
+];
+
+/// The flags of `--debug`, which are accepted and do nothing.
+const DEBUG_FLAGS: [&str; 14] = [
+    "packet", "mpi", "crypto", "filter", "iobuf", "memory", "cache", "memstat", "trust", "hashing",
+    "ipc", "clock", "lookup", "extprog",
+];
+
+/// The first lines of `--version`: programs look there for the version of GnuPG that they have to
+/// do with.
+const VERSION: &str = concat!(
+    "gpgv (GnuPG) 2.2.40\nlibgcrypt 1.10.1\n",
+    "talaria-gpgv ",
+    env!("CARGO_PKG_VERSION"),
+    ", in place of GnuPG's gpgv; it is not GnuPG\n",
+    "License LGPL-2.0-or-later\n",
+    "This is free software: you are free to change and redistribute it.\n",
+    "There is NO WARRANTY, to the extent permitted by law.\n",
+);
+
+const WARRANTY: &str = "\
+This is free software; you can redistribute it and/or modify
+it under the terms of the GNU Library General Public License as
+published by the Free Software Foundation; either version 2 of
+the License, or (at your option) any later version.
+
+It is distributed in the hope that it will be useful,
+but WITHOUT ANY WARRANTY; without even the implied warranty of
+MERCHANTABILITY or FITNESS FOR A PARTICULAR PURPOSE.  See the
+GNU Library General Public License for more details.
+
+You should have received a copy of the GNU Library General Public License
+along with this software.  If not, see <https://gnu.org/licenses/>.
+";
+
+/// What the options leave to do.
+struct Task {
+    session: Session,
+    keyrings: Vec<OsString>,
+    home: Option<OsString>,
+    files: Vec<OsString>,
+}
+
+/// Runs `gpgv` with the words after its name, and returns its exit status.
+///
+/// 0 means that at least one signature was checked; that for each that was checked a key of the
+/// keyrings made it over the signed data, with a digest that is not weak; that the key is bound to
+/// its certificate, serves to sign, and is not newer than the signature; and that the signature has
+/// not expired. As in gpgv, only the first signature is checked if several are of different types,
+/// and the keys may have expired or been revoked: status lines say that. 1 means a bad or expired
+/// signature, and 2 anything else.
+#[must_use]
+pub fn gpgv(arguments: Vec<OsString>) -> u8 {
+    // A panic would be a bug. The status is then one of a failure, and not Rust's.
+    let run = || read(arguments).and_then(verify).map_or_else(|Exit(status)| status, |()| 0);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(FAILED)
+}
+
+/// Reads the command line.
+fn read(arguments: Vec<OsString>) -> Result<Task, Exit> {
+    let mut session = Session::new(Log::new("gpgv"), time::now());
+    let (mut keyrings, mut home) = (Vec::new(), None);
+    let mut parser = Parser::new(&OPTIONS, arguments);
+    while let Some(next) = parser.next() {
+        let Given { meaning, text, number } = next.map_err(|Usage(why)| {
+            let _ = writeln!(std::io::stderr(), "{why}");
+            Exit(FAILED)
+        })?;
+        match meaning {
+            Meaning::Verbose => session.verbose = session.verbose.saturating_add(1),
+            Meaning::Quiet => session.quiet = true,
+            Meaning::Keyring => keyrings.push(text),
+            Meaning::Output => session.output = Some(text),
+            Meaning::IgnoreTimeConflict => session.ignores_time_conflict = true,
+            Meaning::StatusFd if number == -1 => session.status.stop(),
+            Meaning::StatusFd => {
+                let file = descriptor::duplicate(number);
+                session.status.to_file(file.map_err(|error| invalid(&session, "status", &error))?);
+            }
+            Meaning::LoggerFd => {
+                let file = descriptor::duplicate(number);
+                session.log.to_file(file.map_err(|error| invalid(&session, "logger", &error))?);
+            }
+            Meaning::LogFile => {
+                if let Err(error) = session.log.append_to(&text) {
+                    let error = Code::system(&error);
+                    let name = text.to_string_lossy();
+                    let why = error.text();
+                    session.log.info(format!("failed to open log file '{name}': {why}"));
+                }
+            }
+            Meaning::Homedir => home = Some(text),
+            Meaning::WeakDigest => {
+                let name = text.to_string_lossy();
+                match algorithm::digest_number(&name) {
+                    Some(number) => session.weak.push(number),
+                    None => session.log.error(format!("unknown weak digest '{name}'")),
+                }
+            }
+            Meaning::Specials => session.specials = true,
+            Meaning::Debug => debug(&session, &text.to_string_lossy()),
+            Meaning::Help => return print(&help()),
+            Meaning::Version => return print(VERSION),
+            Meaning::Warranty => return print(&format!("{WARRANTY}\n")),
+            Meaning::Table => return print(&options::table(&OPTIONS)),
+            Meaning::Dump => return print(&options::dump(&OPTIONS)),
+        }
+    }
+    if session.log.has_errors() {
+        return Err(Exit(FAILED));
+    }
+    Ok(Task { session, keyrings, home, files: parser.into_rest() })
+}
+
+/// Verifies what the command line names.
+fn verify(task: Task) -> Result<(), Exit> {
+    // The verifier of certificates would start a thread for each core. There is one certificate.
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread();
+    let _ = alone.build_global();
+    let Task { session, keyrings, home, files } = task;
+    let home = home.or_else(|| std::env::var_os("GNUPGHOME").filter(|home| !home.is_empty()));
+    let home = home.map_or_else(
+        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".gnupg"),
+        PathBuf::from,
+    );
+    let home = std::env::current_dir().unwrap_or_default().join(home);
+    let keyrings = Keyrings::open(&session, &keyrings, &home);
+    let output = Output::new(&session);
+    let (name, data) = match files.split_first() {
+        Some((name, data)) => (Some(name.as_os_str()), data),
+        None => (None, &[][..]),
+    };
+    let mut processor = Processor {
+        session: &session,
+        keyrings,
+        data,
+        name,
+        output,
+        has_failed_to_uncompress: false,
+    };
+    let result = input(&mut processor)?;
+    if let Err(code) = result {
+        session.log.error(format!("verify signatures failed: {}", code.text()));
+    }
+    if session.log.has_errors() {
+        return Err(Exit(FAILED));
+    }
+    processor.output.release(&session);
+    if session.log.has_errors() { Err(Exit(FAILED)) } else { Ok(()) }
+}
+
+/// Opens the file with the signature and processes it. An error was not reported yet.
+fn input(processor: &mut Processor<'_>) -> Result<Result<(), Code>, Exit> {
+    let session = processor.session;
+    let name = processor.name.unwrap_or("-".as_ref());
+    let file = match descriptor::open(name, session.specials) {
+        Ok(file) => file,
+        Err(error) => {
+            let code = Code::system(&error);
+            let shown = name.to_string_lossy();
+            session.log.error(format!("can't open '{shown}': {}", code.text()));
+            return Ok(Err(code));
+        }
+    };
+    let length = file.metadata().map_or(0, |meta| usize::try_from(meta.len()).unwrap_or(0));
+    let mut start = Vec::new();
+    let mut first = (&file).take(2);
+    while start.len() < 2 && first.read_to_end(&mut start).is_ok_and(|read| read > 0) {}
+    let is_armored = may_be_armored(&start);
+    let input = BufReader::with_capacity(
+        (length + 1).clamp(4096, READ_BYTES),
+        std::io::Cursor::new(start).chain(&file),
+    );
+    let mut source = if is_armored {
+        Source::Armored(Armor::new(session, input))
+    } else {
+        Source::Packets(input)
+    };
+    let result = processor.message(&mut source)?;
+    let mut is_without_block = false;
+    if let Source::Armored(armor) = &mut source {
+        armor.close();
+        is_without_block = armor.is_without_block();
+    }
+    match result {
+        Err(Code::NoData) => {}
+        Err(Code::Empty) if is_without_block => {}
+        other => return Ok(other),
+    }
+    session.log.error(
+        "the signature could not be verified.\n\
+         Please remember that the signature file (.sig or .asc)\n\
+         should be the first file given on the command line.",
+    );
+    Ok(Ok(()))
+}
+
+/// Reports a descriptor that does not exist.
+fn invalid(session: &Session, what: &str, error: &std::io::Error) -> Exit {
+    let why = Code::system(error);
+    session.log.info(format!("Fatal: {what}-fd is invalid: {}", why.text()));
+    Exit(FAILED)
+}
+
+fn debug(session: &Session, flags: &str) {
+    let words = flags.split([',', ' ']).filter(|word| !word.is_empty());
+    for word in words {
+        let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+        if !is_number && !DEBUG_FLAGS.contains(&word) && !matches!(word, "none" | "all") {
+            session.log.info(format!("unknown debug flag '{word}' ignored"));
+        }
+    }
+}
+
+fn help() -> String {
+    format!(
+        "{VERSION}\nSyntax: gpgv [options] [files]\nCheck signatures against known trusted keys\n\
+         \n\nOptions:\n \n{}\nPlease report bugs to <https://github.com/talaria/talaria/issues>.\n",
+        options::help(&OPTIONS)
+    )
+}
+
+/// Writes a text to the standard output, and ends the program.
+fn print(text: &str) -> Result<Task, Exit> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    Err(Exit(if written.is_ok() { 0 } else { FAILED }))
+}

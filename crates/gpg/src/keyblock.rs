@@ -1,0 +1,506 @@
+//! A certificate of a keyring, and what its self-signatures make of its keys now.
+//!
+//! [`Judge`] decides validity, revocation, expiry and purposes. Here is what GnuPG reports besides:
+//! the user IDs in the order of the keyring, and whether a subkey has signed its primary key.
+
+use talaria_cert::{
+    Capabilities, Cert, CertificationVerifier, Fingerprint, Gnupg, Judge, Key, KeyId, KeySetup,
+    KeySummary, PacketRef, Rules, Signature, Summary, Tag, UserIdContent, UserIdSummary, Verdict,
+    Verification, kind, packets, verdicts,
+};
+
+use crate::algorithm;
+use crate::session::Session;
+use crate::signature::{SignaturePacket, Subpackets, Unreadable};
+use crate::time;
+
+/// The type of a signature of a subkey on its primary key.
+const BACK_SIGNATURE: u8 = 0x19;
+
+/// Whether a subkey has signed its primary key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Back {
+    /// It is the primary key, or it has.
+    Good,
+    /// There is no such signature.
+    Missing,
+    /// There is one, but the subkey did not make it.
+    Bad,
+}
+
+/// A key of a certificate.
+#[derive(Debug)]
+pub(crate) struct KeyState {
+    /// The fingerprint.
+    pub(crate) fingerprint: Fingerprint,
+    /// The key ID.
+    pub(crate) id: u64,
+    /// The packet of the key.
+    tag: Tag,
+    body: Vec<u8>,
+    /// The algorithm and the size: `rsa2048`.
+    pub(crate) name: String,
+    /// Seconds since 1970.
+    pub(crate) created: u32,
+    /// Seconds since 1970; 0 for never.
+    pub(crate) expires: u32,
+    /// It or its primary key has expired.
+    pub(crate) has_expired: bool,
+    /// It or its primary key is revoked.
+    pub(crate) is_revoked: bool,
+    /// A self-signature binds it, and one the primary key.
+    pub(crate) is_valid: bool,
+    /// The owner means it for signing.
+    pub(crate) signs: bool,
+    /// The purposes in GnuPG's numbers.
+    pub(crate) usage: u32,
+    /// Whether it has signed the primary key.
+    pub(crate) back: Back,
+    /// It is revoked itself.
+    is_revoked_itself: bool,
+    /// Its signature on the primary key: the time, in seconds since 1970, and the digest.
+    back_made: Option<(u32, u8)>,
+}
+
+impl KeyState {
+    /// The public key.
+    pub(crate) fn key(&self) -> Option<Key<'_>> {
+        Key::parse(PacketRef { tag: self.tag, body: &self.body }).ok()
+    }
+}
+
+/// A user ID of a certificate.
+#[derive(Debug)]
+pub(crate) struct UserId {
+    /// The text, or GnuPG's description of an attribute.
+    pub(crate) text: Vec<u8>,
+    is_text: bool,
+    is_good: bool,
+    is_rejected: bool,
+    is_primary: bool,
+}
+
+/// A text or a status line about a self-signature, which GnuPG repeats whenever it reads the
+/// certificate.
+#[derive(Debug)]
+enum Note {
+    Text(String),
+    /// A text for `--verbose`.
+    Chat(String),
+    /// The key with this key ID has expired.
+    Expired(u64, u32),
+    /// A digest is rejected.
+    Rejected(u8),
+}
+
+/// A certificate of a keyring.
+#[derive(Debug)]
+pub(crate) struct Keyblock {
+    /// The primary key first.
+    keys: Vec<KeyState>,
+    user_ids: Vec<UserId>,
+    notes: Vec<Note>,
+}
+
+/// The longest user ID that GnuPG reads, in bytes.
+const USER_ID_BYTES_MAX: usize = 2048;
+
+/// Why GnuPG reads no certificate with these packets: one is malformed. The text is empty where it
+/// has none.
+pub(crate) fn damage(raw: &[u8]) -> Option<String> {
+    for packet in packets(raw) {
+        let Ok(PacketRef { tag, body }) = packet else { return Some(String::new()) };
+        match tag {
+            Tag::SIGNATURE => match SignaturePacket::parse(body.to_vec(), false) {
+                Ok(_) => {}
+                Err(Unreadable::Truncated | Unreadable::Ended(_)) => return Some(String::new()),
+                Err(Unreadable::Malformed(why)) => return Some(why),
+            },
+            Tag::USER_ID if body.len() > USER_ID_BYTES_MAX => {
+                return Some("packet(13) too large".to_owned());
+            }
+            Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY
+                if !Key::parse(PacketRef { tag, body }).is_ok_and(|key| key.version == 4) =>
+            {
+                return Some(String::new());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Keyblock {
+    /// Reads and evaluates a certificate. `revoker` finds the body of the primary key of a
+    /// designated revoker.
+    pub(crate) fn read(
+        session: &Session,
+        raw: &[u8],
+        revoker: impl FnMut(Fingerprint) -> Option<Vec<u8>>,
+    ) -> Option<Self> {
+        let cert = Cert::parse(raw).ok()?;
+        let id = cert.fingerprint().key_id();
+        let mut verdicts = verdicts(&[&cert], Verification::Full).remove(0);
+        // GnuPG finds self-signatures by the key ID that they name, and the user may reject
+        // digests. Revocations count whatever they are.
+        let mut numbered = verdicts.iter_mut();
+        let mut latest = session.now;
+        for packet in cert.packets().filter(|packet| packet.tag == Tag::SIGNATURE) {
+            let (Some(verdict), Some(signature)) = (numbered.next(), Signature::parse(packet.body))
+            else {
+                continue;
+            };
+            let is_weak = session.is_weak_for_keys(signature.hash);
+            if !signature.revokes() && (is_weak || signature.issuer != Some(id)) {
+                *verdict = if *verdict == Verdict::Good { Verdict::Weak } else { *verdict };
+            }
+            // GnuPG accepts self-signatures that are dated in the future.
+            if *verdict == Verdict::Good {
+                latest = latest.max(signature.created);
+            }
+        }
+        let judge = Judge::new(cert, verdicts.clone(), Rules::Gnupg(Gnupg::V2_2), latest, revoker);
+        let summary = judge.at(latest);
+        let is_early = summary.primary.created > session.now && !session.ignores_time_conflict;
+        let states = States { session, judge: &judge, verdicts: &verdicts, summary: &summary };
+        let mut keys = Vec::new();
+        for packet in packets(raw).map_while(Result::ok) {
+            if !matches!(packet.tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY) {
+                continue;
+            }
+            let state = Key::parse(packet).ok().and_then(|key| states.of(packet, &key));
+            if let Some(mut state) = state {
+                state.is_valid &= !is_early;
+                keys.push(state);
+            }
+        }
+        let user_ids = user_ids(session, raw, &summary);
+        let notes = Notes::of(session, raw, &summary, &keys);
+        // GnuPG reads no certificate whose primary key has another version.
+        let has_primary = keys.first().is_some_and(|key| key.tag == Tag::PUBLIC_KEY);
+        has_primary.then_some(Self { keys, user_ids, notes })
+    }
+
+    /// The primary key.
+    pub(crate) fn primary(&self) -> &KeyState {
+        &self.keys[0]
+    }
+
+    /// The first key that a fingerprint or a key ID names.
+    pub(crate) fn find(&self, is_meant: impl Fn(&KeyState) -> bool) -> Option<&KeyState> {
+        self.keys.iter().find(|key| is_meant(key))
+    }
+
+    /// The user ID that stands for the certificate, if it is good.
+    pub(crate) fn primary_user_id(&self) -> Option<&UserId> {
+        self.user_ids.iter().find(|id| id.is_text && id.is_good && id.is_primary)
+    }
+
+    /// The user ID for a certificate without a good one: the first text, or else the first.
+    pub(crate) fn any_user_id(&self) -> Option<&UserId> {
+        self.user_ids.iter().find(|id| id.is_text).or_else(|| self.user_ids.first())
+    }
+
+    /// The user IDs besides the primary one that are neither revoked nor expired.
+    pub(crate) fn other_user_ids(&self) -> impl Iterator<Item = &UserId> {
+        self.user_ids.iter().filter(|id| !(id.is_rejected || id.is_text && id.is_primary))
+    }
+
+    /// Reports that the certificate was read, for `key`.
+    pub(crate) fn report(&self, session: &Session, key: &KeyState) {
+        for note in &self.notes {
+            match note {
+                Note::Text(text) => session.log.info(text),
+                Note::Chat(text) => session.chat(|| text.clone()),
+                Note::Rejected(digest) => session.note_rejected(*digest),
+                Note::Expired(id, time) => report_expired(session, *id, *time),
+            }
+        }
+        let primary = self.primary();
+        if key.fingerprint != primary.fingerprint {
+            session.chat(|| {
+                format!("using subkey {:016X} instead of primary key {:016X}", key.id, primary.id)
+            });
+        }
+        session.status.line(&format!("KEY_CONSIDERED {} 0", primary.fingerprint));
+    }
+}
+
+/// What the states of the keys come from.
+struct States<'a> {
+    session: &'a Session,
+    judge: &'a Judge,
+    /// The verdicts on the signatures of the certificate, in canonical order.
+    verdicts: &'a [Verdict],
+    summary: &'a Summary,
+}
+
+impl States<'_> {
+    /// The state of a key; `None` for one that GnuPG 2.2 does not read.
+    fn of(&self, packet: PacketRef<'_>, key: &Key<'_>) -> Option<KeyState> {
+        if key.version != 4 {
+            return None;
+        }
+        let summary = self.summary;
+        let fingerprint = key.fingerprint();
+        let found = summary.keys().find(|found| found.fingerprint == fingerprint)?;
+        let is_primary = fingerprint == summary.fingerprint();
+        let now = self.session.now;
+        let has_expired = |key: &KeySummary| key.expires != 0 && key.expires < now;
+        let KeyId(id) = fingerprint.key_id();
+        let (back, back_made) =
+            if is_primary { (Back::Good, None) } else { self.back(fingerprint) };
+        Some(KeyState {
+            fingerprint,
+            id,
+            tag: packet.tag,
+            body: packet.body.to_vec(),
+            name: algorithm::key_name(key),
+            created: key.created,
+            expires: found.expires,
+            has_expired: has_expired(found) || has_expired(&summary.primary),
+            is_revoked_itself: found.revoked,
+            is_revoked: found.revoked || summary.primary.revoked,
+            is_valid: found.bound
+                && summary.primary.bound
+                && algorithm::is_known_public(key.algorithm),
+            signs: found.capabilities.has(Capabilities::SIGN),
+            usage: usage(found.capabilities),
+            back,
+            back_made,
+        })
+    }
+
+    /// Whether a subkey has signed its primary key: the newest such signature in its newest binding
+    /// decides. The second value is its time and its
+    /// digest.
+    fn back(&self, subkey: Fingerprint) -> (Back, Option<(u32, u8)>) {
+        let cert = self.judge.cert();
+        let mut verdicts = self.verdicts.iter();
+        let mut component = None;
+        let mut newest: Option<(PacketRef<'_>, SignaturePacket)> = None;
+        for packet in cert.packets() {
+            if packet.tag != Tag::SIGNATURE {
+                let is_meant = packet.tag == Tag::PUBLIC_SUBKEY
+                    && Key::parse(packet).is_ok_and(|key| key.fingerprint() == subkey);
+                component = is_meant.then_some(packet);
+                continue;
+            }
+            let is_good = verdicts.next() == Some(&Verdict::Good);
+            let (Some(component), true) = (component, is_good) else { continue };
+            let Ok(signature) = SignaturePacket::parse(packet.body.to_vec(), false) else {
+                continue;
+            };
+            let is_newer =
+                newest.as_ref().is_none_or(|(_, newest)| signature.created >= newest.created);
+            let has_expired = signature.has_expired(self.session.now);
+            if signature.class == kind::SUBKEY_BINDING && !has_expired && is_newer {
+                newest = Some((component, signature));
+            }
+        }
+        let Some((component, binding)) = newest else { return (Back::Missing, None) };
+        let mut back: Option<SignaturePacket> = None;
+        for body in binding.embedded() {
+            let Ok(signature) = SignaturePacket::parse(body.to_vec(), false) else { continue };
+            let is_newer = back.as_ref().is_none_or(|back| signature.created > back.created);
+            if signature.class == BACK_SIGNATURE && is_newer {
+                back = Some(signature);
+            }
+        }
+        let Some(back) = back else { return (Back::Missing, None) };
+        let made = || {
+            let key = Key::parse(component).ok()?;
+            let mut verifier = CertificationVerifier::new(cert)?;
+            Some(verifier.by(&key, &KeySetup::default(), component, &back.body))
+        };
+        let created = Key::parse(component).map_or(0, |key| key.created);
+        let is_refused = self.session.is_weak_for_keys(back.digest)
+            || back.has_unknown_critical
+            || created > back.created && !self.session.ignores_time_conflict;
+        let is_good = !is_refused && made() == Some(Verdict::Good);
+        (if is_good { Back::Good } else { Back::Bad }, Some((back.created, back.digest)))
+    }
+}
+
+/// The user IDs in the order of the keyring.
+fn user_ids(session: &Session, raw: &[u8], summary: &Summary) -> Vec<UserId> {
+    let is_meant = |found: &UserIdSummary, packet: PacketRef<'_>| match &found.content {
+        UserIdContent::Text(text) => packet.tag == Tag::USER_ID && text == packet.body,
+        UserIdContent::Attribute { bytes, .. } => {
+            packet.tag == Tag::USER_ATTRIBUTE && usize::try_from(*bytes) == Ok(packet.body.len())
+        }
+    };
+    let mut user_ids = Vec::new();
+    for packet in packets(raw).map_while(Result::ok) {
+        let is_text = packet.tag == Tag::USER_ID;
+        if !is_text && packet.tag != Tag::USER_ATTRIBUTE {
+            continue;
+        }
+        let found = summary.user_ids.iter().find(|found| is_meant(found, packet));
+        let has_expired = |found: &UserIdSummary| {
+            found.created == 0 && found.expires != 0 && found.expires <= session.now
+        };
+        user_ids.push(UserId {
+            text: if is_text { packet.body.to_vec() } else { attribute_name(packet.body) },
+            is_text,
+            is_good: found
+                .is_some_and(|found| found.created != 0 && !found.revoked && !has_expired(found)),
+            is_rejected: found.is_some_and(|found| found.revoked || has_expired(found)),
+            is_primary: found.is_some_and(|found| found.primary),
+        });
+    }
+    user_ids
+}
+
+/// GnuPG's description of a user attribute (RFC 9580, section 5.12).
+fn attribute_name(body: &[u8]) -> Vec<u8> {
+    let mut subpackets = Subpackets(body).map_while(|subpacket| subpacket);
+    let name = match (subpackets.next(), subpackets.next()) {
+        (Some(image), None) if image.kind == 1 => {
+            let header = image.body.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes));
+            let format = if image.body.get(3) == Some(&1) { "jpeg" } else { "unknown" };
+            let bytes = image.body.len().saturating_sub(usize::from(header));
+            format!("[{format} image of size {bytes}]")
+        }
+        _ => format!("[unknown attribute of size {}]", body.len()),
+    };
+    name.into_bytes()
+}
+
+/// What GnuPG reports on the self-signatures whenever it reads the certificate.
+struct Notes<'a> {
+    session: &'a Session,
+    notes: Vec<Note>,
+}
+
+impl<'a> Notes<'a> {
+    fn of(session: &'a Session, raw: &[u8], summary: &Summary, keys: &[KeyState]) -> Vec<Note> {
+        let mut this = Self { session, notes: Vec::new() };
+        let primary = &summary.primary;
+        let own = primary.fingerprint.key_id();
+        let mut subkey: Option<&KeyState> = None;
+        let (mut has_user_id, mut has_subkey) = (false, false);
+        for packet in packets(raw).map_while(Result::ok) {
+            has_user_id |= matches!(packet.tag, Tag::USER_ID | Tag::USER_ATTRIBUTE);
+            if packet.tag == Tag::PUBLIC_SUBKEY {
+                has_subkey = true;
+                this.back(subkey);
+                subkey = keys.iter().find(|key| key.tag == packet.tag && key.body == packet.body);
+            }
+            let signature = Signature::parse(packet.body);
+            let Some(signature) = signature.filter(|_| packet.tag == Tag::SIGNATURE) else {
+                continue;
+            };
+            if signature.issuer != Some(own)
+                || !algorithm::is_known_digest(signature.hash)
+                || !algorithm::is_known_public(signature.algorithm)
+            {
+                continue;
+            }
+            match signature.kind {
+                0x10..=0x13 | 0x30 if !has_user_id => this.without_user_id(own.0, signature.kind),
+                kind @ (kind::SUBKEY_BINDING | kind::SUBKEY_REVOCATION) if !has_subkey => {
+                    this.without_subkey(own.0, kind);
+                }
+                _ => {
+                    // Until it has read the user IDs, GnuPG does not know that the key has expired.
+                    let expires = if has_subkey { primary.expires } else { 0 };
+                    let made = (signature.created, signature.hash);
+                    this.check(own.0, primary.created, expires, made);
+                }
+            }
+        }
+        this.back(subkey);
+        this.notes
+    }
+
+    fn without_user_id(&mut self, id: u64, kind: u8) {
+        if !self.session.quiet {
+            self.notes.push(Note::Text(format!(
+                "key {id:016X}: no user ID for key signature packet of class {kind:02x}"
+            )));
+        }
+    }
+
+    fn without_subkey(&mut self, id: u64, kind: u8) {
+        let what = if kind == kind::SUBKEY_BINDING { "binding" } else { "revocation" };
+        self.notes
+            .push(Note::Chat(format!("key {id:016X}: no subkey for subkey {what} signature")));
+    }
+
+    /// Behind the signatures on a subkey, its signature on the primary key is checked.
+    fn back(&mut self, subkey: Option<&KeyState>) {
+        let Some(key) = subkey else { return };
+        let Some(made) = key.back_made else { return };
+        let is_checked = self.check_times(key.id, key.created, key.expires, made.0);
+        if is_checked && key.is_revoked_itself {
+            self.notes
+                .push(Note::Chat(format!("Note: signature key {:016X} has been revoked", key.id)));
+        }
+        self.check_digest(is_checked, made.1);
+    }
+
+    /// A check of a signature that a key made at a time, with a digest. The key expires at
+    /// `expires`, 0 for never.
+    fn check(&mut self, id: u64, created: u32, expires: u32, made: (u32, u8)) {
+        let is_checked = self.check_times(id, created, expires, made.0);
+        self.check_digest(is_checked, made.1);
+    }
+
+    fn check_times(&mut self, id: u64, created: u32, expires: u32, signed: u32) -> bool {
+        let conflicts = conflicts(id, created, signed, self.session);
+        let is_refused = !conflicts.is_empty() && !self.session.ignores_time_conflict;
+        self.notes.extend(conflicts.into_iter().map(Note::Text));
+        if !is_refused && expires != 0 && expires < self.session.now {
+            self.notes.push(Note::Expired(id, expires));
+        }
+        !is_refused
+    }
+
+    fn check_digest(&mut self, is_checked: bool, digest: u8) {
+        if is_checked && self.session.is_weak_for_keys(digest) {
+            self.notes.push(Note::Rejected(digest));
+        }
+    }
+}
+
+/// Reports that a key has expired.
+pub(crate) fn report_expired(session: &Session, id: u64, expires: u32) {
+    session.chat(|| format!("Note: signature key {id:016X} expired {}", time::local(expires)));
+    session.status.line(&format!("KEYEXPIRED {expires}"));
+}
+
+/// GnuPG's texts about a key that is newer than a signature, made at `signed`, or than now.
+pub(crate) fn conflicts(id: u64, created: u32, signed: u32, session: &Session) -> Vec<String> {
+    let span = |seconds: u32| {
+        let (count, unit) =
+            if seconds < 86_400 { (seconds, "second") } else { (seconds / 86_400, "day") };
+        format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    };
+    let mut texts = Vec::new();
+    if let Some(seconds) = created.checked_sub(signed).filter(|&seconds| seconds > 0) {
+        let span = span(seconds);
+        texts.push(format!("public key {id:016X} is {span} newer than the signature"));
+        if !session.ignores_time_conflict {
+            return texts;
+        }
+    }
+    if let Some(seconds) = created.checked_sub(session.now).filter(|&seconds| seconds > 0) {
+        let span = span(seconds);
+        texts.push(format!(
+            "key {id:016X} was created {span} in the future (time warp or clock problem)"
+        ));
+    }
+    texts
+}
+
+/// The purposes of a key in GnuPG's numbers.
+fn usage(capabilities: Capabilities) -> u32 {
+    let bits = [
+        (Capabilities::SIGN, 1),
+        (Capabilities::ENCRYPT, 2),
+        (Capabilities::CERTIFY, 4),
+        (Capabilities::AUTHENTICATE, 8),
+    ];
+    bits.into_iter().filter(|(purpose, _)| capabilities.has(*purpose)).map(|(_, bit)| bit).sum()
+}

@@ -1,0 +1,34 @@
+//! Programs that take the place of GnuPG's: the same options, status lines, texts and exit
+//! statuses, over the certificates and verdicts of [`talaria_cert`].
+//!
+//! This is all but the `main` functions of the programs. A program starts no thread and sets
+//! nothing up that its task does not need, since scripts start one for each signature.
+//!
+//! ```
+//! // As `gpgv --keyring /nonexistent/keys.gpg /nonexistent/file.sig`.
+//! let arguments = ["--keyring", "/nonexistent/keys.gpg", "/nonexistent/file.sig"];
+//! assert_eq!(talaria_gpg::gpgv(arguments.map(Into::into).to_vec()), 2);
+//! ```
+
+mod algorithm;
+mod armor;
+mod check;
+mod code;
+mod data;
+mod descriptor;
+mod digests;
+mod framing;
+mod gpgv;
+mod keyblock;
+mod keyring;
+mod log;
+mod options;
+mod output;
+mod process;
+mod session;
+mod signature;
+mod status;
+mod text;
+mod time;
+
+pub use gpgv::gpgv;

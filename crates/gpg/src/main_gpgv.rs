@@ -1,0 +1,7 @@
+//! `talaria-gpgv`: verifies signatures in place of GnuPG's `gpgv`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(talaria_gpg::gpgv(std::env::args_os().skip(1).collect()))
+}

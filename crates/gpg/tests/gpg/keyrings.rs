@@ -1,0 +1,84 @@
+//! Keyrings of all kinds.
+
+use crate::common::Desk;
+
+#[test]
+fn keyrings_and_keyboxes_are_read() {
+    let Some(desk) = Desk::with_alice() else { return };
+    desk.make_key("Bob <bob@example.org>", "nistp256");
+    desk.gpg(&["-u", "bob", "-b", "-o", "bob.sig", "data"]);
+    desk.gpg(&["-o", "bob.gpg", "--export", "bob"]);
+    desk.gpg(&["-a", "-o", "bob.asc", "--export", "bob"]);
+    desk.put("both.kbx", desk.get("home/pubring.kbx"));
+    desk.put("empty", "");
+    desk.put("text", "no keyring\n");
+    let ring = desk.get("bob.gpg");
+    desk.put("damaged-behind", [&ring[..], b"garbage"].concat());
+    desk.put("damaged-before", [b"garbage", &ring[..]].concat());
+    desk.put("cut", &ring[..ring.len() - 40]);
+    let both = desk.get("both.kbx");
+    desk.put("cut.kbx", &both[..both.len() - 40]);
+    let lines = [
+        "./keys.gpg",
+        "./bob.gpg",
+        "./both.kbx",
+        "./bob.asc",
+        "./empty",
+        "./text",
+        "./absent",
+        "./damaged-behind",
+        "./damaged-before",
+        "absent-at-home",
+        "gnupg-ring:./keys.gpg",
+        "gnupg-kbx:./both.kbx",
+        "gnupg-ring:./absent",
+        "other:./keys.gpg",
+        "./keys.gpg --keyring ./bob.gpg",
+        "./bob.gpg --keyring ./keys.gpg",
+        "./absent --keyring ./bob.gpg",
+        "./empty --keyring ./bob.gpg",
+        "./both.kbx --keyring ./bob.gpg",
+        "./keys.gpg --keyring ./both.kbx",
+        "./keys.gpg --keyring ./keys.gpg",
+    ];
+    for line in lines {
+        desk.same(&format!("--keyring {line} bob.sig data"));
+        desk.same(&format!("--keyring {line} data.sig data"));
+        desk.same(&format!("-v --keyring {line} data.sig data"));
+    }
+    for name in ["cut", "cut.kbx"] {
+        // Half of a certificate binds nothing.
+        assert_ne!(desk.ours(&["--keyring", &format!("./{name}"), "bob.sig", "data"], b"").code, 0);
+    }
+}
+
+#[test]
+fn the_default_keyring_is_in_the_home_directory() {
+    let Some(desk) = Desk::with_alice() else { return };
+    std::fs::create_dir(desk.path("other")).unwrap();
+    let lines =
+        ["data.sig data", "--homedir other data.sig data", "--homedir absent data.sig data"];
+    let compare = || lines.map(|line| desk.same(line).code);
+    assert_eq!(compare(), [2, 2, 2]);
+    desk.put("other/trustedkeys.gpg", desk.get("keys.gpg"));
+    assert_eq!(compare(), [2, 0, 2]);
+    desk.put("home/trustedkeys.kbx", desk.get("home/pubring.kbx"));
+    assert_eq!(compare(), [0, 0, 2]);
+    desk.put("home/named.gpg", desk.get("keys.gpg"));
+    desk.same_as(0, "--keyring named.gpg data.sig data");
+    desk.same_as(2, "--homedir other --keyring named.gpg data.sig data");
+    desk.put("other/trustedkeys.kbx", "");
+    desk.same("--homedir other data.sig data");
+}
+
+/// Debian's keyring has 905 certificates, some with thousands of signatures.
+#[test]
+fn a_key_is_found_in_a_large_keyring() {
+    const RING: &str = "/usr/share/keyrings/debian-keyring.gpg";
+    let Some(desk) = Desk::with_alice() else { return };
+    let Ok(ring) = std::fs::read(RING) else { return };
+    let keys = desk.get("keys.gpg");
+    desk.put("large.gpg", [&ring[..], &keys].concat());
+    desk.same_as(0, "--keyring ./large.gpg data.sig data");
+    desk.same_as(2, &format!("--keyring {RING} data.sig data"));
+}
