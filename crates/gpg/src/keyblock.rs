@@ -104,6 +104,11 @@ pub(crate) struct Keyblock {
     notes: Vec<Note>,
 }
 
+/// The key ID that a signature names. GnuPG reads no fingerprint here.
+fn named_by(body: &[u8]) -> KeyId {
+    KeyId(SignaturePacket::parse(body.to_vec(), false).map_or(0, |signature| signature.key_id))
+}
+
 /// The longest user ID that GnuPG reads, in bytes.
 const USER_ID_BYTES_MAX: usize = 2048;
 
@@ -155,7 +160,7 @@ impl Keyblock {
                 continue;
             };
             let is_weak = session.is_weak_for_keys(signature.hash);
-            if !signature.revokes() && (is_weak || signature.issuer != Some(id)) {
+            if !signature.revokes() && (is_weak || named_by(packet.body) != id) {
                 *verdict = if *verdict == Verdict::Good { Verdict::Weak } else { *verdict };
             }
             // GnuPG accepts self-signatures that are dated in the future.
@@ -397,7 +402,7 @@ impl<'a> Notes<'a> {
             }
             this.flaws(packet.body);
             let Some(signature) = Signature::parse(packet.body) else { continue };
-            if signature.issuer != Some(own)
+            if named_by(packet.body) != own
                 || !algorithm::is_known_digest(signature.hash)
                 || !algorithm::is_known_public(signature.algorithm)
             {
