@@ -85,6 +85,8 @@ pub(crate) struct UserId {
 #[derive(Debug)]
 enum Note {
     Text(String),
+    /// A text about an error.
+    Error(String),
     /// A text for `--verbose`.
     Chat(String),
     /// The key with this key ID has expired.
@@ -102,6 +104,11 @@ pub(crate) struct Keyblock {
     notes: Vec<Note>,
 }
 
+/// The key ID that a signature names. GnuPG reads no fingerprint here.
+fn named_by(body: &[u8]) -> KeyId {
+    KeyId(SignaturePacket::parse(body.to_vec(), false).map_or(0, |signature| signature.key_id))
+}
+
 /// The longest user ID that GnuPG reads, in bytes.
 const USER_ID_BYTES_MAX: usize = 2048;
 
@@ -116,6 +123,8 @@ pub(crate) fn damage(raw: &[u8]) -> Option<String> {
                 Err(Unreadable::Truncated | Unreadable::Ended(_)) => return Some(String::new()),
                 Err(Unreadable::Malformed(why)) => return Some(why),
             },
+            // What GnuPG knows and does not expect in a certificate.
+            Tag(0 | 1 | 3..=5 | 7..=11 | 18..=20 | 63) => return Some(String::new()),
             Tag::USER_ID if body.len() > USER_ID_BYTES_MAX => {
                 return Some("packet(13) too large".to_owned());
             }
@@ -151,7 +160,7 @@ impl Keyblock {
                 continue;
             };
             let is_weak = session.is_weak_for_keys(signature.hash);
-            if !signature.revokes() && (is_weak || signature.issuer != Some(id)) {
+            if !signature.revokes() && (is_weak || named_by(packet.body) != id) {
                 *verdict = if *verdict == Verdict::Good { Verdict::Weak } else { *verdict };
             }
             // GnuPG accepts self-signatures that are dated in the future.
@@ -211,6 +220,7 @@ impl Keyblock {
         for note in &self.notes {
             match note {
                 Note::Text(text) => session.log.info(text),
+                Note::Error(text) => session.log.error(text),
                 Note::Chat(text) => session.chat(|| text.clone()),
                 Note::Rejected(digest) => session.note_rejected(*digest),
                 Note::Expired(id, time) => report_expired(session, *id, *time),
@@ -387,11 +397,12 @@ impl<'a> Notes<'a> {
                 this.back(subkey);
                 subkey = keys.iter().find(|key| key.tag == packet.tag && key.body == packet.body);
             }
-            let signature = Signature::parse(packet.body);
-            let Some(signature) = signature.filter(|_| packet.tag == Tag::SIGNATURE) else {
+            if packet.tag != Tag::SIGNATURE {
                 continue;
-            };
-            if signature.issuer != Some(own)
+            }
+            this.flaws(packet.body);
+            let Some(signature) = Signature::parse(packet.body) else { continue };
+            if named_by(packet.body) != own
                 || !algorithm::is_known_digest(signature.hash)
                 || !algorithm::is_known_public(signature.algorithm)
             {
@@ -412,6 +423,19 @@ impl<'a> Notes<'a> {
         }
         this.back(subkey);
         this.notes
+    }
+
+    /// What GnuPG finds wrong in the form of a signature, and of the ones within it.
+    fn flaws(&mut self, body: &[u8]) {
+        let Ok(signature) = SignaturePacket::parse(body.to_vec(), false) else { return };
+        self.notes.extend(signature.flaws().into_iter().map(Note::Error));
+        for body in signature.embedded() {
+            match SignaturePacket::parse(body.to_vec(), false) {
+                Ok(inner) => self.notes.extend(inner.flaws().into_iter().map(Note::Error)),
+                Err(Unreadable::Malformed(why)) => self.notes.push(Note::Error(why)),
+                Err(_) => self.notes.push(Note::Error("packet(2) too short".to_owned())),
+            }
+        }
     }
 
     fn without_user_id(&mut self, id: u64, kind: u8) {

@@ -277,7 +277,7 @@ fn in_packets(file: &File, issuer: Issuer) -> Result<Found, Failure> {
     // The start of the certificate that is being read, and of the best one so far with its end.
     let (mut start, mut at) = (0, 0);
     let mut best: Option<(Fit, u64, u64)> = None;
-    let mut in_best = false;
+    let (mut in_best, mut ends_best) = (false, false);
     let mut body = Vec::new();
     loop {
         let mut counted = Counted { input: &mut input, count: 0 };
@@ -294,23 +294,31 @@ fn in_packets(file: &File, issuer: Issuer) -> Result<Found, Failure> {
         };
         let tag = Tag(tag);
         if tag.is_primary() {
-            if in_best {
-                in_best = false;
+            ends_best = std::mem::take(&mut in_best);
+            start = at;
+        }
+        if ends_best && bytes > KEY_PACKET_BYTES_MAX {
+            return Err(Failure::Damaged(String::new()));
+        }
+        at += counted.count + bytes;
+        let is_key = matches!(tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
+        if (is_key || ends_best) && bytes <= KEY_PACKET_BYTES_MAX {
+            body.clear();
+            input.by_ref().take(bytes).read_to_end(&mut body)?;
+            let key = Key::parse(PacketRef { tag, body: &body });
+            if std::mem::take(&mut ends_best) {
+                // GnuPG reads the key of the next certificate, too.
+                if !key.as_ref().is_ok_and(|key| key.version <= 4) {
+                    return Err(Failure::Damaged(String::new()));
+                }
                 if best.is_some_and(|(fit, ..)| fit == Fit::Fingerprint)
                     || issuer.fingerprint.is_none()
                 {
                     break;
                 }
             }
-            start = at;
-        }
-        at += counted.count + bytes;
-        let is_key = matches!(tag, Tag::PUBLIC_KEY | Tag::PUBLIC_SUBKEY);
-        if is_key && bytes <= KEY_PACKET_BYTES_MAX {
-            body.clear();
-            input.by_ref().take(bytes).read_to_end(&mut body)?;
-            let key = Key::parse(PacketRef { tag, body: &body });
-            let fit = key.ok().filter(|key| key.version == 4);
+            let key = key.ok().filter(|_| is_key);
+            let fit = key.filter(|key| key.version == 4);
             let fit = fit.and_then(|key| issuer.fits(&key.fingerprint()));
             let is_better = matches!(
                 (fit, best),

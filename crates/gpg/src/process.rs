@@ -253,6 +253,7 @@ impl Processor<'_> {
                     Ok(_) if source.has_failed() && is_behind_text => Ok(Ok(Err(Skipped::Invalid))),
                     Ok(_) if source.has_failed() => Ok(Ok(Err(Skipped::Unknown))),
                     Ok(signature) => {
+                        signature.flaws().iter().for_each(|flaw| session.log.error(flaw));
                         level.has_signature = true;
                         level.nodes.push(Node::Signature(Rc::new(signature)));
                         Ok(Ok(Ok(())))

@@ -222,6 +222,24 @@ impl SignaturePacket {
         })
     }
 
+    /// GnuPG's texts about subpackets that are too short for their type. It counts each as an error.
+    pub(crate) fn flaws(&self) -> Vec<String> {
+        let areas = [&self.hashed, &self.unhashed].map(|place| self.body.get(place.clone()));
+        let mut flaws = Vec::new();
+        for (number, area) in areas.into_iter().enumerate() {
+            let mut seen = [false; 128];
+            for found in Subpackets(area.unwrap_or_default()).map_while(|subpacket| subpacket) {
+                // Of each type GnuPG reads the first, and of the second area only some types.
+                let is_read = number == 0 || matches!(found.kind, 4 | 16 | 32);
+                let is_first = !std::mem::replace(&mut seen[usize::from(found.kind)], true);
+                if is_read && is_first && is_short(found.kind, found.body) {
+                    flaws.push(format!("subpacket of type {} too short", found.kind));
+                }
+            }
+        }
+        flaws
+    }
+
     /// Whether the signature has expired at a time, in seconds since 1970.
     pub(crate) fn has_expired(&self, now: u32) -> bool {
         self.expires != 0 && self.expires <= now
@@ -241,6 +259,23 @@ impl SignaturePacket {
             place.copy_from_slice(prefix);
         }
         body
+    }
+}
+
+/// Whether a subpacket is too short for its type, or has another wrong length.
+fn is_short(kind: u8, body: &[u8]) -> bool {
+    let length = body.len();
+    match kind {
+        2 | 3 | 9 => length < 4,
+        4 | 7 | 29 | 32 => length == 0,
+        5 => length != 2,
+        12 => length < 22,
+        16 => length < 8,
+        20 => Notation::parse(body, false).is_none(),
+        25 => length != 1,
+        33 => length < 21,
+        38 => body.first() == Some(&0) && length < 50,
+        _ => false,
     }
 }
 
